@@ -1,0 +1,16 @@
+"""Identifiers that cross the wire, each with a type of its own so that one is never passed for another."""
+
+from typing import Annotated, NewType
+
+from pydantic import StringConstraints
+
+TaskId = NewType("TaskId", str)
+WorkerId = NewType("WorkerId", str)
+JobId = NewType("JobId", str)
+RunId = NewType("RunId", int)
+"""The number of an attempt at a task: 0, 1, 2 … With the task's id it is the fencing token of a lease."""
+
+_UUID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+
+Uuid = Annotated[str, StringConstraints(pattern=_UUID, to_lower=True)]
+"""A UUID in its canonical text form; read in either case, kept in lower case."""

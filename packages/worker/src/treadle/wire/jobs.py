@@ -1,0 +1,73 @@
+"""Jobs and their queues."""
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from treadle.wire.fields import Instant, JsonObject, Model, Request, Text
+from treadle.wire.ids import Uuid
+from treadle.wire.tasks import TaskOptions
+
+Fair = Literal["room"]
+
+
+class JobRegister(TaskOptions):
+    """Registers a job, with the defaults of its tasks: `PUT /v1/rooms/{room}/jobs`."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    category: Text
+    name: Text
+    schema_: JsonObject = Field(default_factory=dict, alias="schema")
+    worker_id: Uuid | None = None
+    retain: bool = False
+    replace: bool = False
+    fair: Fair | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _both_spellings(cls, data: object) -> object:
+        if isinstance(data, dict) and "schema" in data and "schema_" in data:
+            raise ValueError("give schema or schema_, not both")
+        return data
+
+
+class JobPatch(Request):
+    """Pauses or resumes a queue."""
+
+    paused: bool
+
+
+class QueueHistory(Model):
+    """What a queue did in equal steps of time, oldest first."""
+
+    step_seconds: float
+    completed: list[int]
+    failed: list[int]
+
+
+class JobItem(Model):
+    """A job and its queue as the server shows them."""
+
+    id: str
+    room_id: str
+    category: str
+    name: str
+    full_name: str
+    schema_: JsonObject = Field(alias="schema")
+    schema_version: int = 1
+    workers: list[str] = Field(default_factory=list)
+    worker_id: str | None = None
+    """In the answer to a registration: the worker that was made or linked."""
+    defaults: JsonObject = Field(default_factory=dict)
+    retain: bool = False
+    fair: Fair | None = None
+    paused: bool = False
+    counts: dict[str, int] = Field(default_factory=dict)
+    oldest_pending_at: Instant | None = None
+    slots: int = 0
+    """The capacity of its live workers."""
+    history: QueueHistory | None = None
+    """The last five minutes in steps of ten seconds; on the socket only."""
+    created_at: Instant
+    version: int = 1

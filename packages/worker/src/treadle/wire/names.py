@@ -1,0 +1,64 @@
+"""Rooms, categories and job names: how they are written and what is refused."""
+
+import re
+from typing import NamedTuple
+
+GLOBAL = "@global"
+"""The room whose jobs every room sees."""
+
+INTERNAL = "@internal"
+"""The room whose jobs the server's own executors run."""
+
+SHARED_ROOMS = frozenset({GLOBAL, INTERNAL})
+
+_ROOM = re.compile(r"[^@:/\s\x00-\x1f\x7f][^@:/\x00-\x1f\x7f]{0,254}")
+_NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,255}")
+
+
+class InvalidRoom(ValueError):
+    """A room id that is neither `@global`, `@internal` nor free of `@` and `:`."""
+
+
+class InvalidJobName(ValueError):
+    """A job name that is not `{room}:{category}:{name}`."""
+
+
+class JobName(NamedTuple):
+    """A job's full name, `{room}:{category}:{name}`; the name itself may hold colons."""
+
+    room: str
+    category: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.room}:{self.category}:{self.name}"
+
+
+def parse_room(room: str) -> str:
+    """Return `room`; raise `InvalidRoom` unless it is `@global`, `@internal`, or a plain id of up to 255 characters."""
+    if room in SHARED_ROOMS or _ROOM.fullmatch(room):
+        return room
+    raise InvalidRoom(
+        f"{room!r} is not a room: use @global, @internal, or 1 to 255 characters without '@', ':', '/' and control"
+        " characters"
+    )
+
+
+def parse_job_name(full_name: str) -> JobName:
+    """Split `{room}:{category}:{name}` at its first two colons.
+
+    Raises `InvalidJobName` when a part is missing or empty, or the room is none.
+    """
+    room, _, rest = full_name.partition(":")
+    category, _, name = rest.partition(":")
+    if not category or not _NAME.fullmatch(name):
+        raise InvalidJobName(f"{full_name!r} is not a job's full name: write room:category:name")
+    try:
+        return JobName(parse_room(room), category, name)
+    except InvalidRoom as error:
+        raise InvalidJobName(f"{full_name!r} is not a job's full name: {error}") from None
+
+
+def visible_from(room: str, job_room: str) -> bool:
+    """Return whether a job of `job_room` is seen from `room`."""
+    return job_room == room or job_room in SHARED_ROOMS

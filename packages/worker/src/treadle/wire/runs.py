@@ -1,0 +1,146 @@
+"""Claims, and what a worker reports about the run that it claimed."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from treadle.wire.fields import Amount, Instant, Json, LongText, Model, Request
+from treadle.wire.ids import Uuid
+from treadle.wire.status import Reason
+from treadle.wire.tasks import TaskItem
+from treadle.wire.workers import RunRef
+
+
+class ClaimRequest(Request):
+    """Asks for tasks: `POST /v1/tasks/claim`."""
+
+    worker_id: Uuid
+    tasks: Annotated[int, Field(ge=1, le=100)] = 1
+    wait: Annotated[float, Field(ge=0, le=20)] = 0
+
+
+class Claim(TaskItem):
+    """A claimed task: its current run is this worker's until `taken_until`."""
+
+    seconds_left: float = 0.0
+    heartbeat_increment: float | None = None
+    credentials: str | None = None
+    """A temporary credential that reaches this run and the task's scopes only."""
+
+
+class ClaimAnswer(Model):
+    """The first claim, or null; and all of them."""
+
+    task: Claim | None = None
+    tasks: list[Claim] = Field(default_factory=list)
+
+
+class Completed(Request):
+    """The code returned."""
+
+    result: Json = None
+    usage: Amount | None = None
+
+
+class Failed(Request):
+    """The code raised, or ran out of its time; it is tried again while retries last."""
+
+    error: LongText = ""
+    traceback: LongText | None = None
+    reason: Literal[Reason.ERROR, Reason.TIMEOUT] = Reason.ERROR
+    usage: Amount | None = None
+    retry_after: Annotated[float, Field(ge=0, le=315_360_000)] | None = None
+    """Seconds until the retry, instead of the back-off."""
+
+
+class ExceptionReport(Request):
+    """Something else than the code ended the run."""
+
+    reason: Reason
+    error: LongText | None = None
+    traceback: LongText | None = None
+    usage: Amount | None = None
+
+
+class Paused(Request):
+    """The code stopped because it was asked to, or asked for it itself."""
+
+    checkpoint: Json = None
+    usage: Amount | None = None
+    detail: LongText | None = None
+
+
+class Checkpoint(Request):
+    """What the next run shall get beside the payload."""
+
+    checkpoint: Json
+
+
+class Progress(Request):
+    """How far the run is: a share between 0 and 1, a message, or both."""
+
+    share: Annotated[float, Field(ge=0, le=1)] | None = None
+    message: Annotated[str, Field(max_length=1000)] | None = None
+
+
+class LogLine(Request):
+    """One line that the task's code logged."""
+
+    at: Instant | None = None
+    level: Literal["debug", "info", "warning", "error", "critical"] = "info"
+    message: LongText
+
+
+class Logs(Request):
+    """Lines that the task's code logged, in order."""
+
+    lines: list[LogLine] = Field(min_length=1, max_length=1000)
+
+
+class LogItem(Model):
+    """A kept log line."""
+
+    run_id: int
+    at: Instant
+    level: str
+    message: str
+
+
+class Report(RunRef):
+    """One of a worker's reports: `kind` says which of the others' fields count."""
+
+    kind: Literal["started", "completed", "failed", "exception", "paused", "stopped", "checkpoint", "progress", "logs"]
+    result: Json = None
+    error: LongText | None = None
+    traceback: LongText | None = None
+    reason: Reason | None = None
+    usage: Amount | None = None
+    retry_after: Annotated[float, Field(ge=0, le=315_360_000)] | None = None
+    checkpoint: Json = None
+    share: Annotated[float, Field(ge=0, le=1)] | None = None
+    message: Annotated[str, Field(max_length=1000)] | None = None
+    detail: LongText | None = None
+    lines: list[LogLine] | None = Field(default=None, max_length=1000)
+
+
+class Reports(Request):
+    """Many reports in one request, each with its own answer: `POST /v1/workers/{id}/reports`."""
+
+    reports: list[Report] = Field(min_length=1, max_length=10_000)
+
+
+class ReportAnswer(Model):
+    """How one report of many was taken."""
+
+    task_id: str
+    run_id: int
+    status: int
+    """As over HTTP: 200, or the problem's status."""
+    type: str | None = None
+    detail: str | None = None
+
+
+class ReportsAnswer(Model):
+    """The answers, in the order of the reports."""
+
+    answers: list[ReportAnswer]

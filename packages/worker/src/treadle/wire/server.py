@@ -1,0 +1,79 @@
+"""What the server says of itself, and tokens."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from treadle.wire.fields import Instant, Model, Request, Text
+
+
+class Health(Model):
+    """Whether the process lives and its services turn."""
+
+    status: str
+    version: str
+    services: dict[str, str] = Field(default_factory=dict)
+
+
+class Stats(Model):
+    """Totals over all jobs."""
+
+    counts: dict[str, int]
+    jobs: int
+    workers: dict[str, int]
+    slots: int
+    used: int
+    server_time: Instant
+    version: str
+    database: str
+    started_at: Instant
+
+
+class Whoami(Model):
+    """Who the token belongs to."""
+
+    user: str
+    superuser: bool
+    scopes: list[str]
+
+
+class TokenCreate(Request):
+    """Makes a token for a user."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    superuser: bool = False
+    scopes: list[Text] | None = Field(default=None, max_length=64)
+    expires_at: Instant | None = None
+
+
+class TokenItem(Model):
+    """A token, without its secret."""
+
+    id: str
+    name: str
+    user: str
+    superuser: bool
+    scopes: list[str]
+    created_at: Instant
+    expires_at: Instant | None = None
+    revoked_at: Instant | None = None
+
+
+class NewToken(TokenItem):
+    """A token with its secret, which is shown this once."""
+
+    token: str
+
+
+class TargetItem(Model):
+    """A named resource whose tasks run one at a time."""
+
+    room_id: str
+    name: str
+    state: str
+    """`free`, `running`, or `held`."""
+    holders: list[str] = Field(default_factory=list)
+    """The tasks that hold it."""
+    cause: str | None = None
+    """Why it is held: `claimed`, `running`, `paused`, `failed`, `retry`, `stopping`."""
+    waiting: int = 0

@@ -1,0 +1,94 @@
+"""The words for where a task is, how a run ended, and why."""
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Where a task is in its life."""
+
+    SCHEDULED = "scheduled"
+    """Not due yet, or waiting for a retry."""
+    PENDING = "pending"
+    """In its job's queue, at a queue position."""
+    CLAIMED = "claimed"
+    """A worker holds its lease and has not started it yet."""
+    RUNNING = "running"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+TERMINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+"""The states that only the explicit verbs resume, resolve and rerun leave."""
+
+OPEN = frozenset(Status) - TERMINAL
+"""The states of a task that may still run."""
+
+LEASED = frozenset({Status.CLAIMED, Status.RUNNING})
+"""The states in which a worker holds a run of the task."""
+
+
+class Outcome(StrEnum):
+    """How a run ended; once set it never changes."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    """The task's code raised, or ran out of time."""
+    EXCEPTION = "exception"
+    """Something else than the task's code ended the run; the reason says what."""
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+    RETURNED = "returned"
+    """Handed back before it was started; costs no budget."""
+
+
+class Reason(StrEnum):
+    """Why a run did not complete."""
+
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    MALFORMED_PAYLOAD = "malformed-payload"
+    INTERNAL_ERROR = "internal-error"
+    RESOURCE_UNAVAILABLE = "resource-unavailable"
+    WORKER_SHUTDOWN = "worker-shutdown"
+    INTERMITTENT_TASK = "intermittent-task"
+    CLAIM_EXPIRED = "claim-expired"
+    START_TIMEOUT = "start-timeout"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    BUDGET_EXCEEDED = "budget-exceeded"
+    DEADLINE_EXCEEDED = "deadline-exceeded"
+    RETURNED = "returned"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Reason | None":
+        """Accept the plural that Taskcluster's workers send."""
+        return cls.RESOURCE_UNAVAILABLE if value == "resources-unavailable" else None
+
+
+RETRIED = frozenset({Reason.ERROR, Reason.TIMEOUT})
+"""Reasons that spend the budget of retries."""
+
+REQUEUED = frozenset({Reason.WORKER_SHUTDOWN, Reason.INTERMITTENT_TASK, Reason.CLAIM_EXPIRED, Reason.START_TIMEOUT})
+"""Reasons that spend the budget of requeues."""
+
+REPORTABLE = frozenset({
+    Reason.ERROR,
+    Reason.TIMEOUT,
+    Reason.MALFORMED_PAYLOAD,
+    Reason.INTERNAL_ERROR,
+    Reason.RESOURCE_UNAVAILABLE,
+    Reason.WORKER_SHUTDOWN,
+    Reason.INTERMITTENT_TASK,
+    Reason.RETURNED,
+})
+"""Reasons that a worker may give; the others are the server's to find."""
+
+
+class WorkerState(StrEnum):
+    """Whether a worker is there and takes tasks."""
+
+    ONLINE = "online"
+    DRAINING = "draining"
+    LOST = "lost"

@@ -1,0 +1,262 @@
+"""Tasks as they are submitted, shown, edited and steered."""
+
+from typing import Annotated, Generic, Literal, Self, TypeVar
+
+from pydantic import Field, model_validator
+
+from treadle.wire.fields import (
+    Amount,
+    Budget,
+    Instant,
+    Json,
+    JsonObject,
+    LongText,
+    Model,
+    PositiveSeconds,
+    Priority,
+    Request,
+    Seconds,
+    Tags,
+    Text,
+    Weight,
+)
+from treadle.wire.ids import Uuid
+from treadle.wire.status import Outcome, Reason, Status
+
+OnFailure = Literal["hold", "release"]
+
+
+class TaskOptions(Request):
+    """How a task is run. What is left out comes from the job, then from the server's settings; an explicit 0 counts."""
+
+    priority: Priority | None = None
+    max_retries: Budget | None = None
+    max_requeues: Budget | None = None
+    retry_base: Seconds | None = None
+    retry_multiplier: Annotated[float, Field(ge=1, le=100, allow_inf_nan=False)] | None = None
+    retry_randomization: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = None
+    timeout: PositiveSeconds | None = None
+    lease_seconds: PositiveSeconds | None = None
+    heartbeat_increment: Seconds | None = None
+    start_timeout: PositiveSeconds | None = None
+    on_failure: OnFailure | None = None
+    weight: Weight | None = None
+    budget: Amount | None = None
+    pool: Text | None = None
+
+
+class TaskSubmit(TaskOptions):
+    """One invocation of a job: `POST /v1/rooms/{room}/tasks/{job_name}`."""
+
+    payload: JsonObject = Field(default_factory=dict)
+    id: Uuid | None = None
+    delay: Seconds | None = None
+    scheduled_at: Instant | None = None
+    target: Text | None = None
+    deadline: Instant | None = None
+    tags: Tags | None = None
+    scopes: list[Text] | None = Field(default=None, max_length=64)
+    unique_key: Text | None = None
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Self:
+        if self.delay is not None and self.scheduled_at is not None:
+            raise ValueError("give either delay or scheduled_at, not both")
+        return self
+
+
+class TaskOfMany(TaskSubmit):
+    """A task among many; its job may stand in another room than the one submitted from."""
+
+    job: Text
+
+
+class TaskSubmitMany(Request):
+    """Many tasks, all or none: `POST /v1/rooms/{room}/tasks`."""
+
+    tasks: list[TaskOfMany] = Field(min_length=1, max_length=10_000)
+
+
+class TaskItem(Model):
+    """A task as the server shows it."""
+
+    id: str
+    job_name: str
+    room_id: str
+    status: Status
+    priority: int = 0
+    payload: JsonObject = Field(default_factory=dict)
+    result: Json = None
+    error: str | None = None
+    reason: Reason | None = None
+    run_id: int | None = None
+    """The current run, or the last one; null before the first claim."""
+    retry_count: int = 0
+    requeue_count: int = 0
+    max_retries: int = 0
+    max_requeues: int = 0
+    next_retry_at: Instant | None = None
+    created_at: Instant
+    scheduled_at: Instant
+    """When it is or was due."""
+    claimed_at: Instant | None = None
+    started_at: Instant | None = None
+    completed_at: Instant | None = None
+    deadline: Instant | None = None
+    worker_id: str | None = None
+    taken_until: Instant | None = None
+    timeout: float | None = None
+    target: str | None = None
+    blocked_by: list[str] | None = None
+    """The tasks that hold its target."""
+    queue_position: int | None = None
+    """Its 1-based place in the job's queue; null unless pending."""
+    weight: int = 1
+    pool: str | None = None
+    tags: dict[str, str] | None = None
+    budget: float | None = None
+    usage: float | None = None
+    progress: Json = None
+    checkpoint: Json = None
+    unique_key: str | None = None
+    submitter: str | None = None
+    cancel_requested: bool = False
+    settled: bool = False
+    version: int = 1
+
+
+class RunItem(Model):
+    """One attempt at a task; the last one may still be open."""
+
+    task_id: str
+    run_id: int
+    status: Literal["claimed", "running"] | Outcome
+    reason: Reason | None = None
+    error: str | None = None
+    traceback: str | None = None
+    worker_id: str | None = None
+    worker_name: str | None = None
+    usage: float | None = None
+    claimed_at: Instant
+    started_at: Instant | None = None
+    ended_at: Instant | None = None
+
+
+class TaskPatch(Request):
+    """A status, by the worker or as the cancel verb; or an edit of a task that does not run yet."""
+
+    status: Status | None = None
+    run_id: int | None = Field(default=None, ge=0)
+    result: Json = None
+    error: LongText | None = None
+    traceback: LongText | None = None
+    reason: Reason | None = None
+    usage: Amount | None = None
+    checkpoint: Json = None
+
+    priority: Priority | None = None
+    scheduled_at: Instant | None = None
+    payload: JsonObject | None = None
+    tags: Tags | None = None
+    target: Text | None = None
+    weight: Weight | None = None
+    if_version: int | None = None
+
+    @model_validator(mode="after")
+    def _status_or_edit(self) -> Self:
+        given = self.model_fields_set - {"if_version"}
+        if not given:
+            raise ValueError("give a status, or what is to be changed: priority, scheduled_at, payload, tags, target, weight")
+        if "status" in given and given & EDITABLE:
+            raise ValueError("a change of status and an edit are two requests")
+        if "status" not in given and given - EDITABLE:
+            raise ValueError(f"{', '.join(sorted(given - EDITABLE))}: only with a status")
+        if "status" in given and self.status is None:
+            raise ValueError("status may not be null")
+        return self
+
+
+EDITABLE = frozenset({"priority", "scheduled_at", "payload", "tags", "target", "weight"})
+"""What an edit may change."""
+
+Action = Literal["cancel", "pause", "resume", "rerun", "resolve"]
+
+
+class Steer(Request):
+    """The body of cancel, pause, resume and rerun; it may be left out."""
+
+    if_version: int | None = None
+
+
+class Resolve(Steer):
+    """Settles a paused or failed task by hand."""
+
+    status: Literal["completed", "failed", "cancelled"] = "completed"
+    result: Json = None
+    error: LongText | None = None
+
+
+class TaskFilter(Request):
+    """Which tasks a list, a window or a bulk action means; parts that are given must all hold."""
+
+    room: Text | None = None
+    status: list[Status] | None = None
+    job: Text | None = None
+    target: Text | None = None
+    worker: Uuid | None = None
+    tag: Annotated[str, Field(max_length=1300)] | None = None
+    """`key` or `key=value`."""
+    text: Text | None = None
+    """Part of the id, the job's name, the payload or the error."""
+
+
+class BulkAction(Request):
+    """One verb for many tasks: those named, or those that a filter means at this moment."""
+
+    action: Action
+    ids: list[Uuid] | None = Field(default=None, max_length=10_000)
+    filter: TaskFilter | None = None
+    if_versions: dict[Uuid, int] | None = None
+    status: Literal["completed", "failed", "cancelled"] | None = None
+    result: Json = None
+    error: LongText | None = None
+
+    @model_validator(mode="after")
+    def _ids_or_filter(self) -> Self:
+        if (self.ids is None) == (self.filter is None):
+            raise ValueError("give either ids or filter")
+        return self
+
+
+class BulkProblem(Model):
+    """Why the verb did not act on one of the tasks."""
+
+    id: str
+    type: str
+    detail: str
+
+
+class BulkResult(Model):
+    """What a bulk action did."""
+
+    action: Action
+    matched: int
+    changed: int
+    versions: dict[str, int] = Field(default_factory=dict)
+    """The new version of each changed task, for an undo that acts only on what nobody touched since."""
+    problems: list[BulkProblem] = Field(default_factory=list)
+
+
+T = TypeVar("T")
+
+
+class Page(Model, Generic[T]):
+    """A part of a list, newest first."""
+
+    items: list[T]
+    total: int
+    total_is_capped: bool = False
+    """True when there are more than `total`: counting stopped there."""
+    limit: int
+    offset: int = 0
+    next_cursor: str | None = None

@@ -1,0 +1,95 @@
+"""Workers: registration, heartbeats, and what a heartbeat is answered."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from treadle.wire.fields import Amount, Instant, Model, Request, Text
+from treadle.wire.ids import Uuid
+from treadle.wire.status import WorkerState
+
+Capacity = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class WorkerRegister(Request):
+    """A new worker: `POST /v1/workers`; every field may be left out."""
+
+    id: Uuid | None = None
+    """On the session socket: the id of a worker that comes back."""
+    name: Text | None = None
+    group: Text | None = None
+    pool: Text | None = None
+    concurrency: Capacity | None = None
+    min_concurrency: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    version: Text | None = None
+
+
+class RunRef(Request):
+    """One run of one task: the fencing token."""
+
+    task_id: Uuid
+    run_id: Annotated[int, Field(ge=0)]
+
+
+class Renewal(RunRef):
+    """A run whose lease is renewed, with what it has used so far."""
+
+    usage: Amount | None = None
+
+
+class Heartbeat(Request):
+    """A worker's heartbeat. An empty body renews every lease of the worker."""
+
+    tasks: list[Renewal] | None = Field(default=None, max_length=10_000)
+    stopped: list[RunRef] | None = Field(default=None, max_length=10_000)
+    draining: bool | None = None
+
+
+class TakenUntil(Model):
+    """Until when a run is its worker's: the committed instant, and the seconds left when it was answered."""
+
+    task_id: str
+    run_id: int
+    taken_until: Instant
+    seconds_left: float
+
+
+class RunName(Model):
+    """A run, named in an answer."""
+
+    task_id: str
+    run_id: int
+
+
+class WorkerItem(Model):
+    """A worker as the server shows it."""
+
+    id: str
+    name: str | None = None
+    group: str | None = None
+    pool: str | None = None
+    version: str | None = None
+    state: WorkerState = WorkerState.ONLINE
+    concurrency: int = 1
+    min_concurrency: int = 0
+    last_heartbeat: Instant
+    heartbeat_age: float = 0.0
+    """Seconds since the last heartbeat."""
+    created_at: Instant
+    jobs: list[str] = Field(default_factory=list)
+    job_count: int = 0
+    running: list[RunName] = Field(default_factory=list)
+    used: int = 0
+    """The weight of what it holds."""
+    owner: str | None = None
+
+
+class HeartbeatAnswer(WorkerItem):
+    """What the worker must do now."""
+
+    cancel: list[RunName] = Field(default_factory=list)
+    """Runs whose task was cancelled or taken away while the code still runs: stop it."""
+    pause: list[RunName] = Field(default_factory=list)
+    gone: list[RunName] = Field(default_factory=list)
+    """Runs that are no longer this worker's."""
+    taken_until: list[TakenUntil] = Field(default_factory=list)
