@@ -1,0 +1,131 @@
+"""The server's settings: one class, read from the environment (`TREADLE_*`)."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""The only hosts on which `auth=none` is allowed."""
+
+
+def default_data_dir() -> Path:
+    """Return `$XDG_DATA_HOME/treadle`, which is `~/.local/share/treadle` unless that is set."""
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "treadle"
+
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class Settings(BaseSettings):
+    """Every setting of the server. Each is also an environment variable: `port` is `TREADLE_PORT`."""
+
+    model_config = SettingsConfigDict(env_prefix="TREADLE_", extra="ignore", use_attribute_docstrings=True)
+
+    host: str = "127.0.0.1"
+    """The address to listen on."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = 7420
+    """The port to listen on; 0 picks a free one."""
+
+    data_dir: Path = Field(default_factory=default_data_dir)
+    """Where the database file and the superuser's token are kept."""
+
+    database_url: str = ""
+    """`sqlite:///path` or `postgresql://…`; empty means the file `treadle.db` in the data directory."""
+
+    auth: Literal["token", "none"] = "token"
+    """`token`: every request needs one. `none`: everybody is the superuser; only on a loopback address."""
+
+    allowed_categories: Annotated[tuple[str, ...], NoDecode] = ("tasks", "modifiers", "selections", "analysis")
+    """The categories that jobs may be registered in, separated by commas."""
+
+    allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    """Origins, separated by commas, whose web pages may open the session socket beside the server's own."""
+
+    worker_timeout_seconds: Positive = 60
+    """A worker that has not been heard of for so long is lost."""
+
+    sweeper_interval_seconds: Positive = 5
+    """How often expired leases, lost workers and orphaned jobs are looked for."""
+
+    long_poll_max_wait_seconds: Positive = 60
+    """The longest that `Prefer: wait=N` holds a request."""
+
+    session_grace_seconds: NotNegative = 5
+    """How long a worker whose socket broke may stay away before what it has not started is returned."""
+
+    session_ping_seconds: Positive = 20
+    """How often the server pings on the session socket."""
+
+    session_queue_bytes: Annotated[int, Field(ge=65_536)] = 32 * 1024 * 1024
+    """How much may wait to be sent on one session socket; a slower reader is dropped with code 4408."""
+
+    max_body_bytes: Annotated[int, Field(ge=1024)] = 16 * 1024 * 1024
+    """The largest request body, and the largest frame of the session socket."""
+
+    internal_task_timeout_seconds: Positive = 3600
+    """An `@internal` task that has not ended so long after its claim fails."""
+
+    on_restart: Literal["keep", "requeue", "backoff"] = "keep"
+    """What becomes of runs in an embedded server's own process when it starts again."""
+
+    retention_completed_seconds: Positive | None = None
+    """Completed tasks older than this are deleted; without it they are kept."""
+
+    retention_failed_seconds: Positive | None = None
+    """Failed tasks older than this are deleted; without it they are kept."""
+
+    retention_cancelled_seconds: Positive | None = None
+    """Cancelled tasks older than this are deleted; without it they are kept."""
+
+    max_retries: Annotated[int, Field(ge=0)] = 0
+    """How often a task is retried when neither it nor its job says."""
+
+    max_requeues: Annotated[int, Field(ge=0)] = 0
+    """How often a task is requeued after a lost worker when neither it nor its job says."""
+
+    retry_base: NotNegative = 5
+    """The delay of the first retry, in seconds."""
+
+    retry_multiplier: Annotated[float, Field(ge=1, le=100)] = 2
+    """By how much each further retry waits longer."""
+
+    retry_randomization: Annotated[float, Field(ge=0, le=10)] = 0
+    """The share by which a retry's delay may be longer at random."""
+
+    lease_seconds: Positive = 60
+    """How long a claim lasts without a heartbeat."""
+
+    heartbeat_increment: NotNegative = 60
+    """To how long after a heartbeat it extends the lease; 0 makes leases strict."""
+
+    start_timeout: Positive = 60
+    """A claimed task that has not been started for so long goes back to the queue."""
+
+    @field_validator("allowed_categories", "allowed_origins", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @model_validator(mode="after")
+    def _fill_and_check(self) -> Self:
+        if not self.database_url:
+            self.database_url = f"sqlite:///{self.data_dir / 'treadle.db'}"
+        if self.auth == "none" and self.host not in LOOPBACK:
+            raise ValueError(
+                f"auth is none and host is {self.host}: without tokens the server listens on loopback addresses only"
+                " (127.0.0.1, ::1, localhost)"
+            )
+        return self
+
+    @property
+    def token_file(self) -> Path:
+        """Return where the superuser's token is written at the first start."""
+        return self.data_dir / "token"
