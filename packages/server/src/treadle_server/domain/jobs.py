@@ -1,0 +1,83 @@
+"""Jobs, the lanes of their queues, and workers, as the rules see them."""
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+
+from treadle.wire.ids import JobId, WorkerId
+from treadle.wire.names import INTERNAL, JobName
+from treadle.wire.status import WorkerState
+
+
+@dataclass(slots=True)
+class Job:
+    """A registered job. `schema` and `defaults` are JSON text."""
+
+    num: int
+    id: JobId
+    room: str
+    category: str
+    name: str
+    schema: str
+    schema_version: int
+    defaults: str
+    created_at: datetime
+    retain: bool = False
+    fair: str | None = None
+    paused: bool = False
+    deleted_at: datetime | None = None
+    version: int = 1
+
+    @property
+    def full_name(self) -> str:
+        """Return `room:category:name`."""
+        return str(JobName(self.room, self.category, self.name))
+
+    @property
+    def is_internal(self) -> bool:
+        """Return whether the server's own executors run it."""
+        return self.room == INTERNAL
+
+    def lane_key(self, room: str, pool: str | None) -> tuple[int, str, str]:
+        """Return the line in which a task from `room` for `pool` stands."""
+        return (self.num, room if self.fair == "room" else "", pool or "")
+
+
+JOB_FIELDS = tuple(f.name for f in fields(Job))
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A line of pending tasks: those of a job, apart by pool and, in a fair job, by room."""
+
+    id: int
+    job_num: int
+    room: str
+    pool: str
+
+    @property
+    def key(self) -> tuple[int, str, str]:
+        """Return what makes the lane unique."""
+        return (self.job_num, self.room, self.pool)
+
+
+@dataclass(slots=True)
+class Worker:
+    """A process that claims and runs tasks."""
+
+    id: WorkerId
+    owner: str
+    created_at: datetime
+    last_heartbeat: datetime
+    name: str | None = None
+    group: str | None = None
+    pool: str | None = None
+    version: str | None = None
+    concurrency: int = 1
+    min_concurrency: int = 0
+    state: WorkerState = WorkerState.ONLINE
+    lost_at: datetime | None = None
+    jobs: set[int] = field(default_factory=set)
+    """The numbers of the jobs it serves; kept in a table of links."""
+
+
+WORKER_FIELDS = tuple(f.name for f in fields(Worker) if f.name != "jobs")

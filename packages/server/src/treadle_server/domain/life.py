@@ -1,0 +1,311 @@
+"""What each verb does to a task: pure functions that change a `Task` and return the run that it resolved, if any.
+
+Every function checks before it changes, so that a refused verb leaves the task as it was.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.status import REQUEUED, RETRIED, Outcome, Reason, Status
+from treadle_server.domain.retry import backoff, requeue_delay
+from treadle_server.domain.states import Verb, advance
+from treadle_server.domain.tasks import Run, Task
+from treadle_server.errors import InvalidTaskTransition, StaleRun, TaskConflict
+
+Draw = Callable[[], float]
+"""A source of random numbers in [0, 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended, as its worker or the server says."""
+
+    outcome: Outcome
+    reason: Reason | None = None
+    error: str | None = None
+    traceback: str | None = None
+    usage: float | None = None
+    digest: bytes | None = None
+
+
+def _move(task: Task, verb: Verb, to: Status, now: datetime) -> None:
+    task.status = advance(task.status, verb, to)
+    task.version += 1
+    task.updated_at = now
+
+
+def check_version(task: Task, expected: int | None) -> None:
+    """Raise `TaskConflict` when the task was changed since version `expected`; None expects nothing."""
+    if expected is not None and task.version != expected:
+        raise TaskConflict(f"the task is at version {task.version}, not {expected}: it was changed since; read it again")
+
+
+def check_owner(task: Task, run_id: int | None, worker_id: WorkerId | None = None) -> None:
+    """Raise `StaleRun` unless run `run_id` of the task is open, and `worker_id`'s when that is given.
+
+    A `run_id` of None is an older client's, which can't tell its run from the next.
+    """
+    if not task.is_leased:
+        raise StaleRun(f"the task is {task.status}: no run of it is open; stop the code")
+    if run_id is not None and task.run_id != run_id:
+        raise StaleRun(f"run {run_id} is over: the task is at run {task.run_id}; stop the code")
+    if worker_id is not None and task.worker_id != worker_id:
+        raise StaleRun(f"run {task.run_id} belongs to worker {task.worker_id}; stop the code")
+
+
+def end_run(task: Task, ending: Ending, now: datetime) -> Run:
+    """Close the open run and return its record; the caller moves the task on."""
+    assert task.claimed_at is not None
+    if ending.usage is not None:
+        task.usage = ending.usage
+    run = Run(
+        task_seq=task.seq,
+        run_id=task.run_id,
+        status=ending.outcome,
+        reason=ending.reason,
+        error=ending.error,
+        traceback=ending.traceback,
+        worker_id=task.worker_id,
+        usage=ending.usage if ending.usage is not None else task.usage,
+        claimed_at=task.claimed_at,
+        started_at=task.started_at,
+        ended_at=now,
+        digest=ending.digest,
+    )
+    task.taken_until = None
+    task.progress = None
+    return run
+
+
+def claim(task: Task, worker_id: WorkerId, now: datetime) -> None:
+    """Open the next run for `worker_id`, and clear what the last one left (L3)."""
+    _move(task, Verb.CLAIM, Status.CLAIMED, now)
+    task.run_id += 1
+    task.worker_id = worker_id
+    task.claimed_at = now
+    task.started_at = None
+    task.taken_until = now + task.lease
+    task.cancel_requested = False
+    task.unfenced = False
+    task.next_retry_at = None
+
+
+def start(task: Task, run_id: int | None, now: datetime, worker_id: WorkerId | None = None) -> None:
+    """The worker runs the code now. Raises `StaleRun` or `InvalidTaskTransition`."""
+    check_owner(task, run_id, worker_id)
+    _move(task, Verb.START, Status.RUNNING, now)
+    task.started_at = now
+    task.unfenced = run_id is None
+
+
+def renew(task: Task, now: datetime, usage: float | None = None) -> None:
+    """Extend the lease to max(current, now + increment); an increment of 0 leaves it as it is (E4)."""
+    if usage is not None:
+        task.usage = usage
+    assert task.taken_until is not None
+    if task.heartbeat_increment > 0:
+        task.taken_until = max(task.taken_until, now + timedelta(seconds=task.heartbeat_increment))
+
+
+def is_over_budget(task: Task) -> bool:
+    """Return whether the task has used more than it may."""
+    return task.budget is not None and task.usage is not None and task.usage > task.budget
+
+
+def complete(task: Task, result: str | None, ending: Ending, now: datetime) -> Run:
+    """The code returned `result`. Raises `InvalidTaskTransition` unless the task is running."""
+    if task.status is not Status.RUNNING:
+        advance(task.status, Verb.COMPLETE, Status.COMPLETED)
+    run = end_run(task, ending, now)
+    _finish(task, Verb.COMPLETE, Status.COMPLETED, now)
+    task.result = result
+    task.error = None
+    task.reason = None
+    task.cancel_requested = False
+    return run
+
+
+def _finish(task: Task, verb: Verb, to: Status, now: datetime) -> None:
+    _move(task, verb, to, now)
+    task.completed_at = now
+    task.next_retry_at = None
+
+
+def _wait(task: Task, verb: Verb, delay: timedelta, now: datetime) -> None:
+    """Put the task back: at once, or for later."""
+    if delay > timedelta(0):
+        _move(task, verb, Status.SCHEDULED, now)
+        task.due_at = task.next_retry_at = now + delay
+    else:
+        _move(task, verb, Status.PENDING, now)
+
+
+def fail(task: Task, ending: Ending, now: datetime, draw: Draw, retry_after: float | None = None) -> Run:
+    """End the run by `ending.reason`: retry, requeue, pause or fail the task, as its budgets and flags say.
+
+    `retry_after` (seconds) replaces the back-off of a retry.
+    """
+    reason = ending.reason
+    assert reason is not None
+    if not task.is_leased:
+        raise InvalidTaskTransition(f"fail: the task is {task.status}, and no run of it is open")
+    run = end_run(task, ending, now)
+    task.error = ending.error
+    task.reason = reason
+    if reason is Reason.BUDGET_EXCEEDED:
+        _finish(task, Verb.FAIL, Status.FAILED, now)
+        task.cancel_requested = False
+    elif task.cancel_requested:
+        _interrupt(task, now)
+    elif reason in RETRIED and task.retry_count < task.max_retries and not _is_unfenced_loss(task, reason):
+        delay = _retry_delay(task, draw, retry_after)
+        task.retry_count += 1
+        _wait(task, Verb.RETRY, delay, now)
+    elif reason in REQUEUED and task.requeue_count < task.max_requeues and not task.unfenced:
+        delay = requeue_delay(task.requeue_count)
+        task.requeue_count += 1
+        _wait(task, Verb.REQUEUE, delay, now)
+    else:
+        _finish(task, Verb.FAIL, Status.FAILED, now)
+    return run
+
+
+def _is_unfenced_loss(task: Task, reason: Reason) -> bool:
+    return task.unfenced and reason is Reason.TIMEOUT
+
+
+def _retry_delay(task: Task, draw: Draw, retry_after: float | None) -> timedelta:
+    if retry_after is not None:
+        return timedelta(seconds=retry_after)
+    return backoff(
+        task.retry_count,
+        base=task.retry_base,
+        multiplier=task.retry_multiplier,
+        randomization=task.retry_randomization,
+        draw=draw(),
+    )
+
+
+def hand_back(task: Task, ending: Ending, now: datetime) -> Run:
+    """Return a run that was never started: it costs no budget, and the task keeps its place."""
+    if task.status is not Status.CLAIMED:
+        raise InvalidTaskTransition(f"return: the task is {task.status}, and only a claimed one can be handed back")
+    run = end_run(task, ending, now)
+    if task.cancel_requested:
+        _interrupt(task, now)
+    else:
+        _move(task, Verb.REQUEUE, Status.PENDING, now)
+    return run
+
+
+def _interrupt(task: Task, now: datetime) -> None:
+    _move(task, Verb.INTERRUPT, Status.PAUSED, now)
+    task.cancel_requested = False
+    task.reason = Reason.INTERRUPTED
+    task.error = task.error or "interrupted by user"
+
+
+def confirm_pause(task: Task, checkpoint: str | None, ending: Ending, now: datetime) -> Run:
+    """The worker stopped the code: pause the task with its checkpoint."""
+    run = end_run(task, ending, now)
+    if checkpoint is not None:
+        task.checkpoint = checkpoint
+    task.error = ending.error
+    _interrupt(task, now)
+    return run
+
+
+def pause(task: Task, now: datetime) -> None:
+    """Pause what waits, at once; ask the worker of what runs to stop (`cancel_requested`)."""
+    if task.is_leased:
+        if not task.cancel_requested:
+            task.cancel_requested = True
+            task.version += 1
+            task.updated_at = now
+        return
+    _move(task, Verb.PAUSE, Status.PAUSED, now)
+
+
+def cancel(task: Task, now: datetime, reason: Reason = Reason.CANCELLED) -> Run | None:
+    """Cancel whatever is open, at once; the record of the run that was open is returned."""
+    advance(task.status, Verb.CANCEL, Status.CANCELLED)
+    run = end_run(task, Ending(Outcome.CANCELLED, reason), now) if task.is_leased else None
+    _finish(task, Verb.CANCEL, Status.CANCELLED, now)
+    task.reason = reason
+    task.cancel_requested = False
+    return run
+
+
+def miss_deadline(task: Task, now: datetime) -> Run | None:
+    """Fail what is still open past its deadline."""
+    error = "the deadline has passed"
+    ending = Ending(Outcome.EXCEPTION, Reason.DEADLINE_EXCEEDED, error)
+    advance(task.status, Verb.EXPIRE, Status.FAILED)
+    run = end_run(task, ending, now) if task.is_leased else None
+    _finish(task, Verb.EXPIRE, Status.FAILED, now)
+    task.reason = Reason.DEADLINE_EXCEEDED
+    task.error = error
+    task.cancel_requested = False
+    return run
+
+
+def promote(task: Task, now: datetime) -> None:
+    """Its time has come."""
+    _move(task, Verb.PROMOTE, Status.PENDING, now)
+
+
+def _check_deadline(task: Task, now: datetime) -> None:
+    if task.deadline is not None and task.deadline <= now:
+        raise InvalidTaskTransition("the task's deadline has passed: submit a new one")
+
+
+def resume(task: Task, now: datetime) -> None:
+    """Make a paused or failed task claimable again; its checkpoint and its place in the queue are kept."""
+    to = Status.SCHEDULED if task.due_at > now else Status.PENDING
+    advance(task.status, Verb.RESUME, to)
+    _check_deadline(task, now)
+    if task.status is Status.FAILED:
+        task.retry_count = task.requeue_count = 0
+    _move(task, Verb.RESUME, to, now)
+    _reopen(task)
+
+
+def _reopen(task: Task) -> None:
+    task.completed_at = None
+    task.error = None
+    task.reason = None
+    task.cancel_requested = False
+    task.settled = False
+
+
+def rerun(task: Task, now: datetime) -> None:
+    """Run a settled task from the start: no checkpoint, fresh budgets; the history of runs is kept."""
+    advance(task.status, Verb.RERUN, Status.PENDING)
+    _check_deadline(task, now)
+    _move(task, Verb.RERUN, Status.PENDING, now)
+    if task.has_run or task.due_at > now:
+        # What had run queues up anew; what had not (an undo of its cancel) gets its place back.
+        task.due_at = now
+    task.retry_count = task.requeue_count = 0
+    task.checkpoint = task.result = task.usage = None
+    _reopen(task)
+
+
+def resolve(task: Task, to: Status, result: str | None, error: str | None, now: datetime) -> Run:
+    """Settle a paused or failed task by hand: opens a run and resolves it at once."""
+    advance(task.status, Verb.RESOLVE, to)
+    task.run_id += 1
+    task.claimed_at = task.started_at = now
+    task.worker_id = None
+    outcome = Outcome(to.value)
+    reason = {Status.FAILED: Reason.ERROR, Status.CANCELLED: Reason.CANCELLED}.get(to)
+    run = end_run(task, Ending(outcome, reason, error), now)
+    _finish(task, Verb.RESOLVE, to, now)
+    task.result = result
+    task.error = error
+    task.reason = reason
+    task.settled = True
+    task.cancel_requested = False
+    return run

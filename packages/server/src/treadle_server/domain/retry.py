@@ -1,0 +1,32 @@
+"""How long a task waits before it is tried again.
+
+The formula is Effectum's: base * multiplier ** attempt, up to a share `randomization` more at random. The jitter keeps
+tasks that failed together from coming back together.
+"""
+
+from datetime import timedelta
+
+CAP = timedelta(days=1)
+"""The longest back-off, whatever base and multiplier say."""
+
+REQUEUE_CAP = timedelta(seconds=60)
+
+
+def backoff(attempt: int, *, base: float, multiplier: float, randomization: float, draw: float) -> timedelta:
+    """Return the delay before retry number `attempt` (0 is the first).
+
+    `base` is in seconds; `draw` is a random number in [0, 1). The result is at most `CAP`.
+    """
+    cap = CAP.total_seconds()
+    try:
+        delay = base * multiplier**attempt * (1 + draw * randomization)
+    except OverflowError:
+        delay = cap
+    return timedelta(seconds=min(cap, delay))
+
+
+def requeue_delay(lost_before: int) -> timedelta:
+    """Return the wait of a task whose worker was lost, after it had been lost `lost_before` times: 0, 1, 2, 4 … 60 s."""
+    if lost_before == 0:
+        return timedelta(0)
+    return min(REQUEUE_CAP, timedelta(seconds=2 ** min(lost_before - 1, 10)))

@@ -1,0 +1,128 @@
+"""A task and its runs, as the rules see them: one field for each column of the table."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+
+from treadle.wire.ids import RunId, TaskId, WorkerId
+from treadle.wire.status import LEASED, Outcome, Reason, Status
+
+NEVER_RUN = -1
+"""The `run_id` of a task that was never claimed."""
+
+
+@dataclass(slots=True)
+class Task:
+    """A task with its open run, if it has one. JSON fields hold the text that came in, never parsed again."""
+
+    seq: int
+    id: TaskId
+    job_num: int
+    lane: int
+    job_name: str
+    room: str
+    status: Status
+    priority: int
+    due_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    payload: str
+    content_hash: bytes
+    submitter: str
+    max_retries: int
+    max_requeues: int
+    retry_base: float
+    retry_multiplier: float
+    retry_randomization: float
+    lease_seconds: float
+    start_timeout: float
+    heartbeat_increment: float
+    schema_version: int
+    timeout: float | None = None
+    weight: int = 1
+    on_failure: str = "hold"
+    blocked: bool = False
+    target_num: int | None = None
+    target: str | None = None
+    deadline: datetime | None = None
+    pool: str | None = None
+    tags: str | None = None
+    scopes: str | None = None
+    unique_key: str | None = None
+    limit_key: str | None = None
+    budget: float | None = None
+    schedule_id: str | None = None
+    version: int = 1
+    run_id: int = NEVER_RUN
+    worker_id: WorkerId | None = None
+    taken_until: datetime | None = None
+    unfenced: bool = False
+    claimed_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    next_retry_at: datetime | None = None
+    retry_count: int = 0
+    requeue_count: int = 0
+    cancel_requested: bool = False
+    settled: bool = False
+    usage: float | None = None
+    result: str | None = None
+    error: str | None = None
+    reason: Reason | None = None
+    checkpoint: str | None = None
+    progress: str | None = None
+
+    @property
+    def is_leased(self) -> bool:
+        """Return whether a worker holds a run of it."""
+        return self.status in LEASED
+
+    @property
+    def has_run(self) -> bool:
+        """Return whether it was ever claimed."""
+        return self.run_id != NEVER_RUN
+
+    @property
+    def lease(self) -> timedelta:
+        """Return how long a claim lasts without a heartbeat."""
+        return timedelta(seconds=self.lease_seconds)
+
+
+TASK_FIELDS = tuple(field.name for field in fields(Task))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A resolved attempt at a task; it is written once and never changes."""
+
+    task_seq: int
+    run_id: int
+    status: Outcome
+    reason: Reason | None
+    error: str | None
+    traceback: str | None
+    worker_id: WorkerId | None
+    usage: float | None
+    claimed_at: datetime
+    started_at: datetime | None
+    ended_at: datetime
+    digest: bytes | None = None
+    """What a report of the same outcome must equal to be the same report."""
+
+
+RUN_FIELDS = tuple(field.name for field in fields(Run))
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What a run keeps after its task was cancelled or taken from it, until its code has stopped or its lease ends."""
+
+    task_seq: int
+    run_id: int
+    worker_id: WorkerId
+    target_num: int | None
+    weight: int
+    until: datetime
+    task_id: TaskId
+
+
+__all__ = ["NEVER_RUN", "RUN_FIELDS", "TASK_FIELDS", "Hold", "Run", "RunId", "Task"]

@@ -1,0 +1,1 @@
+"""The engine: commands in, one durable transaction for many of them, answers and events out."""

@@ -1,0 +1,51 @@
+"""Everything that can be asked of the writer."""
+
+from treadle_server.engine.commands.base import Command
+from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
+from treadle_server.engine.commands.jobs import PatchJob, RegisterJob, Registered
+from treadle_server.engine.commands.reports import HandBack, PatchStatus, ReportRun, RunReport
+from treadle_server.engine.commands.steering import Edit, Steer, SteerMany
+from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, Submitted
+from treadle_server.engine.commands.sweeps import (
+    DeleteOrphans,
+    ExpireLeases,
+    MissDeadlines,
+    PromoteDue,
+    ReleaseHolds,
+    RestampLeases,
+    SweepWorkers,
+)
+from treadle_server.engine.commands.workers import FindWorker, LinkJobs, RegisterWorker, RemoveWorker
+
+__all__ = [
+    "Beat",
+    "Beaten",
+    "Command",
+    "DeleteOrphans",
+    "Edit",
+    "ExpireLeases",
+    "FindWorker",
+    "HandBack",
+    "LinkJobs",
+    "MissDeadlines",
+    "PatchJob",
+    "PatchStatus",
+    "PromoteDue",
+    "Reattach",
+    "RegisterJob",
+    "RegisterWorker",
+    "Registered",
+    "ReleaseHolds",
+    "RemoveWorker",
+    "ReportRun",
+    "RestampLeases",
+    "ReturnUnstarted",
+    "RunReport",
+    "SchemaMoved",
+    "Steer",
+    "SteerMany",
+    "Submission",
+    "Submit",
+    "Submitted",
+    "SweepWorkers",
+]

@@ -1,0 +1,55 @@
+"""What a command is: it says what it needs read, and then changes the world or refuses."""
+
+from typing import Protocol, TypeVar
+
+from treadle.wire.ids import TaskId
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.world import Needs, World
+from treadle_server.errors import Forbidden, TaskNotFound
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Command(Protocol[R_co]):
+    """One request to the writer. `apply` checks everything before it changes anything."""
+
+    def needs(self, needs: Needs) -> None:
+        """Add what is to be read."""
+        ...
+
+    def apply(self, world: World) -> R_co:
+        """Change the world and return the answer, or raise a `Refused` and leave it as it was."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Return how many tasks it may write; a batch is bounded by their sum."""
+        ...
+
+
+class OneRow:
+    """A command about one task, worker or job."""
+
+    __slots__ = ()
+
+    @property
+    def rows(self) -> int:
+        """Return how many tasks it may write."""
+        return 1
+
+
+def get_task(world: World, task_id: TaskId) -> Task:
+    """Return the task. Raises `TaskNotFound`."""
+    if (task := world.tasks.get(task_id)) is None:
+        raise TaskNotFound(f"there is no task {task_id}")
+    return task
+
+
+def check_control(principal: Principal, task: Task) -> None:
+    """Raise `Forbidden` unless the asker submitted the task or is a superuser."""
+    if not (principal.superuser or principal.user == task.submitter):
+        raise Forbidden(f"task {task.id} was submitted by another user; only they or a superuser may steer it")
+
+
+__all__ = ["Command", "OneRow", "check_control", "get_task"]

@@ -1,0 +1,149 @@
+"""Heartbeats: leases are renewed, and the worker learns what it must stop."""
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.status import WorkerState
+from treadle.wire.workers import Renewal, RunRef
+from treadle_server.domain import life
+from treadle_server.domain.jobs import Worker
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.reports import RunReport, take_report
+from treadle_server.engine.commands.workers import get_worker, revive, runs_of
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.world import Needs, World
+
+RunKey = tuple[TaskId, int]
+
+
+@dataclass(slots=True)
+class Beaten:
+    """What a heartbeat is answered."""
+
+    worker: Worker
+    cancel: list[RunKey] = field(default_factory=list)
+    pause: list[RunKey] = field(default_factory=list)
+    gone: list[RunKey] = field(default_factory=list)
+    taken_until: list[Task] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Beat:
+    """A worker's heartbeat; `tasks` None renews every lease that it holds."""
+
+    principal: Principal
+    worker_id: WorkerId
+    tasks: list[Renewal] | None = None
+    stopped: list[RunRef] = field(default_factory=list)
+    draining: bool | None = None
+
+    @property
+    def rows(self) -> int:
+        """Return how many tasks it may write."""
+        return 1 + len(self.tasks or ())
+
+    def needs(self, needs: Needs) -> None:
+        """Read the worker, what it holds, and what it names."""
+        needs.workers.add(self.worker_id)
+        needs.tasks_of.add(self.worker_id)
+        needs.holds_of.add(self.worker_id)
+        for ref in [*(self.tasks or ()), *self.stopped]:
+            needs.tasks.add(TaskId(ref.task_id))
+            needs.runs.add((TaskId(ref.task_id), ref.run_id))
+
+    def apply(self, world: World) -> Beaten:
+        """Renew what is the worker's. Raises `WorkerNotFound` or `Forbidden`."""
+        worker = get_worker(world, self.principal, self.worker_id)
+        if self.draining is not None:
+            worker.state = WorkerState.DRAINING if self.draining else WorkerState.ONLINE
+        revive(world, worker)
+        answer = Beaten(worker)
+        for ref in self.stopped:
+            if (task := world.tasks.get(TaskId(ref.task_id))) is not None:
+                world.end_hold(task, ref.run_id)
+        if self.tasks is None:
+            for task in runs_of(world, worker.id):
+                self._renew(world, task, None, answer)
+        else:
+            for renewal in self.tasks:
+                self._renew_named(world, renewal, answer)
+        return answer
+
+    def _renew_named(self, world: World, renewal: Renewal, answer: Beaten) -> None:
+        task = world.tasks.get(TaskId(renewal.task_id))
+        key = (TaskId(renewal.task_id), renewal.run_id)
+        if task is not None and task.is_leased and (task.worker_id, task.run_id) == (self.worker_id, renewal.run_id):
+            self._renew(world, task, renewal.usage, answer)
+        elif task is not None and (hold := world.holds.get((task.seq, renewal.run_id))) is not None:
+            # The code still runs though its task is settled: the hold lives as long as it says so.
+            until = max(hold.until, world.now + timedelta(seconds=task.heartbeat_increment))
+            world.renew_hold(replace(hold, until=until))
+            answer.cancel.append(key)
+        else:
+            answer.gone.append(key)
+
+    def _renew(self, world: World, task: Task, usage: float | None, answer: Beaten) -> None:
+        world.open(task)
+        life.renew(task, world.now, usage)
+        if life.is_over_budget(task):
+            take_report(world, task, task.run_id, RunReport(kind="progress", usage=usage))
+            answer.cancel.append((task.id, task.run_id))
+            return
+        if task.cancel_requested:
+            answer.pause.append((task.id, task.run_id))
+        answer.taken_until.append(task)
+
+
+@dataclass(slots=True, kw_only=True)
+class Reattach:
+    """A worker opens its session again and says which runs it still holds; what else was claimed unstarted is returned."""
+
+    principal: Principal
+    worker_id: WorkerId
+    held: list[RunRef] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """Return how many tasks it may write."""
+        return 1 + len(self.held)
+
+    def needs(self, needs: Needs) -> None:
+        """Read the worker and what it holds."""
+        self._beat().needs(needs)
+
+    def _beat(self) -> Beat:
+        renewals = [Renewal(task_id=ref.task_id, run_id=ref.run_id) for ref in self.held]
+        return Beat(principal=self.principal, worker_id=self.worker_id, tasks=renewals)
+
+    def apply(self, world: World) -> Beaten:
+        """Return what is still the worker's. Raises `WorkerNotFound` or `Forbidden`."""
+        answer = self._beat().apply(world)
+        held = {(TaskId(ref.task_id), ref.run_id) for ref in self.held}
+        for task in runs_of(world, self.worker_id):
+            if (task.id, task.run_id) not in held and task.started_at is None:
+                take_report(world, task, task.run_id, RunReport(kind="returned"))
+        return answer
+
+
+@dataclass(slots=True, kw_only=True)
+class ReturnUnstarted:
+    """A session broke and its worker is not back: what was claimed and not started goes back to the queue (G8)."""
+
+    principal: Principal
+    worker_id: WorkerId
+
+    rows = 10
+
+    def needs(self, needs: Needs) -> None:
+        """Read what the worker holds."""
+        needs.tasks_of.add(self.worker_id)
+
+    def apply(self, world: World) -> int:
+        """Return how many runs were handed back. One with a target waits for the worker's word or its lease."""
+        returned = 0
+        for task in runs_of(world, self.worker_id):
+            if task.started_at is None and task.target_num is None:
+                take_report(world, task, task.run_id, RunReport(kind="returned"))
+                returned += 1
+        return returned

@@ -1,0 +1,180 @@
+"""Jobs are registered, replaced, revived and paused."""
+
+import json
+from dataclasses import dataclass
+
+from uuid_utils import uuid7
+
+from treadle.wire.ids import JobId, WorkerId
+from treadle.wire.names import SHARED_ROOMS, InvalidRoom, JobName, parse_room, visible_from
+from treadle_server.domain.jobs import Job, Worker
+from treadle_server.engine.commands.base import OneRow
+from treadle_server.engine.commands.workers import job_name_or_404
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.world import Needs, World
+from treadle_server.errors import Forbidden, InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, WorkerNotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A registered job; `created` is true for a new and for a revived one."""
+
+    job: Job
+    created: bool
+    worker_id: WorkerId | None
+
+
+def check_room(room: str) -> str:
+    """Return the room. Raises `InvalidRoomId`."""
+    try:
+        return parse_room(room)
+    except InvalidRoom as error:
+        raise InvalidRoomId(str(error)) from None
+
+
+@dataclass(slots=True, kw_only=True)
+class RegisterJob(OneRow):
+    """A job's registration, and the link of the worker that serves it."""
+
+    principal: Principal
+    room: str
+    category: str
+    name: str
+    schema: str
+    """JSON text."""
+    defaults: str = "{}"
+    """JSON text of the task options."""
+    worker_id: WorkerId | None = None
+    make_worker: bool = True
+    retain: bool = False
+    replace: bool = False
+    fair: str | None = None
+
+    def needs(self, needs: Needs) -> None:
+        """Read the job and the worker."""
+        needs.job_names.add(self._name)
+        needs.jobs_change = True
+        needs.new_jobs += 1
+        if self.worker_id is not None:
+            needs.workers.add(self.worker_id)
+
+    @property
+    def _name(self) -> JobName:
+        return JobName(self.room, self.category, self.name)
+
+    def apply(self, world: World) -> Registered:
+        """Register it.
+
+        Raises `InvalidRoomId`, `Forbidden` (a shared room by another than a superuser), `InvalidCategory`,
+        `SchemaConflict` or `WorkerNotFound`, checked in this order.
+        """
+        self._check(world)
+        job = world.jobs.get(self._name)
+        if job is not None and job.deleted_at is None and not self.replace and not _same(job.schema, self.schema):
+            raise SchemaConflict(
+                f"{job.full_name} is registered with another schema; replace it with replace: true, or use another name"
+            )
+        worker = self._worker(world)
+        created = job is None or job.deleted_at is not None
+        job = self._new(world) if job is None else self._renew(world, job)
+        if worker is not None:
+            world.link(worker, job)
+        else:
+            world.maybe_orphan(job.num)
+        return Registered(job, created, worker.id if worker else None)
+
+    def _check(self, world: World) -> None:
+        check_room(self.room)
+        if self.room in SHARED_ROOMS and not self.principal.superuser:
+            raise Forbidden(f"only a superuser registers jobs in {self.room}; use a room of your own")
+        if self.category not in world.rules.allowed_categories:
+            allowed = ", ".join(sorted(world.rules.allowed_categories))
+            raise InvalidCategory(f"category {self.category!r} is not allowed here; the server admits: {allowed}")
+
+    def _worker(self, world: World) -> Worker | None:
+        if self.worker_id is not None:
+            worker = world.workers.get(self.worker_id)
+            if worker is None or not (self.principal.superuser or worker.owner == self.principal.user):
+                raise WorkerNotFound(f"you have no worker {self.worker_id}")
+            return worker
+        if not self.make_worker:
+            return None
+        worker = Worker(WorkerId(str(uuid7())), self.principal.user, created_at=world.now, last_heartbeat=world.now)
+        world.add_worker(worker)
+        return worker
+
+    def _new(self, world: World) -> Job:
+        job = Job(
+            num=world.next_job_num(),
+            id=JobId(str(uuid7())),
+            room=self.room,
+            category=self.category,
+            name=self.name,
+            schema=self.schema,
+            schema_version=1,
+            defaults=self.defaults,
+            created_at=world.now,
+            retain=self.retain,
+            fair=self.fair,
+        )
+        world.add_job(job)
+        return job
+
+    def _renew(self, world: World, job: Job) -> Job:
+        revived = job.deleted_at is not None
+        new_schema = not _same(job.schema, self.schema)
+        if not (revived or new_schema or self._differs(job)):
+            return job
+        job.deleted_at = None
+        job.defaults = self.defaults
+        job.retain = self.retain
+        if revived:
+            job.fair, job.paused = self.fair, False
+        if new_schema:
+            job.schema = self.schema
+            job.schema_version += 1
+        world.change_job(job, schema=new_schema)
+        return job
+
+    def _differs(self, job: Job) -> bool:
+        """Return whether the defaults are to be renewed; a plain link of another worker leaves them."""
+        return (not _same(job.defaults, self.defaults) and self.defaults != "{}") or (self.retain and not job.retain)
+
+
+def _same(one: str, other: str) -> bool:
+    return one == other or json.loads(one) == json.loads(other)
+
+
+@dataclass(slots=True, kw_only=True)
+class PatchJob(OneRow):
+    """Pauses or resumes a queue."""
+
+    principal: Principal
+    job_name: str
+    room: str
+    paused: bool
+
+    def needs(self, needs: Needs) -> None:
+        """Read the job."""
+        needs.job_names.add(job_name_or_404(self.job_name))
+        needs.jobs_change = True
+
+    def apply(self, world: World) -> Job:
+        """Return the job. Raises `JobNotFound` or `Forbidden`."""
+        job = find_job(world, self.room, self.job_name)
+        if job.room in SHARED_ROOMS and not self.principal.superuser:
+            raise Forbidden(f"only a superuser pauses the queues of {job.room}")
+        if job.paused != self.paused:
+            job.paused = self.paused
+            world.change_job(job)
+            world.wake_jobs.add(job.num)
+        return job
+
+
+def find_job(world: World, room: str, full_name: str) -> Job:
+    """Return the job as seen from the room. Raises `InvalidRoomId` or `JobNotFound`."""
+    check_room(room)
+    job = world.jobs.get(job_name_or_404(full_name))
+    if job is None or job.deleted_at is not None or not visible_from(room, job.room):
+        raise JobNotFound(f"there is no job {full_name} to be seen from room {room}")
+    return job

@@ -1,0 +1,302 @@
+"""What workers report of the runs that they hold; each report is fenced by (task, run)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.runs import LogLine
+from treadle.wire.status import REPORTABLE, Outcome, Reason, Status
+from treadle_server.domain import life
+from treadle_server.domain.life import Ending
+from treadle_server.domain.states import Verb, advance
+from treadle_server.domain.tasks import Run, Task
+from treadle_server.engine.commands.base import OneRow, check_control, get_task
+from treadle_server.engine.commands.steering import cancel_task, keep_hold
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.world import Needs, World
+from treadle_server.errors import Forbidden, InvalidTaskTransition, Refused, StaleRun, TreadleError, ValidationFailed
+
+ENDINGS = frozenset({"completed", "failed", "exception", "paused", "returned"})
+"""Kinds of reports after which the run is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """What is reported; `kind` says which fields count. JSON fields are text."""
+
+    kind: str
+    result: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    reason: Reason | None = None
+    usage: float | None = None
+    retry_after: float | None = None
+    checkpoint: str | None = None
+    progress: str | None = None
+    detail: str | None = None
+    lines: list[LogLine] | None = None
+
+    def digest(self) -> bytes:
+        """Return what two reports must share to be the same report."""
+        parts = (self.kind, self.result, self.error, self.reason and str(self.reason), self.checkpoint, self.detail)
+        return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+@dataclass(slots=True, kw_only=True)
+class ReportRun(OneRow):
+    """One report about one run."""
+
+    principal: Principal
+    worker_id: WorkerId | None
+    task_id: TaskId
+    run_id: int | None
+    report: RunReport
+
+    def needs(self, needs: Needs) -> None:
+        """Read the task, and the run's record if it is over."""
+        needs.tasks.add(self.task_id)
+        needs.owners_of.add(self.task_id)
+        if self.run_id is not None:
+            needs.runs.add((self.task_id, self.run_id))
+
+    def apply(self, world: World) -> Task:
+        """Return the task after it.
+
+        Raises `TaskNotFound`, `StaleRun` (the run is over, or another's), `InvalidTaskTransition`, `Forbidden`, or
+        `ValidationFailed` (a reason that no worker may give).
+        """
+        task = get_task(world, self.task_id)
+        try:
+            life.check_owner(task, self.run_id, self.worker_id)
+        except StaleRun:
+            return self._late(world, task)
+        self._check_user(world, task)
+        return take_report(world, task, self.run_id, self.report)
+
+    def _check_user(self, world: World, task: Task) -> None:
+        """Refuse another user's report."""
+        worker = world.workers.get(task.worker_id) if task.worker_id else None
+        owner = worker.owner if worker else None
+        if not (self.principal.superuser or owner is None or owner == self.principal.user):
+            raise Forbidden(f"run {task.run_id} belongs to another user's worker")
+
+    def _late(self, world: World, task: Task) -> Task:
+        """Answer a report about a run that is over: the same one again is fine, all else is refused (C7, G3)."""
+        run = self._resolved(world, task)
+        if run is not None and self.report.kind in ENDINGS and run.digest == self.report.digest():
+            return task
+        if self.run_id is not None and (self.report.kind in ENDINGS or self.report.kind == "stopped"):
+            # Whatever it says, it shows that the code has ended: its hold ends.
+            ended = world.end_hold(task, self.run_id)
+            if self.report.kind == "stopped" and (ended or run is not None):
+                return task
+        if self.report.kind == "stopped" and run is not None:
+            return task
+        life.check_owner(task, self.run_id, self.worker_id)
+        raise StaleRun(f"run {self.run_id} of task {task.id} is over")
+
+    def _resolved(self, world: World, task: Task) -> Run | None:
+        if self.run_id is None:
+            return None
+        run = world.resolved.get((task.seq, self.run_id))
+        if run is None or (self.worker_id is not None and run.worker_id != self.worker_id):
+            return None
+        return run
+
+
+def take_report(world: World, task: Task, run_id: int | None, report: RunReport) -> Task:
+    """Apply a report about the open run. Raises `InvalidTaskTransition` or `ValidationFailed`."""
+    match report.kind:
+        case "started":
+            _start(world, task, run_id)
+        case "checkpoint" | "progress" | "logs":
+            _note(world, task, report)
+        case "completed" | "failed" | "exception" | "paused" | "returned":
+            _end(world, task, report)
+        case "stopped":
+            raise InvalidTaskTransition("the run is still open: report how it ended, not that it stopped")
+        case _:
+            raise ValidationFailed(f"{report.kind!r} is no kind of report")
+    return task
+
+
+def _start(world: World, task: Task, run_id: int | None) -> None:
+    if task.status is Status.RUNNING and run_id is not None:
+        return
+    advance(task.status, Verb.START, Status.RUNNING)
+    world.open(task)
+    life.start(task, run_id, world.now)
+    world.changed(task)
+
+
+def _note(world: World, task: Task, report: RunReport) -> None:
+    world.open(task)
+    if report.checkpoint is not None:
+        task.checkpoint = report.checkpoint
+    if report.progress is not None:
+        task.progress = report.progress
+    if report.usage is not None:
+        task.usage = report.usage
+    for line in report.lines or ():
+        world.add_log(task, task.run_id, world.next_line(task), _at(line, world.now), line.level, line.message)
+    # A checkpoint is a sign of life of this very run (E3).
+    life.renew(task, world.now)
+    world.touched(task)
+    if life.is_over_budget(task):
+        _fail_over_budget(world, task)
+
+
+def _at(line: LogLine, now: datetime) -> datetime:
+    return line.at or now
+
+
+def _fail_over_budget(world: World, task: Task) -> None:
+    ending = Ending(Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, f"used {task.usage:g} of {task.budget:g}")
+    until = task.taken_until
+    run = life.fail(task, ending, world.now, world.draw)
+    world.add_run(task, run, code_ended=False)
+    keep_hold(world, task, until)
+    world.changed(task)
+    world.maybe_orphan(task.job_num)
+
+
+def _end(world: World, task: Task, report: RunReport) -> None:
+    ending = _ending(task, report)
+    if report.kind == "completed":
+        advance(task.status, Verb.COMPLETE, Status.COMPLETED)
+    elif report.kind == "returned":
+        advance(task.status, Verb.REQUEUE, Status.PENDING)
+        if task.status is not Status.CLAIMED:
+            raise InvalidTaskTransition("only a run that was not started can be handed back")
+    world.open(task)
+    world.add_run(task, _resolve(world, task, report, ending), code_ended=True)
+    world.changed(task)
+    if task.completed_at is not None:
+        world.maybe_orphan(task.job_num)
+
+
+def _resolve(world: World, task: Task, report: RunReport, ending: Ending) -> Run:
+    over = task.budget is not None and report.usage is not None and report.usage > task.budget
+    if over and report.kind != "completed":
+        reason = Ending(Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, report.error, report.traceback, report.usage, ending.digest)
+        return life.fail(task, reason, world.now, world.draw)
+    if report.kind == "completed":
+        return life.complete(task, report.result, ending, world.now)
+    if report.kind == "paused":
+        return life.confirm_pause(task, report.checkpoint, ending, world.now)
+    if report.kind == "returned" or ending.reason is Reason.RETURNED:
+        return life.hand_back(task, ending, world.now)
+    return life.fail(task, ending, world.now, world.draw, report.retry_after)
+
+
+_OUTCOMES = {
+    "completed": (Outcome.COMPLETED, None),
+    "failed": (Outcome.FAILED, Reason.ERROR),
+    "exception": (Outcome.EXCEPTION, None),
+    "paused": (Outcome.PAUSED, Reason.INTERRUPTED),
+    "returned": (Outcome.RETURNED, Reason.RETURNED),
+}
+
+
+def _ending(task: Task, report: RunReport) -> Ending:
+    outcome, reason = _OUTCOMES[report.kind]
+    if report.kind in {"failed", "exception"} and report.reason is not None:
+        reason = report.reason
+    if report.kind == "exception":
+        if reason is None or reason not in REPORTABLE:
+            allowed = ", ".join(sorted(REPORTABLE))
+            raise ValidationFailed(f"an exception needs a reason that a worker may give: {allowed}")
+        if reason is Reason.RETURNED:
+            outcome = Outcome.RETURNED
+    if report.kind == "failed" and reason not in {Reason.ERROR, Reason.TIMEOUT}:
+        raise ValidationFailed("failed takes the reasons error and timeout; report anything else as an exception")
+    error = report.error if report.error is not None else report.detail
+    return Ending(outcome, reason, error, report.traceback, report.usage, report.digest())
+
+
+@dataclass(slots=True, kw_only=True)
+class PatchStatus(OneRow):
+    """A plain update of a task's status: the cancel verb, or an older client's report without a run (Z18)."""
+
+    principal: Principal
+    task_id: TaskId
+    status: Status
+    run_id: int | None = None
+    report: RunReport
+
+    def needs(self, needs: Needs) -> None:
+        """Read the task with its worker."""
+        needs.tasks.add(self.task_id)
+        needs.owners_of.add(self.task_id)
+        if self.run_id is not None:
+            needs.runs.add((self.task_id, self.run_id))
+
+    def apply(self, world: World) -> Task:
+        """Return the task after it. Raises as `ReportRun` and `Steer` do; the same status twice is a 409."""
+        task = get_task(world, self.task_id)
+        worker = world.workers.get(task.worker_id) if task.worker_id else None
+        owns = worker is not None and worker.owner == self.principal.user
+        if self.status is Status.CANCELLED:
+            if not (owns and task.is_leased):
+                check_control(self.principal, task)
+            return cancel_task(world, task)
+        verb = _VERBS.get(self.status)
+        if verb is None:
+            raise InvalidTaskTransition(f"no update leads to {self.status}; see the verbs resume, rerun and pause")
+        if self.run_id is not None:
+            life.check_owner(task, self.run_id)
+        if not task.is_leased:
+            raise InvalidTaskTransition(f"the task is {task.status}: no run of it is open")
+        if not (self.principal.superuser or owns):
+            raise Forbidden(f"run {task.run_id} belongs to another user's worker")
+        advance(task.status, verb, self.status)
+        return take_report(world, task, self.run_id, self.report)
+
+
+_VERBS = {
+    Status.RUNNING: Verb.START,
+    Status.COMPLETED: Verb.COMPLETE,
+    Status.FAILED: Verb.FAIL,
+    Status.PAUSED: Verb.INTERRUPT,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class HandBack:
+    """Gives back runs that were claimed and not started; costs no budget."""
+
+    principal: Principal
+    worker_id: WorkerId
+    runs: list[tuple[TaskId, int]]
+
+    @property
+    def rows(self) -> int:
+        """Return how many tasks it may write."""
+        return len(self.runs)
+
+    def needs(self, needs: Needs) -> None:
+        """Read the tasks."""
+        needs.workers.add(self.worker_id)
+        for task_id, run_id in self.runs:
+            needs.tasks.add(task_id)
+            needs.runs.add((task_id, run_id))
+
+    def apply(self, world: World) -> list[TreadleError | None]:
+        """Return for each run why it could not be handed back, or None."""
+        answers: list[TreadleError | None] = []
+        for task_id, run_id in self.runs:
+            one = ReportRun(
+                principal=self.principal,
+                worker_id=self.worker_id,
+                task_id=task_id,
+                run_id=run_id,
+                report=RunReport(kind="returned"),
+            )
+            try:
+                one.apply(world)
+            except Refused as refusal:
+                answers.append(refusal)
+            else:
+                answers.append(None)
+        return answers

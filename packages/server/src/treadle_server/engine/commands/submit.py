@@ -1,0 +1,179 @@
+"""New tasks."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from uuid_utils import uuid7
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import OPEN, Status
+from treadle_server.domain.jobs import Job
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.jobs import find_job
+from treadle_server.engine.commands.workers import job_name_or_404
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.world import Needs, World
+from treadle_server.errors import InternalJobNotConfigured, TaskConflict
+
+
+class SchemaMoved(Exception):  # noqa: N818 - it is a signal between two layers, not an error that anyone sees
+    """The job's schema changed after the payload was checked: check it again and submit anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A task to be, checked in form and against the job's schema."""
+
+    job_name: str
+    payload: str
+    content_hash: bytes
+    """Over everything that makes two submissions the same."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """The task options that the call gives."""
+    id: TaskId | None = None
+    delay: float | None = None
+    due_at: datetime | None = None
+    target: str | None = None
+    deadline: datetime | None = None
+    tags: str | None = None
+    scopes: str | None = None
+    unique_key: str | None = None
+    schema_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A task that is in: a new one, or the one that was there already."""
+
+    task: Task
+    created: bool
+    position: int | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Submit:
+    """Puts tasks in, all or none."""
+
+    principal: Principal
+    room: str
+    items: list[Submission]
+
+    @property
+    def rows(self) -> int:
+        """Return how many tasks it may write."""
+        return len(self.items)
+
+    def needs(self, needs: Needs) -> None:
+        """Read the jobs, their lanes and counts, and tasks of the same ids and unique keys."""
+        for item in self.items:
+            name = job_name_or_404(item.job_name)
+            needs.job_names.add(name)
+            needs.new_tasks.append((name, self.room, item.options.get("pool")))
+            if item.id is not None:
+                needs.tasks.add(item.id)
+            if item.target is not None:
+                needs.targets.add((self.room, item.target))
+            if item.unique_key is not None:
+                needs.unique_keys.add((name, item.unique_key))
+
+    def apply(self, world: World) -> list[Submitted]:
+        """Return the tasks in order.
+
+        Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, or `SchemaMoved`.
+        """
+        jobs = {item.job_name: find_job(world, self.room, item.job_name) for item in self.items}
+        for item in self.items:
+            self._check(world, item, jobs[item.job_name])
+        return [self._put(world, item, jobs[item.job_name]) for item in self.items]
+
+    def _check(self, world: World, item: Submission, job: Job) -> None:
+        if job.is_internal:
+            raise InternalJobNotConfigured(f"no executor for {job.full_name} is configured on this server")
+        if item.schema_version is not None and item.schema_version != job.schema_version:
+            raise SchemaMoved
+        if item.id is not None and (first := world.tasks.get(item.id)) is not None:
+            self._check_same(first, item)
+        if item.id is not None and sum(other.id == item.id for other in self.items) > 1:
+            for other in self.items:
+                if other.id == item.id and other.content_hash != item.content_hash:
+                    raise TaskConflict(f"id {item.id} stands twice in this request, with different content")
+
+    def _check_same(self, first: Task, item: Submission) -> None:
+        if first.content_hash != item.content_hash or first.submitter != self.principal.user:
+            raise TaskConflict(f"task {item.id} exists with other content; choose another id")
+
+    def _put(self, world: World, item: Submission, job: Job) -> Submitted:
+        first = world.tasks.get(item.id) if item.id is not None else None
+        if first is None and item.unique_key is not None:
+            holder = world.unique.get((job.num, item.unique_key))
+            first = holder if holder is not None and holder.status in OPEN else None
+        if first is not None:
+            return Submitted(first, created=False, position=None)
+        task = _new_task(world, item, job, self.room, self.principal.user)
+        world.add_task(task)
+        return Submitted(task, created=True, position=_position(world, task, job))
+
+
+def _position(world: World, task: Task, job: Job) -> int | None:
+    """Return the place of a new pending task: behind all of its priority and above, from the kept counts."""
+    if task.status is not Status.PENDING:
+        return None
+    _, room, _ = job.lane_key(task.room, task.pool)
+    ahead = 0
+    for lane in world.lanes.values():
+        if lane.job_num == job.num and lane.room == room:
+            ahead += sum(n for (at, p), n in world.pending.items() if at == lane.id and p >= task.priority)
+    world.pending[task.lane, task.priority] += 1
+    return ahead + 1
+
+
+def _new_task(world: World, item: Submission, job: Job, room: str, user: str) -> Task:
+    def option(name: str) -> Any:
+        return world.rules.option(name, item.options, job)
+
+    now = world.now
+    due_at = item.due_at or (now + timedelta(seconds=item.delay or 0))
+    lease = option("lease_seconds")
+    increment = option("heartbeat_increment")
+    pool = option("pool")
+    return Task(
+        seq=world.next_seq(),
+        id=item.id or TaskId(str(uuid7())),
+        job_num=job.num,
+        lane=world.lanes[job.lane_key(room, pool)].id,
+        job_name=job.full_name,
+        room=room,
+        status=Status.SCHEDULED if due_at > now else Status.PENDING,
+        priority=option("priority"),
+        due_at=due_at,
+        created_at=now,
+        updated_at=now,
+        payload=item.payload,
+        content_hash=item.content_hash,
+        submitter=user,
+        max_retries=option("max_retries"),
+        max_requeues=option("max_requeues"),
+        retry_base=option("retry_base"),
+        retry_multiplier=option("retry_multiplier"),
+        retry_randomization=option("retry_randomization"),
+        lease_seconds=lease,
+        start_timeout=option("start_timeout"),
+        heartbeat_increment=lease if increment is None else increment,
+        schema_version=job.schema_version,
+        timeout=option("timeout"),
+        weight=option("weight"),
+        on_failure=option("on_failure"),
+        blocked=item.target is not None,
+        target_num=None if item.target is None else world.targets[room, item.target],
+        target=item.target,
+        deadline=item.deadline,
+        pool=pool,
+        tags=item.tags,
+        scopes=item.scopes,
+        unique_key=item.unique_key,
+        budget=option("budget"),
+    )
+
+
+__all__ = ["SchemaMoved", "Submission", "Submit", "Submitted"]

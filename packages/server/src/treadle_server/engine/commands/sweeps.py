@@ -1,0 +1,190 @@
+"""What time does to tasks and workers; the services send these commands."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.status import Outcome, Reason, Status, WorkerState
+from treadle_server.domain import life
+from treadle_server.domain.jobs import Worker
+from treadle_server.domain.life import Ending
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.base import OneRow
+from treadle_server.engine.commands.steering import expire_task, keep_hold
+from treadle_server.engine.commands.workers import DISCONNECTED, lose_run, runs_of
+from treadle_server.engine.world import Needs, World
+
+MOST = 500
+"""Tasks that one command takes at once, so that the writer is never held for long."""
+
+
+@dataclass(slots=True)
+class PromoteDue:
+    """Moves what is due into the queue; returns how many there were (at most `MOST`)."""
+
+    rows = MOST
+
+    def needs(self, needs: Needs) -> None:
+        """Read what is due."""
+        needs.found["due"] = MOST
+
+    def apply(self, world: World) -> int:
+        """Return how many were promoted."""
+        due = [t for t in world.found["due"] if t.status is Status.SCHEDULED and t.due_at <= world.now]
+        for task in due:
+            world.open(task)
+            life.promote(task, world.now)
+            world.changed(task)
+        return len(due)
+
+
+@dataclass(slots=True)
+class ExpireLeases:
+    """Takes runs from workers that did not renew them, did not start them, or ran over their time."""
+
+    rows = MOST
+
+    def needs(self, needs: Needs) -> None:
+        """Read what is leased beyond its time, and what the other two limits may concern."""
+        needs.found["expired"] = MOST
+        needs.found["limited"] = 10 * MOST
+
+    def apply(self, world: World) -> int:
+        """Return how many runs were ended."""
+        ended = 0
+        for task in {t.seq: t for name in ("expired", "limited") for t in world.found[name]}.values():
+            if task.is_leased and (reason := self._reason(world, task)) is not None:
+                self._end(world, task, *reason)
+                ended += 1
+        return ended
+
+    def _reason(self, world: World, task: Task) -> tuple[Reason, str] | None:
+        now = world.now
+        if task.taken_until is not None and task.taken_until <= now:
+            return Reason.CLAIM_EXPIRED, DISCONNECTED
+        if task.status is Status.CLAIMED and task.claimed_at is not None:
+            if task.claimed_at + timedelta(seconds=task.start_timeout) <= now:
+                return Reason.START_TIMEOUT, f"not started within {task.start_timeout:g} s of the claim"
+        elif task.timeout is not None and task.started_at is not None:
+            # The worker enforces its timeout itself; the server follows when the worker does not.
+            if task.started_at + timedelta(seconds=task.timeout + GRACE) <= now:
+                return Reason.TIMEOUT, f"ran longer than its timeout of {task.timeout:g} s"
+        return None
+
+    def _end(self, world: World, task: Task, reason: Reason, error: str) -> None:
+        if reason is not Reason.TIMEOUT:
+            lose_run(world, task, reason, error)
+            return
+        world.open(task)
+        until = task.taken_until
+        run = life.fail(task, Ending(Outcome.FAILED, reason, error), world.now, world.draw)
+        world.add_run(task, run, code_ended=False)
+        keep_hold(world, task, until)
+        world.changed(task)
+        if task.completed_at is not None:
+            world.maybe_orphan(task.job_num)
+
+
+GRACE = 2.0
+"""Seconds beyond a task's timeout in which the worker's own report is awaited."""
+
+
+@dataclass(slots=True)
+class MissDeadlines:
+    """Fails what is still open past its deadline (C11)."""
+
+    rows = MOST
+
+    def needs(self, needs: Needs) -> None:
+        """Read what is overdue."""
+        needs.found["overdue"] = MOST
+
+    def apply(self, world: World) -> int:
+        """Return how many tasks were failed."""
+        overdue = [t for t in world.found["overdue"] if t.completed_at is None]
+        for task in overdue:
+            expire_task(world, task)
+        return len(overdue)
+
+
+@dataclass(slots=True)
+class SweepWorkers:
+    """Marks workers lost that were not heard of, and drops their links; their unfinished tasks end as lost (Z11)."""
+
+    timeout: float
+    """Seconds."""
+
+    rows = MOST
+
+    def needs(self, needs: Needs) -> None:
+        """Read the stale workers with what they hold."""
+        needs.stale = timedelta(seconds=self.timeout)
+
+    def apply(self, world: World) -> list[WorkerId]:
+        """Return the workers that were lost."""
+        before = world.now - timedelta(seconds=self.timeout)
+        gone = [world.workers[w] for w in world.stale if w in world.workers]
+        gone = [w for w in gone if w.state is not WorkerState.LOST and w.last_heartbeat < before]
+        for worker in gone:
+            self._lose(world, worker)
+        return [worker.id for worker in gone]
+
+    def _lose(self, world: World, worker: Worker) -> None:
+        for task in runs_of(world, worker.id):
+            lose_run(world, task, Reason.CLAIM_EXPIRED, DISCONNECTED)
+        worker.state = WorkerState.LOST
+        worker.lost_at = world.now
+        world.unlink(worker)
+        world.change_worker(worker)
+
+
+@dataclass(slots=True)
+class ReleaseHolds(OneRow):
+    """Ends the holds whose lease is over."""
+
+    def needs(self, needs: Needs) -> None:
+        """Read them."""
+        needs.ended_holds = True
+
+    def apply(self, world: World) -> int:
+        """Return how many ended."""
+        ended = [hold for hold in world.holds.values() if hold.until <= world.now]
+        for hold in ended:
+            world.drop_hold(hold)
+        return len(ended)
+
+
+@dataclass(slots=True)
+class RestampLeases:
+    """Gives every lease its full length anew: after an outage nobody is to blame for a missed heartbeat."""
+
+    rows = 10 * MOST
+
+    def needs(self, needs: Needs) -> None:
+        """Read what is leased."""
+        needs.found["leased"] = 100 * MOST
+
+    def apply(self, world: World) -> int:
+        """Return how many leases were stamped."""
+        leased = [task for task in world.found["leased"] if task.is_leased]
+        for task in leased:
+            world.open(task)
+            task.taken_until = world.now + task.lease
+        return len(leased)
+
+
+@dataclass(slots=True)
+class DeleteOrphans(OneRow):
+    """Looks at every job that might be an orphan (Z6)."""
+
+    job_nums: list[int]
+
+    def needs(self, needs: Needs) -> None:
+        """Read the jobs, to change them."""
+        needs.job_nums.update(self.job_nums)
+        needs.jobs_change = True
+
+    def apply(self, world: World) -> None:
+        """Have them looked at when the batch is written."""
+        for num in self.job_nums:
+            world.maybe_orphan(num)

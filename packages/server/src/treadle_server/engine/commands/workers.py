@@ -1,0 +1,171 @@
+"""Workers come, serve jobs, and go."""
+
+from dataclasses import dataclass
+
+from uuid_utils import uuid7
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.names import JobName, parse_job_name
+from treadle.wire.status import Outcome, Reason, WorkerState
+from treadle_server.domain import life
+from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.life import Ending
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.base import OneRow
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.world import Needs, World
+from treadle_server.errors import Forbidden, JobNotFound, WorkerNotFound
+
+DISCONNECTED = "Worker disconnected"
+"""The error of a task whose worker was lost."""
+
+
+def get_worker(world: World, principal: Principal, worker_id: WorkerId) -> Worker:
+    """Return the asker's worker. Raises `WorkerNotFound`, or `Forbidden` when it is another user's."""
+    if (worker := world.workers.get(worker_id)) is None:
+        raise WorkerNotFound(f"there is no worker {worker_id}: register again with POST /v1/workers")
+    if not (principal.superuser or principal.user == worker.owner):
+        raise Forbidden(f"worker {worker_id} belongs to another user")
+    return worker
+
+
+def revive(world: World, worker: Worker) -> None:
+    """Note that the worker was heard of just now; a lost one is online again."""
+    worker.last_heartbeat = world.now
+    if worker.state is WorkerState.LOST:
+        worker.state = WorkerState.ONLINE
+        worker.lost_at = None
+    world.change_worker(worker)
+
+
+def lose_run(world: World, task: Task, reason: Reason, error: str) -> None:
+    """End a run whose worker is gone: requeued within budget, failed beyond (Z11, G8)."""
+    world.open(task)
+    ending = Ending(Outcome.EXCEPTION, reason, error)
+    run = life.fail(task, ending, world.now, world.draw)
+    world.add_run(task, run, code_ended=True)
+    world.changed(task)
+    if task.completed_at is not None:
+        world.maybe_orphan(task.job_num)
+
+
+def runs_of(world: World, worker_id: WorkerId) -> list[Task]:
+    """Return the tasks that the worker holds."""
+    return [task for task in world.tasks.values() if task.is_leased and task.worker_id == worker_id]
+
+
+@dataclass(slots=True, kw_only=True)
+class RegisterWorker(OneRow):
+    """A worker comes, or comes back under its id."""
+
+    principal: Principal
+    id: WorkerId | None = None
+    name: str | None = None
+    group: str | None = None
+    pool: str | None = None
+    version: str | None = None
+    concurrency: int = 1
+    min_concurrency: int = 0
+
+    def needs(self, needs: Needs) -> None:
+        """Read the worker that it was."""
+        if self.id is not None:
+            needs.workers.add(self.id)
+
+    def apply(self, world: World) -> Worker:
+        """Return the worker. Raises `Forbidden` when the id is another user's."""
+        worker = world.workers.get(self.id) if self.id is not None else None
+        if worker is None:
+            worker = Worker(
+                self.id or WorkerId(str(uuid7())), self.principal.user, created_at=world.now, last_heartbeat=world.now
+            )
+            self._describe(worker)
+            world.add_worker(worker)
+        else:
+            get_worker(world, self.principal, worker.id)
+            self._describe(worker)
+            worker.state = WorkerState.ONLINE
+            revive(world, worker)
+        return worker
+
+    def _describe(self, worker: Worker) -> None:
+        worker.name, worker.group, worker.pool, worker.version = self.name, self.group, self.pool, self.version
+        worker.concurrency, worker.min_concurrency = self.concurrency, self.min_concurrency
+
+
+@dataclass(slots=True, kw_only=True)
+class LinkJobs(OneRow):
+    """A worker serves jobs that are registered already."""
+
+    principal: Principal
+    worker_id: WorkerId
+    job_names: list[str]
+
+    def needs(self, needs: Needs) -> None:
+        """Read the worker and the jobs."""
+        needs.workers.add(self.worker_id)
+        needs.job_names |= {job_name_or_404(name) for name in self.job_names}
+        needs.jobs_change = True
+
+    def apply(self, world: World) -> list[Job]:
+        """Return the jobs. Raises `WorkerNotFound`, `Forbidden` or `JobNotFound`."""
+        worker = get_worker(world, self.principal, self.worker_id)
+        found = []
+        for name in self.job_names:
+            job = world.jobs.get(job_name_or_404(name))
+            if job is None or job.deleted_at is not None:
+                raise JobNotFound(f"there is no job {name}: register it with its schema first")
+            found.append(job)
+        for job in found:
+            world.link(worker, job)
+        return found
+
+
+@dataclass(slots=True, kw_only=True)
+class RemoveWorker:
+    """A worker goes for good: what it still holds ends as lost."""
+
+    principal: Principal
+    worker_id: WorkerId
+
+    rows = 10
+
+    def needs(self, needs: Needs) -> None:
+        """Read the worker and what it holds."""
+        needs.workers.add(self.worker_id)
+        needs.tasks_of.add(self.worker_id)
+        needs.holds_of.add(self.worker_id)
+
+    def apply(self, world: World) -> None:
+        """Raises `WorkerNotFound` or `Forbidden`."""
+        worker = get_worker(world, self.principal, self.worker_id)
+        for task in runs_of(world, worker.id):
+            lose_run(world, task, Reason.WORKER_SHUTDOWN, DISCONNECTED)
+        world.remove_worker(worker)
+
+
+@dataclass(slots=True, kw_only=True)
+class FindWorker(OneRow):
+    """Looks a worker up before it claims, with the jobs that it serves; a claim is a sign of life."""
+
+    principal: Principal
+    worker_id: WorkerId
+
+    def needs(self, needs: Needs) -> None:
+        """Read the worker."""
+        needs.workers.add(self.worker_id)
+
+    def apply(self, world: World) -> Worker:
+        """Return the worker. Raises `WorkerNotFound` or `Forbidden`."""
+        worker = get_worker(world, self.principal, self.worker_id)
+        if world.now > worker.last_heartbeat:
+            revive(world, worker)
+        return worker
+
+
+def job_name_or_404(name: str) -> JobName:
+    """Return the parsed name. Raises `JobNotFound` when it is none."""
+    try:
+        return parse_job_name(name)
+    except ValueError as error:
+        raise JobNotFound(str(error)) from None

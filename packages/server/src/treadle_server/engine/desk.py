@@ -1,0 +1,188 @@
+"""Where workers wait and tasks are handed to them: the claims of a batch, in its own transaction."""
+
+import random
+from collections import defaultdict, deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from treadle_server.domain import life
+from treadle_server.domain.jobs import Lane
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.claims import Line, Turns, match, serves
+from treadle_server.engine.rules import Rules
+from treadle_server.engine.seats import Demand, RunKey, Seat, Waiting
+from treadle_server.engine.world import World
+from treadle_server.store.base import Tx
+from treadle_server.store.heads import claimable_lanes, heads
+
+MOST_HEADS = 500
+"""Tasks that are read of one lane at once."""
+
+
+@dataclass(slots=True)
+class Handover:
+    """The claims of one transaction, not committed yet."""
+
+    given: dict[Demand, list[Task]] = field(default_factory=lambda: defaultdict(list))
+    world: World | None = None
+    asked: list[Waiting] = field(default_factory=list)
+    """HTTP claims that were there when the heads were read."""
+
+    def withdraw(self) -> None:
+        """Undo the reservations: the transaction failed."""
+        for demand, tasks in self.given.items():
+            demand.withdraw([(task.id, task.run_id) for task in tasks])
+
+    def keys(self) -> list[tuple[RunKey, Demand]]:
+        """Return whose each claimed run is."""
+        return [((task.id, task.run_id), demand) for demand, tasks in self.given.items() for task in tasks]
+
+
+class Desk:
+    """Seats and waiting claims, and the lanes in which something may be claimable."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._seats: deque[Seat] = deque()
+        self._waiting: list[Waiting] = []
+        self._turns = Turns()
+        self._lanes: dict[int, Lane] = {}
+        self._holder: dict[RunKey, Seat] = {}
+        self._ready: set[int] = set()
+        self._news = False
+        """Whether anything changed since claims were last tried in vain."""
+
+    def wake(self, lanes: Collection[int]) -> None:
+        """Note lanes that may have something claimable: a hint, renewed by a poll."""
+        if lanes:
+            self._ready.update(lanes)
+            self._news = True
+
+    def look_again(self) -> None:
+        """Note that a worker may have room that had none."""
+        self._news = True
+
+    def give_up(self) -> None:
+        """Stop trying until something changes: the last try failed."""
+        self._ready.clear()
+        self._news = False
+
+    def open_seat(self, seat: Seat) -> None:
+        """Let a worker on the socket wait."""
+        self._seats.append(seat)
+        self._news = True
+        for key in seat.held:
+            self._holder[key] = seat
+
+    def close_seat(self, seat: Seat) -> None:
+        """Let a worker leave; what it holds stays its own."""
+        seat.open = False
+        if seat in self._seats:
+            self._seats.remove(seat)
+        self._holder = {key: held for key, held in self._holder.items() if held is not seat}
+
+    def wait(self, waiting: Waiting) -> None:
+        """Let a claim over HTTP wait."""
+        self._waiting.append(waiting)
+        self._news = True
+
+    def forget(self, waiting: Waiting) -> None:
+        """Let it go."""
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+
+    def release(self, keys: Collection[RunKey]) -> None:
+        """Free the weight of runs whose code has ended."""
+        for key in keys:
+            if (seat := self._holder.pop(key, None)) is not None:
+                seat.release(key)
+                self._news = True
+
+    @property
+    def is_hungry(self) -> bool:
+        """Return whether anyone takes a task."""
+        return bool(self._waiting) or any(seat.room() > 0 for seat in self._seats)
+
+    @property
+    def has_impatient(self) -> bool:
+        """Return whether an HTTP claim wants an answer from the next batch, whatever it is."""
+        return any(not waiting.patient for waiting in self._waiting)
+
+    @property
+    def can_serve(self) -> bool:
+        """Return whether a claim may find something."""
+        return self._news and bool(self._ready) and self.is_hungry
+
+    async def hand_out(self, tx: Tx, now: datetime) -> Handover:
+        """Claim what is ready for who waits, within the transaction."""
+        handover = Handover(asked=list(self._waiting))
+        demands: list[Demand] = [*handover.asked, *self._seats]
+        demands = [demand for demand in demands if demand.room() > 0]
+        self._seats.rotate(-1)
+        self._news = False
+        wanted = self._wanted(demands)
+        if not wanted:
+            return handover
+        lines = await self._lines(tx, wanted, demands)
+        if not any(line.tasks for line in lines):
+            return handover
+        handover.world = world = World(tx, now, self._rules, random.random)
+        for demand, task in match(lines, demands, self._turns):
+            world.tasks[task.id] = world.open(task)
+            life.claim(task, demand.worker_id, now)
+            world.changed(task)
+            handover.given[demand].append(task)
+        self._news = bool(handover.given)
+        try:
+            await world.write(settle=False)
+        except BaseException:
+            handover.withdraw()
+            raise
+        return handover
+
+    def _wanted(self, demands: list[Demand]) -> set[int]:
+        """Return the ready lanes that one of the demands takes from; a lane that is not known yet may be one."""
+        return {
+            number
+            for number in self._ready
+            if (lane := self._lanes.get(number)) is None or any(serves(demand, lane) for demand in demands)
+        } if demands else set()
+
+    async def _lines(self, tx: Tx, wanted: set[int], demands: list[Demand]) -> list[Line]:
+        found = await claimable_lanes(tx, wanted)
+        for lane, _room in found:
+            self._lanes[lane.id] = lane
+        # What is paused, deleted or internal is woken when that changes.
+        self._ready -= wanted - {lane.id for lane, _ in found}
+        served = [(lane, room) for lane, room in found if any(serves(demand, lane) for demand in demands)]
+        most = min(MOST_HEADS, sum(_appetite(demand) for demand in demands))
+        read = await heads(tx, [lane.id for lane, _ in served], most)
+        # A lane that gave less than was asked for is empty once this is handed out; leftovers wake it again.
+        self._ready -= {lane for lane, tasks in read.items() if not tasks}
+        return [Line(lane, lane.room or room, deque(read[lane.id])) for lane, room in served]
+
+    def deliver(self, handover: Handover) -> list[Demand]:
+        """Give the claims out: the transaction is committed. Return the seats that were closed meanwhile."""
+        for key, demand in handover.keys():
+            if isinstance(demand, Seat):
+                self._holder[key] = demand
+        closed: list[Demand] = []
+        for demand, tasks in handover.given.items():
+            if isinstance(demand, Seat):
+                if demand.open:
+                    demand.deliver(tasks)
+                else:
+                    closed.append(demand)
+        for waiting in handover.asked:
+            claimed = handover.given.get(waiting, [])
+            if claimed or not waiting.patient:
+                self.forget(waiting)
+                if not waiting.answer.done():
+                    waiting.answer.set_result(claimed)
+        return closed
+
+
+def _appetite(demand: Demand) -> int:
+    """Return how many tasks the demand may take at most."""
+    return demand.most - demand.taken if isinstance(demand, Waiting) else demand.room()

@@ -1,0 +1,291 @@
+"""The engine: takes commands, lets the writer apply many of them in one commit, answers, and publishes (G1, G7)."""
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy.exc import IntegrityError
+
+from treadle.wire.ids import WorkerId
+from treadle_server.clock import Clock, SystemClock
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import FindWorker, HandBack
+from treadle_server.engine.commands.base import Command
+from treadle_server.engine.desk import Desk, Handover
+from treadle_server.engine.hub import Hub
+from treadle_server.engine.principal import SYSTEM, Principal
+from treadle_server.engine.rules import Rules
+from treadle_server.engine.seats import Seat, Waiting
+from treadle_server.engine.world import Needs, World
+from treadle_server.errors import StoreUnavailable, TooManyRequests
+from treadle_server.store.base import Store, Tx
+from treadle_server.store.flush import LostUpdate
+from treadle_server.store.heads import lanes_of_job
+
+log = logging.getLogger(__name__)
+R = TypeVar("R")
+
+MOST_ROWS = 1000
+"""Tasks that one transaction writes at most, unless a single command has more."""
+
+MOST_WAITING = 20_000
+"""Tasks that wait for the writer at most; beyond, submitters are told to come back (429) before memory grows."""
+
+TRIES = 5
+"""How often a batch is done anew when another server was faster."""
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """A command and who waits for its answer."""
+
+    command: Command[Any]
+    answer: "asyncio.Future[Any]"
+    outcome: Any = None
+    refusal: Exception | None = None
+
+    def settle(self) -> None:
+        """Tell the outcome; the commit is done."""
+        if self.answer.done():
+            return
+        if self.refusal is not None:
+            self.answer.set_exception(self.refusal)
+        else:
+            self.answer.set_result(self.outcome)
+
+    def refuse(self, error: Exception) -> None:
+        """Tell that nothing was changed."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class Engine:
+    """One writer over one store, and who waits for what it does."""
+
+    def __init__(
+        self,
+        store: Store,
+        rules: Rules | None = None,
+        *,
+        clock: Clock | None = None,
+        most_rows: int = MOST_ROWS,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self.store = store
+        self.rules = rules or Rules()
+        self.clock = clock or SystemClock()
+        self.hub = Hub()
+        self.desk = Desk(self.rules)
+        self._most_rows = most_rows
+        self._most_waiting = most_waiting
+        self._queue: deque[_Pending] = deque()
+        self._queued_rows = 0
+        self._wake = asyncio.Event()
+        self._closing = False
+
+    # What others ask
+
+    async def run(self, command: Command[R]) -> R:
+        """Have the command applied, and return its answer after the commit.
+
+        Raises what the command refuses with, `TooManyRequests` when too much waits already, and `StoreUnavailable`.
+        """
+        if self._queued_rows >= self._most_waiting:
+            raise TooManyRequests(f"{self._queued_rows} tasks wait to be written; try again soon", retry_after=1)
+        if self._closing:
+            raise StoreUnavailable("the server is going away; try again", retry_after=1)
+        pending = _Pending(command, asyncio.get_running_loop().create_future())
+        self._queue.append(pending)
+        self._queued_rows += command.rows
+        self._wake.set()
+        return await pending.answer  # type: ignore[no-any-return]
+
+    async def claim(self, principal: Principal, worker_id: WorkerId, *, most: int = 1, wait: float = 0) -> list[Task]:
+        """Claim up to `most` tasks for the worker, waiting up to `wait` seconds for the first.
+
+        Raises `WorkerNotFound` or `Forbidden`. When the caller is cancelled, what was claimed is handed back.
+        """
+        worker = await self.run(FindWorker(principal=principal, worker_id=worker_id))
+        answer: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
+        waiting = Waiting(worker_id, set(worker.jobs), worker.pool, most, answer, patient=wait > 0)
+        self.desk.wait(waiting)
+        self._wake.set()
+        try:
+            if wait <= 0:
+                return await answer
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    return await asyncio.shield(answer)
+            return await self._last_call(waiting)
+        except asyncio.CancelledError:
+            await self._take_back(waiting)
+            raise
+        finally:
+            self.desk.forget(waiting)
+
+    async def _last_call(self, waiting: Waiting) -> list[Task]:
+        """End a wait: with what the writer may have claimed for it in this very moment."""
+        waiting.patient = False
+        self._wake.set()
+        return await waiting.answer
+
+    async def _take_back(self, waiting: Waiting) -> None:
+        """Hand back what was claimed for a caller who has gone (C1)."""
+        self.desk.forget(waiting)
+        if waiting.answer.done() and not waiting.answer.cancelled() and (claimed := waiting.answer.result()):
+            runs = [(task.id, task.run_id) for task in claimed]
+            back = HandBack(principal=SYSTEM, worker_id=waiting.worker_id, runs=runs)
+            await asyncio.shield(self.run(back))
+        elif waiting.taken and not waiting.answer.done():
+            # The commit is under way: its answer will tell what to give back.
+            waiting.answer.add_done_callback(lambda done: self._give_back_later(waiting.worker_id, done))
+
+    def _give_back_later(self, worker_id: WorkerId, done: "asyncio.Future[list[Task]]") -> None:
+        if not done.cancelled() and (claimed := done.result()):
+            self._hand_back(worker_id, claimed)
+
+    def _hand_back(self, worker_id: WorkerId, claimed: list[Task]) -> None:
+        """Queue the return of claims that nobody is there for any more."""
+        back = HandBack(principal=SYSTEM, worker_id=worker_id, runs=[(t.id, t.run_id) for t in claimed])
+        self._queue.append(_Pending(back, asyncio.get_running_loop().create_future()))
+        self._queued_rows += back.rows
+        self._wake.set()
+
+    def open_seat(self, seat: Seat) -> None:
+        """Let a worker on the socket take tasks as long as it has room."""
+        self.desk.open_seat(seat)
+        self._wake.set()
+
+    def close_seat(self, seat: Seat) -> None:
+        """Let it go."""
+        self.desk.close_seat(seat)
+
+    def seat_changed(self) -> None:
+        """Look again at who has room: a seat was changed."""
+        self.desk.look_again()
+        self._wake.set()
+
+    def wake(self, lanes: set[int]) -> None:
+        """Look again at lanes in which something may be claimable."""
+        self.desk.wake(lanes)
+        if self.desk.can_serve:
+            self._wake.set()
+
+    # The writer
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Engine"]:
+        """Run the writer during the block; at its end, what is queued is still written and answered."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._write_forever(), name="writer")
+            try:
+                yield self
+            finally:
+                self._closing = True
+                self._wake.set()
+
+    async def _write_forever(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue or self.desk.can_serve or self.desk.has_impatient:
+                if not await self._turn(self._take()):
+                    break
+            if self._closing and not self._queue:
+                return
+
+    def _take(self) -> list[_Pending]:
+        """Take what waits, up to a bound of rows: a lone command is not kept waiting, and a batch grows under load."""
+        taken: list[_Pending] = []
+        rows = 0
+        while self._queue and (not taken or rows + self._queue[0].command.rows <= self._most_rows):
+            pending = self._queue.popleft()
+            self._queued_rows -= pending.command.rows
+            rows += pending.command.rows
+            if not pending.answer.cancelled():
+                taken.append(pending)
+        return taken
+
+    async def _turn(self, batch: Sequence[_Pending]) -> bool:
+        """Apply a batch, commit, answer. Return whether there may be more to do at once."""
+        for attempt in range(TRIES):
+            try:
+                return await self._commit(batch)
+            except (IntegrityError, LostUpdate) as error:
+                log.info("another writer was faster (%s), attempt %d", error, attempt + 1)
+                if attempt == TRIES - 1:
+                    return await self._one_by_one(batch, error)
+            except StoreUnavailable as error:
+                log.warning("%s", error.detail)
+                for pending in batch:
+                    pending.refuse(error)
+                return False
+            except Exception as error:
+                log.exception("a batch of %d commands failed", len(batch))
+                return await self._one_by_one(batch, error)
+        return True
+
+    async def _one_by_one(self, batch: Sequence[_Pending], error: Exception) -> bool:
+        """Find the command that makes its batch fail: the others are not to suffer from it (E11)."""
+        if len(batch) <= 1:
+            for pending in batch:
+                pending.refuse(error)
+            self.desk.give_up()  # the poll wakes it again: a claim that fails must not be tried in a circle
+            return False
+        for pending in batch:
+            await self._turn([pending])
+        return True
+
+    async def _commit(self, batch: Sequence[_Pending]) -> bool:
+        handover = Handover()
+        try:
+            async with self.store.write() as tx:
+                world = await self._apply(tx, batch)
+                handover = await self._hand_out(tx, world)
+        except BaseException:
+            handover.withdraw()
+            raise
+        for pending in batch:
+            pending.settle()
+        published = world.batch
+        if handover.world is not None:
+            published.tasks += handover.world.batch.tasks
+        if published:
+            self.hub.publish(published)
+        self.desk.release(world.released)
+        for seat in self.desk.deliver(handover):
+            self._hand_back(seat.worker_id, handover.given[seat])
+        return True
+
+    async def _apply(self, tx: Tx, batch: Sequence[_Pending]) -> World:
+        world = World(tx, self.clock.now(), self.rules, random.random)
+        needs = Needs()
+        wanted = []
+        for pending in batch:
+            try:
+                pending.command.needs(needs)
+                wanted.append(pending)
+                pending.refusal = None
+            except Exception as error:  # noqa: BLE001 - told to the one who asked
+                pending.refusal = error
+        await world.load(needs)
+        for pending in wanted:
+            try:
+                pending.outcome = pending.command.apply(world)
+            except Exception as error:  # noqa: BLE001 - told to the one who asked
+                pending.refusal = error
+        await world.write()
+        for job_num in world.wake_jobs:
+            world.woken |= await lanes_of_job(tx, job_num)
+        return world
+
+    async def _hand_out(self, tx: Tx, world: World) -> Handover:
+        self.desk.wake(world.woken)
+        if not (self.desk.can_serve or self.desk.has_impatient):
+            return Handover()
+        return await self.desk.hand_out(tx, world.now)

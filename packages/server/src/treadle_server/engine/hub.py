@@ -1,0 +1,68 @@
+"""Where committed changes go out: to every listener in this process, in order, after the commit (G7)."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from uuid_utils import uuid7
+
+from treadle.wire.status import Status
+from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.tasks import Run, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A task after one transition, and the status that it left; `was` is None for a new one."""
+
+    task: Task
+    was: Status | None
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one commit changed, each list in the order in which it happened."""
+
+    at: datetime
+    seq: int = 0
+    """The number of the batch's last event; the first has `seq - len(tasks) - len(jobs) - len(workers) + 1`."""
+    tasks: list[Change] = field(default_factory=list)
+    jobs: list[Job] = field(default_factory=list)
+    workers: list[Worker] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    touched: list[Task] = field(default_factory=list)
+    """Tasks whose progress, logs, checkpoint or usage changed without a transition."""
+
+    def __bool__(self) -> bool:
+        return bool(self.tasks or self.jobs or self.workers or self.touched)
+
+
+Listener = Callable[[Batch], None]
+
+
+class Hub:
+    """Hands each committed batch to every listener. A listener must return at once and must not raise."""
+
+    def __init__(self) -> None:
+        self.stream = str(uuid7())
+        """Names this start of the server."""
+        self.seq = 0
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with every batch from now on; the returned function ends that."""
+        self._listeners.append(listener)
+
+        def forget() -> None:
+            with contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return forget
+
+    def publish(self, batch: Batch) -> None:
+        """Number the batch's events and hand it out."""
+        self.seq += len(batch.tasks) + len(batch.jobs) + len(batch.workers)
+        batch.seq = self.seq
+        for listener in list(self._listeners):
+            listener(batch)

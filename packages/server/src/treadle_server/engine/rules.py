@@ -1,0 +1,58 @@
+"""What the server's settings say about tasks and jobs, in the form that the engine uses."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from treadle_server.domain.jobs import Job
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDefaults:
+    """What holds for a task when neither the call nor its job says anything."""
+
+    priority: int = 0
+    max_retries: int = 0
+    max_requeues: int = 0
+    retry_base: float = 5.0
+    retry_multiplier: float = 2.0
+    retry_randomization: float = 0.0
+    timeout: float | None = None
+    lease_seconds: float = 60.0
+    heartbeat_increment: float | None = None
+    """None: as long as the lease."""
+    start_timeout: float = 60.0
+    on_failure: str = "hold"
+    weight: int = 1
+    budget: float | None = None
+    pool: str | None = None
+
+
+@lru_cache(maxsize=4096)
+def _parsed(defaults: str) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads(defaults)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The settings that commands need."""
+
+    allowed_categories: frozenset[str] = frozenset({"tasks", "modifiers", "selections", "analysis"})
+    worker_timeout: float = 60.0
+    """Seconds without a heartbeat after which a worker is lost."""
+    defaults: TaskDefaults = field(default_factory=TaskDefaults)
+
+    def defaults_of(self, job: Job) -> dict[str, Any]:
+        """Return what the job's registration says of its tasks."""
+        return _parsed(job.defaults)
+
+    def option(self, name: str, call: dict[str, Any], job: Job) -> Any:
+        """Return the call's value, else the job's, else the server's; an explicit 0 counts."""
+        if call.get(name) is not None:
+            return call[name]
+        if (value := self.defaults_of(job).get(name)) is not None:
+            return value
+        return getattr(self.defaults, name)

@@ -1,0 +1,171 @@
+"""The errors of the server, each with the problem type that says it to clients.
+
+    TreadleError
+    ├── Refused                     the request is at fault; nothing was changed
+    │   ├── InvalidRoomId           400 invalid-room-id
+    │   ├── InvalidCategory         400 invalid-category
+    │   ├── SchemaConflict          409 schema-conflict
+    │   ├── JobNotFound             404 job-not-found
+    │   ├── TaskNotFound            404 task-not-found
+    │   ├── WorkerNotFound          404 worker-not-found
+    │   ├── TargetNotFound          404 target-not-found
+    │   ├── InvalidTaskTransition   409 invalid-task-transition
+    │   ├── StaleRun                409 stale-run
+    │   ├── TaskConflict            409 task-conflict
+    │   ├── Forbidden               403 forbidden
+    │   ├── Unauthorized            401 unauthorized
+    │   ├── InvalidPayload          422 invalid-payload
+    │   ├── ValidationFailed        422 validation-error
+    │   ├── PayloadTooLarge         413 payload-too-large
+    │   ├── TooManyRequests         429 too-many-requests
+    │   ├── InternalJobNotConfigured 503 internal-job-not-configured
+    │   └── NoSuchRoute             404 not-found
+    └── StoreUnavailable            503 store-unavailable: the database does not answer
+"""
+
+from typing import Any, ClassVar
+
+from treadle.wire.problems import PROBLEMS, ProblemType
+
+
+class TreadleError(Exception):
+    """Anything that the server says to a client as a problem."""
+
+    problem: ClassVar[str] = "internal-server-error"
+
+    def __init__(self, detail: str, *, errors: list[dict[str, Any]] | None = None, retry_after: float | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = errors
+        self.retry_after = retry_after
+
+    @property
+    def type(self) -> ProblemType:
+        """Return the problem type, with its status and title."""
+        return PROBLEMS[self.problem]
+
+    def as_problem(self) -> dict[str, Any]:
+        """Return the members of the problem+json body."""
+        kind = self.type
+        body: dict[str, Any] = {"type": kind.uri, "title": kind.title, "status": kind.status, "detail": self.detail}
+        if self.errors:
+            body["errors"] = self.errors
+        return body
+
+
+class Refused(TreadleError):
+    """The request is at fault; nothing was changed."""
+
+
+class InvalidRoomId(Refused):
+    """A room id that is neither shared nor plain."""
+
+    problem = "invalid-room-id"
+
+
+class InvalidCategory(Refused):
+    """A category outside the allow-list."""
+
+    problem = "invalid-category"
+
+
+class SchemaConflict(Refused):
+    """The job is registered with another schema."""
+
+    problem = "schema-conflict"
+
+
+class JobNotFound(Refused):
+    """No such job, or not seen from the room."""
+
+    problem = "job-not-found"
+
+
+class TaskNotFound(Refused):
+    """No such task, or not for the asker to see."""
+
+    problem = "task-not-found"
+
+
+class WorkerNotFound(Refused):
+    """No such worker."""
+
+    problem = "worker-not-found"
+
+
+class TargetNotFound(Refused):
+    """No such target."""
+
+    problem = "target-not-found"
+
+
+class InvalidTaskTransition(Refused):
+    """The task's status does not allow the verb."""
+
+    problem = "invalid-task-transition"
+
+
+class StaleRun(Refused):
+    """The run is over, or another worker's."""
+
+    problem = "stale-run"
+
+
+class TaskConflict(Refused):
+    """The id is taken by other content, or the version has moved on."""
+
+    problem = "task-conflict"
+
+
+class Forbidden(Refused):
+    """The token does not allow it."""
+
+    problem = "forbidden"
+
+
+class Unauthorized(Refused):
+    """No token, or not a valid one."""
+
+    problem = "unauthorized"
+
+
+class InvalidPayload(Refused):
+    """The payload does not satisfy the job's schema."""
+
+    problem = "invalid-payload"
+
+
+class ValidationFailed(Refused):
+    """The request is not as documented."""
+
+    problem = "validation-error"
+
+
+class PayloadTooLarge(Refused):
+    """More bytes than the server takes."""
+
+    problem = "payload-too-large"
+
+
+class TooManyRequests(Refused):
+    """The server has more waiting than it may hold."""
+
+    problem = "too-many-requests"
+
+
+class InternalJobNotConfigured(Refused):
+    """No executor for the @internal job."""
+
+    problem = "internal-job-not-configured"
+
+
+class NoSuchRoute(Refused):
+    """No such route."""
+
+    problem = "not-found"
+
+
+class StoreUnavailable(TreadleError):
+    """The database does not answer; nothing was changed."""
+
+    problem = "store-unavailable"

@@ -1,0 +1,1 @@
+"""Where tasks are kept: one interface, on SQLite and on PostgreSQL."""

@@ -1,0 +1,28 @@
+"""Where new keys come from."""
+
+from sqlalchemy import Column, func, select, text
+
+from treadle_server.store.base import Tx
+from treadle_server.store.tables import SEQUENCES, jobs, lanes, targets, tasks
+
+_COLUMNS: dict[str, Column[int]] = {
+    "task_seq": tasks.c.seq,
+    "job_num": jobs.c.num,
+    "lane_id": lanes.c.id,
+    "target_num": targets.c.num,
+}
+
+
+async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
+    """Return `count` new keys of the kind (task_seq, job_num, lane_id, target_num), ascending.
+
+    SQLite has one writer, so the next key is the greatest plus one, which the rowid's B-tree gives at once.
+    """
+    if count == 0:
+        return []
+    if tx.dialect == "sqlite":
+        greatest = (await tx.connection.execute(select(func.max(_COLUMNS[kind])))).scalar() or 0
+        return list(range(greatest + 1, greatest + 1 + count))
+    statement = text("SELECT nextval(CAST(:name AS regclass)) FROM generate_series(1, :count)")
+    result = await tx.connection.execute(statement, {"name": SEQUENCES[kind].name, "count": count})
+    return sorted(result.scalars())

@@ -1,0 +1,49 @@
+"""What the engine needs of a store: one transaction at a time for the writer, reads beside it."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+Dialect = Literal["sqlite", "postgresql"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tx:
+    """An open transaction of the writer, and which SQL it speaks."""
+
+    connection: AsyncConnection
+    dialect: Dialect
+
+
+class Store(Protocol):
+    """Keeps everything; `SqlStore` is the one implementation, on two databases."""
+
+    dialect: Dialect
+
+    async def open(self) -> None:
+        """Connect and bring the schema up to date. Raises `StoreUnavailable`."""
+        ...
+
+    async def close(self) -> None:
+        """Close every connection."""
+        ...
+
+    def write(self) -> AbstractAsyncContextManager[Tx]:
+        """Open a transaction that commits durably at the end of the block, or rolls back when it raises.
+
+        Raises `StoreUnavailable` when the database does not answer.
+        """
+        ...
+
+    def read(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """Lend a connection that only reads, and sees what is committed.
+
+        Raises `StoreUnavailable` when the database does not answer.
+        """
+        ...
+
+
+__all__ = ["AsyncIterator", "Dialect", "Store", "Tx"]

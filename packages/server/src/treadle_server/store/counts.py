@@ -1,0 +1,101 @@
+"""How many tasks stand where: kept by the writer in its own transaction, never counted."""
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Executable, Select, delete, func, insert, select, union_all
+from sqlalchemy.dialects import postgresql, sqlite
+
+from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.tables import count_deltas, lane_counts, lanes
+
+CountKey = tuple[int, str, int]
+"""Lane, status, and the priority of what is pending (0 for all else)."""
+
+
+def _upsert(dialect: Dialect) -> Any:
+    module: Any = sqlite if dialect == "sqlite" else postgresql
+    statement = module.insert(lane_counts)
+    return statement.on_conflict_do_update(
+        index_elements=["lane", "status", "priority"], set_={"n": lane_counts.c.n + statement.excluded.n}
+    )
+
+
+@cache
+def _apply(dialect: Dialect) -> Executable:
+    # PostgreSQL: an upsert would make every writer wait for the same row; deltas are folded by a service.
+    return _upsert("sqlite") if dialect == "sqlite" else insert(count_deltas)  # type: ignore[no-any-return]
+
+
+async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
+    """Add the deltas to the counts."""
+    rows = [
+        {"lane": lane, "status": str(status), "priority": priority, "n": n}
+        for (lane, status, priority), n in deltas.items()
+        if n
+    ]
+    if rows:
+        await tx.connection.execute(_apply(tx.dialect), rows)
+
+
+async def fold_counts(tx: Tx, most: int = 10_000) -> int:
+    """PostgreSQL: move up to `most` deltas into the counts, and return how many."""
+    ids = select(count_deltas.c.id).order_by(count_deltas.c.id).limit(most).with_for_update(skip_locked=True)
+    gone = delete(count_deltas).where(count_deltas.c.id.in_(ids)).returning(count_deltas)
+    total: dict[CountKey, int] = {}
+    taken = 0
+    for row in await tx.connection.execute(gone):
+        taken += 1
+        key = (row.lane, row.status, row.priority)
+        total[key] = total.get(key, 0) + row.n
+    rows = [{"lane": k[0], "status": k[1], "priority": k[2], "n": n} for k, n in sorted(total.items()) if n]
+    if rows:
+        await tx.connection.execute(_upsert("postgresql"), rows)
+    return taken
+
+
+def all_counts(dialect: Dialect) -> Any:
+    """Return a subquery of (lane, status, priority, n) that is exact at this moment; one key may have several rows."""
+    kept = select(lane_counts.c.lane, lane_counts.c.status, lane_counts.c.priority, lane_counts.c.n)
+    if dialect == "sqlite":
+        return kept.subquery("counts")
+    pending = select(count_deltas.c.lane, count_deltas.c.status, count_deltas.c.priority, count_deltas.c.n)
+    return union_all(kept, pending).subquery("counts")
+
+
+@cache
+def _pending_by_priority(dialect: Dialect) -> Select[Any]:
+    counts = all_counts(dialect)
+    return (
+        select(counts.c.lane, counts.c.priority, func.sum(counts.c.n))
+        .where(counts.c.status == "pending")
+        .group_by(counts.c.lane, counts.c.priority)
+    )
+
+
+async def pending_counts(tx: Tx, lane_ids: Collection[int]) -> dict[tuple[int, int], int]:
+    """Return how many tasks are pending, by (lane, priority)."""
+    if not lane_ids:
+        return {}
+    counts = all_counts(tx.dialect)
+    statement = (
+        select(counts.c.lane, counts.c.priority, func.sum(counts.c.n))
+        .where(counts.c.status == "pending", counts.c.lane.in_(sorted(lane_ids)))
+        .group_by(counts.c.lane, counts.c.priority)
+    )
+    return {(lane, priority): int(n) for lane, priority, n in await tx.connection.execute(statement)}
+
+
+async def open_counts(tx: Tx, job_nums: Collection[int]) -> dict[int, int]:
+    """Return how many tasks of each job are open; jobs with none may be missing."""
+    if not job_nums:
+        return {}
+    counts = all_counts(tx.dialect)
+    statement = (
+        select(lanes.c.job_num, func.sum(counts.c.n))
+        .join_from(lanes, counts, lanes.c.id == counts.c.lane)
+        .where(lanes.c.job_num.in_(sorted(job_nums)), counts.c.status.not_in(["completed", "failed", "cancelled"]))
+        .group_by(lanes.c.job_num)
+    )
+    return {job_num: int(n) for job_num, n in await tx.connection.execute(statement)}

@@ -1,0 +1,251 @@
+"""What the writer reads before it decides: rows by their keys, locked on PostgreSQL until the commit.
+
+SQLite has one writer, which holds the write lock since BEGIN IMMEDIATE; PostgreSQL may have several servers, so every
+row that a command may change is locked, in the order of its key so that two writers never wait for each other.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Row, Select, bindparam, or_, select, tuple_
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.status import LEASED, OPEN, Outcome, Reason, Status, WorkerState
+from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
+from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run, Task
+from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.many import NUMBER, UUID, bound, is_among
+from treadle_server.store.tables import holds, jobs, lanes, runs, schedules, tasks, worker_jobs, workers
+
+_STATUS = {str(status): status for status in Status}
+_REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason for reason in Reason}
+
+
+def to_task(row: Iterable[Any]) -> Task:
+    """Return the row of `tasks` as a `Task`."""
+    task = Task(*row)
+    task.status = _STATUS[task.status]
+    task.reason = _REASON[task.reason]
+    return task
+
+
+def to_run(row: Iterable[Any]) -> Run:
+    """Return the row of `runs` as a `Run`."""
+    values = list(row)
+    values[2] = Outcome(values[2])
+    values[3] = _REASON[values[3]]
+    return Run(*values)
+
+
+def _locked(statement: Select[Any], dialect: Dialect, of: Any, *, share: bool = False) -> Select[Any]:
+    return statement.with_for_update(of=of, read=share) if dialect == "postgresql" else statement
+
+
+@cache
+def _tasks_by_id(dialect: Dialect) -> Select[Any]:
+    statement = select(tasks).where(is_among(dialect, tasks.c.id, "ids", UUID)).order_by(tasks.c.seq)
+    return _locked(statement, dialect, tasks)
+
+
+async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
+    """Return those of the tasks that exist."""
+    if not ids:
+        return []
+    result = await tx.connection.execute(_tasks_by_id(tx.dialect), {"ids": bound(tx.dialect, ids)})
+    return [to_task(row) for row in result]
+
+
+@cache
+def _tasks_by_unique_key(dialect: Dialect) -> Select[Any]:
+    statement = (
+        select(tasks)
+        .where(
+            tasks.c.job_num == bindparam("job_num"),
+            tasks.c.unique_key == bindparam("unique_key"),
+            tasks.c.status.in_(sorted(OPEN)),
+        )
+        .order_by(tasks.c.seq)
+    )
+    return _locked(statement, dialect, tasks)
+
+
+async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Task]:
+    """Return the open tasks that hold one of the keys (job number, unique key)."""
+    found = []
+    for job_num, unique_key in sorted(keys):
+        result = await tx.connection.execute(
+            _tasks_by_unique_key(tx.dialect), {"job_num": job_num, "unique_key": unique_key}
+        )
+        found += [to_task(row) for row in result]
+    return found
+
+
+@cache
+def _tasks_of_workers(dialect: Dialect) -> Select[Any]:
+    statement = (
+        select(tasks)
+        .where(is_among(dialect, tasks.c.worker_id, "ids", UUID), tasks.c.status.in_(sorted(LEASED)))
+        .order_by(tasks.c.seq)
+    )
+    return _locked(statement, dialect, tasks)
+
+
+async def tasks_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Task]:
+    """Return the tasks that the workers hold."""
+    if not ids:
+        return []
+    result = await tx.connection.execute(_tasks_of_workers(tx.dialect), {"ids": bound(tx.dialect, ids)})
+    return [to_task(row) for row in result]
+
+
+def _found(dialect: Dialect, statement: Select[Any]) -> Select[Any]:
+    limited = statement.limit(bindparam("most"))
+    # A row that another server is at is left to it.
+    return limited.with_for_update(of=tasks, skip_locked=True) if dialect == "postgresql" else limited
+
+
+@cache
+def _finders(dialect: Dialect) -> dict[str, Select[Any]]:
+    now = bindparam("now")
+    leased = tasks.c.status.in_(sorted(LEASED))
+    found = {
+        "due": select(tasks).where(tasks.c.status == "scheduled", tasks.c.due_at <= now).order_by(tasks.c.due_at, tasks.c.seq),
+        "expired": select(tasks).where(leased, tasks.c.taken_until <= now).order_by(tasks.c.taken_until),
+        "overdue": select(tasks)
+        .where(tasks.c.deadline.is_not(None), tasks.c.status.in_(sorted(OPEN)), tasks.c.deadline <= now)
+        .order_by(tasks.c.deadline),
+        "leased": select(tasks).where(leased).order_by(tasks.c.taken_until),
+        "limited": select(tasks)
+        .where(leased, or_(tasks.c.status == "claimed", tasks.c.timeout.is_not(None)))
+        .order_by(tasks.c.taken_until),
+    }
+    return {name: _found(dialect, statement) for name, statement in found.items()}
+
+
+async def tasks_found(tx: Tx, finder: str, now: datetime, most: int) -> list[Task]:
+    """Return up to `most` tasks that are `due`, whose lease has `expired`, whose deadline is `overdue`.
+
+    `leased` is all that workers hold, `limited` what of it may run into its start timeout or its timeout.
+    """
+    parameters = {"most": most} if finder in {"leased", "limited"} else {"now": now, "most": most}
+    result = await tx.connection.execute(_finders(tx.dialect)[finder], parameters)
+    return [to_task(row) for row in result]
+
+
+_JOB_COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
+
+
+async def jobs_by_name(tx: Tx, names: Collection[tuple[str, str, str]], *, to_change: bool) -> list[Job]:
+    """Return the jobs, deleted ones too. They can't change until the commit; `to_change` locks them for this writer."""
+    if not names:
+        return []
+    key = tuple_(jobs.c.room, jobs.c.category, jobs.c.name)
+    statement = select(*_JOB_COLUMNS).where(key.in_(sorted(names))).order_by(jobs.c.num)
+    result = await tx.connection.execute(_locked(statement, tx.dialect, jobs, share=not to_change))
+    return [Job(*row) for row in result]
+
+
+async def jobs_by_num(tx: Tx, nums: Collection[int], *, to_change: bool) -> list[Job]:
+    """Return the jobs with these numbers, locked as in `jobs_by_name`."""
+    if not nums:
+        return []
+    statement = select(*_JOB_COLUMNS).where(jobs.c.num.in_(sorted(nums))).order_by(jobs.c.num)
+    result = await tx.connection.execute(_locked(statement, tx.dialect, jobs, share=not to_change))
+    return [Job(*row) for row in result]
+
+
+async def lanes_of_jobs(tx: Tx, nums: Collection[int]) -> list[Lane]:
+    """Return every lane of the jobs."""
+    if not nums:
+        return []
+    statement = select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool).where(lanes.c.job_num.in_(sorted(nums)))
+    return [Lane(*row) for row in await tx.connection.execute(statement)]
+
+
+@cache
+def _workers_by_id(dialect: Dialect) -> Select[Any]:
+    columns = [workers.c[name] for name in WORKER_FIELDS]
+    statement = select(*columns).where(is_among(dialect, workers.c.id, "ids", UUID)).order_by(workers.c.id)
+    return _locked(statement, dialect, workers)
+
+
+@cache
+def _links_of_workers(dialect: Dialect) -> Select[Any]:
+    return select(worker_jobs.c.worker_id, worker_jobs.c.job_num).where(
+        is_among(dialect, worker_jobs.c.worker_id, "ids", UUID)
+    )
+
+
+def to_worker(row: Row[Any]) -> Worker:
+    """Return the row of `workers` as a `Worker` without its jobs."""
+    worker = Worker(*row)
+    worker.state = WorkerState(worker.state)
+    return worker
+
+
+async def workers_by_id(tx: Tx, ids: Collection[WorkerId]) -> list[Worker]:
+    """Return those of the workers that exist, with their jobs."""
+    if not ids:
+        return []
+    parameters = {"ids": bound(tx.dialect, ids)}
+    found = {w.id: w for w in map(to_worker, await tx.connection.execute(_workers_by_id(tx.dialect), parameters))}
+    for worker_id, job_num in await tx.connection.execute(_links_of_workers(tx.dialect), parameters):
+        found[worker_id].jobs.add(job_num)
+    return list(found.values())
+
+
+async def stale_workers(tx: Tx, before: datetime) -> list[WorkerId]:
+    """Return the workers that are not lost yet and had their last heartbeat before the instant."""
+    statement = select(workers.c.id).where(workers.c.state != "lost", workers.c.last_heartbeat < before)
+    return list((await tx.connection.execute(statement)).scalars())
+
+
+async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[int, int], Run]:
+    """Return resolved runs by (task seq, run id)."""
+    if not keys:
+        return {}
+    columns = [runs.c[name] for name in RUN_FIELDS]
+    statement = select(*columns).where(tuple_(runs.c.task_seq, runs.c.run_id).in_(sorted(keys)))
+    found = [to_run(row) for row in await tx.connection.execute(statement)]
+    return {(run.task_seq, run.run_id): run for run in found}
+
+
+_holds = select(
+    holds.c.task_seq, holds.c.run_id, holds.c.worker_id, holds.c.target_num, holds.c.weight, holds.c.until, tasks.c.id
+).join_from(holds, tasks, holds.c.task_seq == tasks.c.seq).order_by(holds.c.task_seq)
+
+
+async def holds_of_tasks(tx: Tx, seqs: Collection[int]) -> list[Hold]:
+    """Return the holds that runs of the tasks still keep."""
+    if not seqs:
+        return []
+    condition = is_among(tx.dialect, holds.c.task_seq, "seqs", NUMBER)
+    statement = _locked(_holds.where(condition), tx.dialect, holds)
+    return [Hold(*row) for row in await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})]
+
+
+async def holds_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Hold]:
+    """Return the holds that the workers still keep."""
+    if not ids:
+        return []
+    condition = is_among(tx.dialect, holds.c.worker_id, "ids", UUID)
+    statement = _locked(_holds.where(condition), tx.dialect, holds)
+    return [Hold(*row) for row in await tx.connection.execute(statement, {"ids": bound(tx.dialect, ids)})]
+
+
+async def ended_holds(tx: Tx, now: datetime) -> list[Hold]:
+    """Return the holds whose lease is over."""
+    statement = _locked(_holds.where(holds.c.until <= now), tx.dialect, holds)
+    return [Hold(*row) for row in await tx.connection.execute(statement)]
+
+
+async def served_jobs(tx: Tx, nums: Collection[int]) -> set[int]:
+    """Return those of the jobs that something keeps alive: a linked worker, or a schedule."""
+    if not nums:
+        return set()
+    linked = select(worker_jobs.c.job_num).where(worker_jobs.c.job_num.in_(sorted(nums))).distinct()
+    scheduled = select(schedules.c.job_num).where(schedules.c.job_num.in_(sorted(nums)), schedules.c.deleted_at.is_(None))
+    found = set((await tx.connection.execute(linked)).scalars())
+    return found | set((await tx.connection.execute(scheduled)).scalars())

@@ -1,0 +1,8 @@
+"""Alembic's entry: runs migrations on the connection that the caller lends, inside the caller's transaction."""
+
+from alembic import context
+
+from treadle_server.store.tables import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, render_as_batch=False)
+context.run_migrations()

@@ -1,0 +1,117 @@
+"""Which task of a target may be claimed: none while it is held, else the first in line.
+
+Only that one has `blocked` false, so a claim never looks at the others, however many wait.
+"""
+
+from collections.abc import Collection
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Select, and_, bindparam, exists, false, func, or_, select, true, update
+
+from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.many import NUMBER, bound, is_among, rows_of
+from treadle_server.store.tables import holds, targets, tasks
+
+_c = tasks.c
+_pending = and_(_c.target_num.is_not(None), _c.status == "pending")
+_in_line = (_c.priority.desc(), _c.due_at, _c.seq)
+
+holding = and_(
+    _c.target_num.is_not(None),
+    _c.settled.is_(false()),
+    _c.status.in_(["claimed", "running", "paused", "scheduled", "failed"]),
+    or_(
+        _c.status.in_(["claimed", "running", "paused"]),
+        and_(_c.status == "scheduled", _c.run_id >= 0),
+        and_(_c.status == "failed", _c.on_failure == "hold"),
+    ),
+)
+"""The condition that a task holds its target: live, paused, failed, or waiting for a retry."""
+
+
+async def targets_by_name(tx: Tx, names: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Return the numbers of the targets (room, name) that exist."""
+    found: dict[tuple[str, str], int] = {}
+    for room, name in sorted(names):
+        statement = select(targets.c.num).where(targets.c.room == room, targets.c.name == name)
+        if (num := (await tx.connection.execute(statement)).scalar()) is not None:
+            found[room, name] = num
+    return found
+
+
+async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
+    """PostgreSQL: let no other server decide about these targets until the commit."""
+    if nums and tx.dialect == "postgresql":
+        condition = is_among(tx.dialect, targets.c.num, "nums", NUMBER)
+        statement = select(targets.c.num).where(condition).order_by(targets.c.num).with_for_update()
+        await tx.connection.execute(statement, {"nums": bound(tx.dialect, nums)})
+
+
+@cache
+def _state(dialect: Dialect) -> Select[Any]:
+    rows, num = rows_of(dialect, "nums", NUMBER)
+    held = or_(
+        exists(select(_c.seq).where(_c.target_num == num, holding)),
+        exists(select(holds.c.task_seq).where(holds.c.target_num == num)),
+    )
+    again = select(_c.seq).where(_c.target_num == num, _pending, _c.run_id >= 0).order_by(*_in_line).limit(1)
+    first = select(_c.seq).where(_c.target_num == num, _pending).order_by(*_in_line).limit(1)
+    head = func.coalesce(again.scalar_subquery(), first.scalar_subquery())
+    return select(num, held, head).select_from(rows)
+
+
+@cache
+def _unblocked(dialect: Dialect) -> Select[Any]:
+    return select(_c.seq, _c.target_num, _c.lane).where(
+        is_among(dialect, _c.target_num, "nums", NUMBER), _pending, _c.blocked.is_(false())
+    )
+
+
+async def settle_targets(tx: Tx, nums: Collection[int]) -> set[int]:
+    """Set `blocked` of the targets' pending tasks anew, and return the lanes in which one became claimable."""
+    if not nums:
+        return set()
+    parameters = {"nums": bound(tx.dialect, nums)}
+    wanted = set()
+    for _num, held, head in await tx.connection.execute(_state(tx.dialect), parameters):
+        if head is not None and not held:
+            wanted.add(head)
+    present = {row.seq for row in await tx.connection.execute(_unblocked(tx.dialect), parameters)}
+    await _set_blocked(tx, present - wanted, value=True)
+    return await _set_blocked(tx, wanted - present, value=False)
+
+
+async def _set_blocked(tx: Tx, seqs: Collection[int], *, value: bool) -> set[int]:
+    if not seqs:
+        return set()
+    statement = (
+        update(tasks)
+        .where(is_among(tx.dialect, _c.seq, "seqs", NUMBER), _c.status == "pending")
+        .values(blocked=true() if value else false())
+        .returning(_c.lane)
+    )
+    return set((await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})).scalars())
+
+
+async def settle_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
+    """Block pending tasks without a target whose last run still holds on; return the lanes of those that became free."""
+    if not seqs:
+        return set()
+    kept = exists(select(holds.c.task_seq).where(holds.c.task_seq == _c.seq))
+    statement = (
+        update(tasks)
+        .where(
+            is_among(tx.dialect, _c.seq, "seqs", NUMBER),
+            _c.status == "pending",
+            _c.target_num.is_(None),
+            _c.blocked != kept,
+        )
+        .values(blocked=kept)
+        .returning(_c.lane, _c.blocked)
+    )
+    rows = await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})
+    return {lane for lane, blocked in rows if not blocked}
+
+
+__all__ = ["bindparam", "holding", "lock_targets", "settle_targets", "settle_tasks", "targets_by_name"]
