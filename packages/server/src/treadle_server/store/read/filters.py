@@ -1,0 +1,107 @@
+"""What a `TaskFilter` means in SQL, and when its count is known without counting."""
+
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, String, cast, exists, func, literal_column, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.names import InvalidJobName, parse_job_name
+from treadle.wire.status import LEASED, Status
+from treadle.wire.tasks import TaskFilter
+from treadle_server.store.read import counts
+from treadle_server.store.tables import jobs, tasks
+
+COUNT_CAP = 10_000
+"""Matches that no kept count covers are counted up to here."""
+
+NO_JOB = -1
+"""The number of a job that does not exist: nothing matches it."""
+
+
+def status_is(*statuses: Status) -> ColumnElement[bool]:
+    """Return the condition that a task is in one of the statuses, spelt out so that partial indexes apply."""
+    words = [f"'{status.value}'" for status in sorted(statuses)]
+    if len(words) == 1:
+        return literal_column(f"tasks.status = {words[0]}")
+    condition: ColumnElement[bool] = literal_column(f"tasks.status IN ({', '.join(words)})")
+    return condition
+
+
+def _statuses(wanted: list[Status]) -> list[ColumnElement[bool]]:
+    if not wanted:
+        return [literal_column("1 = 0")]
+    conditions = [status_is(*wanted)]
+    if set(wanted) < LEASED:
+        # The index of leased tasks is used only when its own condition stands in the query word by word.
+        conditions.append(status_is(*LEASED))
+    return conditions
+
+
+async def job_num(connection: AsyncConnection, full_name: str) -> int:
+    """Return the number of the job, or `NO_JOB`; a deleted job still has its history."""
+    try:
+        room, category, name = parse_job_name(full_name)
+    except InvalidJobName:
+        return NO_JOB
+    statement = select(jobs.c.num).where(jobs.c.room == room, jobs.c.category == category, jobs.c.name == name)
+    found = (await connection.execute(statement)).scalar()
+    return NO_JOB if found is None else found
+
+
+async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> list[ColumnElement[bool]]:
+    """Return the conditions that a task must satisfy, all of them."""
+    found: list[ColumnElement[bool]] = []
+    if wanted.room is not None:
+        found.append(tasks.c.room == wanted.room)
+    if wanted.status is not None:
+        found += _statuses(wanted.status)
+    if wanted.job is not None:
+        found.append(tasks.c.job_num == await job_num(connection, wanted.job))
+    if wanted.target is not None:
+        found.append(tasks.c.target == wanted.target)
+    if wanted.worker is not None:
+        found.append(tasks.c.worker_id == wanted.worker)
+    if wanted.tag is not None:
+        found.append(_tagged(wanted.tag, connection.dialect.name))
+    if wanted.text is not None:
+        found.append(_holding(wanted.text))
+    return found
+
+
+def _tagged(tag: str, dialect: str) -> ColumnElement[bool]:
+    key, has_value, value = tag.partition("=")
+    if dialect == "postgresql":
+        stored = func.jsonb_extract_path_text(tasks.c.tags, key)
+        return stored == value if has_value else stored.is_not(None)
+    pairs = func.json_each(tasks.c.tags).table_valued("key", "value", name="tag")
+    match = exists().select_from(pairs).where(pairs.c.key == key)
+    return match.where(pairs.c.value == value) if has_value else match
+
+
+def _holding(text: str) -> ColumnElement[bool]:
+    def has(column: Column[Any]) -> ColumnElement[bool]:
+        return cast(column, String).icontains(text, autoescape=True)
+
+    return or_(has(tasks.c.id), has(tasks.c.job_name), has(tasks.c.payload), has(tasks.c.error))
+
+
+async def total(connection: AsyncConnection, wanted: TaskFilter) -> tuple[int, bool]:
+    """Return how many tasks match, and whether counting stopped at `COUNT_CAP`.
+
+    By job and status alone the kept counts know; anything else is counted.
+    """
+    others = (wanted.room, wanted.target, wanted.worker, wanted.tag, wanted.text)
+    if all(part is None for part in others):
+        return await _kept(connection, wanted), False
+    limited = select(tasks.c.seq).where(*await conditions(connection, wanted)).limit(COUNT_CAP + 1).subquery()
+    found = (await connection.execute(select(func.count()).select_from(limited))).scalar_one()
+    return min(found, COUNT_CAP), found > COUNT_CAP
+
+
+async def _kept(connection: AsyncConnection, wanted: TaskFilter) -> int:
+    if wanted.job is None:
+        by_status = await counts.totals(connection)
+    else:
+        num = await job_num(connection, wanted.job)
+        by_status = (await counts.by_job(connection, [num])).get(num, {})
+    return sum(n for status, n in by_status.items() if wanted.status is None or Status(status) in wanted.status)

@@ -1,0 +1,148 @@
+"""Jobs with what their queues hold and who serves them."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, false, func, literal_column, or_, select, true, union_all
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name, visible_from
+from treadle_server.domain.jobs import JOB_FIELDS, Job
+from treadle_server.errors import JobNotFound
+from treadle_server.store.read import counts
+from treadle_server.store.tables import jobs, lanes, tasks, worker_jobs, workers
+
+_COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
+
+
+@dataclass(slots=True)
+class JobView:
+    """A job as it is shown."""
+
+    job: Job
+    counts: dict[str, int] = field(default_factory=dict)
+    workers: list[str] = field(default_factory=list)
+    slots: int = 0
+    oldest_pending_at: datetime | None = None
+
+
+async def by_name(connection: AsyncConnection, full_name: str, *, room: str) -> Job:
+    """Return the job as seen from `room`. Raises `JobNotFound`, also for a deleted one and one of another room."""
+    try:
+        name = parse_job_name(full_name)
+    except InvalidJobName as error:
+        raise JobNotFound(str(error)) from None
+    statement = select(*_COLUMNS).where(
+        jobs.c.room == name.room,
+        jobs.c.category == name.category,
+        jobs.c.name == name.name,
+        jobs.c.deleted_at.is_(None),
+    )
+    row = (await connection.execute(statement)).first()
+    if row is None or not visible_from(room, name.room):
+        raise JobNotFound(f"there is no job {full_name} to be seen from room {room}")
+    return Job(*row)
+
+
+async def by_num(connection: AsyncConnection, num: int) -> Job:
+    """Return the job with this number, deleted or not. Raises `JobNotFound`."""
+    row = (await connection.execute(select(*_COLUMNS).where(jobs.c.num == num))).first()
+    if row is None:
+        raise JobNotFound(f"there is no job number {num}")
+    return Job(*row)
+
+
+def _seen_from(room: str | None) -> ColumnElement[bool]:
+    if room is None:
+        return true()
+    return or_(jobs.c.room == room, jobs.c.room.in_(sorted(SHARED_ROOMS)))
+
+
+async def page(
+    connection: AsyncConnection, *, room: str | None = None, limit: int = 500, offset: int = 0
+) -> tuple[list[Job], int]:
+    """Return jobs seen from `room` (None: all), newest first, and how many there are."""
+    where = (jobs.c.deleted_at.is_(None), _seen_from(room))
+    total = (await connection.execute(select(func.count()).select_from(jobs).where(*where))).scalar_one()
+    statement = select(*_COLUMNS).where(*where).order_by(jobs.c.num.desc()).limit(limit).offset(offset)
+    return [Job(*row) for row in await connection.execute(statement)], total
+
+
+async def count(connection: AsyncConnection) -> int:
+    """Return how many jobs are registered."""
+    statement = select(func.count()).select_from(jobs).where(jobs.c.deleted_at.is_(None))
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def view(connection: AsyncConnection, found: Sequence[Job]) -> list[JobView]:
+    """Return the jobs with counts, live workers, slots and the oldest pending task's time."""
+    views = {job.num: JobView(job) for job in found}
+    if not views:
+        return []
+    nums = list(views)
+    for num, by_status in (await counts.by_job(connection, nums)).items():
+        views[num].counts = by_status
+    for num, ids in (await _workers(connection, nums)).items():
+        views[num].workers = [worker_id for worker_id, _ in ids]
+        views[num].slots = sum(slots for _, slots in ids)
+    waiting = [num for num in nums if views[num].counts.get("pending")]
+    for num, instant in (await _oldest_pending(connection, waiting)).items():
+        views[num].oldest_pending_at = instant
+    return [views[job.num] for job in found]
+
+
+async def _workers(connection: AsyncConnection, nums: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
+    statement = (
+        select(worker_jobs.c.job_num, workers.c.id, workers.c.concurrency)
+        .join_from(worker_jobs, workers, workers.c.id == worker_jobs.c.worker_id)
+        .where(worker_jobs.c.job_num.in_(nums), workers.c.state != "lost")
+        .order_by(workers.c.id)
+    )
+    found: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for num, worker_id, slots in await connection.execute(statement):
+        found[num].append((worker_id, slots))
+    return found
+
+
+async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> dict[int, datetime]:
+    """Return the earliest due time among each job's pending tasks: the head of each lane and priority, by index."""
+    if not nums:
+        return {}
+    source = counts.counted(connection.dialect.name)
+
+    def head(blocked: Any) -> Any:
+        first = (
+            select(tasks.c.due_at)
+            .where(
+                literal_column("tasks.status = 'pending'"),
+                tasks.c.lane == source.c.lane,
+                tasks.c.blocked == blocked,
+                tasks.c.priority == source.c.priority,
+            )
+            .order_by(tasks.c.due_at)
+            .limit(1)
+            .scalar_subquery()
+        )
+        return (
+            select(lanes.c.job_num, first.label("due_at"))
+            .join_from(source, lanes, lanes.c.id == source.c.lane)
+            .where(source.c.status == "pending", source.c.n > 0, lanes.c.job_num.in_(nums))
+        )
+
+    found: dict[int, datetime] = {}
+    for num, due_at in await connection.execute(union_all(head(false()), head(true()))):
+        if due_at is not None:
+            found[num] = min(due_at, found.get(num, due_at))
+    return found
+
+
+async def every_view(connection: AsyncConnection, *, room: str | None = None) -> list[JobView]:
+    """Return every job seen from `room` as it is shown, newest first; at most 10,000."""
+    found, _ = await page(connection, room=room, limit=10_000)
+    return await view(connection, found)
+
+
+__all__ = ["Job", "JobView", "by_name", "by_num", "count", "every_view", "page", "view"]

@@ -1,0 +1,96 @@
+"""Workers with what they serve and what they hold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.names import JobName
+from treadle.wire.status import LEASED
+from treadle_server.domain.jobs import WORKER_FIELDS, Worker
+from treadle_server.errors import WorkerNotFound
+from treadle_server.store.load import to_worker
+from treadle_server.store.read.filters import status_is
+from treadle_server.store.tables import holds, jobs, tasks, worker_jobs, workers
+
+_COLUMNS = [workers.c[name] for name in WORKER_FIELDS]
+
+
+@dataclass(slots=True)
+class WorkerView:
+    """A worker as it is shown."""
+
+    worker: Worker
+    jobs: list[str] = field(default_factory=list)
+    rooms: set[str] = field(default_factory=set)
+    """The rooms of the jobs that it serves."""
+    running: list[tuple[str, int]] = field(default_factory=list)
+    """(task id, run id) of what it holds."""
+    used: int = 0
+
+
+async def get(connection: AsyncConnection, worker_id: WorkerId) -> Worker:
+    """Return the worker. Raises `WorkerNotFound`."""
+    row = (await connection.execute(select(*_COLUMNS).where(workers.c.id == worker_id))).first()
+    if row is None:
+        raise WorkerNotFound(f"there is no worker {worker_id}")
+    return to_worker(row)
+
+
+async def page(
+    connection: AsyncConnection, *, room: str | None = None, limit: int = 500, offset: int = 0
+) -> tuple[list[Worker], int]:
+    """Return the workers that serve a job of `room` (None: all workers), newest first, and how many there are."""
+    where = []
+    if room is not None:
+        serving = (
+            select(worker_jobs.c.worker_id).join(jobs, jobs.c.num == worker_jobs.c.job_num).where(jobs.c.room == room)
+        )
+        where.append(workers.c.id.in_(serving))
+    total = (await connection.execute(select(func.count()).select_from(workers).where(*where))).scalar_one()
+    statement = select(*_COLUMNS).where(*where).order_by(workers.c.created_at.desc(), workers.c.id.desc())
+    rows = await connection.execute(statement.limit(limit).offset(offset))
+    return [to_worker(row) for row in rows], total
+
+
+async def view(connection: AsyncConnection, found: Sequence[Worker]) -> list[WorkerView]:
+    """Return the workers with their jobs, runs and the weight of what they hold."""
+    views = {worker.id: WorkerView(worker) for worker in found}
+    if not views:
+        return []
+    ids = sorted(views)
+    served = (
+        select(worker_jobs.c.worker_id, jobs.c.num, jobs.c.room, jobs.c.category, jobs.c.name)
+        .join_from(worker_jobs, jobs, jobs.c.num == worker_jobs.c.job_num)
+        .where(worker_jobs.c.worker_id.in_(ids), jobs.c.deleted_at.is_(None))
+        .order_by(jobs.c.num)
+    )
+    for worker_id, num, room, category, name in await connection.execute(served):
+        views[worker_id].worker.jobs.add(num)
+        views[worker_id].jobs.append(str(JobName(room, category, name)))
+        views[worker_id].rooms.add(room)
+    running = (
+        select(tasks.c.worker_id, tasks.c.id, tasks.c.run_id, tasks.c.weight)
+        .where(status_is(*LEASED), tasks.c.worker_id.in_(ids))
+        .order_by(tasks.c.seq)
+    )
+    for worker_id, task_id, run_id, weight in await connection.execute(running):
+        views[worker_id].running.append((task_id, run_id))
+        views[worker_id].used += weight
+    stopping = select(holds.c.worker_id, func.sum(holds.c.weight)).where(holds.c.worker_id.in_(ids))
+    for worker_id, weight in await connection.execute(stopping.group_by(holds.c.worker_id)):
+        views[worker_id].used += int(weight)
+    return [views[worker.id] for worker in found]
+
+
+async def every_view(connection: AsyncConnection, *, room: str | None = None) -> list[WorkerView]:
+    """Return every worker as it is shown, newest first; at most 10,000."""
+    found, _ = await page(connection, room=room, limit=10_000)
+    return await view(connection, found)
+
+
+async def see_one(connection: AsyncConnection, worker_id: WorkerId) -> WorkerView:
+    """Return the worker as it is shown. Raises `WorkerNotFound`."""
+    return (await view(connection, [await get(connection, worker_id)]))[0]
