@@ -39,7 +39,9 @@ def _move(task: Task, verb: Verb, to: Status, now: datetime) -> None:
 def check_version(task: Task, expected: int | None) -> None:
     """Raise `TaskConflict` when the task was changed since version `expected`; None expects nothing."""
     if expected is not None and task.version != expected:
-        raise TaskConflict(f"the task is at version {task.version}, not {expected}: it was changed since; read it again")
+        raise TaskConflict(
+            f"the task is at version {task.version}, not {expected}: it was changed since; read it again"
+        )
 
 
 def check_owner(task: Task, run_id: int | None, worker_id: WorkerId | None = None) -> None:

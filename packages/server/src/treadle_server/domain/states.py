@@ -47,23 +47,25 @@ def _from(*sources: Status, to: tuple[Status, ...]) -> Transition:
 
 
 _S = Status
-TRANSITIONS: MappingProxyType[Verb, Transition] = MappingProxyType({
-    Verb.PROMOTE: _from(_S.SCHEDULED, to=(_S.PENDING,)),
-    Verb.DEFER: _from(_S.PENDING, to=(_S.SCHEDULED,)),
-    Verb.CLAIM: _from(_S.PENDING, to=(_S.CLAIMED,)),
-    Verb.START: _from(_S.CLAIMED, to=(_S.RUNNING,)),
-    Verb.COMPLETE: _from(_S.RUNNING, to=(_S.COMPLETED,)),
-    Verb.FAIL: _from(_S.CLAIMED, _S.RUNNING, to=(_S.FAILED,)),
-    Verb.RETRY: _from(_S.CLAIMED, _S.RUNNING, to=(_S.SCHEDULED, _S.PENDING)),
-    Verb.REQUEUE: _from(_S.CLAIMED, _S.RUNNING, to=(_S.SCHEDULED, _S.PENDING)),
-    Verb.INTERRUPT: _from(_S.CLAIMED, _S.RUNNING, to=(_S.PAUSED,)),
-    Verb.PAUSE: _from(_S.SCHEDULED, _S.PENDING, to=(_S.PAUSED,)),
-    Verb.CANCEL: _from(*OPEN, to=(_S.CANCELLED,)),
-    Verb.EXPIRE: _from(*OPEN, to=(_S.FAILED,)),
-    Verb.RESUME: _from(_S.PAUSED, _S.FAILED, to=(_S.PENDING, _S.SCHEDULED)),
-    Verb.RESOLVE: _from(_S.PAUSED, _S.FAILED, to=(_S.COMPLETED, _S.FAILED, _S.CANCELLED)),
-    Verb.RERUN: _from(_S.COMPLETED, _S.FAILED, _S.CANCELLED, to=(_S.PENDING,)),
-})
+TRANSITIONS: MappingProxyType[Verb, Transition] = MappingProxyType(
+    {
+        Verb.PROMOTE: _from(_S.SCHEDULED, to=(_S.PENDING,)),
+        Verb.DEFER: _from(_S.PENDING, to=(_S.SCHEDULED,)),
+        Verb.CLAIM: _from(_S.PENDING, to=(_S.CLAIMED,)),
+        Verb.START: _from(_S.CLAIMED, to=(_S.RUNNING,)),
+        Verb.COMPLETE: _from(_S.RUNNING, to=(_S.COMPLETED,)),
+        Verb.FAIL: _from(_S.CLAIMED, _S.RUNNING, to=(_S.FAILED,)),
+        Verb.RETRY: _from(_S.CLAIMED, _S.RUNNING, to=(_S.SCHEDULED, _S.PENDING)),
+        Verb.REQUEUE: _from(_S.CLAIMED, _S.RUNNING, to=(_S.SCHEDULED, _S.PENDING)),
+        Verb.INTERRUPT: _from(_S.CLAIMED, _S.RUNNING, to=(_S.PAUSED,)),
+        Verb.PAUSE: _from(_S.SCHEDULED, _S.PENDING, to=(_S.PAUSED,)),
+        Verb.CANCEL: _from(*OPEN, to=(_S.CANCELLED,)),
+        Verb.EXPIRE: _from(*OPEN, to=(_S.FAILED,)),
+        Verb.RESUME: _from(_S.PAUSED, _S.FAILED, to=(_S.PENDING, _S.SCHEDULED)),
+        Verb.RESOLVE: _from(_S.PAUSED, _S.FAILED, to=(_S.COMPLETED, _S.FAILED, _S.CANCELLED)),
+        Verb.RERUN: _from(_S.COMPLETED, _S.FAILED, _S.CANCELLED, to=(_S.PENDING,)),
+    }
+)
 """Every transition there is; anything else is an `InvalidTaskTransition`."""
 
 

@@ -63,10 +63,14 @@ class Desk:
         """Note that a worker may have room that had none."""
         self._news = True
 
-    def give_up(self) -> None:
-        """Stop trying until something changes: the last try failed."""
+    def give_up(self, error: Exception) -> None:
+        """Stop trying until something changes: the last try failed. Whoever waits over HTTP is told."""
         self._ready.clear()
         self._news = False
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.answer.done():
+                one.answer.set_exception(error)
 
     def open_seat(self, seat: Seat) -> None:
         """Let a worker on the socket wait."""
@@ -143,11 +147,15 @@ class Desk:
 
     def _wanted(self, demands: list[Demand]) -> set[int]:
         """Return the ready lanes that one of the demands takes from; a lane that is not known yet may be one."""
-        return {
-            number
-            for number in self._ready
-            if (lane := self._lanes.get(number)) is None or any(serves(demand, lane) for demand in demands)
-        } if demands else set()
+        return (
+            {
+                number
+                for number in self._ready
+                if (lane := self._lanes.get(number)) is None or any(serves(demand, lane) for demand in demands)
+            }
+            if demands
+            else set()
+        )
 
     async def _lines(self, tx: Tx, wanted: set[int], demands: list[Demand]) -> list[Line]:
         found = await claimable_lanes(tx, wanted)

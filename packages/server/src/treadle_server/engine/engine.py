@@ -123,7 +123,7 @@ class Engine:
                     return await asyncio.shield(answer)
             return await self._last_call(waiting)
         except asyncio.CancelledError:
-            await self._take_back(waiting)
+            self._take_back(waiting)
             raise
         finally:
             self.desk.forget(waiting)
@@ -134,19 +134,17 @@ class Engine:
         self._wake.set()
         return await waiting.answer
 
-    async def _take_back(self, waiting: Waiting) -> None:
+    def _take_back(self, waiting: Waiting) -> None:
         """Hand back what was claimed for a caller who has gone (C1)."""
         self.desk.forget(waiting)
-        if waiting.answer.done() and not waiting.answer.cancelled() and (claimed := waiting.answer.result()):
-            runs = [(task.id, task.run_id) for task in claimed]
-            back = HandBack(principal=SYSTEM, worker_id=waiting.worker_id, runs=runs)
-            await asyncio.shield(self.run(back))
+        if waiting.answer.done():
+            self._give_back_later(waiting.worker_id, waiting.answer)
         elif waiting.taken and not waiting.answer.done():
             # The commit is under way: its answer will tell what to give back.
             waiting.answer.add_done_callback(lambda done: self._give_back_later(waiting.worker_id, done))
 
     def _give_back_later(self, worker_id: WorkerId, done: "asyncio.Future[list[Task]]") -> None:
-        if not done.cancelled() and (claimed := done.result()):
+        if not (done.cancelled() or done.exception()) and (claimed := done.result()):
             self._hand_back(worker_id, claimed)
 
     def _hand_back(self, worker_id: WorkerId, claimed: list[Task]) -> None:
@@ -224,6 +222,7 @@ class Engine:
                 log.warning("%s", error.detail)
                 for pending in batch:
                     pending.refuse(error)
+                self.desk.give_up(error)
                 return False
             except Exception as error:
                 log.exception("a batch of %d commands failed", len(batch))
@@ -235,7 +234,7 @@ class Engine:
         if len(batch) <= 1:
             for pending in batch:
                 pending.refuse(error)
-            self.desk.give_up()  # the poll wakes it again: a claim that fails must not be tried in a circle
+            self.desk.give_up(error)  # the poll wakes it again: a claim that fails must not be tried in a circle
             return False
         for pending in batch:
             await self._turn([pending])

@@ -15,7 +15,7 @@ from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job, Lane, Worker
-from treadle_server.domain.tasks import Hold, Run, Task
+from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.engine.rules import Rules
 from treadle_server.store import flush, load
@@ -406,7 +406,7 @@ class World:
 
     def _count_deltas(self) -> Counter[CountKey]:
         deltas: Counter[CountKey] = Counter()
-        names = flush.TASK_FIELDS
+        names = TASK_FIELDS
         at = (names.index("lane"), names.index("status"), names.index("priority"))
         new = {task.seq for task in self._new_tasks}
         for task in self._new_tasks:
@@ -439,8 +439,8 @@ class World:
         candidates = {
             num
             for num in nums
-            if (job := self.jobs_by_num.get(num))
-            and not (job.retain or job.is_internal or job.deleted_at is not None)
+            if (found := self.jobs_by_num.get(num))
+            and not (found.retain or found.is_internal or found.deleted_at is not None)
         }
         served = await load.served_jobs(self.tx, candidates)
         busy = await open_counts(self.tx, candidates - served)

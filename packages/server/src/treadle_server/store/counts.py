@@ -25,7 +25,7 @@ def _upsert(dialect: Dialect) -> Any:
 @cache
 def _apply(dialect: Dialect) -> Executable:
     # PostgreSQL: an upsert would make every writer wait for the same row; deltas are folded by a service.
-    return _upsert("sqlite") if dialect == "sqlite" else insert(count_deltas)  # type: ignore[no-any-return]
+    return _upsert("sqlite") if dialect == "sqlite" else insert(count_deltas)
 
 
 async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:

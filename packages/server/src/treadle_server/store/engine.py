@@ -68,7 +68,13 @@ def _pragmas(*, read_only: bool) -> tuple[str, ...]:
     if read_only:
         return (*common, "PRAGMA query_only=ON", "PRAGMA cache_size=-16000", "PRAGMA mmap_size=268435456")
     # FULL: the log is synced before a commit returns (G1). The checkpoint limit is 16 MiB of log.
-    return (*common, "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA wal_autocheckpoint=4000", "PRAGMA cache_size=-64000")
+    return (
+        *common,
+        "PRAGMA journal_mode=WAL",
+        "PRAGMA synchronous=FULL",
+        "PRAGMA wal_autocheckpoint=4000",
+        "PRAGMA cache_size=-64000",
+    )
 
 
 def _postgres_engine(url: URL, *, size: int) -> AsyncEngine:

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Row, Select, bindparam, or_, select, tuple_
+from sqlalchemy import BindParameter, Row, Select, bindparam, or_, select, tuple_
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import LEASED, OPEN, Outcome, Reason, Status, WorkerState
@@ -17,7 +17,7 @@ from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Wor
 from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run, Task
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.many import NUMBER, UUID, bound, is_among
-from treadle_server.store.tables import holds, jobs, lanes, runs, schedules, tasks, worker_jobs, workers
+from treadle_server.store.tables import holds, jobs, lanes, runs, schedules, status_in, tasks, worker_jobs, workers
 
 _STATUS = {str(status): status for status in Status}
 _REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason for reason in Reason}
@@ -64,7 +64,7 @@ def _tasks_by_unique_key(dialect: Dialect) -> Select[Any]:
         .where(
             tasks.c.job_num == bindparam("job_num"),
             tasks.c.unique_key == bindparam("unique_key"),
-            tasks.c.status.in_(sorted(OPEN)),
+            status_in(*OPEN),
         )
         .order_by(tasks.c.seq)
     )
@@ -85,9 +85,7 @@ async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list
 @cache
 def _tasks_of_workers(dialect: Dialect) -> Select[Any]:
     statement = (
-        select(tasks)
-        .where(is_among(dialect, tasks.c.worker_id, "ids", UUID), tasks.c.status.in_(sorted(LEASED)))
-        .order_by(tasks.c.seq)
+        select(tasks).where(is_among(dialect, tasks.c.worker_id, "ids", UUID), status_in(*LEASED)).order_by(tasks.c.seq)
     )
     return _locked(statement, dialect, tasks)
 
@@ -108,17 +106,19 @@ def _found(dialect: Dialect, statement: Select[Any]) -> Select[Any]:
 
 @cache
 def _finders(dialect: Dialect) -> dict[str, Select[Any]]:
-    now = bindparam("now")
-    leased = tasks.c.status.in_(sorted(LEASED))
+    now: BindParameter[datetime] = bindparam("now")
+    leased = status_in(*LEASED)
     found = {
-        "due": select(tasks).where(tasks.c.status == "scheduled", tasks.c.due_at <= now).order_by(tasks.c.due_at, tasks.c.seq),
+        "due": select(tasks)
+        .where(status_in(Status.SCHEDULED), tasks.c.due_at <= now)
+        .order_by(tasks.c.due_at, tasks.c.seq),
         "expired": select(tasks).where(leased, tasks.c.taken_until <= now).order_by(tasks.c.taken_until),
         "overdue": select(tasks)
-        .where(tasks.c.deadline.is_not(None), tasks.c.status.in_(sorted(OPEN)), tasks.c.deadline <= now)
+        .where(tasks.c.deadline.is_not(None), status_in(*OPEN), tasks.c.deadline <= now)
         .order_by(tasks.c.deadline),
         "leased": select(tasks).where(leased).order_by(tasks.c.taken_until),
         "limited": select(tasks)
-        .where(leased, or_(tasks.c.status == "claimed", tasks.c.timeout.is_not(None)))
+        .where(leased, or_(status_in(Status.CLAIMED), tasks.c.timeout.is_not(None)))
         .order_by(tasks.c.taken_until),
     }
     return {name: _found(dialect, statement) for name, statement in found.items()}
@@ -180,7 +180,7 @@ def _links_of_workers(dialect: Dialect) -> Select[Any]:
 
 def to_worker(row: Row[Any]) -> Worker:
     """Return the row of `workers` as a `Worker` without its jobs."""
-    worker = Worker(*row)
+    worker = Worker(**row._mapping)
     worker.state = WorkerState(worker.state)
     return worker
 
@@ -212,9 +212,19 @@ async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[i
     return {(run.task_seq, run.run_id): run for run in found}
 
 
-_holds = select(
-    holds.c.task_seq, holds.c.run_id, holds.c.worker_id, holds.c.target_num, holds.c.weight, holds.c.until, tasks.c.id
-).join_from(holds, tasks, holds.c.task_seq == tasks.c.seq).order_by(holds.c.task_seq)
+_holds = (
+    select(
+        holds.c.task_seq,
+        holds.c.run_id,
+        holds.c.worker_id,
+        holds.c.target_num,
+        holds.c.weight,
+        holds.c.until,
+        tasks.c.id,
+    )
+    .join_from(holds, tasks, holds.c.task_seq == tasks.c.seq)
+    .order_by(holds.c.task_seq)
+)
 
 
 async def holds_of_tasks(tx: Tx, seqs: Collection[int]) -> list[Hold]:
@@ -246,6 +256,8 @@ async def served_jobs(tx: Tx, nums: Collection[int]) -> set[int]:
     if not nums:
         return set()
     linked = select(worker_jobs.c.job_num).where(worker_jobs.c.job_num.in_(sorted(nums))).distinct()
-    scheduled = select(schedules.c.job_num).where(schedules.c.job_num.in_(sorted(nums)), schedules.c.deleted_at.is_(None))
+    scheduled = select(schedules.c.job_num).where(
+        schedules.c.job_num.in_(sorted(nums)), schedules.c.deleted_at.is_(None)
+    )
     found = set((await tx.connection.execute(linked)).scalars())
     return found | set((await tx.connection.execute(scheduled)).scalars())

@@ -28,7 +28,7 @@ def rows_of(dialect: Dialect, name: str, kind: TypeEngine[Any]) -> tuple[Any, Ke
     if dialect == "sqlite":
         values = func.json_each(bindparam(name)).table_valued("value", name=f"{name}_rows")
         return values, values.c.value
-    values = func.unnest(bindparam(name, type_=ARRAY(kind))).table_valued("value", name=f"{name}_rows")
+    values = func.unnest(bindparam(name, type_=ARRAY(kind))).table_valued("value", name=f"{name}_rows").render_derived()
     return values, values.c.value
 
 

@@ -7,20 +7,21 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, exists, false, func, or_, select, true, update
+from sqlalchemy import Boolean, Select, and_, exists, false, func, literal_column, or_, select, true, update
 
+from treadle.wire.status import Status
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.many import NUMBER, bound, is_among, rows_of
-from treadle_server.store.tables import holds, targets, tasks
+from treadle_server.store.tables import holds, status_in, targets, tasks
 
 _c = tasks.c
-_pending = and_(_c.target_num.is_not(None), _c.status == "pending")
+_pending = and_(_c.target_num.is_not(None), status_in(Status.PENDING))
 _in_line = (_c.priority.desc(), _c.due_at, _c.seq)
 
 holding = and_(
     _c.target_num.is_not(None),
     _c.settled.is_(false()),
-    _c.status.in_(["claimed", "running", "paused", "scheduled", "failed"]),
+    literal_column("tasks.status IN ('claimed', 'running', 'paused', 'scheduled', 'failed')", Boolean()),
     or_(
         _c.status.in_(["claimed", "running", "paused"]),
         and_(_c.status == "scheduled", _c.run_id >= 0),
@@ -87,7 +88,7 @@ async def _set_blocked(tx: Tx, seqs: Collection[int], *, value: bool) -> set[int
         return set()
     statement = (
         update(tasks)
-        .where(is_among(tx.dialect, _c.seq, "seqs", NUMBER), _c.status == "pending")
+        .where(is_among(tx.dialect, _c.seq, "seqs", NUMBER), status_in(Status.PENDING))
         .values(blocked=true() if value else false())
         .returning(_c.lane)
     )
@@ -103,7 +104,7 @@ async def settle_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
         update(tasks)
         .where(
             is_among(tx.dialect, _c.seq, "seqs", NUMBER),
-            _c.status == "pending",
+            status_in(Status.PENDING),
             _c.target_num.is_(None),
             _c.blocked != kept,
         )
@@ -112,6 +113,3 @@ async def settle_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
     )
     rows = await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})
     return {lane for lane, blocked in rows if not blocked}
-
-
-__all__ = ["bindparam", "holding", "lock_targets", "settle_targets", "settle_tasks", "targets_by_name"]

@@ -139,7 +139,7 @@ def _note(world: World, task: Task, report: RunReport) -> None:
     if report.usage is not None:
         task.usage = report.usage
     for line in report.lines or ():
-        world.add_log(task, task.run_id, world.next_line(task), _at(line, world.now), line.level, line.message)
+        world.add_log(task, task.run_id, world.next_line(), _at(line, world.now), line.level, line.message)
     # A checkpoint is a sign of life of this very run (E3).
     life.renew(task, world.now)
     world.touched(task)
@@ -179,7 +179,9 @@ def _end(world: World, task: Task, report: RunReport) -> None:
 def _resolve(world: World, task: Task, report: RunReport, ending: Ending) -> Run:
     over = task.budget is not None and report.usage is not None and report.usage > task.budget
     if over and report.kind != "completed":
-        reason = Ending(Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, report.error, report.traceback, report.usage, ending.digest)
+        reason = Ending(
+            Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, report.error, report.traceback, report.usage, ending.digest
+        )
         return life.fail(task, reason, world.now, world.draw)
     if report.kind == "completed":
         return life.complete(task, report.result, ending, world.now)

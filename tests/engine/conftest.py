@@ -1,0 +1,99 @@
+"""A small language for tests of the engine: submit, claim, report."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from treadle.wire.ids import TaskId, WorkerId
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import RegisterJob, RegisterWorker, ReportRun, RunReport, Steer, Submission, Submit
+from treadle_server.engine.engine import Engine
+from treadle_server.engine.principal import Principal
+from treadle_server.store.load import to_task
+from treadle_server.store.tables import tasks as task_table
+
+ADMIN = Principal("admin", superuser=True)
+
+
+@dataclass
+class Shop:
+    """An engine with one job, and short words for what is done to it."""
+
+    engine: Engine
+    principal: Principal = ADMIN
+    job: str = "@global:tasks:noop"
+    workers: list[WorkerId] = field(default_factory=list)
+
+    async def register(self, name: str = "noop", *, room: str = "@global", retain: bool = True, **options: Any) -> str:
+        await self.engine.run(
+            RegisterJob(
+                principal=self.principal,
+                room=room,
+                category="tasks",
+                name=name,
+                schema="{}",
+                retain=retain,
+                make_worker=False,
+                **options,
+            )
+        )
+        return f"{room}:tasks:{name}"
+
+    async def worker(self, *jobs: str, **details: Any) -> WorkerId:
+        worker = await self.engine.run(RegisterWorker(principal=self.principal, **details))
+        for job in jobs or (self.job,):
+            room, category, name = job.split(":", 2)
+            await self.engine.run(
+                RegisterJob(
+                    principal=self.principal,
+                    room=room,
+                    category=category,
+                    name=name,
+                    schema="{}",
+                    worker_id=worker.id,
+                    retain=True,
+                )
+            )
+        return worker.id
+
+    async def submit(self, n: int = 1, *, job: str | None = None, room: str = "@global", **details: Any) -> list[Task]:
+        options = details.pop("options", {})
+        items = [
+            Submission(job_name=job or self.job, payload=f'{{"n":{i}}}', content_hash=b"x", options=options, **details)
+            for i in range(n)
+        ]
+        submitted = await self.engine.run(Submit(principal=self.principal, room=room, items=items))
+        return [one.task for one in submitted]
+
+    async def claim(self, worker: WorkerId, most: int = 1) -> list[Task]:
+        return await self.engine.claim(self.principal, worker, most=most)
+
+    async def report(self, task: Task, kind: str, run_id: int | None = None, **details: Any) -> Task:
+        return await self.engine.run(
+            ReportRun(
+                principal=self.principal,
+                worker_id=task.worker_id,
+                task_id=task.id,
+                run_id=task.run_id if run_id is None else run_id,
+                report=RunReport(kind=kind, **details),
+            )
+        )
+
+    async def run(self, task: Task, kind: str = "completed", **details: Any) -> Task:
+        await self.report(task, "started")
+        return await self.report(task, kind, **details)
+
+    async def steer(self, task: Task, action: str, **details: Any) -> Task:
+        return await self.engine.run(Steer(principal=self.principal, task_id=task.id, action=action, **details))
+
+    async def get(self, task_id: TaskId) -> Task:
+        async with self.engine.store.read() as connection:
+            row = (await connection.execute(task_table.select().where(task_table.c.id == task_id))).one()
+        return to_task(row)
+
+
+@pytest.fixture
+async def shop(engine: Engine) -> Shop:
+    shop = Shop(engine)
+    await shop.register()
+    return shop
