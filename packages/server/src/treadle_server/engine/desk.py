@@ -13,6 +13,7 @@ from treadle_server.engine.claims import Line, Turns, match, serves
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.seats import Demand, RunKey, Seat, Waiting
 from treadle_server.engine.world import World
+from treadle_server.engine.writing import write
 from treadle_server.store.base import Tx
 from treadle_server.store.heads import claimable_lanes, heads
 
@@ -34,7 +35,7 @@ class Handover:
         for demand, tasks in self.given.items():
             demand.withdraw([(task.id, task.run_id) for task in tasks])
 
-    def keys(self) -> list[tuple[RunKey, Demand]]:
+    def claimed(self) -> list[tuple[RunKey, Demand]]:
         """Return whose each claimed run is."""
         return [((task.id, task.run_id), demand) for demand, tasks in self.given.items() for task in tasks]
 
@@ -139,7 +140,7 @@ class Desk:
             handover.given[demand].append(task)
         self._news = bool(handover.given)
         try:
-            await world.write(settle=False)
+            await write(world, settle=False)
         except BaseException:
             handover.withdraw()
             raise
@@ -172,7 +173,7 @@ class Desk:
 
     def deliver(self, handover: Handover) -> list[Demand]:
         """Give the claims out: the transaction is committed. Return the seats that were closed meanwhile."""
-        for key, demand in handover.keys():
+        for key, demand in handover.claimed():
             if isinstance(demand, Seat):
                 self._holder[key] = demand
         closed: list[Demand] = []

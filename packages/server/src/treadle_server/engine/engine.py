@@ -18,10 +18,13 @@ from treadle_server.engine.commands import FindWorker, HandBack
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.desk import Desk, Handover
 from treadle_server.engine.hub import Hub
+from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import SYSTEM, Principal
+from treadle_server.engine.reading import read
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.seats import Seat, Waiting
-from treadle_server.engine.world import Needs, World
+from treadle_server.engine.world import World
+from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.store.base import Store, Tx
 from treadle_server.store.flush import LostUpdate
@@ -272,13 +275,13 @@ class Engine:
                 pending.refusal = None
             except Exception as error:  # noqa: BLE001 - told to the one who asked
                 pending.refusal = error
-        await world.load(needs)
+        await read(world, needs)
         for pending in wanted:
             try:
                 pending.outcome = pending.command.apply(world)
             except Exception as error:  # noqa: BLE001 - told to the one who asked
                 pending.refusal = error
-        await world.write()
+        await write(world)
         for job_num in world.wake_jobs:
             world.woken |= await lanes_of_job(tx, job_num)
         return world

@@ -67,7 +67,7 @@ class Waiting:
     jobs: set[int]
     pool: str | None
     most: int
-    answer: "asyncio.Future[list[Task]]"
+    answer: asyncio.Future[list[Task]]
     patient: bool
     """Whether it waits for tasks to come; otherwise the next batch answers it."""
     taken: int = 0

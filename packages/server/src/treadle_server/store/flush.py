@@ -34,7 +34,7 @@ _RUN = TASK_FIELDS.index("run_id")
 
 
 class LostUpdate(RuntimeError):
-    """A guarded update met a row that is no longer as it was read: another writer was faster; the batch is done anew."""
+    """A guarded update met a row that is not as it was read: another writer was faster; the batch is done anew."""
 
 
 async def insert_tasks(tx: Tx, new: Iterable[Task]) -> None:

@@ -32,7 +32,7 @@ def _claimable(dialect: Dialect) -> Select[Any]:
 
 
 async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[tuple[Lane, str]]:
-    """Return those of the lanes that may be claimed from, each with its job's room: no paused, deleted or internal job."""
+    """Return those of the lanes that may be claimed from (no paused, deleted or internal job), with the job's room."""
     result = await tx.connection.execute(_claimable(tx.dialect), {"lanes": bound(tx.dialect, lane_ids)})
     return [(Lane(*row[:4]), row[4]) for row in result]
 

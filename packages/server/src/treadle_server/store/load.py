@@ -180,7 +180,7 @@ def _links_of_workers(dialect: Dialect) -> Select[Any]:
 
 def to_worker(row: Row[Any]) -> Worker:
     """Return the row of `workers` as a `Worker` without its jobs."""
-    worker = Worker(**row._mapping)
+    worker = Worker(**dict(zip(WORKER_FIELDS, row, strict=True)))
     worker.state = WorkerState(worker.state)
     return worker
 

@@ -96,7 +96,7 @@ async def _set_blocked(tx: Tx, seqs: Collection[int], *, value: bool) -> set[int
 
 
 async def settle_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
-    """Block pending tasks without a target whose last run still holds on; return the lanes of those that became free."""
+    """Block pending tasks without a target whose last run still holds on; return the lanes of those set free."""
     if not seqs:
         return set()
     kept = exists(select(holds.c.task_seq).where(holds.c.task_seq == _c.seq))

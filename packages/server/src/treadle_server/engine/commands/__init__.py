@@ -2,7 +2,7 @@
 
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
-from treadle_server.engine.commands.jobs import PatchJob, RegisterJob, Registered
+from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.reports import HandBack, PatchStatus, ReportRun, RunReport
 from treadle_server.engine.commands.steering import Edit, Steer, SteerMany
 from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, Submitted

@@ -4,8 +4,9 @@ from typing import Protocol, TypeVar
 
 from treadle.wire.ids import TaskId
 from treadle_server.domain.tasks import Task
+from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import Needs, World
+from treadle_server.engine.world import World
 from treadle_server.errors import Forbidden, TaskNotFound
 
 R_co = TypeVar("R_co", covariant=True)

@@ -11,8 +11,9 @@ from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.reports import RunReport, take_report
 from treadle_server.engine.commands.workers import get_worker, revive, runs_of
+from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import Needs, World
+from treadle_server.engine.world import World
 
 RunKey = tuple[TaskId, int]
 

@@ -10,8 +10,9 @@ from treadle.wire.names import SHARED_ROOMS, InvalidRoom, JobName, parse_room, v
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.workers import job_name_or_404
+from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import Needs, World
+from treadle_server.engine.world import World
 from treadle_server.errors import Forbidden, InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, WorkerNotFound
 
 
@@ -79,8 +80,6 @@ class RegisterJob(OneRow):
         job = self._new(world) if job is None else self._renew(world, job)
         if worker is not None:
             world.link(worker, job)
-        else:
-            world.maybe_orphan(job.num)
         return Registered(job, created, worker.id if worker else None)
 
     def _check(self, world: World) -> None:

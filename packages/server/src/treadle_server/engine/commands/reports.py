@@ -13,8 +13,9 @@ from treadle_server.domain.states import Verb, advance
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
 from treadle_server.engine.commands.steering import cancel_task, keep_hold
+from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import Needs, World
+from treadle_server.engine.world import World
 from treadle_server.errors import Forbidden, InvalidTaskTransition, Refused, StaleRun, TreadleError, ValidationFailed
 
 ENDINGS = frozenset({"completed", "failed", "exception", "paused", "returned"})

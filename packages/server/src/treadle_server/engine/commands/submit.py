@@ -12,8 +12,9 @@ from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.jobs import find_job
 from treadle_server.engine.commands.workers import job_name_or_404
+from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import Needs, World
+from treadle_server.engine.world import World
 from treadle_server.errors import InternalJobNotConfigured, TaskConflict
 
 

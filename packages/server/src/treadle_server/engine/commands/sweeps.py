@@ -12,7 +12,8 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.steering import expire_task, keep_hold
 from treadle_server.engine.commands.workers import DISCONNECTED, lose_run, runs_of
-from treadle_server.engine.world import Needs, World
+from treadle_server.engine.needs import Needs
+from treadle_server.engine.world import World
 
 MOST = 500
 """Tasks that one command takes at once, so that the writer is never held for long."""

@@ -12,8 +12,9 @@ from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
+from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import Needs, World
+from treadle_server.engine.world import World
 from treadle_server.errors import Forbidden, JobNotFound, WorkerNotFound
 
 DISCONNECTED = "Worker disconnected"

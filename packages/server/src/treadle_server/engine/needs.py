@@ -1,0 +1,37 @@
+"""What the commands of a batch want read before they are applied."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.names import JobName
+
+
+@dataclass(slots=True)
+class Needs:
+    """What the commands of a batch want read before they are applied."""
+
+    tasks: set[TaskId] = field(default_factory=set)
+    workers: set[WorkerId] = field(default_factory=set)
+    tasks_of: set[WorkerId] = field(default_factory=set)
+    """Workers whose open runs are wanted."""
+    holds_of: set[WorkerId] = field(default_factory=set)
+    job_names: set[JobName] = field(default_factory=set)
+    job_nums: set[int] = field(default_factory=set)
+    jobs_change: bool = False
+    new_tasks: list[tuple[JobName, str, str | None]] = field(default_factory=list)
+    """For each new task: its job, the room it is submitted from, and the pool that the call names."""
+    targets: set[tuple[str, str]] = field(default_factory=set)
+    unique_keys: set[tuple[JobName, str]] = field(default_factory=set)
+    runs: set[tuple[TaskId, int]] = field(default_factory=set)
+    owners_of: set[TaskId] = field(default_factory=set)
+    """Tasks whose worker is wanted too."""
+    jobs_of: set[TaskId] = field(default_factory=set)
+    """Tasks whose job is wanted too, and who holds their unique key now."""
+    target_edits: set[tuple[TaskId, str]] = field(default_factory=set)
+    found: dict[str, int] = field(default_factory=dict)
+    """Finders of `load.tasks_found`, and how many tasks are wanted of each."""
+    stale: timedelta | None = None
+    """How long a worker may be silent; those that were longer are wanted with what they hold."""
+    ended_holds: bool = False
+    new_jobs: int = 0

@@ -1,0 +1,115 @@
+"""Reads what the commands of a batch need, each kind in one statement."""
+
+from treadle_server.domain.jobs import Lane
+from treadle_server.engine.needs import Needs
+from treadle_server.engine.world import World
+from treadle_server.store import flush, load
+from treadle_server.store.allocate import allocate
+from treadle_server.store.counts import pending_counts
+from treadle_server.store.targets import targets_by_name
+
+
+async def read(world: World, needs: Needs) -> None:
+    """Read what the commands of a batch asked for."""
+    for finder, most in needs.found.items():
+        world.found[finder] = world.remember(await load.tasks_found(world.tx, finder, world.now, most))
+    if needs.stale is not None:
+        world.stale = await load.stale_workers(world.tx, world.now - needs.stale)
+        needs.workers.update(world.stale)
+        needs.tasks_of.update(world.stale)
+    await _load_jobs(world, needs)
+    await _load_tasks(world, needs)
+    await _load_around(world, needs)
+    for worker in await load.workers_by_id(world.tx, needs.workers):
+        world.workers[worker.id] = worker
+    world.remember(await load.tasks_of_workers(world.tx, needs.tasks_of))
+    await _load_holds(world, needs)
+    await _load_new(world, needs)
+
+
+async def _load_tasks(world: World, needs: Needs) -> None:
+    world.remember(await load.tasks_by_id(world.tx, needs.tasks - world.tasks.keys()))
+    keys = {(world.jobs[name].num, key) for name, key in needs.unique_keys if name in world.jobs}
+    for task in world.remember(await load.tasks_by_unique_key(world.tx, keys)):
+        assert task.unique_key is not None
+        world.unique[task.job_num, task.unique_key] = task
+    stale = {
+        (world.tasks[task_id].seq, run_id)
+        for task_id, run_id in needs.runs
+        if task_id in world.tasks and not (world.tasks[task_id].is_leased and world.tasks[task_id].run_id == run_id)
+    }
+    world.resolved |= await load.runs_by_key(world.tx, stale)
+
+
+async def _load_jobs(world: World, needs: Needs) -> None:
+    for job in await load.jobs_by_name(world.tx, needs.job_names, to_change=needs.jobs_change):
+        world.know(job)
+    missing = needs.job_nums - world.jobs_by_num.keys()
+    for job in await load.jobs_by_num(world.tx, missing, to_change=needs.jobs_change):
+        world.know(job)
+    world.job_nums = await allocate(world.tx, "job_num", needs.new_jobs)
+
+
+async def _load_around(world: World, needs: Needs) -> None:
+    """Read what belongs to the tasks that were read: workers, jobs, holders of unique keys, targets to be."""
+    for task_id in needs.owners_of & world.tasks.keys():
+        if (worker_id := world.tasks[task_id].worker_id) is not None:
+            needs.workers.add(worker_id)
+    steered = [world.tasks[task_id] for task_id in needs.jobs_of & world.tasks.keys()]
+    missing = {task.job_num for task in steered} - world.jobs_by_num.keys()
+    for job in await load.jobs_by_num(world.tx, missing, to_change=needs.jobs_change):
+        world.know(job)
+    keys = {(task.job_num, task.unique_key) for task in steered if task.unique_key is not None}
+    for task in world.remember(await load.tasks_by_unique_key(world.tx, keys)):
+        assert task.unique_key is not None
+        world.unique[task.job_num, task.unique_key] = task
+    moved = {(world.tasks[task_id].room, name) for task_id, name in needs.target_edits if task_id in world.tasks}
+    await _add_targets(world, needs.targets | moved)
+
+
+async def _load_holds(world: World, needs: Needs) -> None:
+    asked = {world.tasks[task_id].seq for task_id, _ in needs.runs if task_id in world.tasks}
+    asked |= {task.seq for task_id, task in world.tasks.items() if task_id in needs.tasks and task.has_run}
+    found = await load.holds_of_tasks(world.tx, asked)
+    found += await load.holds_of_workers(world.tx, needs.holds_of)
+    if needs.ended_holds:
+        found += await load.ended_holds(world.tx, world.now)
+    for hold in found:
+        world.holds[hold.task_seq, hold.run_id] = hold
+
+
+async def _load_new(world: World, needs: Needs) -> None:
+    """Make room for new tasks: their numbers, lanes, and the counts from which their position follows."""
+    if not needs.new_tasks:
+        return
+    world.seqs = await allocate(world.tx, "task_seq", len(needs.new_tasks))
+    nums = {world.jobs[name].num for name, _, _ in needs.new_tasks if name in world.jobs}
+    for lane in await load.lanes_of_jobs(world.tx, nums):
+        world.lanes[lane.key] = lane
+    await _add_lanes(world, needs)
+    world.pending.update(await pending_counts(world.tx, [lane.id for lane in world.lanes.values()]))
+
+
+async def _add_lanes(world: World, needs: Needs) -> None:
+    wanted = {
+        world.jobs[name].lane_key(room, pool or world.rules.defaults_of(world.jobs[name]).get("pool"))
+        for name, room, pool in set(needs.new_tasks)
+        if name in world.jobs
+    }
+    missing = sorted(wanted - world.lanes.keys())
+    numbers = await allocate(world.tx, "lane_id", len(missing))
+    new = [Lane(number, *key) for number, key in zip(numbers, missing, strict=True)]
+    await flush.insert_lanes(world.tx, new)
+    for lane in new:
+        world.lanes[lane.key] = lane
+
+
+async def _add_targets(world: World, wanted: set[tuple[str, str]]) -> None:
+    if not wanted:
+        return
+    world.targets |= await targets_by_name(world.tx, wanted)
+    missing = sorted(wanted - world.targets.keys())
+    numbers = await allocate(world.tx, "target_num", len(missing))
+    new = [(number, *key) for number, key in zip(numbers, missing, strict=True)]
+    await flush.insert_targets(world.tx, new)
+    world.targets |= {(room, name): number for number, room, name in new}
