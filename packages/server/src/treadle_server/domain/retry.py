@@ -26,7 +26,7 @@ def backoff(attempt: int, *, base: float, multiplier: float, randomization: floa
 
 
 def requeue_delay(lost_before: int) -> timedelta:
-    """Return the wait of a task whose worker was lost, after it had been lost `lost_before` times: 0, 1, 2, 4 … 60 s."""
+    """Return the wait of a task that was lost, after it had been lost `lost_before` times: 0, 1, 2, 4 … 60 s."""
     if lost_before == 0:
         return timedelta(0)
     return min(REQUEUE_CAP, timedelta(seconds=2 ** min(lost_before - 1, 10)))

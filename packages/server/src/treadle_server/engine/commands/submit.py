@@ -18,7 +18,7 @@ from treadle_server.engine.world import World
 from treadle_server.errors import InternalJobNotConfigured, TaskConflict
 
 
-class SchemaMoved(Exception):  # noqa: N818 - it is a signal between two layers, not an error that anyone sees
+class SchemaMoved(Exception):
     """The job's schema changed after the payload was checked: check it again and submit anew."""
 
 

@@ -1,7 +1,7 @@
 """What time does to tasks and workers; the services send these commands."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Outcome, Reason, Status, WorkerState
@@ -63,13 +63,12 @@ class ExpireLeases:
         now = world.now
         if task.taken_until is not None and task.taken_until <= now:
             return Reason.CLAIM_EXPIRED, DISCONNECTED
-        if task.status is Status.CLAIMED and task.claimed_at is not None:
-            if task.claimed_at + timedelta(seconds=task.start_timeout) <= now:
-                return Reason.START_TIMEOUT, f"not started within {task.start_timeout:g} s of the claim"
-        elif task.timeout is not None and task.started_at is not None:
-            # The worker enforces its timeout itself; the server follows when the worker does not.
-            if task.started_at + timedelta(seconds=task.timeout + GRACE) <= now:
-                return Reason.TIMEOUT, f"ran longer than its timeout of {task.timeout:g} s"
+        if task.claimed_at is not None and _is_past(now, task.claimed_at, task.start_timeout, task.status is Status.CLAIMED):
+            return Reason.START_TIMEOUT, f"not started within {task.start_timeout:g} s of the claim"
+        # The worker enforces its timeout itself; the server follows when the worker does not.
+        limit = None if task.timeout is None else task.timeout + GRACE
+        if task.started_at is not None and _is_past(now, task.started_at, limit, task.status is Status.RUNNING):
+            return Reason.TIMEOUT, f"ran longer than its timeout of {task.timeout:g} s"
         return None
 
     def _end(self, world: World, task: Task, reason: Reason, error: str) -> None:
@@ -84,6 +83,10 @@ class ExpireLeases:
         world.changed(task)
         if task.completed_at is not None:
             world.maybe_orphan(task.job_num)
+
+
+def _is_past(now: datetime, since: datetime, limit: float | None, applies: bool) -> bool:  # noqa: FBT001
+    return applies and limit is not None and since + timedelta(seconds=limit) <= now
 
 
 GRACE = 2.0

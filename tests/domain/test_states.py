@@ -1,0 +1,222 @@
+"""The table of transitions, and the functions that it guards."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.status import LEASED, OPEN, TERMINAL, Outcome, Reason, Status
+from treadle_server.domain import life
+from treadle_server.domain.life import Ending
+from treadle_server.domain.retry import CAP, backoff, requeue_delay
+from treadle_server.domain.states import TRANSITIONS, Verb, advance
+from treadle_server.domain.tasks import Task
+from treadle_server.errors import InvalidTaskTransition, Refused
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+WORKER = WorkerId("00000000-0000-7000-8000-000000000001")
+
+# DESIGN.md, section 3, written out again by hand: (verb, from, to).
+EXPECTED = {
+    (Verb.PROMOTE, "scheduled", "pending"),
+    (Verb.DEFER, "pending", "scheduled"),
+    (Verb.CLAIM, "pending", "claimed"),
+    (Verb.START, "claimed", "running"),
+    (Verb.COMPLETE, "running", "completed"),
+    *((Verb.FAIL, source, "failed") for source in ("claimed", "running")),
+    *((verb, s, t) for verb in (Verb.RETRY, Verb.REQUEUE) for s in ("claimed", "running") for t in ("scheduled", "pending")),
+    *((Verb.INTERRUPT, source, "paused") for source in ("claimed", "running")),
+    *((Verb.PAUSE, source, "paused") for source in ("scheduled", "pending")),
+    *((Verb.CANCEL, s, "cancelled") for s in ("scheduled", "pending", "claimed", "running", "paused")),
+    *((Verb.EXPIRE, s, "failed") for s in ("scheduled", "pending", "claimed", "running", "paused")),
+    *((Verb.RESUME, s, t) for s in ("paused", "failed") for t in ("pending", "scheduled")),
+    *((Verb.RESOLVE, s, t) for s in ("paused", "failed") for t in ("completed", "failed", "cancelled")),
+    *((Verb.RERUN, s, "pending") for s in ("completed", "failed", "cancelled")),
+}
+
+
+@pytest.mark.parametrize("verb", Verb)
+@pytest.mark.parametrize("source", Status)
+@pytest.mark.parametrize("target", Status)
+def test_a_verb_leads_exactly_where_the_table_says_z7(verb, source, target) -> None:
+    if (verb, str(source), str(target)) in EXPECTED:
+        assert advance(source, verb, target) is target
+    else:
+        with pytest.raises(InvalidTaskTransition):
+            advance(source, verb, target)
+
+
+def test_only_resume_resolve_and_rerun_leave_a_terminal_state() -> None:
+    leaving = {verb for verb, transition in TRANSITIONS.items() if transition.sources & TERMINAL}
+    assert leaving == {Verb.RESUME, Verb.RESOLVE, Verb.RERUN}
+
+
+def test_the_first_three_retries_wait_5_10_and_20_seconds_t4() -> None:
+    waits = [backoff(n, base=5, multiplier=2, randomization=0, draw=0.7).total_seconds() for n in range(3)]
+    assert waits == [5, 10, 20]
+
+
+@given(
+    attempt=st.integers(0, 10_000),
+    base=st.floats(0, 1e6),
+    multiplier=st.floats(1, 100),
+    randomization=st.floats(0, 10),
+    draw=st.floats(0, 1, exclude_max=True),
+)
+def test_a_backoff_stays_within_its_bounds_e7(attempt, base, multiplier, randomization, draw) -> None:
+    delay = backoff(attempt, base=base, multiplier=multiplier, randomization=randomization, draw=draw)
+    plain = backoff(attempt, base=base, multiplier=multiplier, randomization=0, draw=0)
+
+    assert timedelta(0) <= plain <= delay <= CAP
+    assert delay.total_seconds() <= plain.total_seconds() * (1 + randomization) + 1e-5
+
+
+def test_the_first_loss_requeues_at_once_and_later_ones_back_off_a_little() -> None:
+    assert [requeue_delay(n).total_seconds() for n in range(9)] == [0, 1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def new_task(**changes) -> Task:
+    values = {
+        "seq": 1,
+        "id": TaskId("00000000-0000-7000-8000-000000000000"),
+        "job_num": 1,
+        "lane": 1,
+        "job_name": "@global:tasks:noop",
+        "room": "@global",
+        "status": Status.PENDING,
+        "priority": 0,
+        "due_at": START,
+        "created_at": START,
+        "updated_at": START,
+        "payload": "{}",
+        "content_hash": b"",
+        "submitter": "admin",
+        "max_retries": 2,
+        "max_requeues": 2,
+        "retry_base": 5.0,
+        "retry_multiplier": 2.0,
+        "retry_randomization": 0.0,
+        "lease_seconds": 60.0,
+        "start_timeout": 60.0,
+        "heartbeat_increment": 60.0,
+        "schema_version": 1,
+    }
+    return Task(**(values | changes))
+
+
+class TaskLife(RuleBasedStateMachine):
+    """Any verb at any time: what is refused changes nothing, and what every task must hold, holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START
+        self.task = new_task()
+        self.runs = []
+        self.completions = 0
+
+    def attempt(self, verb) -> None:
+        before = {name: getattr(self.task, name) for name in Task.__slots__}
+        try:
+            run = verb()
+        except Refused:
+            assert {name: getattr(self.task, name) for name in Task.__slots__} == before
+            return
+        if run is not None:
+            self.runs.append(run)
+
+    @rule(seconds=st.integers(0, 100))
+    def time_passes(self, seconds) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    @rule()
+    @precondition(lambda self: self.task.due_at <= self.now)
+    def promote(self) -> None:
+        self.attempt(lambda: life.promote(self.task, self.now))
+
+    @rule()
+    def claim(self) -> None:
+        self.attempt(lambda: life.claim(self.task, WORKER, self.now))
+
+    @rule(stale=st.booleans())
+    def start(self, stale) -> None:
+        self.attempt(lambda: life.start(self.task, self.task.run_id - stale, self.now, WORKER))
+
+    @rule()
+    @precondition(lambda self: self.task.is_leased)
+    def complete(self) -> None:
+        self.attempt(lambda: life.complete(self.task, "1", Ending(Outcome.COMPLETED), self.now))
+        self.completions += self.task.status is Status.COMPLETED
+
+    @rule(reason=st.sampled_from([r for r in Reason if r not in {Reason.CANCELLED, Reason.RETURNED, Reason.INTERRUPTED}]))
+    def fail(self, reason) -> None:
+        self.attempt(lambda: life.fail(self.task, Ending(Outcome.FAILED, reason, "boom"), self.now, lambda: 0.5))
+
+    @rule()
+    @precondition(lambda self: self.task.is_leased)
+    def hand_back(self) -> None:
+        self.attempt(lambda: life.hand_back(self.task, Ending(Outcome.RETURNED, Reason.RETURNED), self.now))
+
+    @rule()
+    @precondition(lambda self: self.task.is_leased)
+    def confirm_pause(self) -> None:
+        self.attempt(lambda: life.confirm_pause(self.task, "{}", Ending(Outcome.PAUSED), self.now))
+
+    @rule(verb=st.sampled_from([life.pause, life.cancel, life.miss_deadline, life.resume, life.rerun]))
+    def steer(self, verb) -> None:
+        self.attempt(lambda: verb(self.task, self.now))
+
+    @rule(to=st.sampled_from(sorted(TERMINAL)))
+    def resolve(self, to) -> None:
+        self.attempt(lambda: life.resolve(self.task, to, None, "by hand", self.now))
+
+    @invariant()
+    def a_lease_goes_with_the_leased_states(self) -> None:
+        assert (self.task.taken_until is not None) == (self.task.status in LEASED)
+
+    @invariant()
+    def a_terminal_task_has_an_end_and_an_open_one_has_none(self) -> None:
+        assert (self.task.completed_at is not None) == (self.task.status in TERMINAL)
+        assert (self.task.status in OPEN) != (self.task.status in TERMINAL)
+
+    @invariant()
+    def every_run_is_resolved_once_and_the_open_one_is_the_last(self) -> None:
+        ids = [run.run_id for run in self.runs]
+        assert ids == sorted(set(ids))
+        expected = self.task.run_id + (not self.task.is_leased)
+        assert len(ids) == expected
+
+    @invariant()
+    def budgets_are_kept(self) -> None:
+        assert self.task.retry_count <= self.task.max_retries
+        assert self.task.requeue_count <= self.task.max_requeues
+
+
+TestTaskLife = TaskLife.TestCase
+TestTaskLife.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def test_an_unfenced_run_that_is_lost_fails_whatever_the_budget() -> None:
+    task = new_task()
+    life.claim(task, WORKER, START)
+    life.start(task, None, START)
+
+    life.fail(task, Ending(Outcome.EXCEPTION, Reason.CLAIM_EXPIRED, "Worker disconnected"), START, lambda: 0)
+
+    assert task.status is Status.FAILED
+
+
+def test_while_a_pause_is_asked_every_end_but_completed_and_over_budget_pauses_l4() -> None:
+    for reason in (Reason.ERROR, Reason.TIMEOUT, Reason.CLAIM_EXPIRED, Reason.MALFORMED_PAYLOAD):
+        task = new_task()
+        life.claim(task, WORKER, START)
+        life.start(task, 0, START)
+        life.pause(task, START)
+        life.fail(task, Ending(Outcome.FAILED, reason, "cleanup raised"), START, lambda: 0)
+        assert (task.status, task.cancel_requested) == (Status.PAUSED, False)
+    task = new_task()
+    life.claim(task, WORKER, START)
+    life.pause(task, START)
+    life.fail(task, Ending(Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED), START, lambda: 0)
+    assert (task.status, task.cancel_requested) == (Status.FAILED, False)
