@@ -1,0 +1,270 @@
+"""Where code runs: in the worker's loop, in a thread or in a child process; and how each of them is stopped."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Any
+
+from treadle import endings
+from treadle.context import Context, Level, Saved
+from treadle.endings import Ending
+from treadle.errors import ProblemError
+from treadle.lease import Held, Key, Leases
+from treadle.outcomes import Interrupted
+from treadle.processes import Child, ChildDied, Children, origin_of
+from treadle.reports import Reporter
+from treadle.tasks import Task
+from treadle.threads import call_in_thread
+
+log = logging.getLogger("treadle.worker")
+
+STUBBORN = 5.0
+"""Seconds that a coroutine gets to end after its timeout cancelled it; then the timeout is reported, come what may."""
+
+COOPERATE = 2.0
+"""Seconds that a child process gets to stop by itself when it is paused or its worker ends; then it is killed."""
+
+Ended = tuple[Ending, BaseException | None]
+"""The report of code that ended, and what it raised."""
+
+
+class Caller:
+    """Calls tasks' functions, each where its isolation says."""
+
+    def __init__(self, reporter: Reporter, leases: Leases, group: asyncio.TaskGroup, resources: Any) -> None:
+        self.reporter = reporter
+        self.leases = leases
+        self._group = group
+        self._resources = resources
+        self._children = Children()
+        self.stuck = 0
+        """Threads that go on although their run is over: each keeps its slot."""
+
+    async def close(self) -> None:
+        """End the child processes."""
+        await self._children.close()
+
+    def report(self, held: Held, ending: Ending) -> None:
+        """Report how a run ended; it is held until the server has taken it."""
+        held.is_reported = True
+        usage = {} if held.usage is None or ending["kind"] == "stopped" else {"usage": held.usage}
+        self.reporter.add({**held.ref, **ending, **usage})
+
+    async def call(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ending:
+        """Call the task's function where it belongs, with its timeout, and return how it ended."""
+        timer = None
+        timeout = held.claim.get("timeout")
+        if timeout is not None:
+            timer = asyncio.get_running_loop().call_later(timeout, self.leases.stop_run, held, "timeout")
+        # Only a process can be stopped for certain, which a target's exclusiveness needs.
+        isolation = "process" if held.has_target and task.isolation == "thread" else task.isolation
+        try:
+            if isolation == "async":
+                ending, error = await self._in_loop(held, task, arguments)
+            elif isolation == "thread":
+                ending, error = await self._in_thread(held, task, arguments)
+            else:
+                ending, error = await self._in_process(held, task)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return ending if held.stop is None else stopped(held, ending, error)
+
+    async def _in_loop(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
+        code = asyncio.current_task()
+        assert code is not None
+        context = self._context(held, task, threaded=False)
+        error: BaseException | None = None
+
+        def stop() -> None:
+            context.stop()
+            code.cancel()
+            if held.stop == "timeout":
+                asyncio.get_running_loop().call_later(STUBBORN, self._report_timeout, held)
+
+        held.stop_code = stop
+        try:
+            if task.signature.wants_context:
+                result = await task.function(context, **arguments)
+            else:
+                result = await task.function(**arguments)
+            ending = endings.completed(result)
+        except asyncio.CancelledError as cancelled:
+            if held.stop is None and code.cancelling():
+                # Not the run but the whole worker is being cancelled.
+                raise
+            ending, error = endings.raised(cancelled), cancelled
+        except BaseException as raised:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
+            ending, error = endings.raised(raised), raised
+        finally:
+            held.stop_code = None
+        if held.stop is not None:
+            code.uncancel()
+        return ending, error
+
+    async def _in_thread(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
+        context = self._context(held, task, threaded=True)
+        first = (context,) if task.signature.wants_context else ()
+        future = call_in_thread(lambda: task.function(*first, **arguments), f"treadle-{task.job.name}")
+
+        def stop() -> None:
+            context.stop()
+            if held.stop == "timeout":
+                # Nothing stops a thread: the failure is told now, and its slot stays taken until it ends.
+                self._report_timeout(held)
+
+        held.stop_code = stop
+        try:
+            return endings.completed(await future), None
+        except Exception as raised:  # noqa: BLE001 - whatever the task raised is its end
+            return endings.raised(raised), raised
+        finally:
+            held.stop_code = None
+            if held.is_reported:
+                self.stuck -= 1
+
+    async def _in_process(self, held: Held, task: Task[..., Any]) -> Ended:
+        child = await self._children.take()
+
+        def stop() -> None:
+            if held.stop in {"pause", "shutdown"}:
+                child.send({"stop": held.stop})
+                asyncio.get_running_loop().call_later(COOPERATE, self._kill_if_running, held, child)
+            else:
+                child.kill()
+
+        held.stop_code, held.kill = stop, child.kill
+        if held.stop is not None:
+            # It was told to stop while the child was being started.
+            stop()
+        is_sound = False
+        try:
+            message = {"run": held.claim, "origin": origin_of(task)}
+            ending = await child.run(message, lambda sender, said: self._from_child(held, sender, said))
+            is_sound = held.stop is None
+        except ChildDied as died:
+            return endings.raised(died), died
+        else:
+            return ending, None if ending["kind"] == "completed" else Interrupted()
+        finally:
+            held.stop_code = held.kill = None
+            if is_sound:
+                self._children.give_back(child)
+            else:
+                await self._children.end(child)
+
+    def _kill_if_running(self, held: Held, child: Child) -> None:
+        if held.kill == child.kill:
+            child.kill()
+
+    def _from_child(self, held: Held, child: Child, message: dict[str, Any]) -> None:
+        port = _LoopPort(self, held)
+        if "progress" in message:
+            port.progress(*message["progress"])
+        elif "log" in message:
+            port.log(*message["log"])
+        elif "spend" in message:
+            port.spend(message["spend"])
+        elif "save" in message:
+            self._group.create_task(self._save_for(held, child, message["save"]))
+
+    async def _save_for(self, held: Held, child: Child, checkpoint: Any) -> None:
+        try:
+            await self.save(held, checkpoint)
+        except ProblemError as error:
+            child.send({"saved": error.problem.model_dump(mode="json")})
+        else:
+            child.send({"saved": None})
+
+    async def save(self, held: Held, checkpoint: Any) -> None:
+        """Store a checkpoint; raise `StaleRun` when the run is no longer ours."""
+        await self.reporter.confirm({**held.ref, "kind": "checkpoint", "checkpoint": checkpoint})
+
+    def _report_timeout(self, held: Held) -> None:
+        if held.code_runs and not held.is_reported:
+            self.stuck += 1
+            self.report(held, endings.timed_out(held.claim["timeout"]))
+
+    def _context(self, held: Held, task: Task[..., Any], *, threaded: bool) -> Context:
+        # A function that asks for no context still gets one made: stopping it sets the flag.
+        port = _ThreadPort(self, held) if threaded else _LoopPort(self, held)
+        return Context(held.claim, port, self._resources)
+
+
+def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> Ending:
+    """Return what is reported of a run whose code was told to stop, from how it ended then."""
+    has_completed = ending is not None and ending["kind"] == "completed"
+    match held.stop:
+        case "pause" if not has_completed:
+            return _paused(ending, error)
+        case "shutdown" if not has_completed:
+            return endings.shut_down()
+        case "timeout":
+            return endings.timed_out(held.claim["timeout"], endings.trace_of(error) if error is not None else None)
+        case "lease":
+            return {
+                "kind": "exception",
+                "reason": "intermittent-task",
+                "error": "the lease could not be renewed, and the code was stopped before it ended",
+            }
+        case "pause" | "shutdown" if ending is not None:
+            return ending
+        case _:
+            return {"kind": "stopped"}
+
+
+def _paused(ending: Ending | None, error: BaseException | None) -> Ending:
+    paused: Ending = {"kind": "paused", "detail": "interrupted by user"}
+    if ending is None or isinstance(error, asyncio.CancelledError | Interrupted | ChildDied):
+        return paused
+    if ending["kind"] == "paused":
+        return ending
+    return paused | {"detail": f"interrupted by user; stopping raised {ending.get('error', '')}"}
+
+
+class _LoopPort:
+    """A context's port for code in the worker's own loop."""
+
+    def __init__(self, caller: Caller, held: Held) -> None:
+        self._reporter = caller.reporter
+        self._leases = caller.leases
+        self._saving = caller.save
+        self._held = held
+        self._key: Key = held.key
+
+    def progress(self, share: float | None, message: str | None) -> None:
+        self._reporter.progress(self._key, share, message)
+
+    def log(self, message: str, level: Level) -> None:
+        self._reporter.line(self._key, message, level)
+
+    def spend(self, total: float) -> None:
+        self._held.usage = total
+        budget = self._held.claim.get("budget")
+        if budget is not None and total > budget:
+            # The server stops the run; the next regular heartbeat would tell it up to 2 s later.
+            self._leases.beat_now()
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        return self._saving(self._held, checkpoint)
+
+
+class _ThreadPort(_LoopPort):
+    """The same for code in a thread: everything is handed to the loop, and saving blocks."""
+
+    def __init__(self, caller: Caller, held: Held) -> None:
+        super().__init__(caller, held)
+        self._loop = asyncio.get_running_loop()
+
+    def progress(self, share: float | None, message: str | None) -> None:
+        self._loop.call_soon_threadsafe(super().progress, share, message)
+
+    def log(self, message: str, level: Level) -> None:
+        self._loop.call_soon_threadsafe(super().log, message, level)
+
+    def spend(self, total: float) -> None:
+        self._loop.call_soon_threadsafe(super().spend, total)
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        asyncio.run_coroutine_threadsafe(self._saving(self._held, checkpoint), self._loop).result()
+        return Saved()

@@ -1,0 +1,153 @@
+"""The child process: runs one task after another for its worker, and dies with it."""
+
+import asyncio
+import importlib
+import os
+import runpy
+import socket
+import sys
+import threading
+from collections.abc import Awaitable
+from queue import SimpleQueue
+from types import ModuleType
+from typing import Any
+
+from treadle import pipes
+from treadle.context import Context, Level, Saved
+from treadle.endings import Ending, completed, raised
+from treadle.errors import error_for
+from treadle.registry import collect
+from treadle.tasks import Task
+from treadle.wire.problems import Problem
+
+MAIN = "__treadle_main__"
+"""What a script's `__name__` is in the child, so that its `if __name__ == "__main__":` doesn't start another worker."""
+
+
+class Line:
+    """The socket to the worker. A thread reads it; its end ends this process."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._writing = threading.Lock()
+        self.runs: SimpleQueue[pipes.Message] = SimpleQueue()
+        self.saves: SimpleQueue[pipes.Message] = SimpleQueue()
+        self.running: Running | None = None
+        threading.Thread(target=self._read, name="treadle-line", daemon=True).start()
+
+    def send(self, message: pipes.Message) -> None:
+        """Write one message, whole."""
+        data = pipes.encode(message)
+        with self._writing:
+            self._sock.sendall(data)
+
+    def _read(self) -> None:
+        try:
+            while True:
+                message = pipes.receive(self._sock)
+                if "run" in message:
+                    self.runs.put(message)
+                elif "saved" in message:
+                    self.saves.put(message)
+                elif self.running is not None:
+                    self.running.stop()
+        except (EOFError, OSError):
+            # The worker is gone: nobody can take the result, and the task runs again elsewhere.
+            os._exit(1)
+
+
+class LinePort:
+    """A context's port that leads to the worker."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def progress(self, share: float | None, message: str | None) -> None:
+        """Send how far the run is."""
+        self._line.send({"progress": [share, message]})
+
+    def log(self, message: str, level: Level) -> None:
+        """Send a line."""
+        self._line.send({"log": [message, level]})
+
+    def spend(self, total: float) -> None:
+        """Send what the run has used in all."""
+        self._line.send({"spend": total})
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        """Send a checkpoint and block until it is stored, in async code too: nothing else runs here."""
+        self._line.send({"save": checkpoint})
+        answer = self._line.saves.get()
+        if (problem := answer["saved"]) is not None:
+            raise error_for(Problem.model_validate(problem))
+        return Saved()
+
+
+class Running:
+    """The task that runs now, for the reading thread to stop."""
+
+    def __init__(self, task: Task[..., Any], context: Context, arguments: dict[str, Any]) -> None:
+        self._task = task
+        self._context = context
+        self._arguments = arguments
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._code: asyncio.Task[Any] | None = None
+
+    def stop(self) -> None:
+        """Tell the code to stop: its context, and its coroutine when it is one."""
+        self._context.stop()
+        if self._loop is not None and self._code is not None:
+            self._loop.call_soon_threadsafe(self._code.cancel)
+
+    def run(self) -> Ending:
+        """Call the function and return its ending."""
+        first = (self._context,) if self._task.signature.wants_context else ()
+        try:
+            if self._task.is_async:
+                return completed(asyncio.run(self._await(first)))
+            return completed(self._task.function(*first, **self._arguments))
+        except BaseException as error:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
+            return raised(error)
+
+    async def _await(self, first: tuple[Context, ...]) -> Any:
+        self._loop = asyncio.get_running_loop()
+        self._code = asyncio.current_task()
+        return await self._task.function(*first, **self._arguments)
+
+
+def main(fd: int) -> None:
+    """Serve the worker at the other end of `fd` until it goes."""
+    line = Line(socket.socket(fileno=fd))
+    found: dict[str, Task[..., Any]] = {}
+    while True:
+        message = line.runs.get()
+        line.send({"end": _serve(line, message, found)})
+
+
+def _serve(line: Line, message: pipes.Message, found: dict[str, Task[..., Any]]) -> Ending:
+    claim, name = message["run"], message["run"]["job_name"]
+    try:
+        if name not in found:
+            found.update({task.full_name: task for task in collect([_load(message["origin"])])})
+        task = found[name]
+        context = Context(claim, LinePort(line))
+        line.running = Running(task, context, task.signature.arguments(claim["payload"]))
+    except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
+        return raised(error)
+    try:
+        return line.running.run()
+    finally:
+        line.running = None
+
+
+def _load(origin: dict[str, str]) -> ModuleType:
+    if "module" in origin:
+        return importlib.import_module(origin["module"])
+    module = ModuleType(MAIN)
+    sys.modules[MAIN] = module
+    vars(module).update(runpy.run_path(origin["path"], run_name=MAIN))
+    return module
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

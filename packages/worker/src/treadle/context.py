@@ -1,0 +1,145 @@
+"""What a task's code sees of its run: `Context`, the first parameter of the functions that want one."""
+
+from collections.abc import Awaitable, Generator
+from threading import Event
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from treadle.outcomes import Interrupted
+
+if TYPE_CHECKING:
+    from treadle.wire.runs import Claim
+
+Level = Literal["debug", "info", "warning", "error", "critical"]
+
+_UNSET: Any = object()
+
+
+class Port(Protocol):
+    """Where a context's words go: to the worker in the same process, or through a pipe to it."""
+
+    def progress(self, share: float | None, message: str | None) -> None:
+        """Send how far the run is."""
+
+    def log(self, message: str, level: Level) -> None:
+        """Send a line."""
+
+    def spend(self, total: float) -> None:
+        """Send what the run has used in all."""
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        """Send a checkpoint; the awaitable ends when it is stored. Blocks until then where the code is synchronous."""
+
+
+class Context:
+    """A run, as its code sees it. Works in async functions, in threads and in child processes alike."""
+
+    def __init__(self, claim: dict[str, Any], port: Port, resources: Any = _UNSET) -> None:
+        self._claim = claim
+        self._port = port
+        self._resources = resources
+        self._usage = 0.0
+        self._checkpoint = claim.get("checkpoint")
+        self._cancelled = Event()
+        self._task: Claim | None = None
+
+    @property
+    def task(self) -> "Claim":
+        """The task as it was claimed."""
+        if self._task is None:
+            from treadle.wire.runs import Claim
+
+            self._task = Claim.model_validate(self._claim)
+        return self._task
+
+    @property
+    def run_id(self) -> int:
+        """The number of this attempt, from 0."""
+        return int(self._claim["run_id"])
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The arguments as they were submitted, in JSON."""
+        payload: dict[str, Any] = self._claim["payload"]
+        return payload
+
+    @property
+    def checkpoint(self) -> Any:
+        """What an earlier run, or this one, saved last; None at first."""
+        return self._checkpoint
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        """Store a checkpoint (JSON) that the next run gets after a retry, a loss or a resume.
+
+        `await ctx.save(…)` in async code; in threads and processes the call itself returns when it is stored. Raises
+        `StaleRun` when the run is no longer this worker's: stop then.
+        """
+        from pydantic_core import to_jsonable_python
+
+        plain = to_jsonable_python(checkpoint)
+        self._checkpoint = plain
+        return self._port.save(plain)
+
+    def progress(self, share: float | None = None, message: str | None = None) -> None:
+        """Show how far the run is: a share from 0 to 1, a message, or both. The last one of a moment is sent."""
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"progress is a share between 0 and 1, not {share}")
+        self._port.progress(share, None if message is None else message[:1000])
+
+    def log(self, message: str, level: Level = "info") -> None:
+        """Send a line to whoever watches the task; it is kept with the run."""
+        self._port.log(message, level)
+
+    def spend(self, amount: float) -> None:
+        """Add to what the run has used, in the unit of the task's budget; past the budget the run is stopped."""
+        if not amount >= 0:
+            raise ValueError(f"a run spends amounts from 0 up, not {amount}")
+        self._usage += amount
+        self._port.spend(self._usage)
+
+    @property
+    def usage(self) -> float:
+        """What the run has used so far."""
+        return self._usage
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run is to stop: its task was cancelled or paused, its time is over, or its lease is lost.
+
+        Async code gets a `CancelledError` besides; a thread must look here, for nothing can stop it.
+        """
+        return self._cancelled.is_set()
+
+    def wait_cancelled(self, timeout: float | None = None) -> bool:
+        """Block a thread for `timeout` seconds, or until the run is to stop; return whether it is. A better sleep."""
+        return self._cancelled.wait(timeout)
+
+    def raise_if_cancelled(self) -> None:
+        """Raise `Interrupted` when the run is to stop; let it through, and the run ends as it was asked to."""
+        if self._cancelled.is_set():
+            raise Interrupted("the run was asked to stop")
+
+    @property
+    def credentials(self) -> str | None:
+        """A temporary token that reaches this run and the task's scopes only; it dies with the lease."""
+        return self._claim.get("credentials")
+
+    @property
+    def resources(self) -> Any:
+        """What the worker's lifespan yielded; raises `RuntimeError` in a child process, which can't share it."""
+        if self._resources is _UNSET:
+            raise RuntimeError(
+                "a task with isolation='process' can't use its worker's resources: make what it needs in the function,"
+                " or use isolation='thread'"
+            )
+        return self._resources
+
+    def stop(self) -> None:
+        """Set `cancelled`; called by the worker."""
+        self._cancelled.set()
+
+
+class Saved:
+    """A checkpoint that is stored already: awaiting it does nothing."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()

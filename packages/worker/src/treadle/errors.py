@@ -1,0 +1,259 @@
+"""Every error that the SDK raises, in one tree.
+
+TreadleError
+├── DefinitionError            a function can't be a task (also a TypeError)
+│   └── DuplicateTask          two functions claim one job name
+├── InvalidArguments           the arguments don't fit the task's parameters (also a ValueError)
+├── NoClient                   a task was submitted outside of `async with Client()`
+├── ConnectionFailed           no server answers (also a ConnectionError)
+│   ├── ConnectionLost         the connection broke before the answer came
+│   └── SocketRefused          the server answers, but no websocket can be opened
+├── ProtocolMismatch           the server doesn't speak as documented
+├── WaitTimeout                the result was not there in time (also a TimeoutError)
+├── TaskNotCompleted           the task ended without a result; `.task` is its last state
+│   ├── TaskFailed
+│   └── TaskCancelled
+└── ProblemError               the server refused; `.problem` says why
+    └── one class for each problem type: JobNotFound, StaleRun, Forbidden …
+"""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from treadle.wire.problems import PROBLEMS, Problem
+
+if TYPE_CHECKING:
+    from treadle.wire.tasks import TaskItem
+
+
+class TreadleError(Exception):
+    """Whatever the SDK raises is one of these."""
+
+
+class DefinitionError(TreadleError, TypeError):
+    """A function can't be a task; the message says what to change."""
+
+
+class DuplicateTask(DefinitionError):
+    """Two functions are registered under one job name."""
+
+
+class InvalidArguments(TreadleError, ValueError):
+    """The arguments don't fit the task's parameters."""
+
+
+class NoClient(TreadleError, RuntimeError):
+    """A task was submitted while no client is open."""
+
+
+class ConnectionFailed(TreadleError, ConnectionError):
+    """No server answers at any of the URLs."""
+
+
+class ConnectionLost(ConnectionFailed):
+    """The connection broke before the answer came: the request may or may not have been carried out."""
+
+
+class SocketRefused(ConnectionFailed):
+    """The server or a proxy before it answers, but doesn't open a websocket."""
+
+
+class ProtocolMismatch(TreadleError):
+    """The server doesn't speak as documented: another program, or another version."""
+
+
+class WaitTimeout(TreadleError, TimeoutError):
+    """The task had not ended when the time to wait was over; it goes on."""
+
+
+class TaskNotCompleted(TreadleError):
+    """The task ended without a result. `task` is its last state."""
+
+    def __init__(self, message: str, task: "TaskItem") -> None:
+        super().__init__(message)
+        self.task = task
+
+
+class TaskFailed(TaskNotCompleted):
+    """The task failed for good: no retry is left, or none is allowed."""
+
+
+class TaskCancelled(TaskNotCompleted):
+    """The task was cancelled."""
+
+
+class ProblemError(TreadleError):
+    """The server refused a request. `problem` is what it said (RFC 9457)."""
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(_sentence(problem))
+        self.problem = problem
+
+
+class InvalidRoomId(ProblemError):
+    """A room is `@global`, `@internal`, or an id without `@` and `:`."""
+
+    name = "invalid-room-id"
+
+
+class InvalidCategory(ProblemError):
+    """The server doesn't admit the category."""
+
+    name = "invalid-category"
+
+
+class SchemaConflict(ProblemError):
+    """The job is registered with another schema; replace it (`--replace-schema`) or take another name."""
+
+    name = "schema-conflict"
+
+
+class JobNotFound(ProblemError):
+    """There is no such job, or it is not seen from this room."""
+
+    name = "job-not-found"
+
+
+class TaskNotFound(ProblemError):
+    """There is no such task, or you may not see it."""
+
+    name = "task-not-found"
+
+
+class WorkerNotFound(ProblemError):
+    """The worker was removed, or lost for too long."""
+
+    name = "worker-not-found"
+
+
+class InvalidTaskTransition(ProblemError):
+    """The task's status doesn't allow the verb."""
+
+    name = "invalid-task-transition"
+
+
+class StaleRun(ProblemError):
+    """The run is over or belongs to another worker."""
+
+    name = "stale-run"
+
+
+class TaskConflict(ProblemError):
+    """The id exists with other content, or the task was changed since the version that was named."""
+
+    name = "task-conflict"
+
+
+class Forbidden(ProblemError):
+    """The token doesn't allow it."""
+
+    name = "forbidden"
+
+
+class Unauthorized(ProblemError):
+    """The token is missing, wrong, revoked or expired."""
+
+    name = "unauthorized"
+
+
+class InvalidPayload(ProblemError):
+    """The payload doesn't satisfy the job's JSON Schema."""
+
+    name = "invalid-payload"
+
+
+class ValidationFailed(ProblemError):
+    """The request is not as documented."""
+
+    name = "validation-error"
+
+
+class PayloadTooLarge(ProblemError):
+    """The request is larger than the server takes."""
+
+    name = "payload-too-large"
+
+
+class InternalJobNotConfigured(ProblemError):
+    """The server has no executor for this `@internal` job."""
+
+    name = "internal-job-not-configured"
+
+
+class TargetNotFound(ProblemError):
+    """No task has ever named this target in this room."""
+
+    name = "target-not-found"
+
+
+class ScheduleNotFound(ProblemError):
+    """There is no such schedule in this room."""
+
+    name = "schedule-not-found"
+
+
+class ArtifactNotFound(ProblemError):
+    """The task has no such artifact."""
+
+    name = "artifact-not-found"
+
+
+class ArtifactConflict(ProblemError):
+    """The run is over, or the artifact exists with other content."""
+
+    name = "artifact-conflict"
+
+
+class TooManyRequests(ProblemError):
+    """The server is busy; try again later."""
+
+    name = "too-many-requests"
+
+
+class RouteNotFound(ProblemError):
+    """The server has no such route: another program, or an older version."""
+
+    name = "not-found"
+
+
+class MethodNotAllowed(ProblemError):
+    """The route exists, with other methods."""
+
+    name = "method-not-allowed"
+
+
+class StoreUnavailable(ProblemError):
+    """The server's database doesn't answer; nothing was changed."""
+
+    name = "store-unavailable"
+
+
+class InternalServerError(ProblemError):
+    """A defect of the server."""
+
+    name = "internal-server-error"
+
+
+BY_NAME: dict[str, type[ProblemError]] = {error.name: error for error in ProblemError.__subclasses__()}
+"""The exception class of each problem type."""
+
+
+def error_for(problem: Problem) -> ProblemError:
+    """Return the exception that a problem is raised as; `ProblemError` itself for a type that is not known."""
+    return BY_NAME.get(problem.name, ProblemError)(problem)
+
+
+def problem_named(name: str, detail: str) -> Problem:
+    """Return a problem of one of the documented types, as the server would have sent it."""
+    kind = PROBLEMS[name]
+    return Problem(type=kind.uri, title=kind.title, status=kind.status, detail=detail)
+
+
+def _sentence(problem: Problem) -> str:
+    text = f"{problem.title}: {problem.detail}" if problem.detail else problem.title
+    places = [
+        f"{'.'.join(str(part) for part in error.get('loc', ()))}: {error.get('msg', '')}"
+        for error in problem.errors or ()
+    ]
+    return f"{text} ({'; '.join(places)})" if places else text

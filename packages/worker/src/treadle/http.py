@@ -1,0 +1,166 @@
+"""Plain HTTP: lists, and everything that the socket does, for those who can't open one."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from treadle.errors import ConnectionFailed, ConnectionLost, ProtocolMismatch, error_for
+from treadle.session import delays, is_loopback
+from treadle.wire.problems import Problem
+
+Fields = dict[str, Any]
+
+
+class Route(NamedTuple):
+    """How a socket request is made over HTTP."""
+
+    method: str
+    path: str
+    body: Any = None
+
+
+def _submit(f: Fields) -> Route:
+    return Route("POST", f"/v1/rooms/{_part(f['room'])}/tasks", {"tasks": f["tasks"]})
+
+
+def _task(method: str, tail: str = "") -> Callable[[Fields], Route]:
+    return lambda f: Route(method, f"/v1/tasks/{_part(f['id'])}{tail}")
+
+
+def _action(f: Fields) -> Route:
+    body = {name: value for name, value in f.items() if name not in {"id", "action"}}
+    return Route("POST", f"/v1/tasks/{_part(f['id'])}/{f['action']}", body)
+
+
+def _edit(f: Fields) -> Route:
+    return Route("PATCH", f"/v1/tasks/{_part(f['id'])}", {name: value for name, value in f.items() if name != "id"})
+
+
+def _register(f: Fields) -> Route:
+    body = {name: value for name, value in f.items() if name != "room"}
+    return Route("PUT", f"/v1/rooms/{_part(f['room'])}/jobs", body)
+
+
+def _job(f: Fields) -> Route:
+    room = f["job"].partition(":")[0]
+    return Route("PATCH", f"/v1/rooms/{_part(room)}/jobs/{_part(f['job'])}", {"paused": f["paused"]})
+
+
+ROUTES: dict[str, Callable[[Fields], Route]] = {
+    "submit": _submit,
+    "get": _task("GET"),
+    "runs": _task("GET", "/runs"),
+    "logs": _task("GET", "/logs"),
+    "action": _action,
+    "actions": lambda f: Route("POST", "/v1/tasks/actions", f),
+    "edit": _edit,
+    "register": _register,
+    "job": _job,
+    "ping": lambda _: Route("GET", "/healthz"),
+}
+"""The HTTP route of each request that a client makes on the socket."""
+
+_SAFE = frozenset({"GET", "PUT", "DELETE"})
+
+
+class HttpChannel:
+    """The same requests as `Session.call`, one HTTP request each; several URLs are tried in turn."""
+
+    def __init__(
+        self, urls: tuple[str, ...], token: str | None, *, patience: float = 0.0, timeout: float = 30.0
+    ) -> None:
+        self._urls = list(urls)
+        self._patience = patience
+        self._timeout = timeout
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        # A hundred connections at most; a further request waits for one.
+        limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
+        loopback = all(is_loopback(httpx.URL(url).host) for url in urls)
+        self._client = httpx.AsyncClient(headers=headers, limits=limits, trust_env=not loopback)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.aclose()
+
+    async def call(self, op: str, fields: Fields | None = None, *, resend: bool = True) -> Any:
+        """Do what the socket's `op` does; raises as `Session.call`."""
+        route = ROUTES[op](fields or {})
+        return await self.request(route.method, route.path, route.body, resend=resend)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        resend: bool | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - of the connection, not of the caller
+    ) -> Any:
+        """Send one request and return the answer's JSON, None when it has no body.
+
+        `resend` (the default for GET, PUT and DELETE) allows to send it again when the connection broke. Raises
+        `ConnectionFailed`, `ConnectionLost`, `ProtocolMismatch`, and the problem's `ProblemError`.
+        """
+        again = method in _SAFE if resend is None else resend
+        content = None if body is None else to_json(body, inf_nan_mode="null")
+        sent_headers = {**(headers or {}), **({"Content-Type": "application/json"} if content is not None else {})}
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+        for delay in delays():
+            error = "no server's address is given"
+            for url in list(self._urls):
+                try:
+                    response = await self._client.request(
+                        method,
+                        url + path,
+                        content=content,
+                        params=_given(params),
+                        headers=sent_headers,
+                        timeout=self._timeout if timeout is None else timeout,
+                    )
+                except (httpx.ConnectError, httpx.ConnectTimeout) as failed:
+                    error = (
+                        f"no server answers at {url} ({failed}): start one with `treadle server`, or set TREADLE_URL"
+                    )
+                except httpx.TransportError as broken:
+                    error = f"the connection to {url} broke before the answer came ({broken or type(broken).__name__})"
+                    if not again:
+                        raise ConnectionLost(error) from None
+                else:
+                    return _answer(response)
+                self._urls.append(self._urls.pop(0))
+            if loop.time() - since >= self._patience:
+                raise ConnectionFailed(error)
+            await asyncio.sleep(delay)
+        raise AssertionError("the delays never end")
+
+
+def _answer(response: httpx.Response) -> Any:
+    if response.is_success:
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError:
+            raise ProtocolMismatch(f"{response.url} answers no JSON: is a Treadle server there?") from None
+    try:
+        problem = Problem.model_validate_json(response.content)
+    except ValidationError:
+        where = f"{response.request.method} {response.url}"
+        raise ProtocolMismatch(f"{where} answers {response.status_code}: is a Treadle server there?") from None
+    raise error_for(problem)
+
+
+def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if params is None else {name: value for name, value in params.items() if value is not None}
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="@:")

@@ -1,0 +1,114 @@
+"""What a client reads: lists of tasks, jobs, workers and tokens, over HTTP."""
+
+import builtins
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+from treadle.wire.fields import Model
+from treadle.wire.jobs import JobItem
+from treadle.wire.server import NewToken, Stats, TokenItem, Whoami
+from treadle.wire.status import Status
+from treadle.wire.tasks import Page, TaskItem
+from treadle.wire.workers import WorkerItem
+
+if TYPE_CHECKING:
+    from treadle.http import HttpChannel
+
+M = TypeVar("M", bound=Model)
+
+
+class Queries:
+    """The reading half of `Client`. Every method raises `ConnectionFailed` and the server's `ProblemError`."""
+
+    def http(self) -> "HttpChannel":
+        """Return the client's HTTP connections."""
+        raise NotImplementedError
+
+    async def list(
+        self,
+        *,
+        room: str | None = None,
+        status: "Status | str | builtins.list[Status] | None" = None,
+        job: str | None = None,
+        target: str | None = None,
+        worker: str | None = None,
+        tag: str | None = None,
+        text: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Page[TaskItem]:
+        """Return tasks, newest first, for which all that is given holds; `tag` is `key` or `key=value`."""
+        statuses = [status] if isinstance(status, str) else status
+        params = {
+            "status": ",".join(statuses) if statuses else None,
+            "job": job,
+            "target": target,
+            "worker": worker,
+            "tag": tag,
+            "text": text,
+            "limit": limit,
+            "offset": offset,
+        }
+        path = "/v1/tasks" if room is None else f"/v1/rooms/{_part(room)}/tasks"
+        return Page[TaskItem].model_validate(await self.http().request("GET", path, params=params))
+
+    async def jobs(self, room: str = "@global", *, limit: int = 50, offset: int = 0) -> Page[JobItem]:
+        """Return the jobs that are seen from a room, with the counts of their queues."""
+        return await self._page(JobItem, f"/v1/rooms/{_part(room)}/jobs", limit, offset)
+
+    async def job(self, full_name: str, *, room: str | None = None) -> JobItem:
+        """Return one job, as seen from `room` (its own when left out)."""
+        seen_from = room or full_name.partition(":")[0]
+        path = f"/v1/rooms/{_part(seen_from)}/jobs/{_part(full_name)}"
+        return JobItem.model_validate(await self.http().request("GET", path))
+
+    async def workers(self, *, room: str | None = None, limit: int = 50, offset: int = 0) -> Page[WorkerItem]:
+        """Return the workers, or those that serve a room's jobs."""
+        path = "/v1/workers" if room is None else f"/v1/rooms/{_part(room)}/workers"
+        return await self._page(WorkerItem, path, limit, offset)
+
+    async def worker(self, worker_id: str) -> WorkerItem:
+        """Return one worker."""
+        return WorkerItem.model_validate(await self.http().request("GET", f"/v1/workers/{_part(worker_id)}"))
+
+    async def stats(self) -> Stats:
+        """Return totals over all jobs."""
+        return Stats.model_validate(await self.http().request("GET", "/v1/stats"))
+
+    async def whoami(self) -> Whoami:
+        """Return whose token the client shows."""
+        return Whoami.model_validate(await self.http().request("GET", "/v1/whoami"))
+
+    async def tokens(self, *, limit: int = 50, offset: int = 0) -> Page[TokenItem]:
+        """Return the tokens, without their secrets; superusers only."""
+        return await self._page(TokenItem, "/v1/tokens", limit, offset)
+
+    async def create_token(
+        self,
+        name: str,
+        *,
+        superuser: bool = False,
+        scopes: "builtins.list[str] | None" = None,
+        expires_at: datetime | None = None,
+    ) -> NewToken:
+        """Make a token for a user; its secret is in the answer and never shown again. Superusers only."""
+        body: dict[str, Any] = {"name": name, "superuser": superuser}
+        if scopes is not None:
+            body["scopes"] = scopes
+        if expires_at is not None:
+            body["expires_at"] = expires_at
+        return NewToken.model_validate(await self.http().request("POST", "/v1/tokens", body))
+
+    async def revoke_token(self, token_id: str) -> None:
+        """Revoke a token, by its id; superusers only."""
+        await self.http().request("DELETE", f"/v1/tokens/{_part(token_id)}")
+
+    async def _page(self, model: type[M], path: str, limit: int, offset: int) -> Page[M]:
+        params: Mapping[str, Any] = {"limit": limit, "offset": offset}
+        return Page[model].model_validate(await self.http().request("GET", path, params=params))  # type: ignore[valid-type]
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="@:")

@@ -1,0 +1,52 @@
+"""Which function has which job name: duplicates are found when a module is imported, and when tasks are collected."""
+
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from treadle.errors import DuplicateTask
+
+if TYPE_CHECKING:
+    from treadle.tasks import Task
+
+_defined: dict[tuple[str, str], CodeType] = {}
+
+
+def remember(full_name: str, function: Callable[..., Any], frame: FrameType) -> None:
+    """Note that `function`'s module defines `full_name`; raise `DuplicateTask` when this execution of it did so before.
+
+    The module's code object tells a second definition from a reload, which runs fresh code. Functions inside others,
+    such as those of tests, may repeat names: `collect` finds what matters.
+    """
+    code = frame.f_code
+    if "<locals>" in function.__qualname__ or code.co_name != "<module>" or function.__module__ == "__main__":
+        return
+    key = (function.__module__, full_name)
+    if _defined.get(key) is code:
+        raise DuplicateTask(
+            f"{function.__module__} defines the task {full_name} twice: give one of them another name,"
+            f" @task(name=…), or remove it (line {function.__code__.co_firstlineno})"
+        )
+    _defined[key] = code
+
+
+def by_name(tasks: "Iterable[Task[..., Any]]") -> "dict[str, Task[..., Any]]":
+    """Return tasks by their full names; raise `DuplicateTask` when two share one."""
+    named: dict[str, Task[..., Any]] = {}
+    for task in tasks:
+        other = named.setdefault(task.full_name, task)
+        if other is not task:
+            raise DuplicateTask(f"{_where(other)} and {_where(task)} are both the task {task.full_name}: rename one")
+    return named
+
+
+def collect(modules: Iterable[ModuleType]) -> "list[Task[..., Any]]":
+    """Return the tasks that the modules hold, imported ones too; raise `DuplicateTask`."""
+    from treadle.tasks import Task
+
+    found = (value for module in modules for value in vars(module).values() if isinstance(value, Task))
+    return list(by_name(found).values())
+
+
+def _where(task: "Task[..., Any]") -> str:
+    return f"{task.function.__module__}.{task.function.__qualname__}"

@@ -1,0 +1,87 @@
+"""What the SDK and the command read from the environment: `TREADLE_*`."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from treadle.errors import TreadleError
+
+TOKEN_FILE = "token"  # noqa: S105 - a file's name, no secret
+
+
+class InvalidSetting(TreadleError, ValueError):
+    """An environment variable or argument holds what can't be used."""
+
+
+def _default_data_dir() -> Path:
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "treadle"
+
+
+class Settings(BaseSettings):
+    """Settings of workers, clients and the command. An argument in code or on the command line goes before them."""
+
+    model_config = SettingsConfigDict(env_prefix="TREADLE_", extra="ignore", env_ignore_empty=True)
+
+    url: str = "http://127.0.0.1:7420"
+    """Where the server is; several URLs of one cluster, separated by commas, are tried in turn."""
+    token: SecretStr | None = None
+    """The token to show; left out, the one that a local server wrote to its data directory."""
+    data_dir: Path = Field(default_factory=_default_data_dir)
+    """Where a local server keeps its database and its first token."""
+    room: str = "@global"
+    """The room that tasks are submitted from."""
+
+    max_retries: Annotated[int, Field(ge=0)] = 3
+    """How often a task is tried again after its code failed, unless the decorator or the call say otherwise."""
+    max_requeues: Annotated[int, Field(ge=0)] = 5
+    """How often a task is put back after its worker was lost."""
+    retry_base: Annotated[float, Field(ge=0)] = 5.0
+    """Seconds before the first retry."""
+    retry_multiplier: Annotated[float, Field(ge=1)] = 2.0
+    """By how much each further delay is longer."""
+    retry_randomization: Annotated[float, Field(ge=0)] = 0.0
+    """The share of the delay that is added at random, at most."""
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds that a run may take; left out, as long as it wants."""
+
+    @field_validator("url")
+    @classmethod
+    def _urls_are_http(cls, value: str) -> str:
+        split_urls(value)
+        return value
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The servers to try, in order, each without a trailing slash."""
+        return split_urls(self.url)
+
+    def read_token(self) -> str | None:
+        """Return the token that is set, or else the one in `data_dir/token`; None when there is neither.
+
+        Raises `InvalidSetting` when the file is there and can't be read.
+        """
+        if self.token is not None:
+            return self.token.get_secret_value()
+        path = self.data_dir / TOKEN_FILE
+        try:
+            return path.read_text().strip() or None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise InvalidSetting(f"the token in {path} can't be read ({error.strerror}): set TREADLE_TOKEN") from None
+
+
+def split_urls(text: str) -> tuple[str, ...]:
+    """Split comma-separated URLs; raise `InvalidSetting` unless each is http:// or https://."""
+    urls = tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())
+    for url in urls:
+        scheme, separator, rest = url.partition("://")
+        if scheme not in {"http", "https"} or not separator or not rest:
+            raise InvalidSetting(f"{url!r} is no server's address: write http://host:port or https://host")
+    if not urls:
+        raise InvalidSetting("no server's address is given: set TREADLE_URL, for example http://127.0.0.1:7420")
+    return urls

@@ -1,0 +1,303 @@
+"""The `@task` decorator: a function with a job's name, a schema and defaults, that can be submitted."""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import FrameType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
+
+from treadle.errors import DefinitionError
+from treadle.options import Options
+from treadle.registry import remember
+from treadle.signature import Signature
+from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name
+
+if TYPE_CHECKING:
+    from treadle.client import Client
+    from treadle.context import Context
+    from treadle.handle import TaskHandle
+    from treadle.settings import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+Isolation = Literal["async", "thread", "process"]
+
+_SETTINGS = ("max_retries", "max_requeues", "retry_base", "retry_multiplier", "retry_randomization", "timeout")
+
+
+class TaskDefaults(TypedDict, total=False):
+    """What `@task` takes beside the names; each is a default that a submit may override."""
+
+    priority: int
+    max_retries: int
+    max_requeues: int
+    retry_base: float | timedelta
+    retry_multiplier: float
+    retry_randomization: float
+    timeout: float | timedelta
+    lease_seconds: float | timedelta
+    heartbeat_increment: float | timedelta
+    start_timeout: float | timedelta
+    on_failure: Literal["hold", "release"]
+    weight: int
+    budget: float
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Generic[R_co]):
+    """A task with its arguments: what `Client.submit` and `Client.submit_many` take."""
+
+    task: "Task[..., R_co]"
+    payload: dict[str, Any]
+    options: Options | None = None
+
+
+class Task(Generic[P, R_co]):
+    """A function that is a job: made by `@task`, called like the function, submitted with `submit`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        job: JobName,
+        isolation: Isolation,
+        retain: bool,
+        fair: Literal["room"] | None,
+        defaults: Options,
+        signature: Signature,
+    ) -> None:
+        self.function = function
+        self.job = job
+        self.isolation: Isolation = isolation
+        self.retain = retain
+        self.fair = fair
+        self.defaults = defaults
+        self.signature = signature
+        self.full_name = str(job)
+        self.is_async = inspect.iscoroutinefunction(function)
+        functools.update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.full_name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, here and now."""
+        return self.function(*args, **kwargs)
+
+    @overload
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]: ...
+    @overload
+    def bind(self, *args: Any, options: Options, **kwargs: Any) -> Bound[R_co]: ...
+    def bind(self, *args: Any, **kwargs: Any) -> Bound[R_co]:
+        """Return the task with its arguments, for `Client.submit` and `Client.submit_many`.
+
+        `options=Options(…)` says how it is run; when the function has a parameter of that name, the keyword is the
+        function's and options go through `with_options`. Raises `InvalidArguments`.
+        """
+        options = None
+        if "options" in kwargs and "options" not in self.signature.names:
+            options = _as_options(kwargs.pop("options"))
+        return Bound(self, self.signature.payload(args, kwargs), options)
+
+    @overload
+    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> "TaskHandle[R_co]": ...
+    @overload
+    async def submit(self, *args: Any, options: Options, **kwargs: Any) -> "TaskHandle[R_co]": ...
+    async def submit(self, *args: Any, **kwargs: Any) -> "TaskHandle[R_co]":
+        """Submit the task through the innermost open `Client` and return its handle; `options` as in `bind`.
+
+        Raises `InvalidArguments`, `NoClient` outside of `async with Client()`, `ConnectionFailed`, and a
+        `ProblemError` when the server refuses.
+        """
+        return await _client().submit(self.bind(*args, **kwargs))
+
+    def with_options(self, options: Options) -> "Configured[P, R_co]":
+        """Return the task with options for its next submits; later options go over earlier ones."""
+        return Configured(self, options)
+
+    def registration(self, settings: "Settings", *, replace: bool = False) -> dict[str, Any]:
+        """Return the body that registers the job: names, schema and defaults, settings under the decorator's."""
+        body: dict[str, Any] = {
+            "category": self.job.category,
+            "name": self.job.name,
+            "schema": self.signature.schema,
+            "retain": self.retain,
+            "replace": replace,
+        }
+        for name in _SETTINGS:
+            if (value := getattr(settings, name)) is not None:
+                body[name] = value
+        if self.fair is not None:
+            body["fair"] = self.fair
+        return body | self.defaults.wire()
+
+
+@dataclass(frozen=True, slots=True)
+class Configured(Generic[P, R_co]):
+    """A task with options; its arguments keep their names, whatever they are."""
+
+    task: Task[P, R_co]
+    options: Options = field(default_factory=Options)
+
+    def with_options(self, options: Options) -> "Configured[P, R_co]":
+        """Return the task with `options` over those it has."""
+        return Configured(self.task, options.over(self.options))
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
+        """Return the task with its arguments and these options; raise `InvalidArguments`."""
+        return Bound(self.task, self.task.signature.payload(args, kwargs), self.options)
+
+    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> "TaskHandle[R_co]":
+        """Submit through the innermost open `Client`; raises as `Task.submit` does."""
+        return await _client().submit(self.bind(*args, **kwargs))
+
+
+class Decorator(Protocol):
+    """What `@task(…)` returns: it makes a `Task` of a function and keeps its parameter and result types."""
+
+    @overload
+    def __call__(self, function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: "Callable[Concatenate[Context, P], R]", /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+@overload
+def task(function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /) -> Task[P, R]: ...
+@overload
+def task(function: "Callable[Concatenate[Context, P], R]", /) -> Task[P, R]: ...
+@overload
+def task(function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
+@overload
+def task(function: Callable[P, R], /) -> Task[P, R]: ...
+@overload
+def task(
+    *,
+    name: str | None = None,
+    category: str = "tasks",
+    room: str = GLOBAL,
+    isolation: Isolation | None = None,
+    retain: bool = True,
+    fair: Literal["room"] | None = None,
+    **defaults: Unpack[TaskDefaults],
+) -> Decorator: ...
+def task(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    category: str = "tasks",
+    room: str = GLOBAL,
+    isolation: Isolation | None = None,
+    retain: bool = True,
+    fair: Literal["room"] | None = None,
+    **defaults: Unpack[TaskDefaults],
+) -> Any:
+    """Make a function a task, with or without arguments: `@task` or `@task(category="analysis", timeout=30)`.
+
+    The job is `{room}:{category}:{name}`, its name the function's unless given. A first parameter annotated `Context`
+    is injected and no argument. `isolation` says where it runs: `async` functions in the worker's loop, others in a
+    `thread`; `process` gives it a child process that a timeout or cancel really kills. `retain` keeps the job, and
+    what is queued, while no worker lives. `fair="room"` lets rooms take turns. The other keywords are the defaults of
+    `Options`.
+
+    Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module has one of that
+    name already.
+    """
+    frame = sys._getframe(1)  # noqa: SLF001 - the scope that local annotations are looked up in
+
+    def decorate(inner: Callable[..., Any]) -> Task[..., Any]:
+        job = _job_name(room, category, name or inner.__name__, inner)
+        made: Task[..., Any] = Task(
+            inner,
+            job=job,
+            isolation=_isolation(inner, isolation),
+            retain=retain,
+            fair=fair,
+            defaults=_defaults(inner, defaults),
+            signature=Signature(inner, _locals(inner, frame)),
+        )
+        remember(made.full_name, inner, frame)
+        return made
+
+    if function is None:
+        return decorate
+    return decorate(function)
+
+
+def _client() -> "Client":
+    from treadle.client import current_client
+
+    return current_client()
+
+
+def _as_options(value: object) -> Options:
+    if isinstance(value, Options):
+        return value
+    raise TypeError(f"options must be Options(…), not {value!r}")
+
+
+def _job_name(room: str, category: str, name: str, function: Callable[..., Any]) -> JobName:
+    if not callable(function) or inspect.isclass(function):
+        raise DefinitionError(f"@task decorates functions, not {function!r}")
+    try:
+        job = parse_job_name(f"{room}:{category}:{name}")
+    except InvalidJobName as error:
+        raise DefinitionError(f"{function.__qualname__} can't be a task: {error}") from None
+    if job != (room, category, name):
+        raise DefinitionError(f"{function.__qualname__} can't be a task: room and category may hold no ':'")
+    return job
+
+
+def _isolation(function: Callable[..., Any], wanted: Isolation | None) -> Isolation:
+    is_async = inspect.iscoroutinefunction(function)
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise DefinitionError(f"{function.__qualname__} is a generator: a task returns one result; return a list")
+    if wanted is None:
+        return "async" if is_async else "thread"
+    if wanted not in {"async", "thread", "process"}:
+        raise DefinitionError(f"isolation={wanted!r} of {function.__qualname__} must be 'async', 'thread' or 'process'")
+    if wanted == "async" and not is_async:
+        raise DefinitionError(f"{function.__qualname__} is no async function: use isolation='thread' or 'process'")
+    if wanted == "thread" and is_async:
+        raise DefinitionError(f"{function.__qualname__} is async: use isolation='async' or 'process'")
+    return wanted
+
+
+def _defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) -> Options:
+    unknown = defaults.keys() - TaskDefaults.__annotations__.keys()
+    if unknown:
+        known = ", ".join(sorted(TaskDefaults.__annotations__))
+        raise DefinitionError(
+            f"@task of {function.__qualname__} doesn't know {', '.join(sorted(unknown))}; it takes {known}"
+        )
+    try:
+        return Options.model_validate(dict(defaults))
+    except ValueError as error:
+        raise DefinitionError(f"@task of {function.__qualname__}: {error}") from None
+
+
+def _locals(function: Callable[..., Any], frame: FrameType) -> Mapping[str, Any] | None:
+    # Only a function inside another one needs its scope; a module's own names are looked up late.
+    return dict(frame.f_locals) if "<locals>" in function.__qualname__ else None

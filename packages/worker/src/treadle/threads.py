@@ -1,0 +1,52 @@
+"""Sync functions in threads of their own: daemons, so that one that never ends can't keep the worker from ending."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[Any]":
+    """Run `function` in a new thread; the future gets what it returns or raises, SystemExit included.
+
+    Cancelling the future doesn't stop the thread: nothing can. Threads are as many as the worker's concurrency, and
+    starting one takes some 50 microseconds, which no pool would make up for.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = context.run(function)
+        except BaseException as raised:  # noqa: BLE001 - whatever the task raised is reported as its end
+            # A future refuses StopIteration, and the loop would end on SystemExit.
+            error = (
+                raised if isinstance(raised, Exception) and not isinstance(raised, StopIteration) else CodeExit(raised)
+            )
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:
+            # The worker is gone: nobody waits for the result, and the server has the task back.
+            return
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return future
+
+
+class CodeExit(Exception):
+    """What a task raised that is no ordinary exception, such as SystemExit."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(f"the task raised {cause!r}")
+        self.__cause__ = cause

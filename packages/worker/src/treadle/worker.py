@@ -1,0 +1,151 @@
+"""The worker: claims tasks, runs them, and reports how they ended."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from treadle import __version__
+from treadle.errors import DefinitionError
+from treadle.options import seconds
+from treadle.processes import origin_of
+from treadle.registry import by_name
+from treadle.settings import Settings, split_urls
+from treadle.tasks import Task
+
+Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a worker is: its tasks, its size, its names and its server."""
+
+    tasks: dict[str, Task[..., Any]]
+    urls: tuple[str, ...]
+    token: str | None
+    concurrency: int
+    min_concurrency: int
+    prefetch: int
+    name: str
+    group: str | None
+    pool: str | None
+    lifespan: Lifespan | None
+    drain_grace: float
+    replace_schema: bool
+    settings: Settings = field(default_factory=Settings)
+
+    def opening(self, worker_id: str | None, held: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return the body that opens the worker on a connection."""
+        worker: dict[str, Any] = {
+            "name": self.name,
+            "concurrency": self.concurrency,
+            "min_concurrency": self.min_concurrency,
+            "version": __version__,
+            **({"id": worker_id} if worker_id else {}),
+            **({"group": self.group} if self.group else {}),
+            **({"pool": self.pool} if self.pool else {}),
+        }
+        jobs = [
+            {"room": task.job.room, **task.registration(self.settings, replace=self.replace_schema)}
+            for task in self.tasks.values()
+        ]
+        return {"worker": worker, "jobs": jobs, "links": [], "held": held, "prefetch": self.prefetch}
+
+
+class Worker:
+    """Runs tasks until it is stopped: `Worker([rdf], concurrency=8).run()`.
+
+    `concurrency` is the weight that runs at once, and `prefetch` the weight that is claimed beyond it, which saves a
+    round trip where tasks are short. With `min_concurrency` more is asked for only when less than that runs.
+    `lifespan` makes what tasks share: an async context manager whose value is `ctx.resources`. When the worker is
+    stopped, what runs has `drain_grace` seconds (or a timedelta) to end; the rest is handed back. `replace_schema`
+    lets a new version of a task replace the registered schema. `url`, `token` and the defaults of tasks come from the
+    environment when they are left out.
+
+    Raises `DuplicateTask` when two tasks share a name, and `DefinitionError` when a task with isolation="process"
+    stands where a child process can't find it.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task[..., Any]],
+        *,
+        concurrency: int = 8,
+        min_concurrency: int = 0,
+        prefetch: int = 0,
+        url: str | None = None,
+        token: str | None = None,
+        name: str | None = None,
+        group: str | None = None,
+        pool: str | None = None,
+        lifespan: Lifespan | None = None,
+        drain_grace: float | timedelta = 30.0,
+        replace_schema: bool = False,
+        settings: Settings | None = None,
+    ) -> None:
+        named = by_name(tasks)
+        if not named:
+            raise DefinitionError("a worker needs at least one task: Worker([my_task])")
+        if concurrency < 1:
+            raise ValueError(f"concurrency is the weight that runs at once, at least 1, not {concurrency}")
+        for task in named.values():
+            if task.isolation == "process":
+                origin_of(task)
+        settings = settings or Settings()
+        self.plan = Plan(
+            tasks=named,
+            urls=split_urls(url) if url else settings.urls,
+            token=token or settings.read_token(),
+            concurrency=concurrency,
+            min_concurrency=min_concurrency,
+            prefetch=prefetch,
+            name=name or f"{socket.gethostname()}-{os.getpid()}",
+            group=group,
+            pool=pool,
+            lifespan=lifespan,
+            drain_grace=seconds(drain_grace) or 0.0,
+            replace_schema=replace_schema,
+            settings=settings,
+        )
+        self.ready = asyncio.Event()
+        """Set once the worker is open at the server and takes tasks."""
+        self.id: str | None = None
+        """The worker's id at the server, once it is ready."""
+        self._stops = asyncio.Event()
+        self._hurry: Callable[[], None] | None = None
+
+    def run(self) -> None:
+        """Run until SIGTERM or SIGINT; then drain: a second signal ends the grace, a third one everything.
+
+        Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …
+        """
+        asyncio.run(self._run_with_signals())
+
+    async def run_async(self) -> None:
+        """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs."""
+        from treadle.shift import Shift
+
+        shift = Shift(self.plan, self._stops, on_open=self._opened)
+        self._hurry = shift.hurry
+        await shift.work()
+
+    def stop(self) -> None:
+        """Drain and end; a second call ends the grace."""
+        if self._stops.is_set() and self._hurry is not None:
+            self._hurry()
+        self._stops.set()
+
+    def _opened(self, worker_id: str) -> None:
+        self.id = worker_id
+        self.ready.set()
+
+    async def _run_with_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        await self.run_async()
