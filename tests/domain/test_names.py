@@ -10,7 +10,9 @@ def test_a_full_name_is_split_at_its_first_two_colons_z1() -> None:
     assert parse_job_name("@global:tasks:a:b:c") == JobName("@global", "tasks", "a:b:c")
 
 
-@pytest.mark.parametrize("name", ["", "a", "a:b", "a:b:", ":b:c", "a::c", "@other:b:c", "a:b:c/d", "a:b:c\x00", "a\nb:c:d"])
+@pytest.mark.parametrize(
+    "name", ["", "a", "a:b", "a:b:", ":b:c", "a::c", "@other:b:c", "a:b:c/d", "a:b:c\x00", "a\nb:c:d"]
+)
 def test_anything_else_is_no_job_name_z1(name) -> None:
     with pytest.raises(InvalidJobName):
         parse_job_name(name)

@@ -26,7 +26,12 @@ EXPECTED = {
     (Verb.START, "claimed", "running"),
     (Verb.COMPLETE, "running", "completed"),
     *((Verb.FAIL, source, "failed") for source in ("claimed", "running")),
-    *((verb, s, t) for verb in (Verb.RETRY, Verb.REQUEUE) for s in ("claimed", "running") for t in ("scheduled", "pending")),
+    *(
+        (verb, s, t)
+        for verb in (Verb.RETRY, Verb.REQUEUE)
+        for s in ("claimed", "running")
+        for t in ("scheduled", "pending")
+    ),
     *((Verb.INTERRUPT, source, "paused") for source in ("claimed", "running")),
     *((Verb.PAUSE, source, "paused") for source in ("scheduled", "pending")),
     *((Verb.CANCEL, s, "cancelled") for s in ("scheduled", "pending", "claimed", "running", "paused")),
@@ -149,7 +154,9 @@ class TaskLife(RuleBasedStateMachine):
         self.attempt(lambda: life.complete(self.task, "1", Ending(Outcome.COMPLETED), self.now))
         self.completions += self.task.status is Status.COMPLETED
 
-    @rule(reason=st.sampled_from([r for r in Reason if r not in {Reason.CANCELLED, Reason.RETURNED, Reason.INTERRUPTED}]))
+    @rule(
+        reason=st.sampled_from([r for r in Reason if r not in {Reason.CANCELLED, Reason.RETURNED, Reason.INTERRUPTED}])
+    )
     def fail(self, reason) -> None:
         self.attempt(lambda: life.fail(self.task, Ending(Outcome.FAILED, reason, "boom"), self.now, lambda: 0.5))
 
@@ -194,7 +201,9 @@ class TaskLife(RuleBasedStateMachine):
 
 
 TestTaskLife = TaskLife.TestCase
-TestTaskLife.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+TestTaskLife.settings = settings(
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 def test_an_unfenced_run_that_is_lost_fails_whatever_the_budget() -> None:

@@ -23,7 +23,9 @@ def seat(worker: str, jobs, *, concurrency=8, pool=None) -> Seat:
 
 
 def task(seq, *, lane=1, priority=0, weight=1, due=0):
-    return new_task(seq=seq, id=str(seq), lane=lane, priority=priority, weight=weight, due_at=START + timedelta(seconds=due))
+    return new_task(
+        seq=seq, id=str(seq), lane=lane, priority=priority, weight=weight, due_at=START + timedelta(seconds=due)
+    )
 
 
 def given_to(lines, seats, turns=None) -> list[tuple[str, int]]:

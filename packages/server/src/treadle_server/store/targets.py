@@ -7,7 +7,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Boolean, Select, and_, exists, false, func, literal_column, or_, select, true, update
+from sqlalchemy import Select, and_, exists, false, func, or_, select, text, true, update
 
 from treadle.wire.status import Status
 from treadle_server.store.base import Dialect, Tx
@@ -16,16 +16,17 @@ from treadle_server.store.tables import holds, status_in, targets, tasks
 
 _c = tasks.c
 _pending = and_(_c.target_num.is_not(None), status_in(Status.PENDING))
+_ran = text("tasks.run_id >= 0")
 _in_line = (_c.priority.desc(), _c.due_at, _c.seq)
 
 holding = and_(
     _c.target_num.is_not(None),
-    _c.settled.is_(false()),
-    literal_column("tasks.status IN ('claimed', 'running', 'paused', 'scheduled', 'failed')", Boolean()),
+    text("NOT tasks.settled"),
+    text("tasks.status IN ('claimed', 'running', 'paused', 'scheduled', 'failed')"),
     or_(
-        _c.status.in_(["claimed", "running", "paused"]),
-        and_(_c.status == "scheduled", _c.run_id >= 0),
-        and_(_c.status == "failed", _c.on_failure == "hold"),
+        status_in(Status.CLAIMED, Status.RUNNING, Status.PAUSED),
+        and_(status_in(Status.SCHEDULED), _ran),
+        and_(status_in(Status.FAILED), _c.on_failure == "hold"),
     ),
 )
 """The condition that a task holds its target: live, paused, failed, or waiting for a retry."""
@@ -56,7 +57,7 @@ def _state(dialect: Dialect) -> Select[Any]:
         exists(select(_c.seq).where(_c.target_num == num, holding)),
         exists(select(holds.c.task_seq).where(holds.c.target_num == num)),
     )
-    again = select(_c.seq).where(_c.target_num == num, _pending, _c.run_id >= 0).order_by(*_in_line).limit(1)
+    again = select(_c.seq).where(_c.target_num == num, _pending, _ran).order_by(*_in_line).limit(1)
     first = select(_c.seq).where(_c.target_num == num, _pending).order_by(*_in_line).limit(1)
     head = func.coalesce(again.scalar_subquery(), first.scalar_subquery())
     return select(num, held, head).select_from(rows)
@@ -65,7 +66,7 @@ def _state(dialect: Dialect) -> Select[Any]:
 @cache
 def _unblocked(dialect: Dialect) -> Select[Any]:
     return select(_c.seq, _c.target_num, _c.lane).where(
-        is_among(dialect, _c.target_num, "nums", NUMBER), _pending, _c.blocked.is_(false())
+        is_among(dialect, _c.target_num, "nums", NUMBER), _pending, text("NOT tasks.blocked")
     )
 
 

@@ -35,13 +35,8 @@ async def by_name(connection: AsyncConnection, full_name: str, *, room: str) -> 
         name = parse_job_name(full_name)
     except InvalidJobName as error:
         raise JobNotFound(str(error)) from None
-    statement = select(*_COLUMNS).where(
-        jobs.c.room == name.room,
-        jobs.c.category == name.category,
-        jobs.c.name == name.name,
-        jobs.c.deleted_at.is_(None),
-    )
-    row = (await connection.execute(statement)).first()
+    named = (jobs.c.room == name.room, jobs.c.category == name.category, jobs.c.name == name.name)
+    row = (await connection.execute(select(*_COLUMNS).where(*named, jobs.c.deleted_at.is_(None)))).first()
     if row is None or not visible_from(room, name.room):
         raise JobNotFound(f"there is no job {full_name} to be seen from room {room}")
     return Job(*row)

@@ -33,7 +33,8 @@ WITH asked AS MATERIALIZED (
 )
 SELECT asked.i,
        sum((SELECT count(*) FROM tasks t
-             WHERE t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked AND t.priority = asked.priority
+             WHERE t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked
+               AND t.priority = asked.priority
                AND (t.due_at, t.seq) > (asked.from_due, asked.from_seq)
                AND (t.due_at, t.seq) <= (asked.to_due, asked.to_seq)))
      + CASE WHEN asked.from_seq >= 0 THEN 0 ELSE

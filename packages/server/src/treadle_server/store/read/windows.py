@@ -68,9 +68,8 @@ _ORDERS: dict[str, tuple[Segment, ...]] = {
 async def window(connection: AsyncConnection, wanted: Window) -> list[Task]:
     """Return the tasks of the window in its order; an `after` that is gone starts at the head."""
     reader = _Reader(connection, wanted, await filters.conditions(connection, wanted.filter))
-    segments = [
-        s for s in _ORDERS[wanted.order] if wanted.filter.status is None or s.statuses & set(wanted.filter.status)
-    ]
+    statuses = _ALL if wanted.filter.status is None else frozenset(wanted.filter.status)
+    segments = [segment for segment in _ORDERS[wanted.order] if segment.statuses & statuses]
     anchor = await _anchor(connection, wanted.after)
     if anchor is not None:
         passed = next((i for i, s in enumerate(segments) if anchor.status in s.statuses), 0)

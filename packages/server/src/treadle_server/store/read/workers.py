@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import WorkerId
-from treadle.wire.names import JobName
+from treadle.wire.names import SHARED_ROOMS, JobName
 from treadle.wire.status import LEASED
 from treadle_server.domain.jobs import WORKER_FIELDS, Worker
 from treadle_server.errors import WorkerNotFound
@@ -42,13 +42,11 @@ async def get(connection: AsyncConnection, worker_id: WorkerId) -> Worker:
 async def page(
     connection: AsyncConnection, *, room: str | None = None, limit: int = 500, offset: int = 0
 ) -> tuple[list[Worker], int]:
-    """Return the workers that serve a job of `room` (None: all workers), newest first, and how many there are."""
+    """Return the workers that serve a job seen from `room` (None: all), newest first, and how many there are."""
     where = []
     if room is not None:
-        serving = (
-            select(worker_jobs.c.worker_id).join(jobs, jobs.c.num == worker_jobs.c.job_num).where(jobs.c.room == room)
-        )
-        where.append(workers.c.id.in_(serving))
+        serving = select(worker_jobs.c.worker_id).join(jobs, jobs.c.num == worker_jobs.c.job_num)
+        where.append(workers.c.id.in_(serving.where(or_(jobs.c.room == room, jobs.c.room.in_(sorted(SHARED_ROOMS))))))
     total = (await connection.execute(select(func.count()).select_from(workers).where(*where))).scalar_one()
     statement = select(*_COLUMNS).where(*where).order_by(workers.c.created_at.desc(), workers.c.id.desc())
     rows = await connection.execute(statement.limit(limit).offset(offset))

@@ -1,0 +1,5 @@
+"""The store's tests speak the engine's small language."""
+
+from tests.engine.conftest import shop
+
+__all__ = ["shop"]

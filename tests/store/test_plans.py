@@ -1,0 +1,121 @@
+"""The hot statements go along their indexes: a plan that sorts or scans fails here before it is slow."""
+
+import pytest
+import sqlalchemy as sa
+from treadle_server.store.base import Tx
+from treadle_server.store.counts import fold_counts
+from treadle_server.store.heads import heads_statement
+from treadle_server.store.load import _finders, _tasks_by_id, _tasks_by_unique_key, _tasks_of_workers
+from treadle_server.store.many import bound
+from treadle_server.store.targets import _state, _unblocked
+
+pytestmark = pytest.mark.anyio
+
+UUID = "00000000-0000-7000-8000-000000000000"
+
+
+async def plan(tx: Tx, statement: sa.Executable, parameters: dict[str, object], *, may_sort: bool = False) -> str:
+    """Return the plan, one step a line."""
+    dialect = tx.connection.dialect
+    compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+    prefix = "EXPLAIN QUERY PLAN " if tx.dialect == "sqlite" else "EXPLAIN "
+    if tx.dialect == "sqlite":
+        values = compiled.construct_params(parameters)
+        processed = {
+            name: compiled._bind_processors[name](value) if name in compiled._bind_processors else value
+            for name, value in values.items()
+        }
+        raw = await tx.connection.exec_driver_sql(
+            prefix + str(compiled), tuple(processed[name] for name in compiled.positiontup)
+        )
+        return "\n".join(row[3] for row in raw)
+    await tx.connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+    await tx.connection.exec_driver_sql(f"SET LOCAL enable_sort = {'on' if may_sort else 'off'}")
+    await tx.connection.exec_driver_sql("SET LOCAL enable_bitmapscan = off")
+    raw = await tx.connection.exec_driver_sql(
+        prefix + str(compiled), tuple(compiled.construct_params(parameters)[name] for name in compiled.positiontup)
+    )
+    return "\n".join(row[0] for row in raw)
+
+
+def _is_indexed(steps: str) -> bool:
+    return (
+        "SCAN tasks" not in steps.replace("SCAN tasks USING INDEX", "")
+        and "Seq Scan on tasks" not in steps
+        and "TEMP B-TREE" not in steps
+    )
+
+
+async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop) -> None:
+    async with shop.engine.store.write() as tx:
+        lanes = {"lane": 1} if tx.dialect == "sqlite" else {"lanes": bound(tx.dialect, [1])}
+        steps = await plan(tx, heads_statement(tx.dialect), lanes | {"most": 100})
+
+    assert "ix_tasks_queue" in steps
+    assert _is_indexed(steps)
+    assert "Sort" not in steps
+
+
+@pytest.mark.parametrize(
+    ("finder", "index"),
+    [
+        ("due", "ix_tasks_due"),
+        ("expired", "ix_tasks_lease"),
+        ("overdue", "ix_tasks_deadline"),
+        ("leased", "ix_tasks_lease"),
+    ],
+)
+async def test_what_time_brings_is_found_along_a_partial_index(shop, clock, finder, index) -> None:
+    async with shop.engine.store.write() as tx:
+        steps = await plan(tx, _finders(tx.dialect)[finder], {"now": clock.now(), "most": 10})
+
+    assert index in steps
+    assert _is_indexed(steps)
+
+
+async def test_tasks_are_found_by_id_worker_and_unique_key_along_an_index(shop) -> None:
+    async with shop.engine.store.write() as tx:
+        ids = {"ids": bound(tx.dialect, [UUID])}
+        by_id = await plan(tx, _tasks_by_id(tx.dialect), ids)
+        by_worker = await plan(tx, _tasks_of_workers(tx.dialect), ids, may_sort=True)
+        by_key = await plan(tx, _tasks_by_unique_key(tx.dialect), {"job_num": 1, "unique_key": "k"})
+
+    assert "SCAN tasks" not in by_id
+    assert "ix_tasks_worker" in by_worker
+    assert "uq_tasks_unique_key" in by_key
+
+
+async def test_a_targets_state_is_read_along_its_indexes_however_many_wait(shop) -> None:
+    async with shop.engine.store.write() as tx:
+        nums = {"nums": bound(tx.dialect, [1, 2])}
+        state = await plan(tx, _state(tx.dialect), nums)
+        unblocked = await plan(tx, _unblocked(tx.dialect), nums)
+
+    assert "SCAN tasks" not in state
+    assert "ix_tasks_target" in state
+    assert "ix_tasks_target" in unblocked
+
+
+@pytest.mark.postgres
+async def test_deltas_are_folded_into_the_counts(postgres_database) -> None:
+    from treadle_server.store.counts import apply_counts, pending_counts
+    from treadle_server.store.store import SqlStore
+
+    store = SqlStore(postgres_database)
+    await store.open()
+    async with store.write() as tx:
+        await tx.connection.execute(sa.text(_JOB))
+        await tx.connection.execute(sa.text("INSERT INTO lanes (id, job_num, room, pool) VALUES (1, 1, '', '')"))
+        for n in (3, -1, 5):
+            await apply_counts(tx, {(1, "pending", 0): n})
+        assert await pending_counts(tx, [1]) == {(1, 0): 7}
+        assert await fold_counts(tx) == 3
+        assert await fold_counts(tx) == 0
+        assert await pending_counts(tx, [1]) == {(1, 0): 7}
+    await store.close()
+
+
+_JOB = f"""
+INSERT INTO jobs (num, id, room, category, name, schema, schema_version, defaults, created_at, retain, paused, version)
+VALUES (1, '{UUID}', '@global', 'tasks', 'x', '{{}}', 1, '{{}}', now(), true, false, 1)
+"""

@@ -1,0 +1,97 @@
+"""The schema that migrations make, and what the database itself refuses."""
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy.exc import IntegrityError
+from treadle_server.store.store import SqlStore
+from treadle_server.store.tables import metadata
+
+pytestmark = pytest.mark.anyio
+
+
+def _differences(connection: sa.Connection) -> list[object]:
+    return compare_metadata(MigrationContext.configure(connection), metadata)
+
+
+async def test_the_migrations_lead_to_exactly_the_tables_of_the_code(store) -> None:
+    async with store.write() as tx:
+        assert await tx.connection.run_sync(_differences) == []
+
+
+async def test_opening_a_migrated_database_again_changes_nothing(database_url) -> None:
+    for _ in range(2):
+        store = SqlStore(database_url)
+        await store.open()
+        await store.close()
+
+
+async def test_a_commit_on_sqlite_is_durable_g1(tmp_path) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path / 'x.db'}")
+    await store.open()
+    async with store.write() as tx:
+        pragmas = {
+            name: (await tx.connection.exec_driver_sql(f"PRAGMA {name}")).scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    await store.close()
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+@pytest.mark.postgres
+async def test_a_commit_on_postgresql_is_durable_g1(postgres_database) -> None:
+    store = SqlStore(postgres_database)
+    await store.open()
+    async with store.write() as tx:
+        assert (await tx.connection.exec_driver_sql("SHOW synchronous_commit")).scalar() == "on"
+    await store.close()
+
+
+async def test_readers_cannot_write_on_sqlite(tmp_path) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path / 'x.db'}")
+    await store.open()
+    with pytest.raises(Exception, match="readonly|query_only"):
+        async with store.read() as connection:
+            await connection.exec_driver_sql("DELETE FROM meta")
+    await store.close()
+
+
+async def test_the_view_shows_tasks_with_times_that_people_read_t9(shop) -> None:
+    [task] = await shop.submit(tags='{"k":"v"}')
+
+    async with shop.engine.store.read() as connection:
+        row = (await connection.execute(sa.text("SELECT * FROM treadle_tasks"))).mappings().one()
+
+    assert (str(row["id"]), row["job"], row["status"]) == (task.id, "@global:tasks:noop", "pending")
+    assert str(row["created_at"]).startswith("2026-01-01")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "status = 'lost'",
+        "status = 'claimed'",
+        "completed_at = created_at",
+        "weight = 0",
+        "reason = 'whim'",
+        "on_failure = 'explode'",
+        "status = 'running', taken_until = due_at",
+    ],
+)
+async def test_the_database_refuses_a_row_that_breaks_an_invariant(shop, change) -> None:
+    await shop.submit()
+
+    with pytest.raises(IntegrityError):
+        async with shop.engine.store.write() as tx:
+            await tx.connection.execute(sa.text(f"UPDATE tasks SET {change}"))
+
+
+async def test_two_jobs_of_one_name_are_refused_by_the_database_z5(shop) -> None:
+    columns = "id, room, category, name, schema, schema_version, defaults, created_at, retain, fair, paused, deleted_at, version"
+    with pytest.raises(IntegrityError):
+        async with shop.engine.store.write() as tx:
+            other = columns.replace("id", "'00000000-0000-7000-8000-00000000000f'", 1)
+            if tx.dialect == "postgresql":
+                other = other.replace("f'", "f'::uuid", 1)
+            await tx.connection.execute(sa.text(f"INSERT INTO jobs (num, {columns}) SELECT 999, {other} FROM jobs"))
