@@ -74,14 +74,18 @@ async def test_what_time_brings_is_found_along_a_partial_index(shop, clock, find
 
 
 async def test_tasks_are_found_by_id_worker_and_unique_key_along_an_index(shop) -> None:
+    await shop.submit(500)
     async with shop.engine.store.write() as tx:
+        if tx.dialect == "postgresql":
+            # There the planner has statistics sooner or later; SQLite is never given any.
+            await tx.connection.exec_driver_sql("ANALYZE")
         ids = {"ids": bound(tx.dialect, [UUID])}
         by_id = await plan(tx, _tasks_by_id(tx.dialect), ids)
         by_worker = await plan(tx, _tasks_of_workers(tx.dialect), ids, may_sort=True)
         by_key = await plan(tx, _tasks_by_unique_key(tx.dialect), {"job_num": 1, "unique_key": "k"})
 
     assert "SCAN tasks" not in by_id
-    assert "ix_tasks_worker" in by_worker
+    assert "ix_tasks_worker" in by_worker or "ix_tasks_lease" in by_worker
     assert "uq_tasks_unique_key" in by_key
 
 
