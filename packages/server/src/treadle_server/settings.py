@@ -101,8 +101,8 @@ class Settings(BaseSettings):
     lease_seconds: Positive = 60
     """How long a claim lasts without a heartbeat."""
 
-    heartbeat_increment: NotNegative = 60
-    """To how long after a heartbeat it extends the lease; 0 makes leases strict."""
+    heartbeat_increment: NotNegative | None = None
+    """To how long after it a heartbeat extends the lease; none means as long as the lease, 0 makes leases strict."""
 
     start_timeout: Positive = 60
     """A claimed task that has not been started for so long goes back to the queue."""

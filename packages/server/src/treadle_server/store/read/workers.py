@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.ids import WorkerId
+from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import SHARED_ROOMS, JobName
 from treadle.wire.status import LEASED
 from treadle_server.domain.jobs import WORKER_FIELDS, Worker
@@ -92,3 +92,13 @@ async def every_view(connection: AsyncConnection, *, room: str | None = None) ->
 async def see_one(connection: AsyncConnection, worker_id: WorkerId) -> WorkerView:
     """Return the worker as it is shown. Raises `WorkerNotFound`."""
     return (await view(connection, [await get(connection, worker_id)]))[0]
+
+
+async def stopping(connection: AsyncConnection, worker_id: WorkerId) -> dict[tuple[TaskId, int], int]:
+    """Return the weight of each run, by (task id, run id), that is over but whose code the worker may still run."""
+    statement = (
+        select(tasks.c.id, holds.c.run_id, holds.c.weight)
+        .join_from(holds, tasks, holds.c.task_seq == tasks.c.seq)
+        .where(holds.c.worker_id == worker_id)
+    )
+    return {(TaskId(task_id), run_id): weight for task_id, run_id, weight in await connection.execute(statement)}

@@ -1,0 +1,203 @@
+"""Who asks: bearer tokens, kept as digests, and the first one, which the server writes to its data directory."""
+
+import os
+import secrets
+import socket
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import orjson
+from sqlalchemy import Row, func, insert, select, update
+from starlette.datastructures import Headers
+from uuid_utils import uuid7
+
+from treadle.wire.server import TokenCreate
+from treadle_server.api.body import instant
+from treadle_server.clock import Clock
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import Forbidden, Unauthorized, ValidationFailed
+from treadle_server.settings import LOOPBACK, Settings
+from treadle_server.store.base import Store
+from treadle_server.store.tables import tokens
+
+FRESH_SECONDS = 5.0
+"""How long a token is trusted without asking the store: another server may have revoked it."""
+
+MOST_KEPT = 10_000
+"""Tokens in memory; when there are more, all are forgotten and read again as they come."""
+
+ANYBODY = Principal("admin", superuser=True)
+"""Whoever asks when the server runs without tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    principal: Principal
+    expires_at: datetime | None
+    read_at: float
+
+
+def digest_of(token: str) -> bytes:
+    """Return what is kept of a token: it is random, so that a plain hash is enough."""
+    return sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+class Access:
+    """Knows the tokens."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._kept: dict[bytes, _Kept] = {}
+
+    async def prepare(self) -> None:
+        """See to it that the data directory holds a superuser's token that is valid for this database."""
+        path = self._settings.token_file
+        if self._settings.auth == "none" or await self._is_superuser(_read(path)):
+            return
+        name = f"local-{socket.gethostname()}"[:64]
+        _, token = await self._make(name, user="admin", superuser=True)
+        _write(path, token)
+
+    async def _is_superuser(self, token: str | None) -> bool:
+        if not token:
+            return False
+        try:
+            return (await self.principal(token)).superuser
+        except Unauthorized:
+            return False
+
+    async def principal(self, token: str | None) -> Principal:
+        """Return who holds the token. Raises `Unauthorized`, or `StoreUnavailable`."""
+        if self._settings.auth == "none":
+            return ANYBODY
+        if not token:
+            raise Unauthorized("send a token: Authorization: Bearer …")
+        digest = digest_of(token)
+        kept = self._kept.get(digest)
+        if kept is None or time.monotonic() - kept.read_at > FRESH_SECONDS:
+            kept = await self._read(digest)
+        if kept.expires_at is not None and kept.expires_at <= self._clock.now():
+            raise Unauthorized("the token has expired; ask a superuser for a new one")
+        return kept.principal
+
+    async def _read(self, digest: bytes) -> _Kept:
+        async with self._store.read() as connection:
+            row = (await connection.execute(select(tokens).where(tokens.c.digest == digest))).first()
+        if row is None or row.revoked_at is not None:
+            self._kept.pop(digest, None)
+            raise Unauthorized("the token is not valid here; look at the token file of this server's data directory")
+        if len(self._kept) >= MOST_KEPT:
+            self._kept.clear()
+        scopes = frozenset(orjson.loads(row.scopes)) or None
+        principal = Principal(row.user, row.superuser, scopes)
+        kept = self._kept[digest] = _Kept(principal, row.expires_at, time.monotonic())
+        return kept
+
+    async def make(self, wanted: TokenCreate) -> tuple[Row[tuple[object, ...]], str]:
+        """Make a token and return its row and its secret. Raises `ValidationFailed`."""
+        expires_at = instant(wanted.expires_at, "expires_at")
+        if expires_at is not None and expires_at <= self._clock.now():
+            raise ValidationFailed("expires_at: is in the past")
+        return await self._make(
+            wanted.name, user=wanted.name, superuser=wanted.superuser, scopes=wanted.scopes, expires_at=expires_at
+        )
+
+    async def _make(
+        self,
+        name: str,
+        *,
+        user: str,
+        superuser: bool,
+        scopes: list[str] | None = None,
+        expires_at: datetime | None = None,
+    ) -> tuple[Row[tuple[object, ...]], str]:
+        token = f"tdl_{secrets.token_urlsafe(32)}"
+        values = {
+            "id": str(uuid7()),
+            "name": name,
+            "user": user,
+            "digest": digest_of(token),
+            "superuser": superuser,
+            "scopes": orjson.dumps(scopes or []).decode(),
+            "created_at": self._clock.now(),
+            "expires_at": expires_at,
+        }
+        async with self._store.write() as tx:
+            await tx.connection.execute(insert(tokens), values)
+            row = (await tx.connection.execute(select(tokens).where(tokens.c.id == values["id"]))).one()
+        return row, token
+
+    async def page(self, *, limit: int, offset: int) -> tuple[list[Row[tuple[object, ...]]], int]:
+        """Return tokens, newest first, and how many there are."""
+        async with self._store.read() as connection:
+            total = (await connection.execute(select(func.count()).select_from(tokens))).scalar_one()
+            newest = select(tokens).order_by(tokens.c.created_at.desc(), tokens.c.id.desc())
+            rows = list(await connection.execute(newest.limit(limit).offset(offset)))
+        return rows, total
+
+    async def revoke(self, token_id: str) -> bool:
+        """Make the token invalid at once; return whether there is such a token."""
+        revoked = update(tokens).where(tokens.c.id == token_id, tokens.c.revoked_at.is_(None))
+        async with self._store.write() as tx:
+            found = (await tx.connection.execute(select(tokens.c.id).where(tokens.c.id == token_id))).first()
+            await tx.connection.execute(revoked.values(revoked_at=self._clock.now()))
+        self._kept.clear()
+        return found is not None
+
+    def check_page(self, headers: Headers) -> None:
+        """Keep web pages out where no token does: raises `Forbidden` for a page of another site or name.
+
+        A browser names the page's origin, and a name that was rebound to this address stands in Host.
+        """
+        if self._settings.auth == "none" and _host_name(headers.get("host", "")) not in LOOPBACK:
+            raise Forbidden("a server without tokens answers to localhost, 127.0.0.1 and [::1] only")
+        self.check_origin(headers, strict=self._settings.auth == "none")
+
+    def check_origin(self, headers: Headers, *, strict: bool = True) -> None:
+        """Raise `Forbidden` when a web page of another site asks."""
+        origin = headers.get("origin")
+        if origin is None or not strict or origin in self._settings.allowed_origins:
+            return
+        if urlsplit(origin).netloc != headers.get("host", ""):
+            raise Forbidden(f"pages of {origin} may not use this server; see TREADLE_ALLOWED_ORIGINS")
+
+
+def bearer(headers: Headers) -> str | None:
+    """Return the token of the Authorization header. Raises `Unauthorized` for another scheme."""
+    value = headers.get("authorization")
+    if value is None:
+        return None
+    scheme, _, token = value.partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise Unauthorized("the Authorization header is not of the form: Bearer …")
+    return token.strip()
+
+
+def _host_name(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: Path, token: str) -> None:
+    """Write the file in one step, readable by its owner alone from the first moment on."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(token + "\n")
+    draft.replace(path)

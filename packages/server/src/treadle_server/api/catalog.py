@@ -1,0 +1,78 @@
+"""The jobs in memory, so that a submit needs no read: kept current by the hub, and checked again by the writer."""
+
+from collections import OrderedDict
+
+import orjson
+from sqlalchemy import select
+
+from treadle.wire.names import visible_from
+from treadle_server.api.schemas import Validators
+from treadle_server.domain.jobs import Job
+from treadle_server.engine.hub import Batch
+from treadle_server.errors import JobNotFound
+from treadle_server.store.base import Store
+from treadle_server.store.read import jobs
+from treadle_server.store.tables import job_schemas
+
+MOST_JOBS = 10_000
+"""Jobs in memory; the one that was not used for longest goes first."""
+
+
+class Catalog:
+    """Jobs by name, and their compiled schemas."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._validators = Validators()
+
+    def heed(self, batch: Batch) -> None:
+        """Take over what a commit changed."""
+        for job in batch.jobs:
+            self._jobs.pop(job.full_name, None)
+            if job.deleted_at is None:
+                self._keep(job)
+
+    def _keep(self, job: Job) -> None:
+        self._jobs[job.full_name] = job
+        if len(self._jobs) > MOST_JOBS:
+            self._jobs.popitem(last=False)
+
+    def forget(self, full_name: str) -> None:
+        """Read the job anew the next time: it has changed elsewhere."""
+        self._jobs.pop(full_name, None)
+
+    async def find(self, full_name: str, *, room: str) -> Job:
+        """Return the job as seen from `room`. Raises `JobNotFound`."""
+        job = self._jobs.get(full_name)
+        if job is None:
+            check_text(full_name)
+            async with self._store.read() as connection:
+                job = await jobs.by_name(connection, full_name, room=room)
+            self._keep(job)
+        elif not visible_from(room, job.room):
+            raise JobNotFound(f"there is no job {full_name} to be seen from room {room}")
+        self._jobs.move_to_end(full_name)
+        return job
+
+    def check_payload(self, job: Job, payload: dict[str, object]) -> None:
+        """Check the payload against the job's schema. Raises `InvalidPayload`."""
+        known = self._validators.has(job.num, job.schema_version)
+        schema = None if known else orjson.loads(job.schema)
+        self._validators.check(payload, job.num, job.schema_version, schema)
+
+    async def check_edit(self, job_num: int, version: int, payload: dict[str, object]) -> None:
+        """Check a payload against the version of the schema that its task keeps. Raises `InvalidPayload`."""
+        schema = None
+        if not self._validators.has(job_num, version):
+            statement = select(job_schemas.c.schema)
+            wanted = statement.where(job_schemas.c.job_num == job_num, job_schemas.c.version == version)
+            async with self._store.read() as connection:
+                schema = orjson.loads((await connection.execute(wanted)).scalar_one())
+        self._validators.check(payload, job_num, version, schema)
+
+
+def check_text(full_name: str) -> None:
+    """Raise `JobNotFound` for a name that the database could not even compare."""
+    if not full_name.isprintable():
+        raise JobNotFound("a job's name holds no control characters")

@@ -1,0 +1,129 @@
+"""What handlers work with: the parts of the application, and one call."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.tasks import TaskFilter
+from treadle_server.api import body
+from treadle_server.api.auth import Access
+from treadle_server.api.catalog import Catalog
+from treadle_server.api.problems import from_validation
+from treadle_server.api.waits import Waits
+from treadle_server.engine.engine import Engine
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import TaskNotFound, ValidationFailed, WorkerNotFound
+from treadle_server.settings import Settings
+
+MOST_PER_PAGE = 500
+DEFAULT_PER_PAGE = 50
+MOST_OFFSET = 2**31
+
+
+@dataclass(slots=True)
+class Api:
+    """The parts of the application that handlers use."""
+
+    settings: Settings
+    engine: Engine
+    access: Access
+    catalog: Catalog
+    waits: Waits
+    started_at: datetime
+    services: Any = None
+    """What `run_services` gave: the health of each service."""
+    seats: dict[WorkerId, Any] = field(default_factory=dict)
+    """Workers on a session socket."""
+    document: bytes | None = None
+    """The OpenAPI document, made when it is first asked for."""
+
+    def now(self) -> datetime:
+        """Return the current instant in UTC."""
+        return self.engine.clock.now()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, with who asks and the body as its model."""
+
+    request: Request
+    api: Api
+    principal: Principal
+    body: Any = None
+
+    def path(self, name: str) -> str:
+        """Return a part of the path."""
+        value: str = self.request.path_params[name]
+        return value
+
+    @property
+    def task_id(self) -> TaskId:
+        """Return the task's id from the path. Raises `TaskNotFound` when it is no id at all."""
+        return task_id_of(self.path("task_id"))
+
+    @property
+    def worker_id(self) -> WorkerId:
+        """Return the worker's id from the path. Raises `WorkerNotFound` when it is no id at all."""
+        return worker_id_of(self.path("worker_id"))
+
+    @property
+    def run_id(self) -> int:
+        """Return the run's number from the path. Raises `ValidationFailed`."""
+        return body.run_number(int(self.request.path_params["run_id"]))
+
+    def limit(self) -> int:
+        """Return the query's `limit`. Raises `ValidationFailed` unless it is 0 to 500."""
+        return _number(self.request.query_params, "limit", DEFAULT_PER_PAGE, MOST_PER_PAGE)
+
+    def offset(self) -> int:
+        """Return the query's `offset`. Raises `ValidationFailed`."""
+        return _number(self.request.query_params, "offset", 0, MOST_OFFSET)
+
+    def filter(self, **fixed: Any) -> TaskFilter:
+        """Return the filter that the query describes. Raises `ValidationFailed`."""
+        query = self.request.query_params
+        given: dict[str, Any] = {name: query[name] for name in _FILTERS if name in query}
+        if "status" in query:
+            given["status"] = [word for part in query.getlist("status") for word in part.split(",") if word]
+        body.check(given)
+        try:
+            return TaskFilter.model_validate({**given, **fixed})
+        except ValidationError as error:
+            raise from_validation(error) from None
+
+
+_FILTERS = ("room", "job", "target", "worker", "tag", "text")
+_HEX = frozenset("0123456789abcdef-")
+
+
+def is_uuid(text: str) -> bool:
+    """Return whether `text` is a UUID in its canonical form."""
+    return len(text) == 36 and set(text) <= _HEX and [len(part) for part in text.split("-")] == [8, 4, 4, 4, 12]
+
+
+def task_id_of(text: str) -> TaskId:
+    """Return the task's id in lower case. Raises `TaskNotFound` when it is no UUID."""
+    if not is_uuid(text.lower()):
+        raise TaskNotFound(f"{text[:80]!r} is no task's id: that is a UUID")
+    return TaskId(text.lower())
+
+
+def worker_id_of(text: str) -> WorkerId:
+    """Return the worker's id in lower case. Raises `WorkerNotFound` when it is no UUID."""
+    if not is_uuid(text.lower()):
+        raise WorkerNotFound(f"{text[:80]!r} is no worker's id: that is a UUID")
+    return WorkerId(text.lower())
+
+
+def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
+    text = query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= most):
+        raise ValidationFailed(f"{name}: {text[:40]!r} is not a whole number from 0 to {most}")
+    return int(text)

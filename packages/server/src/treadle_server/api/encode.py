@@ -1,0 +1,232 @@
+"""From the domain to the wire: dicts for orjson, with JSON that was kept as text passed through untouched."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from treadle.wire.ids import WorkerId
+from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.tasks import NEVER_RUN, Task
+from treadle_server.engine.commands import Beaten
+from treadle_server.store.read.jobs import JobView
+from treadle_server.store.read.logs import LogView
+from treadle_server.store.read.runs import RunView
+from treadle_server.store.read.tasks import Seen
+from treadle_server.store.read.workers import WorkerView
+
+_OPTIONS = orjson.OPT_UTC_Z
+
+
+def dumps(value: Any) -> bytes:
+    """Return the value as JSON bytes; instants end in Z."""
+    return orjson.dumps(value, option=_OPTIONS)
+
+
+def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return the value as an HTTP answer."""
+    return Response(dumps(value), status, headers, "application/json")
+
+
+def _json(text: str | None) -> orjson.Fragment | None:
+    return None if text is None else orjson.Fragment(text)
+
+
+def light_task(task: Task) -> dict[str, Any]:
+    """Return the task without payload, result and checkpoint, which may be large."""
+    return {
+        "id": task.id,
+        "job_name": task.job_name,
+        "room_id": task.room,
+        "status": task.status,
+        "priority": task.priority,
+        "error": task.error,
+        "reason": task.reason,
+        "run_id": None if task.run_id == NEVER_RUN else task.run_id,
+        "retry_count": task.retry_count,
+        "requeue_count": task.requeue_count,
+        "max_retries": task.max_retries,
+        "max_requeues": task.max_requeues,
+        "next_retry_at": task.next_retry_at,
+        "created_at": task.created_at,
+        "scheduled_at": task.due_at,
+        "claimed_at": task.claimed_at,
+        "started_at": task.started_at,
+        "completed_at": task.completed_at,
+        "deadline": task.deadline,
+        "worker_id": task.worker_id,
+        "taken_until": task.taken_until,
+        "timeout": task.timeout,
+        "target": task.target,
+        "weight": task.weight,
+        "pool": task.pool,
+        "tags": _json(task.tags),
+        "budget": task.budget,
+        "usage": task.usage,
+        "progress": _json(task.progress),
+        "unique_key": task.unique_key,
+        "submitter": task.submitter,
+        "cancel_requested": task.cancel_requested,
+        "settled": task.settled,
+        "version": task.version,
+    }
+
+
+def task_data(task: Task, position: int | None = None, blocked_by: list[str] | None = None) -> dict[str, Any]:
+    """Return the task as `TaskItem`."""
+    data = light_task(task)
+    data["payload"] = orjson.Fragment(task.payload)
+    data["result"] = _json(task.result)
+    data["checkpoint"] = _json(task.checkpoint)
+    data["queue_position"] = position
+    data["blocked_by"] = blocked_by
+    return data
+
+
+def seen_data(seen: Seen) -> dict[str, Any]:
+    """Return a task that was read with its position as `TaskItem`."""
+    return task_data(seen.task, seen.position, seen.blocked_by)
+
+
+def claim_data(task: Task, now: datetime) -> dict[str, Any]:
+    """Return a claimed task as `Claim`."""
+    data = task_data(task)
+    data["seconds_left"] = seconds_left(task, now)
+    data["heartbeat_increment"] = task.heartbeat_increment
+    data["credentials"] = None
+    return data
+
+
+def seconds_left(task: Task, now: datetime) -> float:
+    """Return how long the task's lease lasts from `now`, in seconds."""
+    return max(0.0, (task.taken_until - now).total_seconds()) if task.taken_until is not None else 0.0
+
+
+def taken_until_data(task: Task, now: datetime) -> dict[str, Any]:
+    """Return the task's lease as `TakenUntil`."""
+    return {
+        "task_id": task.id,
+        "run_id": task.run_id,
+        "taken_until": task.taken_until,
+        "seconds_left": seconds_left(task, now),
+    }
+
+
+def run_names(keys: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return runs as `RunName`."""
+    return [{"task_id": task_id, "run_id": run_id} for task_id, run_id in keys]
+
+
+def job_data(view: JobView, worker_id: WorkerId | None = None, history: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the job as `JobItem`."""
+    data = plain_job(view.job)
+    data["workers"] = view.workers
+    data["worker_id"] = worker_id
+    data["counts"] = view.counts
+    data["oldest_pending_at"] = view.oldest_pending_at
+    data["slots"] = view.slots
+    data["history"] = history
+    return data
+
+
+def plain_job(job: Job) -> dict[str, Any]:
+    """Return the job as `JobItem` without what must be read: its counts and workers."""
+    return {
+        "id": job.id,
+        "room_id": job.room,
+        "category": job.category,
+        "name": job.name,
+        "full_name": job.full_name,
+        "schema": orjson.Fragment(job.schema),
+        "schema_": orjson.Fragment(job.schema),
+        "schema_version": job.schema_version,
+        "defaults": orjson.Fragment(job.defaults),
+        "retain": job.retain,
+        "fair": job.fair,
+        "paused": job.paused,
+        "created_at": job.created_at,
+        "version": job.version,
+    }
+
+
+def plain_worker(worker: Worker, now: datetime) -> dict[str, Any]:
+    """Return the worker as `WorkerItem` without what must be read: the names of its jobs, and what it holds."""
+    return {
+        "id": worker.id,
+        "name": worker.name,
+        "group": worker.group,
+        "pool": worker.pool,
+        "version": worker.version,
+        "state": worker.state,
+        "concurrency": worker.concurrency,
+        "min_concurrency": worker.min_concurrency,
+        "last_heartbeat": worker.last_heartbeat,
+        "heartbeat_age": max(0.0, (now - worker.last_heartbeat).total_seconds()),
+        "created_at": worker.created_at,
+        "job_count": len(worker.jobs),
+        "owner": worker.owner,
+    }
+
+
+def worker_data(view: WorkerView, now: datetime) -> dict[str, Any]:
+    """Return the worker as `WorkerItem`."""
+    data = plain_worker(view.worker, now)
+    data["jobs"] = view.jobs
+    data["job_count"] = len(view.jobs)
+    data["running"] = run_names(view.running)
+    data["used"] = view.used
+    return data
+
+
+def beaten_data(beaten: Beaten, now: datetime) -> dict[str, Any]:
+    """Return the answer to a heartbeat as `HeartbeatAnswer`.
+
+    It is the commonest answer of all, so that what would have to be read is left out: the names of the jobs.
+    """
+    data = plain_worker(beaten.worker, now)
+    data["running"] = run_names((task.id, task.run_id) for task in beaten.taken_until)
+    data["used"] = sum(task.weight for task in beaten.taken_until)
+    data["cancel"] = run_names(beaten.cancel)
+    data["pause"] = run_names(beaten.pause)
+    data["gone"] = run_names(beaten.gone)
+    data["taken_until"] = [taken_until_data(task, now) for task in beaten.taken_until]
+    return data
+
+
+def run_data(view: RunView) -> dict[str, Any]:
+    """Return the run as `RunItem`."""
+    return {
+        "task_id": view.task_id,
+        "run_id": view.run_id,
+        "status": view.status,
+        "reason": view.reason,
+        "error": view.error,
+        "traceback": view.traceback,
+        "worker_id": view.worker_id,
+        "worker_name": view.worker_name,
+        "usage": view.usage,
+        "claimed_at": view.claimed_at,
+        "started_at": view.started_at,
+        "ended_at": view.ended_at,
+    }
+
+
+def log_data(view: LogView) -> dict[str, Any]:
+    """Return the line as `LogItem`."""
+    return {"run_id": view.run_id, "at": view.at, "level": view.level, "message": view.message}
+
+
+def page_data(
+    items: list[dict[str, Any]], total: int, limit: int, offset: int, *, capped: bool = False, cursor: str | None = None
+) -> dict[str, Any]:
+    """Return a part of a list as `Page`."""
+    return {
+        "items": items,
+        "total": total,
+        "total_is_capped": capped,
+        "limit": limit,
+        "offset": offset,
+        "next_cursor": cursor,
+    }

@@ -1,0 +1,53 @@
+"""What an endpoint is: one line of the table in `routes.py`."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from treadle_server.api.context import Call
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+class Who(Enum):
+    """Who may use an endpoint; what they may do with it beyond that, the engine decides."""
+
+    ANYBODY = "anybody"
+    """Without a token."""
+    USER = "user"
+    """Whoever has a valid token."""
+    SUPERUSER = "superuser"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """A method and a path, who may use them, and what they take and give."""
+
+    method: str
+    path: str
+    handler: Handler
+    who: Who
+    body: type[BaseModel] | None = None
+    body_optional: bool = False
+    answer: Any = None
+    """The model of the answer, or None when it has no JSON body."""
+    status: int = 200
+    also: tuple[int, ...] = ()
+    """Other statuses of success."""
+    problems: tuple[str, ...] = ()
+    """Problem types that it may answer beside those of every endpoint."""
+    query: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """Return the handler's first line."""
+        return (self.handler.__doc__ or "").partition("\n")[0]
+
+    @property
+    def tag(self) -> str:
+        """Return the group in which the document shows it."""
+        return self.handler.__module__.rsplit(".", 1)[-1]

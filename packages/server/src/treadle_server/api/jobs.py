@@ -1,0 +1,117 @@
+"""Jobs over HTTP: register, list, get, pause."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.jobs import JobPatch, JobRegister
+from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
+from treadle.wire.tasks import TaskOptions
+from treadle_server.api import body
+from treadle_server.api.context import Api, Call
+from treadle_server.api.encode import answer, job_data, page_data
+from treadle_server.api.schemas import compile_schema
+from treadle_server.domain.jobs import Job
+from treadle_server.engine.commands import PatchJob, Registered, RegisterJob
+from treadle_server.engine.commands.jobs import check_room
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import Forbidden, InvalidCategory, ValidationFailed
+from treadle_server.store.read import jobs as read_jobs
+
+_OPTIONS = set(TaskOptions.model_fields)
+
+
+async def register(call: Call) -> Response:
+    """Register a job: 201 when it is new or revived, 200 when it is there with the same schema."""
+    wanted: JobRegister = call.body
+    # One who registers a job to be kept does not have to serve it.
+    makes_worker = wanted.worker_id is None and not wanted.retain
+    done = await register_job(call.api, call.principal, call.path("room"), wanted, make_worker=makes_worker)
+    data = await shown_job(call.api, done.job, done.worker_id)
+    return answer(data, 201 if done.created else 200)
+
+
+async def register_job(
+    api: Api,
+    principal: Principal,
+    room: str,
+    wanted: JobRegister,
+    *,
+    make_worker: bool,
+    worker_id: WorkerId | None = None,
+) -> Registered:
+    """Register a job, linked to `worker_id` or the one that the registration names.
+
+    Raises `InvalidRoomId`, `Forbidden`, `InvalidCategory`, `ValidationFailed` (a schema that is none, a name that
+    can't be one), `SchemaConflict` or `WorkerNotFound`.
+    """
+    _check(api, principal, room, wanted)
+    named = worker_id or (None if wanted.worker_id is None else WorkerId(wanted.worker_id))
+    defaults = wanted.model_dump(include=_OPTIONS, exclude_unset=True, exclude_none=True)
+    command = RegisterJob(
+        principal=principal,
+        room=room,
+        category=wanted.category,
+        name=wanted.name,
+        schema=body.text_of(wanted.schema_),
+        defaults=body.text_of(defaults),
+        worker_id=named,
+        make_worker=make_worker,
+        retain=wanted.retain,
+        replace=wanted.replace,
+        fair=wanted.fair,
+    )
+    return await api.engine.run(command)
+
+
+def _check(api: Api, principal: Principal, room: str, wanted: JobRegister) -> None:
+    """Refuse what the writer would, in its order, before a schema is compiled."""
+    check_room(room)
+    if room in SHARED_ROOMS and not principal.superuser:
+        raise Forbidden(f"only a superuser registers jobs in {room}; use a room of your own")
+    if wanted.category not in api.settings.allowed_categories:
+        allowed = ", ".join(sorted(api.settings.allowed_categories))
+        raise InvalidCategory(f"category {wanted.category!r} is not allowed here; the server admits: {allowed}")
+    try:
+        parse_job_name(f"{room}:{wanted.category}:{wanted.name}")
+    except InvalidJobName:
+        raise ValidationFailed(f"name: {wanted.name!r} holds '/' or a control character; leave them out") from None
+    compile_schema(wanted.schema_)
+
+
+async def shown_job(api: Api, job: Job, worker_id: WorkerId | None = None) -> dict[str, Any]:
+    """Return the job as `JobItem`."""
+    async with api.engine.store.read() as connection:
+        [view] = await read_jobs.view(connection, [job])
+    return job_data(view, worker_id)
+
+
+async def list_in_room(call: Call) -> Response:
+    """List the jobs that the room sees: its own, and those of the shared rooms."""
+    room = check_room(call.path("room"))
+    limit, offset = call.limit(), call.offset()
+    async with call.api.engine.store.read() as connection:
+        found, total = await read_jobs.page(connection, room=room, limit=limit, offset=offset)
+        views = await read_jobs.view(connection, found)
+    return answer(page_data([job_data(view) for view in views], total, limit, offset))
+
+
+async def get(call: Call) -> Response:
+    """Get a job as the room sees it."""
+    job = await call.api.catalog.find(call.path("job_name"), room=check_room(call.path("room")))
+    return answer(await shown_job(call.api, job))
+
+
+async def patch(call: Call) -> Response:
+    """Pause or resume a queue."""
+    wanted: JobPatch = call.body
+    job = await patch_job(call.api, call.principal, call.path("room"), call.path("job_name"), paused=wanted.paused)
+    return answer(await shown_job(call.api, job))
+
+
+async def patch_job(api: Api, principal: Principal, room: str, job_name: str, *, paused: bool) -> Job:
+    """Pause or resume a queue. Raises `InvalidRoomId`, `JobNotFound` or `Forbidden`."""
+    check_room(room)
+    await api.catalog.find(job_name, room=room)
+    return await api.engine.run(PatchJob(principal=principal, job_name=job_name, room=room, paused=paused))

@@ -1,0 +1,66 @@
+"""What the server says of itself: totals, health, and its problem types."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from treadle.wire.problems import PROBLEMS
+from treadle_server import __version__
+from treadle_server.api.context import Api, Call
+from treadle_server.api.encode import answer
+from treadle_server.api.problems import page
+from treadle_server.errors import NoSuchRoute, StoreUnavailable
+from treadle_server.store.read import stats as read_stats
+
+
+async def stats(call: Call) -> Response:
+    """Give totals over all jobs and workers."""
+    return answer(await shown_stats(call.api))
+
+
+async def shown_stats(api: Api) -> dict[str, Any]:
+    """Return the totals as `Stats`."""
+    async with api.engine.store.read() as connection:
+        totals = await read_stats.totals(connection)
+    return {
+        "counts": totals.counts,
+        "jobs": totals.jobs,
+        "workers": totals.workers,
+        "slots": totals.slots,
+        "used": totals.used,
+        "server_time": api.now(),
+        "version": __version__,
+        "database": api.engine.store.dialect,
+        "started_at": api.started_at,
+    }
+
+
+def _services(api: Api) -> dict[str, str]:
+    health = getattr(api.services, "health", None)
+    return dict(health()) if callable(health) else {}
+
+
+async def healthz(call: Call) -> Response:
+    """Say that the process lives."""
+    return answer({"status": "ok", "version": __version__, "services": _services(call.api)})
+
+
+async def readyz(call: Call) -> Response:
+    """Say whether the store answers and every service had a good turn lately; 503 otherwise."""
+    services = _services(call.api)
+    try:
+        async with call.api.engine.store.read():
+            services["store"] = "ok"
+    except StoreUnavailable as error:
+        services["store"] = error.detail
+    ready = all(state == "ok" for state in services.values())
+    data = {"status": "ok" if ready else "not ready", "version": __version__, "services": services}
+    return answer(data, 200 if ready else 503, None if ready else {"Retry-After": "2"})
+
+
+async def problem_page(call: Call) -> Response:
+    """Explain a problem type."""
+    kind = PROBLEMS.get(call.path("name"))
+    if kind is None:
+        raise NoSuchRoute(f"there is no problem type {call.path('name')[:80]!r}")
+    return page(kind)

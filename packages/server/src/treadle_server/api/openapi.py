@@ -1,0 +1,105 @@
+"""The OpenAPI 3.1 document, made from the table of endpoints and the wire models."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from starlette.responses import Response
+
+from treadle.wire.frames import Every, Frame, Hello, Unwatch, Watch
+from treadle.wire.problems import PROBLEMS, Problem
+from treadle.wire.runs import Claim, Report
+from treadle_server import __version__
+from treadle_server.api.context import Call
+from treadle_server.api.encode import dumps
+from treadle_server.api.endpoint import Endpoint, Who
+
+ALWAYS = ("validation-error", "store-unavailable")
+_SESSION: tuple[type[BaseModel], ...] = (Frame, Hello, Watch, Unwatch, Every, Report)
+Schemas = Mapping[Any, dict[str, Any]]
+"""A reference by (model, mode)."""
+
+
+async def get(call: Call) -> Response:
+    """Give the OpenAPI document."""
+    if call.api.document is None:
+        from treadle_server.api.routes import ENDPOINTS  # the table names this handler
+
+        call.api.document = dumps(document(ENDPOINTS))
+    return Response(call.api.document, media_type="application/json")
+
+
+def document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
+    """Return the document of the endpoints."""
+    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in _SESSION]
+    models += [(Problem, "serialization"), (Claim, "serialization")]
+    models += [(e.body, "validation") for e in endpoints if e.body is not None]
+    models += [(e.answer, "serialization") for e in endpoints if e.answer is not None]
+    schemas, definitions = models_json_schema(list(dict.fromkeys(models)), ref_template="#/components/schemas/{model}")
+    paths: dict[str, Any] = {}
+    for endpoint in endpoints:
+        path = paths.setdefault(re.sub(r":\w+}", "}", endpoint.path), {})
+        path[endpoint.method.lower()] = _operation(endpoint, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Treadle", "version": __version__, "description": "A durable task queue."},
+        "paths": paths,
+        "components": {
+            "schemas": definitions.get("$defs", {}),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
+
+
+def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": _operation_id(endpoint),
+        "summary": endpoint.summary,
+        "tags": [endpoint.tag],
+        "parameters": [*_path_parameters(endpoint.path), *(_query_parameter(name) for name in endpoint.query)],
+        "responses": _responses(endpoint, schemas),
+    }
+    if endpoint.body is not None:
+        content = {"application/json": {"schema": schemas[endpoint.body, "validation"]}}
+        operation["requestBody"] = {"content": content, "required": not endpoint.body_optional}
+    if endpoint.who is Who.ANYBODY:
+        operation["security"] = []
+    return operation
+
+
+def _operation_id(endpoint: Endpoint) -> str:
+    words = re.findall(r"[a-z_]+", endpoint.path.replace("/v1/", "/").replace(":int", ""))
+    version = "v1_" if endpoint.path.startswith("/v1/") and words[-1] in {"healthz", "readyz"} else ""
+    return f"{endpoint.method.lower()}_{version}{'_'.join(words)}"
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if kind else "string"}}
+        for name, kind in re.findall(r"{(\w+)(:int)?}", path)
+    ]
+
+
+def _query_parameter(name: str) -> dict[str, Any]:
+    schema = {"type": "integer", "minimum": 0} if name in {"limit", "offset"} else {"type": "string"}
+    return {"name": name, "in": "query", "required": False, "schema": schema}
+
+
+def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for status in sorted({endpoint.status, *endpoint.also}):
+        found[str(status)] = {"description": "Success"}
+        if endpoint.answer is not None:
+            schema = schemas[endpoint.answer, "serialization"]
+            found[str(status)]["content"] = {"application/json": {"schema": schema}}
+    names = [*endpoint.problems, *ALWAYS] + ([] if endpoint.who is Who.ANYBODY else ["unauthorized"])
+    for name in sorted(set(names), key=lambda name: PROBLEMS[name].status):
+        kind = PROBLEMS[name]
+        said = found.setdefault(str(kind.status), {"description": kind.title})
+        if kind.title not in said["description"]:
+            said["description"] += f"; {kind.title}"
+        said["content"] = {"application/problem+json": {"schema": schemas[Problem, "serialization"]}}
+    return found

@@ -1,0 +1,267 @@
+"""Every endpoint of the server, one line each: it drives routing, authorization and the OpenAPI document."""
+
+from functools import partial
+
+from treadle.wire.jobs import JobItem, JobPatch, JobRegister
+from treadle.wire.runs import (
+    Checkpoint,
+    ClaimAnswer,
+    ClaimRequest,
+    Completed,
+    ExceptionReport,
+    Failed,
+    LogItem,
+    Logs,
+    Paused,
+    Progress,
+    Reports,
+    ReportsAnswer,
+)
+from treadle.wire.server import Health, NewToken, Stats, TokenCreate, TokenItem, Whoami
+from treadle.wire.tasks import (
+    BulkAction,
+    BulkResult,
+    Page,
+    Resolve,
+    RunItem,
+    Steer,
+    TaskItem,
+    TaskPatch,
+    TaskSubmit,
+    TaskSubmitMany,
+)
+from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerItem, WorkerRegister
+from treadle_server.api import jobs, meta, openapi, runs, steering, tasks, tokens, workers
+from treadle_server.api.endpoint import Endpoint, Who
+
+ROOM = ("invalid-room-id",)
+JOB = ("invalid-room-id", "job-not-found")
+TASK = ("task-not-found",)
+WORKER = ("worker-not-found", "forbidden")
+RUN = ("task-not-found", "stale-run", "invalid-task-transition", "forbidden")
+VERB = ("task-not-found", "invalid-task-transition", "task-conflict", "forbidden")
+SUBMIT = (
+    *JOB,
+    "invalid-payload",
+    "task-conflict",
+    "internal-job-not-configured",
+    "payload-too-large",
+    "too-many-requests",
+)
+PAGE = ("limit", "offset")
+TASKS = (*PAGE, "cursor", "status", "job", "target", "worker", "tag", "text")
+
+anybody = partial(Endpoint, who=Who.ANYBODY)
+user = partial(Endpoint, who=Who.USER)
+superuser = partial(Endpoint, who=Who.SUPERUSER)
+
+_TASK = "/v1/tasks/{task_id}"
+_RUN = _TASK + "/runs/{run_id:int}"
+_ROOM = "/v1/rooms/{room}"
+
+_JOBS = (
+    user(
+        method="PUT",
+        path=f"{_ROOM}/jobs",
+        handler=jobs.register,
+        body=JobRegister,
+        answer=JobItem,
+        also=(201,),
+        problems=(*ROOM, "forbidden", "invalid-category", "schema-conflict", "worker-not-found"),
+    ),
+    user(
+        method="GET", path=f"{_ROOM}/jobs", handler=jobs.list_in_room, answer=Page[JobItem], problems=ROOM, query=PAGE
+    ),
+    user(method="GET", path=f"{_ROOM}/jobs/{{job_name}}", handler=jobs.get, answer=JobItem, problems=JOB),
+    user(
+        method="PATCH",
+        path=f"{_ROOM}/jobs/{{job_name}}",
+        handler=jobs.patch,
+        body=JobPatch,
+        answer=JobItem,
+        problems=(*JOB, "forbidden"),
+    ),
+    user(
+        method="GET",
+        path=f"{_ROOM}/jobs/{{job_name}}/tasks",
+        handler=tasks.list_of_job,
+        answer=Page[TaskItem],
+        problems=JOB,
+        query=TASKS,
+    ),
+)
+
+_TASKS = (
+    user(
+        method="POST",
+        path=f"{_ROOM}/tasks/{{job_name}}",
+        handler=tasks.submit,
+        body=TaskSubmit,
+        answer=TaskItem,
+        status=202,
+        also=(200,),
+        problems=SUBMIT,
+        body_optional=True,
+    ),
+    user(
+        method="POST",
+        path=f"{_ROOM}/tasks",
+        handler=tasks.submit_all,
+        body=TaskSubmitMany,
+        status=202,
+        also=(200,),
+        problems=SUBMIT,
+    ),
+    user(
+        method="GET",
+        path=f"{_ROOM}/tasks",
+        handler=tasks.list_in_room,
+        answer=Page[TaskItem],
+        problems=ROOM,
+        query=TASKS,
+    ),
+    user(method="GET", path="/v1/tasks", handler=tasks.list_all, answer=Page[TaskItem], query=("room", *TASKS)),
+    user(
+        method="POST",
+        path="/v1/tasks/claim",
+        handler=workers.claim,
+        body=ClaimRequest,
+        answer=ClaimAnswer,
+        problems=WORKER,
+    ),
+    user(method="POST", path="/v1/tasks/actions", handler=steering.act_on_many, body=BulkAction, answer=BulkResult),
+    user(method="GET", path=_TASK, handler=tasks.get, answer=TaskItem, problems=TASK),
+    user(
+        method="PATCH",
+        path=_TASK,
+        handler=tasks.patch,
+        body=TaskPatch,
+        answer=TaskItem,
+        problems=(*VERB, "stale-run", "invalid-payload"),
+    ),
+    *(
+        user(
+            method="POST",
+            path=f"{_TASK}/{action}",
+            handler=steering.verb(action),
+            body=body,
+            body_optional=True,
+            answer=TaskItem,
+            problems=VERB,
+        )
+        for action, body in (
+            ("cancel", Steer),
+            ("pause", Steer),
+            ("resume", Steer),
+            ("rerun", Steer),
+            ("resolve", Resolve),
+        )
+    ),
+)
+
+_RUNS = (
+    user(method="GET", path=f"{_TASK}/runs", handler=runs.list_of_task, answer=Page[RunItem], problems=TASK),
+    user(method="GET", path=f"{_TASK}/logs", handler=runs.logs_of_task, answer=Page[LogItem], problems=TASK),
+    user(method="POST", path=f"{_RUN}/reclaim", handler=runs.reclaim, answer=TakenUntil, problems=RUN),
+    *(
+        user(
+            method="POST",
+            path=f"{_RUN}/{kind}",
+            handler=runs.report(kind),
+            body=body,
+            body_optional=optional,
+            answer=TaskItem,
+            problems=RUN,
+        )
+        for kind, body, optional in (
+            ("started", None, True),
+            ("completed", Completed, True),
+            ("failed", Failed, True),
+            ("exception", ExceptionReport, False),
+            ("paused", Paused, True),
+            ("stopped", None, True),
+            ("checkpoint", Checkpoint, False),
+            ("progress", Progress, False),
+            ("logs", Logs, False),
+        )
+    ),
+)
+
+_WORKERS = (
+    user(
+        method="POST",
+        path="/v1/workers",
+        handler=workers.register,
+        body=WorkerRegister,
+        body_optional=True,
+        answer=WorkerItem,
+        status=201,
+        problems=("forbidden",),
+    ),
+    user(method="GET", path="/v1/workers", handler=workers.list_all, answer=Page[WorkerItem], query=PAGE),
+    user(
+        method="GET",
+        path=f"{_ROOM}/workers",
+        handler=workers.list_in_room,
+        answer=Page[WorkerItem],
+        problems=ROOM,
+        query=PAGE,
+    ),
+    user(
+        method="GET",
+        path="/v1/workers/{worker_id}",
+        handler=workers.get,
+        answer=WorkerItem,
+        problems=("worker-not-found",),
+    ),
+    user(
+        method="PATCH",
+        path="/v1/workers/{worker_id}",
+        handler=workers.beat,
+        body=Heartbeat,
+        body_optional=True,
+        answer=HeartbeatAnswer,
+        problems=WORKER,
+    ),
+    user(method="DELETE", path="/v1/workers/{worker_id}", handler=workers.remove, status=204, problems=WORKER),
+    user(
+        method="POST",
+        path="/v1/workers/{worker_id}/reports",
+        handler=workers.report,
+        body=Reports,
+        answer=ReportsAnswer,
+        problems=WORKER,
+    ),
+)
+
+_SERVER = (
+    superuser(
+        method="POST",
+        path="/v1/tokens",
+        handler=tokens.make,
+        body=TokenCreate,
+        answer=NewToken,
+        status=201,
+        problems=("forbidden",),
+    ),
+    superuser(
+        method="GET",
+        path="/v1/tokens",
+        handler=tokens.list_all,
+        answer=Page[TokenItem],
+        problems=("forbidden",),
+        query=PAGE,
+    ),
+    superuser(
+        method="DELETE", path="/v1/tokens/{token_id}", handler=tokens.revoke, status=204, problems=("forbidden",)
+    ),
+    user(method="GET", path="/v1/whoami", handler=tokens.whoami, answer=Whoami),
+    user(method="GET", path="/v1/stats", handler=meta.stats, answer=Stats),
+    *(anybody(method="GET", path=f"{prefix}/healthz", handler=meta.healthz, answer=Health) for prefix in ("", "/v1")),
+    *(anybody(method="GET", path=f"{prefix}/readyz", handler=meta.readyz, answer=Health) for prefix in ("", "/v1")),
+    anybody(method="GET", path="/v1/problems/{name}", handler=meta.problem_page),
+    anybody(method="GET", path="/v1/openapi.json", handler=openapi.get),
+)
+
+ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *_TASKS, *_RUNS, *_WORKERS, *_SERVER)
+"""In the order in which they are tried: what is named in full stands before what takes any name."""

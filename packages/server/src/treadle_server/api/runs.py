@@ -1,0 +1,68 @@
+"""Runs over HTTP: their list, and what their worker reports, each fenced by the run."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.responses import Response
+
+from treadle.wire.workers import Renewal
+from treadle_server.api.context import Call
+from treadle_server.api.encode import answer, log_data, run_data, taken_until_data
+from treadle_server.api.reading import read_task, shown_after
+from treadle_server.api.reporting import from_body
+from treadle_server.domain.life import check_owner
+from treadle_server.engine.commands import Beat, ReportRun
+from treadle_server.errors import StaleRun, WorkerNotFound
+from treadle_server.store.read import logs as read_logs
+from treadle_server.store.read import runs as read_runs
+from treadle_server.store.read import tasks as read_tasks
+
+
+async def list_of_task(call: Call) -> Response:
+    """List the task's runs, the first one first; the last may be open."""
+    async with call.api.engine.store.read() as connection:
+        task = await read_tasks.get(connection, call.task_id)
+        found = await read_runs.of_task(connection, task)
+    return answer({"items": [run_data(run) for run in found], "total": len(found), "limit": len(found), "offset": 0})
+
+
+async def logs_of_task(call: Call) -> Response:
+    """Give the last 1,000 lines that the task's code logged, the first one first."""
+    async with call.api.engine.store.read() as connection:
+        task = await read_tasks.get(connection, call.task_id)
+        lines = await read_logs.of_task(connection, task.seq)
+    return answer({"items": [log_data(line) for line in lines], "total": len(lines), "limit": 1000, "offset": 0})
+
+
+def report(kind: str) -> Callable[[Call], Awaitable[Response]]:
+    """Return the handler of one kind of report."""
+
+    async def handler(call: Call) -> Response:
+        command = ReportRun(
+            principal=call.principal,
+            worker_id=None,
+            task_id=call.task_id,
+            run_id=call.run_id,
+            report=from_body(kind, call.body),
+        )
+        return answer(await shown_after(call.api, await call.api.engine.run(command)))
+
+    handler.__doc__ = f"Report of a run: {kind}."
+    return handler
+
+
+async def reclaim(call: Call) -> Response:
+    """Extend the run's lease; 409 when it is over or another worker's."""
+    task_id, run_id = call.task_id, call.run_id
+    task = await read_task(call.api, task_id)
+    check_owner(task, run_id)
+    if task.worker_id is None:
+        raise StaleRun(f"run {run_id} of task {task_id} is over")
+    renewal = Renewal(task_id=task_id, run_id=run_id)
+    try:
+        beaten = await call.api.engine.run(Beat(principal=call.principal, worker_id=task.worker_id, tasks=[renewal]))
+    except WorkerNotFound:
+        raise StaleRun(f"the worker of run {run_id} is gone") from None
+    for renewed in beaten.taken_until:
+        if (renewed.id, renewed.run_id) == (task_id, run_id):
+            return answer({**taken_until_data(renewed, call.api.now()), "credentials": None})
+    raise StaleRun(f"run {run_id} of task {task_id} is over: stop its code")

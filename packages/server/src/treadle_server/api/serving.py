@@ -1,0 +1,91 @@
+"""From the table of endpoints to routes: who asks, what they send, the handler, and its errors as problems."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from treadle_server.api import body
+from treadle_server.api.auth import bearer
+from treadle_server.api.context import Api, Call
+from treadle_server.api.endpoint import Endpoint, Who
+from treadle_server.api.problems import defect, problem_response
+from treadle_server.api.waits import ClientGone
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import Forbidden, NoSuchRoute, TreadleError, ValidationFailed
+
+log = logging.getLogger(__name__)
+
+NOBODY = Principal("")
+"""Who asks for what needs no token."""
+
+CLIENT_CLOSED_REQUEST = 499
+"""Logged for a client that left; nobody reads it."""
+
+
+def routes(endpoints: Iterable[Endpoint], api: Api) -> list[Route]:
+    """Return a route for each path: one for all its methods, so that a 405 can name them."""
+    by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
+    for endpoint in endpoints:
+        by_path[endpoint.path][endpoint.method] = endpoint
+    return [Route(path, _dispatch(of_path, api), methods=list(of_path)) for path, of_path in by_path.items()]
+
+
+def _dispatch(of_path: dict[str, Endpoint], api: Api) -> Callable[[Request], Awaitable[Response]]:
+    async def dispatch(request: Request) -> Response:
+        endpoint = of_path["GET" if request.method == "HEAD" else request.method]
+        try:
+            return await _serve(endpoint, request, api)
+        except TreadleError as error:
+            return problem_response(error, request)
+        except (ClientGone, ClientDisconnect):
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        except Exception:
+            log.exception("%s %s failed", request.method, request.url.path)
+            return defect(request)
+
+    return dispatch
+
+
+async def _serve(endpoint: Endpoint, request: Request, api: Api) -> Response:
+    _check_path(request)
+    principal = NOBODY
+    if endpoint.who is not Who.ANYBODY:
+        api.access.check_page(request.headers)
+        principal = await api.access.principal(bearer(request.headers))
+    if endpoint.who is Who.SUPERUSER and not principal.superuser:
+        raise Forbidden("only a superuser may do this")
+    given = await _body(endpoint, request, api)
+    return await endpoint.handler(Call(request, api, principal, given))
+
+
+def _check_path(request: Request) -> None:
+    """Refuse what no database can compare: a NUL or what is no UTF-8."""
+    for value in request.path_params.values():
+        if isinstance(value, str) and ("\x00" in value or not _is_text(value)):
+            raise NoSuchRoute("the path holds a NUL character or what is not UTF-8")
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+async def _body(endpoint: Endpoint, request: Request, api: Api) -> Any:
+    if endpoint.method in {"GET", "DELETE"}:
+        return None
+    raw = await body.read(request, api.settings.max_body_bytes)
+    if endpoint.body is None:
+        return None
+    if not raw.strip():
+        if not endpoint.body_optional:
+            raise ValidationFailed(f"the body is empty: send a {endpoint.body.__name__} as JSON")
+        return body.validate(endpoint.body, {})
+    return body.validate(endpoint.body, body.parse(raw))

@@ -1,0 +1,103 @@
+"""From a submission on the wire to tasks in the store; HTTP and the socket share it."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from treadle.wire.ids import TaskId
+from treadle.wire.tasks import TaskOfMany, TaskOptions, TaskSubmit
+from treadle_server.api import body
+from treadle_server.api.context import Api
+from treadle_server.domain.jobs import Job
+from treadle_server.engine.commands import SchemaMoved, Submission, Submit, Submitted
+from treadle_server.engine.commands.jobs import check_room
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import InvalidPayload, SchemaConflict, ValidationFailed
+
+TRIES = 5
+"""How often a payload is checked anew when its job's schema changes at the same moment."""
+
+_OPTIONS = frozenset(TaskOptions.model_fields)
+
+
+async def submit_one(api: Api, principal: Principal, room: str, job_name: str, wanted: TaskSubmit) -> Submitted:
+    """Submit one task of `job_name`. Raises as `submit` does."""
+    return (await submit(api, principal, room, [(job_name, wanted)]))[0]
+
+
+async def submit_many(api: Api, principal: Principal, room: str, wanted: Sequence[TaskOfMany]) -> list[Submitted]:
+    """Submit tasks, all or none. Raises as `submit` does; of an invalid payload it says which task's it is."""
+    return await submit(api, principal, room, [(item.job, item) for item in wanted])
+
+
+async def submit(
+    api: Api, principal: Principal, room: str, wanted: Sequence[tuple[str, TaskSubmit]]
+) -> list[Submitted]:
+    """Check payloads against their jobs' schemas and put the tasks in, all or none.
+
+    Raises `InvalidRoomId`, `JobNotFound`, `InvalidPayload`, `ValidationFailed`, `TaskConflict`,
+    `InternalJobNotConfigured`, `TooManyRequests` or `StoreUnavailable`.
+    """
+    check_room(room)
+    for _ in range(TRIES):
+        items = [await _submission(api, room, name, item, i, len(wanted)) for i, (name, item) in enumerate(wanted)]
+        try:
+            return await api.engine.run(Submit(principal=principal, room=room, items=items))
+        except SchemaMoved:
+            for name, _item in wanted:
+                api.catalog.forget(name)
+    raise SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
+
+
+async def _submission(api: Api, room: str, job_name: str, wanted: TaskSubmit, index: int, of: int) -> Submission:
+    job = await api.catalog.find(job_name, room=room)
+    try:
+        api.catalog.check_payload(job, wanted.payload)
+    except InvalidPayload as error:
+        if of == 1:
+            raise
+        raise InvalidPayload(f"tasks.{index}.{error.detail}", errors=error.errors) from None
+    return build(job, wanted)
+
+
+def build(job: Job, wanted: TaskSubmit) -> Submission:
+    """Return the submission. Raises `ValidationFailed` for a time that can't be kept."""
+    given = wanted.model_dump(exclude_unset=True, exclude_none=True, exclude={"payload", "job"})
+    due_at = body.instant(wanted.scheduled_at, "scheduled_at")
+    deadline = body.instant(wanted.deadline, "deadline")
+    if deadline is not None and due_at is not None and deadline <= due_at:
+        raise ValidationFailed("deadline: lies before scheduled_at, so that the task could never run")
+    return Submission(
+        job_name=job.full_name,
+        payload=body.text_of(wanted.payload),
+        content_hash=_content_hash(job, wanted.payload, given),
+        options={name: value for name, value in given.items() if name in _OPTIONS},
+        id=None if wanted.id is None else TaskId(wanted.id),
+        delay=wanted.delay,
+        due_at=due_at,
+        target=wanted.target,
+        deadline=deadline,
+        tags=body.text_or_none(wanted.tags),
+        scopes=body.text_or_none(wanted.scopes),
+        unique_key=wanted.unique_key,
+        schema_version=job.schema_version,
+    )
+
+
+def _content_hash(job: Job, payload: dict[str, Any], given: dict[str, Any]) -> bytes:
+    """Return what makes two submissions under one id the same: job, payload and options (G6)."""
+    options = {name: value for name, value in given.items() if name != "id"}
+    digest = sha256(job.full_name.encode())
+    digest.update(orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z))
+    digest.update(_canonical(payload))
+    return digest.digest()
+
+
+def _canonical(payload: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(payload, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        # orjson takes no integer beyond 64 bits.
+        return body.sorted_text(payload).encode()

@@ -1,0 +1,143 @@
+"""Tasks over HTTP: submit, list, get, wait, edit."""
+
+import re
+from typing import Any
+
+from starlette.responses import Response
+
+from treadle.wire.ids import TaskId
+from treadle.wire.names import SHARED_ROOMS
+from treadle.wire.status import Status
+from treadle.wire.tasks import TaskFilter, TaskPatch, TaskSubmit, TaskSubmitMany
+from treadle_server.api import body
+from treadle_server.api.context import Api, Call
+from treadle_server.api.encode import answer, page_data, seen_data
+from treadle_server.api.reading import read_task, shown_after, shown_submitted, shown_task
+from treadle_server.api.reporting import from_patch
+from treadle_server.api.submitting import submit_many, submit_one
+from treadle_server.api.waits import while_connected
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import Edit, PatchStatus
+from treadle_server.engine.commands.jobs import check_room
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import InvalidTaskTransition, ValidationFailed
+from treadle_server.store.read import tasks as read_tasks
+
+_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,9})\"?\s*(?=$|[,;])", re.IGNORECASE)
+NOT_NULL = ("priority", "scheduled_at", "payload", "weight")
+
+
+async def submit(call: Call) -> Response:
+    """Submit one task: 202, or 200 when its id or unique key is there already."""
+    wanted: TaskSubmit = call.body
+    done = await submit_one(call.api, call.principal, call.path("room"), call.path("job_name"), wanted)
+    [data] = await shown_submitted(call.api, [done])
+    headers = {"Location": f"/v1/tasks/{done.task.id}"}
+    if done.created:
+        headers["Retry-After"] = "1"
+    return answer(data, 202 if done.created else 200, headers)
+
+
+async def submit_all(call: Call) -> Response:
+    """Submit many tasks, all or none."""
+    wanted: TaskSubmitMany = call.body
+    done = await submit_many(call.api, call.principal, call.path("room"), wanted.tasks)
+    data = await shown_submitted(call.api, done)
+    created = any(item.created for item in done)
+    return answer({"tasks": data}, 202 if created else 200, {"Retry-After": "1"} if created else None)
+
+
+async def _page(call: Call, wanted: TaskFilter) -> Response:
+    limit, offset = call.limit(), call.offset()
+    cursor = call.request.query_params.get("cursor")
+    if cursor is not None and offset:
+        raise ValidationFailed("give cursor or offset, not both")
+    async with call.api.engine.store.read() as connection:
+        page = await read_tasks.page(connection, wanted, limit=limit, offset=offset, cursor=cursor)
+    items = [seen_data(seen) for seen in page.items]
+    data = page_data(items, page.total, limit, offset, capped=page.total_is_capped, cursor=page.next_cursor)
+    return answer(data)
+
+
+async def list_all(call: Call) -> Response:
+    """List tasks of every room, newest first."""
+    return await _page(call, call.filter())
+
+
+async def list_in_room(call: Call) -> Response:
+    """List the tasks of a room, newest first."""
+    return await _page(call, call.filter(room=check_room(call.path("room"))))
+
+
+async def list_of_job(call: Call) -> Response:
+    """List a job's tasks: those submitted from the room, or all when the room is a shared one."""
+    room = check_room(call.path("room"))
+    job = await call.api.catalog.find(call.path("job_name"), room=room)
+    return await _page(call, call.filter(job=job.full_name, room=None if room in SHARED_ROOMS else room))
+
+
+def wanted_wait(prefer: list[str], most: float) -> int | None:
+    """Return the seconds of `Prefer: wait=N` (RFC 7240), capped; None for 0, what is no number, and without it."""
+    for header in prefer:
+        if found := _WAIT.search(header):
+            seconds = int(found.group(1))
+            return min(seconds, int(most)) or None
+    return None
+
+
+async def get(call: Call) -> Response:
+    """Get a task; with `Prefer: wait=N` not before it is over, for up to N seconds."""
+    task_id, api = call.task_id, call.api
+    headers = {}
+    wait = wanted_wait(call.request.headers.getlist("prefer"), api.settings.long_poll_max_wait_seconds)
+    if wait is not None:
+        headers["Preference-Applied"] = f"wait={wait}"
+        await while_connected(call.request, api.waits.until_over(task_id, wait, lambda: read_task(api, task_id)))
+    return answer(await shown_task(api, task_id), headers=headers)
+
+
+async def patch(call: Call) -> Response:
+    """Change a task's status as an older client does, cancel it, or edit it."""
+    wanted: TaskPatch = call.body
+    if wanted.status is None:
+        task = await edit_task(call.api, call.principal, call.task_id, wanted)
+    else:
+        task = await _patch_status(call, wanted, wanted.status)
+    return answer(await shown_after(call.api, task))
+
+
+async def _patch_status(call: Call, wanted: TaskPatch, status: Status) -> Task:
+    if status in {Status.PENDING, Status.SCHEDULED, Status.CLAIMED}:
+        await read_task(call.api, call.task_id)
+        raise InvalidTaskTransition(f"no update leads to {status}; see claim and the verbs resume and rerun")
+    command = PatchStatus(
+        principal=call.principal,
+        task_id=call.task_id,
+        status=status,
+        run_id=None if wanted.run_id is None else body.run_number(wanted.run_id),
+        report=from_patch(wanted),
+    )
+    return await call.api.engine.run(command)
+
+
+async def edit_task(api: Api, principal: Principal, task_id: TaskId, patch: TaskPatch) -> Task:
+    """Change a task that does not run.
+
+    Raises `TaskNotFound`, `Forbidden`, `InvalidTaskTransition`, `TaskConflict`, `InvalidPayload` or `ValidationFailed`.
+    """
+    changes: dict[str, Any] = {}
+    for name in patch.model_fields_set - {"if_version"}:
+        value = getattr(patch, name)
+        if value is None and name in NOT_NULL:
+            raise ValidationFailed(f"{name}: may not be null; leave it out to keep what it is")
+        changes[name] = value
+    if "scheduled_at" in changes:
+        changes["scheduled_at"] = body.instant(patch.scheduled_at, "scheduled_at")
+    if "tags" in changes:
+        changes["tags"] = body.text_or_none(patch.tags)
+    if patch.payload is not None:
+        task = await read_task(api, task_id)
+        await api.catalog.check_edit(task.job_num, task.schema_version, patch.payload)
+        changes["payload"] = body.text_of(patch.payload)
+    command = Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)
+    return await api.engine.run(command)

@@ -1,0 +1,51 @@
+"""Tokens over HTTP; for superusers."""
+
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from treadle_server.api.context import Call, is_uuid
+from treadle_server.api.encode import answer, page_data
+from treadle_server.errors import NoSuchRoute
+
+
+def _data(row: Any) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "user": row.user,
+        "superuser": row.superuser,
+        "scopes": orjson.Fragment(row.scopes),
+        "created_at": row.created_at,
+        "expires_at": row.expires_at,
+        "revoked_at": row.revoked_at,
+    }
+
+
+async def make(call: Call) -> Response:
+    """Make a token; its secret is shown this once."""
+    row, token = await call.api.access.make(call.body)
+    return answer({**_data(row), "token": token}, 201)
+
+
+async def list_all(call: Call) -> Response:
+    """List the tokens, newest first, without their secrets."""
+    limit, offset = call.limit(), call.offset()
+    rows, total = await call.api.access.page(limit=limit, offset=offset)
+    return answer(page_data([_data(row) for row in rows], total, limit, offset))
+
+
+async def revoke(call: Call) -> Response:
+    """Make a token invalid at once."""
+    token_id = call.path("token_id").lower()
+    if not (is_uuid(token_id) and await call.api.access.revoke(token_id)):
+        raise NoSuchRoute(f"there is no token {token_id[:80]}")
+    return Response(status_code=204)
+
+
+async def whoami(call: Call) -> Response:
+    """Say who the token belongs to."""
+    who = call.principal
+    scopes = ["*"] if who.superuser else sorted(who.scopes or ())
+    return answer({"user": who.user, "superuser": who.superuser, "scopes": scopes})

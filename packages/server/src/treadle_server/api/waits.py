@@ -1,0 +1,81 @@
+"""Who waits for a task to be over: woken by the commit, and by a poll behind it; no connection is held meanwhile."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from starlette.requests import Request
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import TERMINAL
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.hub import Batch
+
+POLL_SECONDS = 5.0
+"""How often a waiter looks by itself: another server's commit may not have been heard of."""
+
+T = TypeVar("T")
+
+
+class Waits:
+    """Wakes those who wait for a task's end."""
+
+    def __init__(self) -> None:
+        self._events: dict[TaskId, set[asyncio.Event]] = defaultdict(set)
+
+    def heed(self, batch: Batch) -> None:
+        """Wake the waiters of every task that a commit ended."""
+        for change in batch.tasks:
+            if change.task.status in TERMINAL:
+                for event in self._events.get(change.task.id, ()):
+                    event.set()
+
+    @contextmanager
+    def _listening(self, task_id: TaskId) -> Iterator[asyncio.Event]:
+        event = asyncio.Event()
+        self._events[task_id].add(event)
+        try:
+            yield event
+        finally:
+            self._events[task_id].discard(event)
+            if not self._events[task_id]:
+                del self._events[task_id]
+
+    async def until_over(self, task_id: TaskId, seconds: float, read: Callable[[], Awaitable[Task]]) -> None:
+        """Return when the task is terminal, or after `seconds`. Raises what `read` does."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        with self._listening(task_id) as event:
+            # Read after listening has begun, so that an end in between is not missed.
+            while (await read()).status not in TERMINAL and (left := end - loop.time()) > 0:
+                try:
+                    async with asyncio.timeout(min(left, POLL_SECONDS)):
+                        await event.wait()
+                except TimeoutError:
+                    continue
+
+
+class ClientGone(Exception):
+    """The client closed the connection while it was waited for something."""
+
+
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
+    """Return what `work` returns; it is cancelled, and `ClientGone` raised, when the client closes the connection."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    worker = asyncio.ensure_future(work)
+    watcher = asyncio.ensure_future(watch())
+    try:
+        await asyncio.wait({worker, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if worker.done():
+            return worker.result()
+        raise ClientGone
+    finally:
+        for part in (worker, watcher):
+            part.cancel()
+        await asyncio.wait({worker, watcher})

@@ -1,0 +1,133 @@
+"""Workers over HTTP: register, beat, claim, report, leave."""
+
+from typing import Any, TypeVar
+
+from starlette.responses import Response
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.runs import ClaimRequest, Reports
+from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
+from treadle_server.api import body
+from treadle_server.api.context import Api, Call
+from treadle_server.api.encode import answer, beaten_data, claim_data, page_data, plain_worker, worker_data
+from treadle_server.api.reporting import report_many
+from treadle_server.api.waits import while_connected
+from treadle_server.domain.jobs import Worker
+from treadle_server.engine.commands import Beat, Beaten, RegisterWorker, RemoveWorker
+from treadle_server.engine.commands.jobs import check_room
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import Forbidden
+from treadle_server.store.read import workers as read_workers
+
+R = TypeVar("R", bound=RunRef)
+
+
+async def register(call: Call) -> Response:
+    """Register a worker; every field may be left out."""
+    worker = await register_worker(call.api, call.principal, call.body)
+    data = plain_worker(worker, call.api.now())
+    return answer({**data, "jobs": [], "running": [], "used": 0}, 201, {"Location": f"/v1/workers/{worker.id}"})
+
+
+async def register_worker(api: Api, principal: Principal, wanted: WorkerRegister) -> Worker:
+    """Register the worker, or attach the one that comes back under its id. Raises `Forbidden` for another user's."""
+    command = RegisterWorker(
+        principal=principal,
+        id=None if wanted.id is None else WorkerId(wanted.id),
+        name=wanted.name,
+        group=wanted.group,
+        pool=wanted.pool,
+        version=wanted.version,
+        concurrency=wanted.concurrency or 1,
+        min_concurrency=wanted.min_concurrency or 0,
+    )
+    return await api.engine.run(command)
+
+
+async def list_all(call: Call) -> Response:
+    """List every worker, newest first."""
+    return await _page(call, None)
+
+
+async def list_in_room(call: Call) -> Response:
+    """List the workers that serve a job which the room sees."""
+    return await _page(call, check_room(call.path("room")))
+
+
+async def _page(call: Call, room: str | None) -> Response:
+    limit, offset = call.limit(), call.offset()
+    async with call.api.engine.store.read() as connection:
+        found, total = await read_workers.page(connection, room=room, limit=limit, offset=offset)
+        views = await read_workers.view(connection, found)
+    now = call.api.now()
+    return answer(page_data([worker_data(view, now) for view in views], total, limit, offset))
+
+
+async def get(call: Call) -> Response:
+    """Get a worker."""
+    return answer(await shown_worker(call.api, call.worker_id))
+
+
+async def shown_worker(api: Api, worker_id: WorkerId) -> dict[str, Any]:
+    """Return the worker as `WorkerItem`. Raises `WorkerNotFound`."""
+    async with api.engine.store.read() as connection:
+        view = await read_workers.see_one(connection, worker_id)
+    return worker_data(view, api.now())
+
+
+async def beat(call: Call) -> Response:
+    """Take a heartbeat; an empty body renews every lease of the worker."""
+    beaten = await take_beat(call.api, call.principal, call.worker_id, call.body)
+    return answer(beaten_data(beaten, call.api.now()))
+
+
+async def take_beat(api: Api, principal: Principal, worker_id: WorkerId, given: Heartbeat) -> Beaten:
+    """Take a heartbeat. Raises `WorkerNotFound`, `Forbidden` or `ValidationFailed`."""
+    command = Beat(
+        principal=principal,
+        worker_id=worker_id,
+        tasks=None if given.tasks is None else in_range(given.tasks),
+        stopped=in_range(given.stopped or []),
+        draining=given.draining,
+    )
+    return await api.engine.run(command)
+
+
+def in_range(refs: list[R]) -> list[R]:
+    """Return the runs. Raises `ValidationFailed` for a number that no run can have."""
+    for ref in refs:
+        body.run_number(ref.run_id)
+    return refs
+
+
+async def remove(call: Call) -> Response:
+    """Remove a worker: what it still holds ends as lost."""
+    await call.api.engine.run(RemoveWorker(principal=call.principal, worker_id=call.worker_id))
+    return Response(status_code=204)
+
+
+async def claim(call: Call) -> Response:
+    """Claim tasks, waiting for the first for up to `wait` seconds; a closed connection claims nothing."""
+    wanted: ClaimRequest = call.body
+    worker_id = WorkerId(wanted.worker_id)
+    claiming = call.api.engine.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait)
+    now_claimed = await while_connected(call.request, claiming)
+    now = call.api.now()
+    tasks = [claim_data(task, now) for task in now_claimed]
+    return answer({"task": tasks[0] if tasks else None, "tasks": tasks})
+
+
+async def report(call: Call) -> Response:
+    """Take many reports, each with its own answer."""
+    wanted: Reports = call.body
+    await check_owner(call.api, call.principal, call.worker_id)
+    answers = await report_many(call.api, call.principal, call.worker_id, wanted.reports)
+    return answer({"answers": answers})
+
+
+async def check_owner(api: Api, principal: Principal, worker_id: WorkerId) -> None:
+    """Raise `WorkerNotFound` when there is no such worker, and `Forbidden` when it is another user's."""
+    async with api.engine.store.read() as connection:
+        worker = await read_workers.get(connection, worker_id)
+    if not (principal.superuser or worker.owner == principal.user):
+        raise Forbidden(f"worker {worker_id} belongs to another user")

@@ -1,0 +1,89 @@
+"""The composition root: settings -> store -> engine -> services -> Starlette, and the lifespan that runs them."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.routing import WebSocketRoute
+
+from treadle_server.api.auth import Access
+from treadle_server.api.catalog import Catalog
+from treadle_server.api.context import Api
+from treadle_server.api.problems import on_http_exception
+from treadle_server.api.routes import ENDPOINTS
+from treadle_server.api.serving import routes
+from treadle_server.api.waits import Waits
+from treadle_server.clock import Clock, SystemClock
+from treadle_server.engine.engine import Engine
+from treadle_server.engine.rules import Rules, TaskDefaults
+from treadle_server.live.live import Live
+from treadle_server.services import run_services
+from treadle_server.settings import Settings
+from treadle_server.store.store import SqlStore
+
+
+def rules_of(settings: Settings) -> Rules:
+    """Return what the engine needs of the settings."""
+    return Rules(
+        allowed_categories=frozenset(settings.allowed_categories),
+        worker_timeout=settings.worker_timeout_seconds,
+        defaults=TaskDefaults(
+            max_retries=settings.max_retries,
+            max_requeues=settings.max_requeues,
+            retry_base=settings.retry_base,
+            retry_multiplier=settings.retry_multiplier,
+            retry_randomization=settings.retry_randomization,
+            lease_seconds=settings.lease_seconds,
+            heartbeat_increment=settings.heartbeat_increment,
+            start_timeout=settings.start_timeout,
+        ),
+    )
+
+
+def create_app(settings: Settings | None = None, *, clock: Clock | None = None) -> Starlette:
+    """Return the application; its lifespan opens the store and runs the engine and the services.
+
+    Its parts stand in `app.state.api` and `app.state.live`. Raises `ValidationFailed` for a database that is not known.
+    """
+    settings = settings or Settings()
+    store = SqlStore(settings.database_url)
+    engine = Engine(store, rules_of(settings), clock=clock)
+    api = Api(
+        settings=settings,
+        engine=engine,
+        access=Access(store, settings, engine.clock),
+        catalog=Catalog(store),
+        waits=Waits(),
+        started_at=(clock or SystemClock()).now(),
+    )
+    live = Live(api)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            await store.open()
+            stack.push_async_callback(store.close)
+            await api.access.prepare()
+            await stack.enter_async_context(engine.running())
+            for listener in (api.catalog.heed, api.waits.heed):
+                stack.callback(engine.hub.listen(listener))
+            api.services = await stack.enter_async_context(
+                run_services(
+                    engine,
+                    sweeper_interval=settings.sweeper_interval_seconds,
+                    worker_timeout=settings.worker_timeout_seconds,
+                )
+            )
+            await stack.enter_async_context(live.running())
+            yield
+
+    app = Starlette(
+        routes=[*routes(ENDPOINTS, api), WebSocketRoute("/v1/session", live.session)],
+        exception_handlers={HTTPException: on_http_exception},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.api = api
+    app.state.live = live
+    return app

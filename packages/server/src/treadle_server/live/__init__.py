@@ -1,0 +1,1 @@
+"""What is pushed: the session socket, the feeds of observers, and the stream of events."""

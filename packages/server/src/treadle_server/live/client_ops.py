@@ -1,0 +1,178 @@
+"""What a client asks for on the session socket: submit, await, look, steer."""
+
+from typing import Any
+
+from pydantic import Field
+
+from treadle.wire.fields import Request, Text
+from treadle.wire.ids import TaskId, Uuid
+from treadle.wire.jobs import JobRegister
+from treadle.wire.names import parse_job_name
+from treadle.wire.tasks import Action, BulkAction, Resolve, Steer, TaskOfMany, TaskPatch
+from treadle_server.api import body
+from treadle_server.api.encode import log_data, run_data
+from treadle_server.api.jobs import patch_job, register_job, shown_job
+from treadle_server.api.reading import shown_after, shown_submitted, shown_task
+from treadle_server.api.steering import bulk, steer_task
+from treadle_server.api.submitting import submit_many
+from treadle_server.api.tasks import edit_task
+from treadle_server.errors import JobNotFound, ValidationFailed
+from treadle_server.live.session import Op, Reply, Session
+from treadle_server.store.read import logs as read_logs
+from treadle_server.store.read import runs as read_runs
+from treadle_server.store.read import tasks as read_tasks
+
+
+class Submit(Request):
+    """Tasks to be put in, all or none."""
+
+    room: Text
+    tasks: list[TaskOfMany] = Field(min_length=1, max_length=10_000)
+    wait: bool = False
+
+
+class Ids(Request):
+    """Tasks by id."""
+
+    ids: list[Uuid] = Field(max_length=10_000)
+
+
+class One(Request):
+    """A task by id."""
+
+    id: Uuid
+
+
+class Act(Resolve):
+    """A verb for a task, with the fields of `Resolve`."""
+
+    id: Uuid
+    action: Action
+
+
+class PauseJob(Request):
+    """Whether a queue is paused."""
+
+    job: Text
+    paused: bool
+
+
+async def submit(session: Session, fields: dict[str, Any]) -> Reply:
+    """Put tasks in; with `wait` their results are pushed."""
+    wanted = body.validate(Submit, fields)
+    api = session.live.api
+    done = await submit_many(api, session.principal, wanted.room, wanted.tasks)
+    ids = [item.task.id for item in done]
+    if wanted.wait:
+        # At once, before anything else is awaited: an end that comes now must find it.
+        session.live.results.want(session, ids)
+    ok = {"tasks": await shown_submitted(api, done)}
+    if not wanted.wait:
+        return Reply(ok)
+    known = [item.task.id for item in done if not item.created]
+    return Reply(ok, (lambda: session.live.results.look_soon(known)) if known else None)
+
+
+async def await_tasks(session: Session, fields: dict[str, Any]) -> Reply:
+    """Push each of the tasks when it is terminal, also if it is so already."""
+    ids = [TaskId(task_id) for task_id in body.validate(Ids, fields).ids]
+    session.live.results.want(session, ids)
+    return Reply({}, lambda: session.live.results.look_soon(ids))
+
+
+async def unawait(session: Session, fields: dict[str, Any]) -> Reply:
+    """Push their results no more."""
+    session.live.results.drop(session, [TaskId(task_id) for task_id in body.validate(Ids, fields).ids])
+    return Reply({})
+
+
+async def get(session: Session, fields: dict[str, Any]) -> Reply:
+    """Give a task."""
+    return Reply(await shown_task(session.live.api, TaskId(body.validate(One, fields).id)))
+
+
+async def runs(session: Session, fields: dict[str, Any]) -> Reply:
+    """Give a task's runs."""
+    task_id = TaskId(body.validate(One, fields).id)
+    async with session.live.api.engine.store.read() as connection:
+        found = await read_runs.of_task(connection, await read_tasks.get(connection, task_id))
+    return Reply({"items": [run_data(run) for run in found]})
+
+
+async def logs(session: Session, fields: dict[str, Any]) -> Reply:
+    """Give the last 1,000 lines of a task."""
+    task_id = TaskId(body.validate(One, fields).id)
+    async with session.live.api.engine.store.read() as connection:
+        task = await read_tasks.get(connection, task_id)
+        lines = await read_logs.of_task(connection, task.seq)
+    return Reply({"items": [log_data(line) for line in lines]})
+
+
+async def act(session: Session, fields: dict[str, Any]) -> Reply:
+    """Apply a verb to a task."""
+    wanted = body.validate(Act, fields)
+    api = session.live.api
+    beyond = wanted.model_fields_set & {"status", "result", "error"}
+    if wanted.action != "resolve" and beyond:
+        raise ValidationFailed(f"{', '.join(sorted(beyond))}: only with the action resolve")
+    given = wanted if wanted.action == "resolve" else Steer(if_version=wanted.if_version)
+    task = await steer_task(api, session.principal, TaskId(wanted.id), wanted.action, given)
+    return Reply(await shown_after(api, task))
+
+
+async def act_on_many(session: Session, fields: dict[str, Any]) -> Reply:
+    """Apply a verb to many tasks."""
+    return Reply(await bulk(session.live.api, session.principal, body.validate(BulkAction, fields)))
+
+
+async def edit(session: Session, fields: dict[str, Any]) -> Reply:
+    """Change a task that does not run."""
+    task_id = TaskId(body.validate(One, {"id": fields.pop("id", None)}).id)
+    patch = body.validate(TaskPatch, fields)
+    if patch.status is not None:
+        raise ValidationFailed("status: an edit does not change it; use action")
+    api = session.live.api
+    return Reply(await shown_after(api, await edit_task(api, session.principal, task_id, patch)))
+
+
+async def register(session: Session, fields: dict[str, Any]) -> Reply:
+    """Register a job that others serve."""
+    room = fields.pop("room", None)
+    if not isinstance(room, str):
+        raise ValidationFailed("room: name the room in which the job stands")
+    api = session.live.api
+    done = await register_job(api, session.principal, room, body.validate(JobRegister, fields), make_worker=False)
+    return Reply(await shown_job(api, done.job, done.worker_id))
+
+
+async def job(session: Session, fields: dict[str, Any]) -> Reply:
+    """Pause or resume a queue."""
+    wanted = body.validate(PauseJob, fields)
+    try:
+        room = parse_job_name(wanted.job).room
+    except ValueError as error:
+        raise JobNotFound(str(error)) from None
+    api = session.live.api
+    done = await patch_job(api, session.principal, room, wanted.job, paused=wanted.paused)
+    return Reply(await shown_job(api, done))
+
+
+async def ping(session: Session, fields: dict[str, Any]) -> Reply:
+    """Tell the time."""
+    return Reply({"time": session.live.api.now()})
+
+
+OPS: dict[str, Op] = {
+    "submit": submit,
+    "await": await_tasks,
+    "unawait": unawait,
+    "get": get,
+    "runs": runs,
+    "logs": logs,
+    "action": act,
+    "actions": act_on_many,
+    "edit": edit,
+    "register": register,
+    "job": job,
+    "ping": ping,
+}

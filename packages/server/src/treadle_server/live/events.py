@@ -1,0 +1,104 @@
+"""Each transition, once, to those who want every one; the last 10,000 are kept for those who come back."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.wire.frames import Since
+from treadle.wire.names import INTERNAL
+from treadle.wire.status import Status
+from treadle_server.api.encode import dumps, light_task, plain_job, plain_worker
+from treadle_server.engine.hub import Batch, Hub
+
+KEPT = 10_000
+"""Events that are kept; who comes back later than that is told to read everything anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A transition as it is sent."""
+
+    seq: int
+    room: str | None
+    job: str | None
+    encoded: bytes
+
+
+@dataclass(slots=True, eq=False)
+class Listener:
+    """Who wants every transition, of one room or job when these are set."""
+
+    put: Callable[[bytes], None]
+    room: str | None
+    job: str | None
+
+    def wants(self, event: Event) -> bool:
+        """Return whether the event is of the room and job asked for."""
+        return (self.room is None or self.room == event.room) and (self.job is None or self.job == event.job)
+
+
+class Events:
+    """The stream of transitions."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._kept: deque[Event] = deque(maxlen=KEPT)
+        self._first = hub.seq
+        self._listeners: set[Listener] = set()
+
+    def heed(self, batch: Batch) -> None:
+        """Keep what a commit changed, and send it out."""
+        fresh = list(_events(batch))
+        for event in fresh:
+            if len(self._kept) == KEPT:
+                self._first = self._kept[0].seq
+            self._kept.append(event)
+        for listener in self._listeners:
+            self._send(listener, fresh, batch.seq)
+
+    def _send(self, listener: Listener, events: list[Event], seq: int) -> None:
+        wanted = [event.encoded for event in events if listener.wants(event)]
+        if wanted:
+            head = dumps({"push": "events", "stream": self._hub.stream, "seq": seq})
+            listener.put(head[:-1] + b',"events":[' + b",".join(wanted) + b"]}")
+
+    def add(self, listener: Listener, since: Since | None) -> None:
+        """Send the listener what it missed `since`, or tell it to reload, and then everything that comes."""
+        if since is not None:
+            if since.stream == self._hub.stream and self._first <= since.seq <= self._hub.seq:
+                missed = [event for event in self._kept if event.seq > since.seq]
+                self._send(listener, missed, self._hub.seq)
+            else:
+                listener.put(dumps({"push": "reload", "stream": self._hub.stream, "seq": self._hub.seq}))
+        self._listeners.add(listener)
+
+    def remove(self, listener: Listener) -> None:
+        """Send it nothing more."""
+        self._listeners.discard(listener)
+
+
+def _events(batch: Batch) -> Iterator[Event]:
+    data: dict[str, Any]
+    seq = batch.seq - len(batch.tasks) - len(batch.jobs) - len(batch.workers)
+    for change in batch.tasks:
+        seq += 1
+        task = change.task
+        room, job = task.room, task.job_name
+        data = {"task": light_task(task), "was": change.was}
+        yield Event(seq, room, job, _encode(seq, "task.updated", batch, data))
+        if task.status is Status.PENDING and change.was is not Status.PENDING and not job.startswith(f"{INTERNAL}:"):
+            # The number is that of the transition: who resumes behind it gets both or none.
+            yield Event(seq, room, job, _encode(seq, "task.available", batch, {"job": job, "room": room}))
+    for changed in batch.jobs:
+        seq += 1
+        data = {"job": plain_job(changed), "deleted": changed.deleted_at is not None}
+        yield Event(seq, changed.room, changed.full_name, _encode(seq, "job.updated", batch, data))
+    for worker in batch.workers:
+        seq += 1
+        data = {"worker": plain_worker(worker, batch.at)}
+        yield Event(seq, None, None, _encode(seq, "worker.updated", batch, data))
+
+
+def _encode(seq: int, kind: str, batch: Batch, data: dict[str, Any]) -> bytes:
+    return dumps({"seq": seq, "type": kind, "at": batch.at, **data})

@@ -1,0 +1,159 @@
+"""Everything that is pushed: the sessions, and what feeds them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.websockets import WebSocket
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.status import Reason
+from treadle_server.api.context import Api
+from treadle_server.api.encode import run_names
+from treadle_server.engine.commands import ReturnUnstarted
+from treadle_server.engine.hub import Batch
+from treadle_server.engine.principal import SYSTEM
+from treadle_server.engine.seats import Seat
+from treadle_server.errors import TreadleError
+from treadle_server.live import client_ops, observer_ops, worker_ops
+from treadle_server.live.events import Events
+from treadle_server.live.feeds import Feeds
+from treadle_server.live.rates import Rates
+from treadle_server.live.results import Results
+from treadle_server.live.session import GOING_AWAY, Session, accept, converse
+
+log = logging.getLogger(__name__)
+
+OPS = {**worker_ops.OPS, **client_ops.OPS, **observer_ops.OPS}
+
+_TAKEN_AWAY = {Reason.CLAIM_EXPIRED, Reason.START_TIMEOUT, Reason.WORKER_SHUTDOWN}
+"""Reasons after which the run's code is presumed dead; after any other it is asked to confirm that it stopped."""
+
+
+class Live:
+    """The sessions of this server."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.rates = Rates(api.engine.clock)
+        self.events = Events(api.engine.hub)
+        self.feeds = Feeds(api.engine, self.rates)
+        self.results = Results(api.engine.store)
+        self._sessions: set[Session] = set()
+        self._workers: dict[WorkerId, Session] = {}
+        self._away: dict[WorkerId, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._closing = False
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Feed the sessions during the block."""
+        # Rates before feeds: a feed that a batch marks reads rates that count it.
+        listeners = (self.rates.heed, self.events.heed, self.results.heed, self.feeds.heed, self._tell_workers)
+        forgets = [self.api.engine.hub.listen(listener) for listener in listeners]
+        async with asyncio.TaskGroup() as self._group:
+            loops = [self._group.create_task(run(), name="live") for run in (self.feeds.run, self.results.run)]
+            try:
+                yield
+            finally:
+                for forget in forgets:
+                    forget()
+                for task in (*loops, *self._away.values()):
+                    task.cancel()
+
+    async def session(self, socket: WebSocket) -> None:
+        """Serve one connection of `/v1/session` from its hello to its end."""
+        accepted = None if self._closing else await accept(self, socket)
+        if accepted is None:
+            return
+        session, first = accepted
+        self._sessions.add(session)
+        try:
+            await converse(session, first, OPS)
+        finally:
+            session.closed.set()
+            self._sessions.discard(session)
+            observer_ops.forget(session)
+            self.results.drop(session, session.awaited)
+            self._leave(session)
+
+    async def close(self) -> None:
+        """Tell every session that the server goes away."""
+        self._closing = True
+        await asyncio.gather(
+            *(session.close(GOING_AWAY, "the server is going away") for session in list(self._sessions))
+        )
+
+    # Workers
+
+    async def displace(self, worker_id: WorkerId, by: Session) -> None:
+        """End the session that the worker had: it has come back on another one."""
+        if (away := self._away.pop(worker_id, None)) is not None:
+            away.cancel()
+        other = self._workers.get(worker_id)
+        if other is not None:
+            self.unseat(other)
+            if other is not by:
+                other.worker_id = None
+                await other.close(GOING_AWAY, "the worker opened another session")
+
+    def seat(self, session: Session, seat: Seat) -> None:
+        """Let the worker take tasks, unless its session ended meanwhile."""
+        if session.closed.is_set():
+            self._wait_for_return(seat.worker_id)
+            return
+        session.seat = seat
+        self._workers[seat.worker_id] = session
+        self.api.engine.open_seat(seat)
+
+    def unseat(self, session: Session) -> None:
+        """Let the session's worker take no more tasks."""
+        if session.seat is not None:
+            self.api.engine.close_seat(session.seat)
+            if self._workers.get(session.seat.worker_id) is session:
+                del self._workers[session.seat.worker_id]
+            session.seat = None
+
+    def _leave(self, session: Session) -> None:
+        self.unseat(session)
+        if session.worker_id is not None:
+            self._wait_for_return(session.worker_id)
+
+    def _wait_for_return(self, worker_id: WorkerId) -> None:
+        """Return what the worker has not started, unless it is back soon."""
+        if self._group is None or self._closing or worker_id in self._workers or worker_id in self._away:
+            return
+        self._away[worker_id] = self._group.create_task(self._return_unstarted(worker_id), name="grace")
+
+    async def _return_unstarted(self, worker_id: WorkerId) -> None:
+        try:
+            await asyncio.sleep(self.api.settings.session_grace_seconds)
+            returned = await self.api.engine.run(ReturnUnstarted(principal=SYSTEM, worker_id=worker_id))
+            log.info("worker %s is not back: %d unstarted runs returned", worker_id, returned)
+        except TreadleError as error:
+            # Their start timeout returns them later.
+            log.warning("the unstarted runs of worker %s could not be returned: %s", worker_id, error.detail)
+        finally:
+            if self._away.get(worker_id) is asyncio.current_task():
+                del self._away[worker_id]
+
+    def _tell_workers(self, batch: Batch) -> None:
+        """Push what a commit wants of workers: stop the code of a run that was cancelled, paused, or taken away."""
+        if not self._workers:
+            return
+        ids = {change.task.seq: change.task.id for change in batch.tasks}
+        for run in batch.runs:
+            # A run that its own worker reported has a digest; that worker knows.
+            if run.digest is None and run.worker_id in self._workers and run.task_seq in ids:
+                kind = "gone" if run.reason in _TAKEN_AWAY else "cancel"
+                self._workers[run.worker_id].push(kind, runs=run_names([(ids[run.task_seq], run.run_id)]))
+        for change in batch.tasks:
+            task = change.task
+            if (
+                task.cancel_requested
+                and task.is_leased
+                and change.was is task.status
+                and task.worker_id in self._workers
+            ):
+                self._workers[task.worker_id].push("pause", runs=run_names([(task.id, task.run_id)]))

@@ -1,0 +1,100 @@
+"""What an observer asks for on the session socket: topics, windows, and every transition."""
+
+from collections.abc import Callable
+from typing import Any
+
+from treadle.wire.frames import Every, Unwatch, Watch, Window
+from treadle.wire.ids import TaskId
+from treadle_server.api import body
+from treadle_server.engine.commands.jobs import check_room
+from treadle_server.errors import TooManyRequests, ValidationFailed
+from treadle_server.live.events import Listener
+from treadle_server.live.session import Op, Reply, Session
+from treadle_server.live.views import CountsView, JobsView, TasksView, TaskView, View, WorkersView
+
+MOST_SUBSCRIPTIONS = 100
+"""Subscriptions of one session; more are refused."""
+
+
+async def watch(session: Session, fields: dict[str, Any]) -> Reply:
+    """Subscribe to a topic under a name; a subscription of that name is replaced."""
+    wanted = body.validate(Watch, {**fields, "n": 0})
+    if wanted.sub not in session.feeds and len(session.feeds) >= MOST_SUBSCRIPTIONS:
+        raise TooManyRequests(f"a session may have {MOST_SUBSCRIPTIONS} subscriptions; unwatch some")
+    key, view = _view(session, wanted)
+    feed = await session.live.feeds.open(key, view)
+
+    def subscribe() -> None:
+        _unwatch(session, wanted.sub)
+        if not session.closed.is_set():
+            session.feeds[wanted.sub] = feed
+            session.live.feeds.subscribe(feed, session.number, wanted.sub, session.outbox.put)
+
+    return Reply({}, subscribe)
+
+
+def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
+    """Return under which key the view is shared, and how it is made."""
+    room = None if wanted.room is None else check_room(wanted.room)
+    match wanted.topic:
+        case "counts":
+            return f"counts {room}", lambda: CountsView(room)
+        case "jobs":
+            return f"jobs {room}", lambda: JobsView(room, session.live.rates)
+        case "workers":
+            return f"workers {room}", lambda: WorkersView(room)
+        case "tasks":
+            window = _window(wanted, room)
+            return f"tasks {window.model_dump_json()}", lambda: TasksView(window)
+        case "task":
+            if wanted.task_id is None:
+                raise ValidationFailed("task_id: the topic task needs one")
+            task_id = TaskId(wanted.task_id)
+            return f"task {task_id}", lambda: TaskView(task_id)
+        case topic:
+            raise ValidationFailed(f"topic: this server does not serve {topic}")
+
+
+def _window(wanted: Watch, room: str | None) -> Window:
+    window = wanted.window or Window()
+    if room is not None and window.filter.room is None:
+        window = window.model_copy(update={"filter": window.filter.model_copy(update={"room": room})})
+    return window
+
+
+def _unwatch(session: Session, sub: str) -> None:
+    feed = session.feeds.pop(sub, None)
+    if feed is not None:
+        session.live.feeds.unsubscribe(feed, session.number, sub)
+
+
+async def unwatch(session: Session, fields: dict[str, Any]) -> Reply:
+    """End a subscription."""
+    _unwatch(session, body.validate(Unwatch, {**fields, "n": 0}).sub)
+    return Reply({})
+
+
+async def every(session: Session, fields: dict[str, Any]) -> Reply:
+    """Begin or end being sent each transition."""
+    wanted = body.validate(Every, {**fields, "n": 0})
+    live = session.live
+    if session.listener is not None:
+        live.events.remove(session.listener)
+        session.listener = None
+    hub = live.api.engine.hub
+    ok = {"stream": hub.stream, "seq": hub.seq}
+    if not wanted.on:
+        return Reply(ok)
+    listener = session.listener = Listener(session.outbox.put, wanted.room, wanted.job)
+    return Reply(ok, lambda: live.events.add(listener, wanted.since))
+
+
+def forget(session: Session) -> None:
+    """End every subscription of a session that is over."""
+    for sub in list(session.feeds):
+        _unwatch(session, sub)
+    if session.listener is not None:
+        session.live.events.remove(session.listener)
+
+
+OPS: dict[str, Op] = {"watch": watch, "unwatch": unwatch, "every": every}

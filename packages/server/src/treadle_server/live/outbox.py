@@ -1,0 +1,49 @@
+"""What waits to be sent on one socket: bounded, so that a slow reader costs a bounded amount of memory."""
+
+import asyncio
+from collections import deque
+
+FRAME_BYTES = 1024 * 1024
+"""Items are gathered into a frame up to this size; a larger item goes alone."""
+
+
+class Outbox:
+    """Encoded items in the order in which they are to go out.
+
+    When more than `limit` bytes wait the reader is too slow: everything is dropped, `overflowed` is set, and the
+    session closes with code 4408. Nobody ever waits for a slow reader.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.overflowed = False
+        self._limit = limit
+        self._items: deque[bytes] = deque()
+        self._size = 0
+        self._filled = asyncio.Event()
+
+    def put(self, item: bytes) -> None:
+        """Add an item, which is a JSON object."""
+        if self.overflowed:
+            return
+        self._size += len(item)
+        if self._size > self._limit and self._items:
+            self.overflowed = True
+            self._items.clear()
+        else:
+            self._items.append(item)
+        self._filled.set()
+
+    async def frame(self) -> str | None:
+        """Return the next frame when there is something to send, or None when the reader is too slow."""
+        await self._filled.wait()
+        if self.overflowed:
+            return None
+        taken = [self._items.popleft()]
+        size = len(taken[0])
+        while self._items and size + len(self._items[0]) <= FRAME_BYTES:
+            taken.append(self._items.popleft())
+            size += len(taken[-1])
+        self._size -= size
+        if not self._items:
+            self._filled.clear()
+        return (b'{"items":[' + b",".join(taken) + b"]}").decode()

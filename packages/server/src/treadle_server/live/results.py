@@ -1,0 +1,101 @@
+"""Who wants to be pushed which task's result."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import TERMINAL
+from treadle_server.api.encode import task_data
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.hub import Batch
+from treadle_server.errors import StoreUnavailable, TooManyRequests
+from treadle_server.store.base import Store
+from treadle_server.store.load import to_task
+from treadle_server.store.read.filters import status_is
+from treadle_server.store.tables import tasks
+
+if TYPE_CHECKING:
+    from treadle_server.live.session import Session
+
+log = logging.getLogger(__name__)
+
+MOST_AWAITED = 100_000
+"""Tasks that one session may await; more are refused."""
+
+CHUNK = 500
+POLL_SECONDS = 5.0
+"""How often the store is asked: a task may have ended on another server of the same database."""
+
+
+class Results:
+    """Awaited tasks, and the sessions that await them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._wanted: dict[TaskId, set[Session]] = defaultdict(set)
+        self._look: set[TaskId] = set()
+        self._wake = asyncio.Event()
+
+    def want(self, session: "Session", ids: Collection[TaskId]) -> None:
+        """Push the tasks to the session when they are terminal. Raises `TooManyRequests` beyond `MOST_AWAITED`."""
+        if len(session.awaited) + len(ids) > MOST_AWAITED:
+            raise TooManyRequests(f"a session may await {MOST_AWAITED} tasks; unawait some, or open another session")
+        for task_id in ids:
+            self._wanted[task_id].add(session)
+            session.awaited.add(task_id)
+
+    def drop(self, session: "Session", ids: Iterable[TaskId]) -> None:
+        """Forget what the session awaits."""
+        for task_id in list(ids):
+            session.awaited.discard(task_id)
+            if (sessions := self._wanted.get(task_id)) is not None:
+                sessions.discard(session)
+                if not sessions:
+                    del self._wanted[task_id]
+
+    def look_soon(self, ids: Iterable[TaskId]) -> None:
+        """Look whether the tasks are terminal already."""
+        self._look.update(ids)
+        self._wake.set()
+
+    def heed(self, batch: Batch) -> None:
+        """Push what a commit ended."""
+        ended = {c.task.id: c.task for c in batch.tasks if c.task.id in self._wanted}
+        if ended:
+            self._push([task for task in ended.values() if task.status in TERMINAL])
+
+    def _push(self, ended: Iterable[Task]) -> None:
+        by_session: dict[Session, list[Task]] = defaultdict(list)
+        for task in ended:
+            for session in self._wanted.pop(task.id, ()):
+                session.awaited.discard(task.id)
+                by_session[session].append(task)
+        for session, found in by_session.items():
+            session.push("result", tasks=[task_data(task) for task in found])
+
+    async def run(self) -> None:
+        """Look at the store for ever: soon at what was asked for, now and then at everything awaited."""
+        while True:
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._look.update(self._wanted)
+            self._wake.clear()
+            ids, self._look = [task_id for task_id in self._look if task_id in self._wanted], set()
+            try:
+                for start in range(0, len(ids), CHUNK):
+                    self._push(await self._ended(ids[start : start + CHUNK]))
+            except StoreUnavailable as error:
+                # The next poll asks again.
+                log.warning("results wait for the store: %s", error.detail)
+
+    async def _ended(self, ids: list[TaskId]) -> list[Task]:
+        statement = select(tasks).where(tasks.c.id.in_(ids), status_is(*TERMINAL))
+        async with self._store.read() as connection:
+            return [to_task(row) for row in await connection.execute(statement)]

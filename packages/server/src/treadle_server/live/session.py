@@ -1,0 +1,247 @@
+"""The session socket's server side: hello, frames in and out, and which op does what (docs/protocol.md)."""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from treadle.wire.frames import PROTOCOL, Hello
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.problems import PROBLEMS
+from treadle_server import __version__
+from treadle_server.api import body
+from treadle_server.api.auth import bearer
+from treadle_server.api.encode import dumps
+from treadle_server.api.problems import problem_body
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.seats import Seat
+from treadle_server.errors import TreadleError, Unauthorized, ValidationFailed
+from treadle_server.live.events import Listener
+from treadle_server.live.feeds import Feed
+from treadle_server.live.outbox import Outbox
+
+if TYPE_CHECKING:
+    from treadle_server.live.live import Live
+
+log = logging.getLogger(__name__)
+
+HELLO_SECONDS = 10.0
+MOST_AT_ONCE = 1000
+"""Requests of one session in progress; further ones wait unread, and with them the client's socket."""
+
+BAD_FRAME = 4400
+UNAUTHORIZED = 4401
+TOO_SLOW = 4408
+GOING_AWAY = 1001
+
+_numbers = itertools.count(1)
+
+
+class BadFrame(Exception):
+    """What the client sent is no frame of this protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, and what is to be done once it is in the outbox: pushes that must not overtake it."""
+
+    ok: Any
+    then: Callable[[], None] | None = None
+
+
+Op = Callable[["Session", dict[str, Any]], Awaitable[Reply]]
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One connection: who it is, and what it is doing as a worker, a client and an observer."""
+
+    live: "Live"
+    socket: WebSocket
+    principal: Principal
+    outbox: Outbox
+    number: int = field(default_factory=lambda: next(_numbers))
+    worker_id: WorkerId | None = None
+    seat: Seat | None = None
+    awaited: set[TaskId] = field(default_factory=set)
+    feeds: dict[str, Feed] = field(default_factory=dict)
+    listener: Listener | None = None
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def push(self, kind: str, **members: Any) -> None:
+        """Send something by itself."""
+        self.outbox.put(dumps({"push": kind, **members}))
+
+    async def close(self, code: int, reason: str = "") -> None:
+        """Close the socket, once."""
+        if not self.closed.is_set():
+            self.closed.set()
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+                await self.socket.close(code, reason[:120])
+
+
+async def accept(live: "Live", socket: WebSocket) -> tuple[Session, list[dict[str, Any]]] | None:
+    """Let a client in: the right origin, a valid token, and a hello in time; None when it was turned away.
+
+    What else stood in the frame of the hello is returned beside the session.
+    """
+    try:
+        live.api.access.check_page(socket.headers)
+        live.api.access.check_origin(socket.headers)
+    except TreadleError:
+        await socket.close(UNAUTHORIZED)
+        return None
+    await socket.accept()
+    try:
+        async with asyncio.timeout(HELLO_SECONDS):
+            return await _greet(live, socket)
+    except TimeoutError:
+        await socket.close(BAD_FRAME, "no hello within 10 seconds")
+    except Unauthorized as error:
+        await socket.close(UNAUTHORIZED, error.detail[:120])
+    except TreadleError as error:
+        await socket.close(BAD_FRAME, error.detail[:120])
+    except BadFrame as error:
+        await socket.close(BAD_FRAME, str(error)[:120])
+    except WebSocketDisconnect:
+        return None
+    return None
+
+
+async def _greet(live: "Live", socket: WebSocket) -> tuple[Session, list[dict[str, Any]]]:
+    items = read_frame(await _receive(socket))
+    if not items or items[0].get("op") != "hello":
+        raise BadFrame("the first item must be a hello")
+    hello = body.validate(Hello, items[0])
+    if hello.protocol != PROTOCOL:
+        raise BadFrame(f"protocol {hello.protocol} is not spoken here; use {PROTOCOL}")
+    principal = await live.api.access.principal(bearer(socket.headers) or hello.token)
+    session = Session(live, socket, principal, Outbox(live.api.settings.session_queue_bytes))
+    session.outbox.put(dumps({"re": hello.n, "ok": _welcome(live, principal)}))
+    return session, items[1:]
+
+
+def _welcome(live: "Live", principal: Principal) -> dict[str, Any]:
+    engine = live.api.engine
+    return {
+        "protocol": PROTOCOL,
+        "stream": engine.hub.stream,
+        "seq": engine.hub.seq,
+        "server": __version__,
+        "user": principal.user,
+        "superuser": principal.superuser,
+        "database": engine.store.dialect,
+        "time": live.api.now(),
+    }
+
+
+async def _receive(socket: WebSocket) -> str:
+    message = await socket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1006))
+    text = message.get("text")
+    if text is None:
+        raise BadFrame("frames are text messages")
+    return str(text)
+
+
+def read_frame(text: str) -> list[dict[str, Any]]:
+    """Return the items of a frame. Raises `BadFrame`."""
+    try:
+        frame = body.parse(text)
+    except ValidationFailed as error:
+        raise BadFrame(error.detail.replace("the body", "the frame")) from None
+    items = frame.get("items") if isinstance(frame, dict) and len(frame) == 1 else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise BadFrame('a frame is an object {"items": [{…}, …]}')
+    return items
+
+
+async def converse(session: Session, first: list[dict[str, Any]], ops: dict[str, Op]) -> None:
+    """Take requests and send what is to be sent until the connection ends; what is in progress is finished."""
+    async with asyncio.TaskGroup() as group:
+        loops = [
+            group.create_task(_read(session, first, ops, group), name="read"),
+            group.create_task(_write(session), name="write"),
+            group.create_task(session.closed.wait(), name="closed"),
+        ]
+        await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
+        for loop in loops:
+            loop.cancel()
+
+
+async def _write(session: Session) -> None:
+    """Send what waits, in as few frames as it fits."""
+    with contextlib.suppress(WebSocketDisconnect):
+        while (frame := await session.outbox.frame()) is not None:
+            await session.socket.send_text(frame)
+        await session.close(TOO_SLOW, "too slow: more waits to be sent than the server keeps")
+
+
+async def _read(session: Session, first: list[dict[str, Any]], ops: dict[str, Op], group: asyncio.TaskGroup) -> None:
+    """Start each request as it comes; those of one frame run side by side, begun in their order."""
+    places = asyncio.Semaphore(MOST_AT_ONCE)
+    try:
+        items = first
+        while True:
+            for item in items:
+                request = _request(item)
+                await places.acquire()
+                task = group.create_task(_answer(session, request, ops), name=request.op)
+                task.add_done_callback(lambda _: places.release())
+            items = read_frame(await _receive(session.socket))
+    except BadFrame as error:
+        await session.close(BAD_FRAME, str(error))
+    except WebSocketDisconnect:
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An item that asks."""
+
+    op: str
+    n: int
+    fields: dict[str, Any]
+
+
+def _request(item: dict[str, Any]) -> Request:
+    op, number = item.pop("op", None), item.pop("n", None)
+    if not isinstance(op, str) or not isinstance(number, int) or isinstance(number, bool):
+        raise BadFrame("a request needs an op (a text) and n (a whole number)")
+    return Request(op, number, item)
+
+
+async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> None:
+    """Do what is asked, and answer with it or with the problem that HTTP would give."""
+    try:
+        reply = await _op(ops, request.op)(session, request.fields)
+        session.outbox.put(dumps({"re": request.n, "ok": reply.ok}))
+        if reply.then is not None:
+            reply.then()
+    except TreadleError as error:
+        problem = problem_body(error)
+        if error.retry_after is not None:
+            problem["retry_after"] = error.retry_after
+        session.outbox.put(dumps({"re": request.n, "problem": problem}))
+    except Exception:
+        log.exception("op %s failed", request.op)
+        kind = PROBLEMS["internal-server-error"]
+        problem = {
+            "type": kind.uri,
+            "title": kind.title,
+            "status": kind.status,
+            "detail": "the server's log has the traceback",
+        }
+        session.outbox.put(dumps({"re": request.n, "problem": problem}))
+
+
+def _op(ops: dict[str, Op], name: str) -> Op:
+    if (op := ops.get(name)) is None:
+        raise ValidationFailed(f"op: there is no {name[:40]!r}; there are: {', '.join(sorted(ops))}")
+    return op

@@ -1,0 +1,215 @@
+"""What observers look at: each topic as a list of encoded rows, computed once for all who look at the same."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import orjson
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.frames import Window
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle_server.api.encode import dumps, job_data, log_data, run_data, task_data, worker_data
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.hub import Batch
+from treadle_server.errors import TaskNotFound
+from treadle_server.live.rates import Rates
+from treadle_server.store.read import counts, filters
+from treadle_server.store.read import jobs as read_jobs
+from treadle_server.store.read import logs as read_logs
+from treadle_server.store.read import runs as read_runs
+from treadle_server.store.read import tasks as read_tasks
+from treadle_server.store.read import workers as read_workers
+from treadle_server.store.read.positions import positions
+from treadle_server.store.read.windows import window
+
+POSITION_SECONDS = 1.0
+"""How often positions and totals are refreshed at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a view by key, in order, and how many there are beyond it."""
+
+    by_key: dict[str, bytes] = field(default_factory=dict)
+    total: int = 0
+    total_is_capped: bool = False
+
+
+class View(Protocol):
+    """A topic with its parameters."""
+
+    topic: str
+    ordered: bool
+    """Whether a change of order is told."""
+    again_in: float | None
+    """After how many seconds it wants to be read again though nothing changed; None: not."""
+
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether a commit may have changed it."""
+        ...
+
+    async def read(self, connection: AsyncConnection) -> Rows:
+        """Return its rows at this moment."""
+        ...
+
+
+class CountsView:
+    """How many tasks each job has in each status."""
+
+    topic = "counts"
+    ordered = False
+    again_in: float | None = None
+
+    def __init__(self, room: str | None) -> None:
+        self._room = room
+
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether tasks or jobs changed."""
+        return bool(batch.tasks or batch.jobs)
+
+    async def read(self, connection: AsyncConnection) -> Rows:
+        """Return a row for each job."""
+        found, total = await read_jobs.page(connection, room=self._room, limit=10_000)
+        by_job = await counts.by_job(connection)
+        rows = {job.full_name: dumps({"job": job.full_name, "counts": by_job.get(job.num, {})}) for job in found}
+        return Rows(rows, total)
+
+
+class JobsView:
+    """Jobs with their queues, workers and history."""
+
+    topic = "jobs"
+    ordered = False
+    again_in: float | None = None
+
+    def __init__(self, room: str | None, rates: Rates) -> None:
+        self._room = room
+        self._rates = rates
+
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether tasks, jobs or workers changed."""
+        return bool(batch.tasks or batch.jobs or batch.workers)
+
+    async def read(self, connection: AsyncConnection) -> Rows:
+        """Return a row for each job."""
+        self._rates.roll()
+        found = await read_jobs.every_view(connection, room=self._room)
+        rows = {str(v.job.id): dumps(job_data(v, history=self._rates.history(v.job.num))) for v in found}
+        return Rows(rows, len(rows))
+
+
+class WorkersView:
+    """Workers with what they hold."""
+
+    topic = "workers"
+    ordered = False
+    again_in: float | None = None
+
+    def __init__(self, room: str | None) -> None:
+        self._room = room
+
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether a worker changed, beat, or took or ended a run."""
+        return bool(batch.workers or batch.jobs or any(change.task.worker_id is not None for change in batch.tasks))
+
+    async def read(self, connection: AsyncConnection) -> Rows:
+        """Return a row for each worker. Its age is 0: observers reckon it from the last heartbeat."""
+        found = await read_workers.every_view(connection, room=self._room)
+        rows = {str(view.worker.id): dumps(worker_data(view, view.worker.last_heartbeat)) for view in found}
+        return Rows(rows, len(rows))
+
+
+class Places:
+    """Queue positions that are refreshed at most once a second."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        self._read_at = float("-inf")
+
+    async def of(self, connection: AsyncConnection, tasks: list[Task]) -> tuple[dict[int, int], float | None]:
+        """Return positions by seq, and after how many seconds they want to be refreshed."""
+        if not any(task.status is Status.PENDING for task in tasks):
+            return {}, None
+        now = asyncio.get_running_loop().time()
+        if (left := self._read_at + POSITION_SECONDS - now) > 0:
+            pending = {task.seq for task in tasks if task.status is Status.PENDING}
+            return {seq: place for seq, place in self._known.items() if seq in pending}, left
+        self._known = await positions(connection, tasks)
+        self._read_at = now
+        return self._known, None
+
+
+class TasksView:
+    """A window of the task list."""
+
+    topic = "tasks"
+    ordered = True
+
+    def __init__(self, wanted: Window) -> None:
+        self.again_in: float | None = None
+        self._wanted = wanted
+        self._places = Places()
+        self._total = (0, False)
+        self._counted_at = float("-inf")
+
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether tasks changed; of another job they can't matter."""
+        job = self._wanted.filter.job
+        if job is None:
+            return bool(batch.tasks or batch.touched)
+        return any(c.task.job_name == job for c in batch.tasks) or any(t.job_name == job for t in batch.touched)
+
+    async def read(self, connection: AsyncConnection) -> Rows:
+        """Return the window's rows in its order."""
+        found = await window(connection, self._wanted)
+        places, self.again_in = await self._places.of(connection, found)
+        blockers = await read_tasks.blocked_by(connection, found)
+        await self._count(connection)
+        rows = {str(t.id): dumps(task_data(t, places.get(t.seq), blockers.get(t.seq))) for t in found}
+        return Rows(rows, *self._total)
+
+    async def _count(self, connection: AsyncConnection) -> None:
+        now = asyncio.get_running_loop().time()
+        if (left := self._counted_at + POSITION_SECONDS - now) > 0:
+            self.again_in = left
+            return
+        self._total = await filters.total(connection, self._wanted.filter)
+        self._counted_at = now
+
+
+class TaskView:
+    """One task with its runs and logs."""
+
+    topic = "task"
+    ordered = False
+
+    def __init__(self, task_id: TaskId) -> None:
+        self.again_in: float | None = None
+        self._id = task_id
+        self._places = Places()
+        self._pending_in: int | None = None
+
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether it changed itself, or while it is pending others of its queue, and so its position."""
+        if any(change.task.id == self._id for change in batch.tasks) or any(t.id == self._id for t in batch.touched):
+            return True
+        return self._pending_in is not None and any(c.task.job_num == self._pending_in for c in batch.tasks)
+
+    async def read(self, connection: AsyncConnection) -> Rows:
+        """Return the one row, or none when there is no such task."""
+        try:
+            task = await read_tasks.get(connection, self._id)
+        except TaskNotFound:
+            return Rows()
+        self._pending_in = task.job_num if task.status is Status.PENDING else None
+        places, self.again_in = await self._places.of(connection, [task])
+        blockers = await read_tasks.blocked_by(connection, [task])
+        data: dict[str, Any] = {
+            "id": task.id,
+            "task": orjson.Fragment(dumps(task_data(task, places.get(task.seq), blockers.get(task.seq)))),
+            "runs": [run_data(run) for run in await read_runs.of_task(connection, task)],
+            "logs": [log_data(line) for line in await read_logs.of_task(connection, task.seq)],
+        }
+        return Rows({task.id: dumps(data)}, 1)

@@ -1,0 +1,171 @@
+"""What a worker asks for on the session socket."""
+
+from typing import Any
+
+from pydantic import Field
+
+from treadle.wire.fields import Request, Text
+from treadle.wire.ids import RunId, TaskId, WorkerId
+from treadle.wire.jobs import JobRegister
+from treadle.wire.runs import Reports
+from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
+from treadle_server.api import body
+from treadle_server.api.encode import beaten_data, claim_data, job_data, run_names, taken_until_data
+from treadle_server.api.jobs import register_job
+from treadle_server.api.reporting import report_answer, report_many
+from treadle_server.api.workers import in_range, register_worker, shown_worker, take_beat
+from treadle_server.domain.jobs import Job
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import Beaten, HandBack, LinkJobs, Reattach, RemoveWorker
+from treadle_server.engine.seats import Seat
+from treadle_server.errors import ValidationFailed, WorkerNotFound
+from treadle_server.live.session import Op, Reply, Session
+from treadle_server.store.read import jobs as read_jobs
+from treadle_server.store.read import workers as read_workers
+
+
+class JobOfRoom(JobRegister):
+    """A job that the worker serves, with the room in which it stands."""
+
+    room: Text
+
+
+class Open(Request):
+    """A worker comes, or comes back."""
+
+    worker: WorkerRegister = Field(default_factory=WorkerRegister)
+    jobs: list[JobOfRoom] = Field(default_factory=list, max_length=1000)
+    links: list[Text] = Field(default_factory=list, max_length=1000)
+    held: list[RunRef] = Field(default_factory=list, max_length=10_000)
+    prefetch: int = Field(default=0, ge=0, le=1_000_000)
+
+
+class Return(Request):
+    """Runs that go back unstarted."""
+
+    runs: list[RunRef] = Field(max_length=10_000)
+
+
+def _worker_of(session: Session) -> WorkerId:
+    if session.worker_id is None:
+        raise WorkerNotFound("this session has no worker: send open first")
+    return session.worker_id
+
+
+async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
+    """Register the worker and its jobs, settle what it still holds, and seat it."""
+    wanted = body.validate(Open, fields)
+    in_range(wanted.held)
+    if session.worker_id is not None and wanted.worker.id != session.worker_id:
+        raise ValidationFailed(f"worker.id: this session is worker {session.worker_id} already; open a second session")
+    api = session.live.api
+    worker = await register_worker(api, session.principal, wanted.worker)
+    await session.live.displace(worker.id, session)
+    jobs = await _serve_jobs(session, worker.id, wanted)
+    beaten: Beaten | None = None
+    if wanted.worker.id is not None:
+        beaten = await api.engine.run(Reattach(principal=session.principal, worker_id=worker.id, held=wanted.held))
+    seat = Seat(
+        worker_id=worker.id,
+        jobs={job.num for job in jobs},
+        pool=worker.pool,
+        concurrency=worker.concurrency,
+        min_concurrency=worker.min_concurrency,
+        prefetch=wanted.prefetch,
+        deliver=lambda tasks: _deliver(session, tasks),
+    )
+    seat.held = await _held(session, worker.id, beaten)
+    ok = await _opened(session, worker.id, jobs, beaten)
+    session.worker_id = worker.id
+    return Reply(ok, lambda: session.live.seat(session, seat))
+
+
+async def _serve_jobs(session: Session, worker_id: WorkerId, wanted: Open) -> list[Job]:
+    api = session.live.api
+    found: dict[int, Job] = {}
+    for one in wanted.jobs:
+        register = JobRegister.model_validate(one.model_dump(exclude={"room"}, exclude_unset=True, by_alias=True))
+        done = await register_job(api, session.principal, one.room, register, make_worker=False, worker_id=worker_id)
+        found[done.job.num] = done.job
+    if wanted.links:
+        links = LinkJobs(principal=session.principal, worker_id=worker_id, job_names=list(wanted.links))
+        found |= {job.num: job for job in await api.engine.run(links)}
+    return list(found.values())
+
+
+async def _held(session: Session, worker_id: WorkerId, beaten: Beaten | None) -> dict[tuple[TaskId, int], int]:
+    """Return the weight of each run that the worker still holds, those that are only stopping too."""
+    if beaten is None:
+        return {}
+    held = {(task.id, task.run_id): task.weight for task in beaten.taken_until}
+    async with session.live.api.engine.store.read() as connection:
+        return held | await read_workers.stopping(connection, worker_id)
+
+
+async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten: Beaten | None) -> dict[str, Any]:
+    api = session.live.api
+    async with api.engine.store.read() as connection:
+        views = await read_jobs.view(connection, jobs)
+    now = api.now()
+    answer: dict[str, Any] = {
+        "worker": await shown_worker(api, worker_id),
+        "jobs": [job_data(view, worker_id) for view in views],
+        "gone": [],
+        "taken_until": [],
+    }
+    if beaten is not None:
+        answer["gone"] = run_names(beaten.gone)
+        answer["taken_until"] = [taken_until_data(task, now) for task in beaten.taken_until]
+        answer["cancel"] = run_names(beaten.cancel)
+        answer["pause"] = run_names(beaten.pause)
+    return answer
+
+
+def _deliver(session: Session, tasks: list[Task]) -> None:
+    now = session.live.api.now()
+    session.push("claim", tasks=[claim_data(task, now) for task in tasks])
+
+
+async def reports(session: Session, fields: dict[str, Any]) -> Reply:
+    """Take reports, each with its own answer."""
+    worker_id = _worker_of(session)
+    wanted = body.validate(Reports, fields)
+    answers = await report_many(session.live.api, session.principal, worker_id, wanted.reports)
+    return Reply({"answers": answers})
+
+
+async def beat(session: Session, fields: dict[str, Any]) -> Reply:
+    """Take a heartbeat."""
+    worker_id = _worker_of(session)
+    given = body.validate(Heartbeat, fields)
+    beaten = await take_beat(session.live.api, session.principal, worker_id, given)
+    if given.draining is not None and session.seat is not None:
+        session.seat.draining = given.draining
+        session.live.api.engine.seat_changed()
+    return Reply(beaten_data(beaten, session.live.api.now()))
+
+
+async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
+    """Take back runs that were not started."""
+    worker_id = _worker_of(session)
+    refs = in_range(body.validate(Return, fields).runs)
+    keys = [(TaskId(ref.task_id), RunId(ref.run_id)) for ref in refs]
+    outcomes = await session.live.api.engine.run(
+        HandBack(principal=session.principal, worker_id=worker_id, runs=[(task_id, int(run)) for task_id, run in keys])
+    )
+    answers = [report_answer(*key, outcome) for key, outcome in zip(keys, outcomes, strict=True)]
+    return Reply({"answers": answers})
+
+
+async def close(session: Session, fields: dict[str, Any]) -> Reply:
+    """Remove the worker: what it still holds ends as lost."""
+    worker_id = _worker_of(session)
+    if fields:
+        raise ValidationFailed(f"{', '.join(sorted(fields))}: close takes no fields")
+    session.live.unseat(session)
+    await session.live.api.engine.run(RemoveWorker(principal=session.principal, worker_id=worker_id))
+    session.worker_id = None
+    return Reply({})
+
+
+OPS: dict[str, Op] = {"open": open_worker, "reports": reports, "beat": beat, "return": give_back, "close": close}

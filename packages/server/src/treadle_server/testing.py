@@ -1,0 +1,102 @@
+"""A real server for tests: in this process, on a free port, with a directory of its own."""
+
+import asyncio
+import contextlib
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+
+from treadle_server.app import create_app
+from treadle_server.clock import Clock
+from treadle_server.engine.engine import Engine
+from treadle_server.server import Server, listen, url_of
+from treadle_server.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that runs."""
+
+    url: str
+    token: str
+    app: Starlette
+    engine: Engine
+    settings: Settings
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return what a request needs to be the superuser's."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    database_url: str | None = None, *, clock: Clock | None = None, **settings: Any
+) -> AsyncIterator[Served]:
+    """Serve during the block. `settings` are those of `treadle_server.settings.Settings`.
+
+    Without `database_url` tasks are kept in SQLite in a temporary directory, which is removed at the end. The
+    environment's `TREADLE_*` count for what is not given here.
+    """
+    with contextlib.ExitStack() as stack:
+        if "data_dir" not in settings:
+            settings["data_dir"] = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="treadle-")))
+        if database_url is None:
+            database_url = f"sqlite:///{Path(settings['data_dir']) / 'treadle.db'}"
+        chosen = Settings(**{"host": "127.0.0.1", "port": 0, "database_url": database_url, **settings})
+        app = create_app(chosen, clock=clock)
+        listener = stack.enter_context(contextlib.closing(listen(chosen.host, chosen.port)))
+        server = Server(app, chosen)
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(server._serve([listener]), name="server")  # noqa: SLF001 - serve() takes over the signals
+            await server.until_started(serving)
+            try:
+                token = chosen.token_file.read_text().strip() if chosen.auth == "token" else ""
+                yield Served(url_of(listener), token, app, app.state.api.engine, chosen)
+            finally:
+                server.should_exit = True
+                await serving
+
+
+@contextlib.contextmanager
+def serve_in_thread(database_url: str | None = None, **settings: Any) -> Iterator[Served]:
+    """Serve from a thread during the block, for tests and scripts that are not asynchronous. As `serve` otherwise."""
+    started: threading.Event = threading.Event()
+    found: list[Served] = []
+    errors: list[BaseException] = []
+    stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def main() -> None:
+        ended = asyncio.Event()
+        async with serve(database_url, **settings) as served:
+            stop.append((asyncio.get_running_loop(), ended))
+            found.append(served)
+            started.set()
+            await ended.wait()
+
+    def run() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:  # noqa: BLE001 - raised anew in the thread that asked
+            errors.append(error)
+        finally:
+            started.set()
+
+    thread = threading.Thread(target=run, name="treadle-server")
+    thread.start()
+    started.wait()
+    try:
+        if errors:
+            raise errors[0]
+        yield found[0]
+    finally:
+        for loop, ended in stop:
+            loop.call_soon_threadsafe(ended.set)
+        thread.join()
+    if errors:
+        raise errors[0]
