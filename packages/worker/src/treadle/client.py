@@ -119,6 +119,11 @@ class Client(Queries):
         if self._http is not None:
             await self._http.close()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether everything goes over plain HTTP, because no socket could be opened."""
+        return self._is_plain
+
     def http(self) -> "HttpChannel":
         """Return the client's HTTP connections, which lists and the fall-back use."""
         if self._http is None:

@@ -88,10 +88,10 @@ class HttpLink:
             jobs.append(await self._http.request("PUT", f"/v1/rooms/{job['room']}/jobs", content))
         return {"worker": registered, "jobs": jobs, "gone": [], "taken_until": []}
 
-    async def claim(self, count: int) -> list[dict[str, Any]]:
-        """Wait up to 20 s for up to `count` tasks."""
-        body = {"worker_id": self._worker_id, "tasks": min(count, 100), "wait": CLAIM_WAIT}
-        answer = await self._http.request("POST", "/v1/tasks/claim", body, timeout=CLAIM_WAIT + 15)
+    async def claim(self, count: int, *, wait: float = CLAIM_WAIT) -> list[dict[str, Any]]:
+        """Wait up to `wait` seconds, 20 at most, for up to `count` tasks."""
+        body = {"worker_id": self._worker_id, "tasks": min(count, 100), "wait": wait}
+        answer = await self._http.request("POST", "/v1/tasks/claim", body, timeout=wait + 15)
         tasks: list[dict[str, Any]] = answer["tasks"]
         return tasks
 

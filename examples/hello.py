@@ -1,0 +1,23 @@
+"""Two tasks to try Treadle with.
+
+Run `treadle worker examples.hello`, then `treadle submit @global:tasks:hello name=World --wait`.
+"""
+
+import asyncio
+
+from treadle import Context, task
+
+
+@task
+def hello(name: str = "World") -> str:
+    return f"Hello, {name}!"
+
+
+@task(max_retries=1, timeout=600)
+async def count(ctx: Context, to: int = 10, seconds: float = 1.0) -> int:
+    """Counts, shows how far it is, and after a pause or a lost worker goes on where it was."""
+    for number in range(ctx.checkpoint or 0, to):
+        await asyncio.sleep(seconds)
+        await ctx.save(number + 1)
+        ctx.progress((number + 1) / to, f"{number + 1} of {to}")
+    return to

@@ -1,0 +1,100 @@
+"""The command group: a table of what there is, and the loading of what is asked for."""
+
+import importlib
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, NamedTuple
+
+import click
+
+ENTRY_POINTS = "treadle.commands"
+
+
+class Entry(NamedTuple):
+    """A sub-command: where it is, and the line that `treadle --help` shows without loading it."""
+
+    home: str
+    summary: str
+
+
+OWN = {
+    "cancel": Entry("treadle.cli.steer:cancel", "Cancel tasks, at once."),
+    "doctor": Entry("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
+    "jobs": Entry("treadle.cli.lists:jobs", "List jobs and the counts of their queues."),
+    "pause": Entry("treadle.cli.steer:pause", "Pause tasks; running ones stop with their checkpoint."),
+    "rerun": Entry("treadle.cli.steer:rerun", "Run ended tasks again, from their start."),
+    "resolve": Entry("treadle.cli.steer:resolve", "Settle paused or failed tasks by hand."),
+    "resume": Entry("treadle.cli.steer:resume", "Let paused or failed tasks go on from their checkpoint."),
+    "submit": Entry("treadle.cli.submit:submit", "Submit a task."),
+    "task": Entry("treadle.cli.lists:task", "Show a task and its runs."),
+    "tasks": Entry("treadle.cli.lists:tasks", "List tasks, newest first."),
+    "token": Entry("treadle.cli.token:token", "Make, list and revoke tokens."),
+    "worker": Entry("treadle.cli.worker:worker", "Run a worker for the tasks of a module."),
+    "workers": Entry("treadle.cli.lists:workers", "List workers and what they run."),
+}
+
+KNOWN = {
+    "bench": "Measure how fast the server, the store and the socket are.",
+    "demo": "Start a server, a worker and real tasks, and watch them.",
+    "migrate": "Bring the database's schema up to date.",
+    "server": "Serve tasks over HTTP and a websocket.",
+    "watch": "Watch queues, tasks and workers live in the terminal.",
+}
+"""Summaries of what other distributions add, so that help doesn't load them."""
+
+
+def plugins() -> dict[str, EntryPoint]:
+    """Return the sub-commands that installed distributions add."""
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a sub-command when it is run, and says what the SDK raises in one sentence."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every sub-command's name."""
+        return sorted({*OWN, *plugins()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a sub-command; None when there is none of that name."""
+        if cmd_name in OWN:
+            module, _, name = OWN[cmd_name].home.partition(":")
+            command: click.Command = getattr(importlib.import_module(module), name)
+            return command
+        entry = plugins().get(cmd_name)
+        if entry is None:
+            return None
+        loaded: click.Command = entry.load()
+        return loaded
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of sub-commands from the tables, without loading any."""
+        rows = [(name, self._summary(name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the sub-command; an error of the SDK or the server becomes one sentence and exit code 1."""
+        from treadle.errors import TreadleError
+
+        try:
+            return super().invoke(ctx)
+        except TreadleError as error:
+            raise click.ClickException(str(error)) from error
+
+    def _summary(self, name: str) -> str:
+        if name in OWN:
+            return OWN[name].summary
+        if name in KNOWN:
+            return KNOWN[name]
+        distribution = plugins()[name].dist
+        return f"From {distribution.name}." if distribution is not None else ""
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="treadle", message="treadle %(version)s")
+def treadle() -> None:
+    """Treadle: a durable task queue that you can watch and steer.
+
+    The server is found by TREADLE_URL (http://127.0.0.1:7420), the token by TREADLE_TOKEN or in the data directory of
+    a local server. Every command that prints data takes --json.
+    """

@@ -1,0 +1,89 @@
+"""How the command prints: tables for people, JSON for programs."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from treadle.client import Client
+
+T = TypeVar("T")
+
+as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
+
+
+def open_client(room: str | None = None) -> "Client":
+    """Return a client that gives up at once: someone waits at the terminal."""
+    from treadle.client import Client
+
+    return Client(room=room, patience=0)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine."""
+    return asyncio.run(work)
+
+
+def print_json(value: object) -> None:
+    """Print a model, a list of models or plain data as JSON."""
+    click.echo(json.dumps(_plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
+    """Print rows under their columns' names, each as wide as it must be; `empty` when there is none."""
+    if not rows:
+        click.echo(empty)
+        return
+    texts = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in [list(columns), *texts]) for i in range(len(columns))]
+    click.echo(click.style(_line([name.upper() for name in columns], widths), bold=True))
+    for row in texts:
+        click.echo(_line(row, widths))
+
+
+def age(instant: datetime | None) -> str:
+    """Return how long ago an instant was, or in how long it will be, in its largest unit."""
+    if instant is None:
+        return "-"
+    seconds = (datetime.now(UTC) - instant).total_seconds()
+    text = duration(abs(seconds))
+    return f"{text} ago" if seconds >= 0 else f"in {text}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its largest unit, such as 12s or 3h."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s" if seconds >= 10 else f"{seconds:.1f}s"
+
+
+def brief(value: object, length: int = 60) -> str:
+    """Return a value as one short line of JSON."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value
+
+
+def _text(cell: object) -> str:
+    text = "-" if cell is None else str(cell)
+    return " ".join(text.split())
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

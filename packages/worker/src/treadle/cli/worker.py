@@ -1,0 +1,69 @@
+"""`treadle worker MODULE`."""
+
+import importlib
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from treadle.tasks import Task
+
+
+@click.command()
+@click.argument("modules", metavar="MODULE...", nargs=-1, required=True)
+@click.option(
+    "-c", "--concurrency", type=click.IntRange(1), default=8, show_default=True, help="Weight that runs at once."
+)
+@click.option(
+    "--min-concurrency", type=click.IntRange(0), default=0, help="Ask for more only when less than that runs."
+)
+@click.option("--prefetch", type=click.IntRange(0), default=0, help="Weight that is claimed beyond the concurrency.")
+@click.option("--name", help="The worker's name; the host's and the process's number when left out.")
+@click.option("--group", help="The worker's group.")
+@click.option("--pool", help="The pool whose tasks it takes besides those without a pool.")
+@click.option("--drain-grace", type=click.FloatRange(0), default=30.0, show_default=True,
+              help="Seconds that running tasks have to end when the worker is stopped.")  # fmt: skip
+@click.option("--replace-schema", is_flag=True, help="Let changed tasks replace the registered schemas.")
+@click.option("-v", "--verbose", is_flag=True, help="Log every step.")
+def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
+    """Run the tasks that MODULE defines, until Ctrl-C or SIGTERM; then finish what runs and stop.
+
+    MODULE is importable from the current directory too: `treadle worker examples.hello`.
+    """
+    from treadle.worker import Worker
+
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("websockets").setLevel(logging.WARNING)
+    tasks = load(modules)
+    click.echo(f"Tasks: {', '.join(task.full_name for task in tasks)}")
+    Worker(tasks, **options).run()
+
+
+def load(names: tuple[str, ...]) -> "list[Task[..., Any]]":
+    """Import modules and return their tasks; raises `click.UsageError` when there is no such module, or no task."""
+    from treadle.registry import collect
+
+    here = os.getcwd()  # noqa: PTH109 - what goes into sys.path is text
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    modules = [_import(name) for name in names]
+    tasks = collect(modules)
+    if not tasks:
+        raise click.UsageError(f"{', '.join(names)} has no task: decorate a function with @task at its top level")
+    return tasks
+
+
+def _import(name: str) -> Any:
+    module = name.removesuffix(".py").replace("/", ".") if name.endswith(".py") else name
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        # One that the module itself imports is its author's to see, with the whole traceback.
+        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+            raise click.UsageError(f"there is no module {module!r} here or among the installed ones") from None
+        raise
