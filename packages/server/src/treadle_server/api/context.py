@@ -1,7 +1,7 @@
 """What handlers work with: the parts of the application, and one call."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from treadle_server.api.waits import Waits
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import TaskNotFound, ValidationFailed, WorkerNotFound
+from treadle_server.services.run import Services
 from treadle_server.settings import Settings
 
 MOST_PER_PAGE = 500
@@ -35,10 +36,8 @@ class Api:
     catalog: Catalog
     waits: Waits
     started_at: datetime
-    services: Any = None
-    """What `run_services` gave: the health of each service."""
-    seats: dict[WorkerId, Any] = field(default_factory=dict)
-    """Workers on a session socket."""
+    services: Services | None = None
+    """What runs beside the requests; None until the server has started."""
     document: bytes | None = None
     """The OpenAPI document, made when it is first asked for."""
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from sqlalchemy import select
 from starlette.responses import Response
 
 from treadle.wire.problems import PROBLEMS
@@ -36,8 +37,9 @@ async def shown_stats(api: Api) -> dict[str, Any]:
 
 
 def _services(api: Api) -> dict[str, str]:
-    health = getattr(api.services, "health", None)
-    return dict(health()) if callable(health) else {}
+    """Return how each service does: `ok`, `starting`, or its last error."""
+    health = api.services.health if api.services is not None else {}
+    return {name: "ok" if one.is_well else one.error or "starting" for name, one in health.items()}
 
 
 async def healthz(call: Call) -> Response:
@@ -46,16 +48,21 @@ async def healthz(call: Call) -> Response:
 
 
 async def readyz(call: Call) -> Response:
-    """Say whether the store answers and every service had a good turn lately; 503 otherwise."""
+    """Say whether the store answers and every service's last turn was good; 503 otherwise."""
     services = _services(call.api)
-    try:
-        async with call.api.engine.store.read():
-            services["store"] = "ok"
-    except StoreUnavailable as error:
-        services["store"] = error.detail
+    services["store"] = await _store(call.api)
     ready = all(state == "ok" for state in services.values())
     data = {"status": "ok" if ready else "not ready", "version": __version__, "services": services}
     return answer(data, 200 if ready else 503, None if ready else {"Retry-After": "2"})
+
+
+async def _store(api: Api) -> str:
+    try:
+        async with api.engine.store.read() as connection:
+            await connection.execute(select(1))
+    except StoreUnavailable as error:
+        return error.detail
+    return "ok"
 
 
 async def problem_page(call: Call) -> Response:

@@ -132,6 +132,11 @@ class Feeds:
                 log.warning("the feed %s waits for the store: %s", feed.key, error.detail)
                 self._again(feed, RETRY)
                 return
+            except Exception:
+                # One view that can't be read must not end the others.
+                log.exception("the feed %s can't be read", feed.key)
+                self._again(feed, RETRY)
+                return
             if before is None or feed.rows is None or not feed.subscribers:
                 return
             delta = _delta(feed, before, feed.rows)

@@ -12,7 +12,7 @@ from treadle.wire.status import Reason
 from treadle_server.api.context import Api
 from treadle_server.api.encode import run_names
 from treadle_server.engine.commands import ReturnUnstarted
-from treadle_server.engine.hub import Batch
+from treadle_server.engine.hub import Batch, Listener
 from treadle_server.engine.principal import SYSTEM
 from treadle_server.engine.seats import Seat
 from treadle_server.errors import TreadleError
@@ -51,7 +51,7 @@ class Live:
         """Feed the sessions during the block."""
         # Rates before feeds: a feed that a batch marks reads rates that count it.
         listeners = (self.rates.heed, self.events.heed, self.results.heed, self.feeds.heed, self._tell_workers)
-        forgets = [self.api.engine.hub.listen(listener) for listener in listeners]
+        forgets = [self.api.engine.hub.listen(_guarded(listener)) for listener in listeners]
         async with asyncio.TaskGroup() as self._group:
             loops = [self._group.create_task(run(), name="live") for run in (self.feeds.run, self.results.run)]
             try:
@@ -157,3 +157,15 @@ class Live:
                 and task.worker_id in self._workers
             ):
                 self._workers[task.worker_id].push("pause", runs=run_names([(task.id, task.run_id)]))
+
+
+def _guarded(listener: Listener) -> Listener:
+    """Return the listener so that a defect of it is logged, and harms neither the writer nor the others."""
+
+    def heed(batch: Batch) -> None:
+        try:
+            listener(batch)
+        except Exception:
+            log.exception("%s failed", listener)
+
+    return heed
