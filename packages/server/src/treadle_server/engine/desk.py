@@ -66,7 +66,6 @@ class Desk:
 
     def give_up(self, error: Exception) -> None:
         """Stop trying until something changes: the last try failed. Whoever waits over HTTP is told."""
-        self._ready.clear()
         self._news = False
         waiting, self._waiting = self._waiting, []
         for one in waiting:

@@ -1,0 +1,222 @@
+"""The batching writer: many requests in a commit, none of which suffers from another."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy.exc import OperationalError
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle_server.engine.commands import RegisterJob, Submission, Submit
+from treadle_server.engine.engine import Engine
+from treadle_server.errors import InvalidTaskTransition, JobNotFound, StoreUnavailable, TaskConflict, TooManyRequests
+from treadle_server.store.store import SqlStore
+
+from tests.engine.conftest import ADMIN, Shop
+
+pytestmark = pytest.mark.anyio
+
+ID = TaskId("00000000-0000-7000-8000-0000000000aa")
+
+
+def submission(content: bytes = b"x", **details) -> Submission:
+    return Submission(job_name="@global:tasks:noop", payload="{}", content_hash=content, **details)
+
+
+def submit(*items: Submission) -> Submit:
+    return Submit(principal=ADMIN, room="@global", items=list(items))
+
+
+async def count_tasks(shop: Shop) -> int:
+    async with shop.engine.store.read() as connection:
+        return (await connection.exec_driver_sql("SELECT count(*) FROM tasks")).scalar()
+
+
+class CountingStore(SqlStore):
+    """A store that counts its commits, and fails them on demand."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.commits = 0
+        self.fail_commits = 0
+
+    @asynccontextmanager
+    async def write(self):
+        async with super().write() as tx:
+            yield tx
+            if self.fail_commits:
+                self.fail_commits -= 1
+                raise StoreUnavailable("the disk is gone")
+            self.commits += 1
+
+
+@pytest.fixture
+async def store(database_url):
+    store = CountingStore(database_url)
+    await store.open()
+    yield store
+    assert store.connections_checked_out() == 0
+    await store.close()
+
+
+async def test_requests_that_wait_share_one_commit_e11(shop) -> None:
+    before = shop.engine.store.commits
+
+    await asyncio.gather(*[shop.submit() for _ in range(300)])
+
+    assert await count_tasks(shop) == 300
+    assert shop.engine.store.commits - before <= 3
+
+
+async def test_a_refused_request_leaves_the_others_of_its_batch_e11(shop) -> None:
+    await shop.worker()
+    [task] = await shop.submit()
+
+    answers = await asyncio.gather(
+        shop.submit(),
+        shop.steer(task, "resume"),
+        shop.engine.run(submit(Submission(job_name="@global:tasks:nowhere", payload="{}", content_hash=b""))),
+        shop.submit(),
+        return_exceptions=True,
+    )
+
+    assert isinstance(answers[1], InvalidTaskTransition)
+    assert isinstance(answers[2], JobNotFound)
+    assert await count_tasks(shop) == 3
+
+
+async def test_a_request_that_the_database_refuses_leaves_the_others_of_its_batch_e11(shop) -> None:
+    poison = submit(submission(tags="this is no JSON", deadline="and this is no instant"))
+
+    answers = await asyncio.gather(shop.submit(), shop.engine.run(poison), shop.submit(), return_exceptions=True)
+
+    assert isinstance(answers[1], Exception)
+    assert not isinstance(answers[0], Exception)
+    assert not isinstance(answers[2], Exception)
+    assert await count_tasks(shop) == 2
+
+
+async def test_g1_a_failed_commit_acknowledges_none_and_g7_publishes_nothing(shop) -> None:
+    heard = []
+    shop.engine.hub.listen(heard.append)
+    shop.engine.store.fail_commits = 1
+
+    answers = await asyncio.gather(*[shop.submit() for _ in range(10)], return_exceptions=True)
+
+    assert all(isinstance(answer, StoreUnavailable) for answer in answers)
+    assert heard == []
+    assert await count_tasks(shop) == 0
+    await shop.submit()
+    assert await count_tasks(shop) == 1
+
+
+async def test_claims_of_a_failed_commit_are_not_handed_out_g1(shop) -> None:
+    worker = await shop.worker()
+    await shop.submit()
+    shop.engine.store.fail_commits = 1
+
+    with pytest.raises(StoreUnavailable):
+        await shop.claim(worker)
+
+    [claimed] = await shop.claim(worker)
+    assert claimed.run_id == 0
+
+
+async def test_g6_the_same_id_with_the_same_content_is_the_first_task_again(shop) -> None:
+    [first] = await shop.engine.run(submit(submission(id=ID)))
+    [again] = await shop.engine.run(submit(submission(id=ID)))
+
+    assert (first.created, again.created) == (True, False)
+    assert first.task.id == again.task.id == ID
+    with pytest.raises(TaskConflict):
+        await shop.engine.run(submit(submission(b"other", id=ID)))
+    assert await count_tasks(shop) == 1
+
+
+async def test_g6_the_same_id_many_times_at_once_makes_one_task(shop) -> None:
+    answers = await asyncio.gather(*[shop.engine.run(submit(submission(id=ID))) for _ in range(20)])
+
+    assert sum(one.created for [one] in answers) == 1
+    assert await count_tasks(shop) == 1
+
+
+async def test_many_tasks_are_submitted_all_or_none(shop) -> None:
+    await shop.engine.run(submit(submission(id=ID)))
+
+    with pytest.raises(TaskConflict):
+        await shop.engine.run(submit(submission(), submission(b"other", id=ID), submission()))
+
+    assert await count_tasks(shop) == 1
+
+
+async def test_beyond_its_bound_the_queue_of_the_writer_refuses_with_retry_after(store, clock) -> None:
+    engine = Engine(store, clock=clock, most_waiting=5)
+    shop = Shop(engine)
+    async with engine.running():
+        await shop.register()
+        answers = await asyncio.gather(*[shop.submit() for _ in range(20)], return_exceptions=True)
+
+        refused = [answer for answer in answers if isinstance(answer, Exception)]
+        assert refused
+        assert all(isinstance(answer, TooManyRequests) and answer.retry_after for answer in refused)
+        assert await count_tasks(shop) == 20 - len(refused)
+
+
+async def test_g11_two_engines_on_one_database_hand_each_task_out_once(database_url, shop) -> None:
+    other_store = SqlStore(database_url)
+    await other_store.open()
+    other = Shop(Engine(other_store, clock=shop.engine.clock))
+    async with other.engine.running():
+        workers = [(shop, await shop.worker()), (other, await other.worker())]
+        submitted = [*await shop.submit(200), *await other.submit(200)]
+
+        async def claim_all(at: Shop, worker) -> list[str]:
+            mine = []
+            at.engine.wake({1})
+            while batch := await at.claim(worker, 9):
+                mine += [task.id for task in batch]
+                at.engine.wake({1})
+            return mine
+
+        claimed = [t for mine in await asyncio.gather(*[claim_all(*one) for one in workers * 3]) for t in mine]
+
+    await other_store.close()
+    assert len(claimed) == len(set(claimed)) == 400
+    assert set(claimed) == {task.id for task in submitted}
+
+
+async def test_g11_the_same_id_and_job_at_two_engines_at_once_makes_one_of_each(database_url, shop) -> None:
+    other_store = SqlStore(database_url)
+    await other_store.open()
+    other = Shop(Engine(other_store, clock=shop.engine.clock))
+
+    def register(schema: str) -> RegisterJob:
+        return RegisterJob(principal=ADMIN, room="a", category="tasks", name="new", schema=schema)
+
+    async with other.engine.running():
+        jobs = await asyncio.gather(
+            *[at.engine.run(register('{"type": "object"}')) for at in (shop, other) for _ in range(5)]
+        )
+        tasks = await asyncio.gather(*[at.engine.run(submit(submission(id=ID))) for at in (shop, other) for _ in range(5)])
+
+    await other_store.close()
+    assert sum(one.created for one in jobs) == 1
+    assert len({one.job.id for one in jobs}) == 1
+    assert sum(one.created for [one] in tasks) == 1
+
+
+async def test_the_writer_goes_on_after_the_database_was_gone(shop, monkeypatch) -> None:
+    from treadle_server.store import flush
+
+    original = flush.insert_tasks
+
+    async def broken(tx, new):
+        raise OperationalError("INSERT", {}, Exception("disk I/O error"))
+
+    monkeypatch.setattr(flush, "insert_tasks", broken)
+    with pytest.raises(StoreUnavailable, match="disk I/O error"):
+        await shop.submit()
+
+    monkeypatch.setattr(flush, "insert_tasks", original)
+    [task] = await shop.submit()
+    assert task.status is Status.PENDING

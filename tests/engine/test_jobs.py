@@ -1,0 +1,168 @@
+"""Jobs: registration, conflicts, soft deletion, pause."""
+
+import asyncio
+
+import pytest
+from treadle_server.engine.commands import DeleteOrphans, PatchJob, RegisterJob, RemoveWorker, SweepWorkers
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import (
+    Forbidden,
+    InternalJobNotConfigured,
+    InvalidCategory,
+    InvalidRoomId,
+    JobNotFound,
+    SchemaConflict,
+    WorkerNotFound,
+)
+from treadle_server.store.orphans import possible_orphans
+
+from tests.engine.conftest import ADMIN
+
+pytestmark = pytest.mark.anyio
+
+USER = Principal("user")
+
+
+def registration(schema: str = "{}", *, principal: Principal = ADMIN, **details) -> RegisterJob:
+    values = {"room": "a", "category": "tasks", "name": "j", "schema": schema} | details
+    return RegisterJob(principal=principal, **values)
+
+
+async def test_two_first_registrations_with_two_schemas_make_one_and_a_conflict_z5(shop) -> None:
+    answers = await asyncio.gather(
+        shop.engine.run(registration('{"type": "object"}')),
+        shop.engine.run(registration('{"type": "object", "required": ["x"]}')),
+        return_exceptions=True,
+    )
+
+    assert [type(answer).__name__ for answer in answers] == ["Registered", "SchemaConflict"]
+
+
+async def test_an_equal_schema_links_the_worker_whatever_the_order_of_its_keys_z5(shop) -> None:
+    first = await shop.engine.run(registration('{"type": "object", "title": "T"}'))
+    second = await shop.engine.run(registration('{"title":"T","type":"object"}'))
+
+    assert (first.created, second.created) == (True, False)
+    assert first.job.id == second.job.id
+    assert first.worker_id != second.worker_id
+    other = await shop.engine.run(registration('{"other": 1}', room="b"))
+    assert other.created
+
+
+async def test_a_replacement_makes_a_new_schema_version(shop) -> None:
+    await shop.engine.run(registration("{}"))
+
+    replaced = await shop.engine.run(registration('{"type": "object"}', replace=True))
+
+    assert (replaced.created, replaced.job.schema_version) == (False, 2)
+
+
+@pytest.mark.parametrize(
+    ("details", "error"),
+    [
+        ({"room": "@x"}, InvalidRoomId),
+        ({"room": "a:b"}, InvalidRoomId),
+        ({"room": "@global"}, Forbidden),
+        ({"room": "@internal"}, Forbidden),
+        ({"room": "@global", "category": "wrong"}, Forbidden),
+        ({"category": "wrong"}, InvalidCategory),
+        ({"worker_id": "00000000-0000-7000-8000-00000000000f"}, WorkerNotFound),
+    ],
+)
+async def test_what_may_not_be_registered_is_refused_in_the_designs_order_z2_z3_z4(shop, details, error) -> None:
+    with pytest.raises(error):
+        await shop.engine.run(registration(principal=USER, **details))
+
+
+async def test_a_job_is_deleted_when_its_last_worker_leaves_and_revived_by_a_registration_z6(shop) -> None:
+    job = "a:tasks:j"
+    first = await shop.engine.run(registration("{}"))
+    await shop.submit(job=job, room="a")
+    await shop.engine.run(RemoveWorker(principal=ADMIN, worker_id=first.worker_id))
+    async with shop.engine.store.read() as connection:
+        assert len(await possible_orphans(connection)) == 1
+    [pending] = await shop.submit(job=job, room="a")  # it has an open task: not deleted yet
+
+    second = await shop.engine.run(registration("{}"))
+    for task in await shop.claim(second.worker_id, 5):
+        await shop.run(task)
+    await shop.engine.run(RemoveWorker(principal=ADMIN, worker_id=second.worker_id))
+
+    with pytest.raises(JobNotFound):
+        await shop.submit(job=job, room="a")
+    revived = await shop.engine.run(registration('{"type": "object"}'))
+    assert (revived.created, revived.job.schema) != (False, "{}")
+    assert revived.created
+    assert (await shop.get(pending.id)).worker_id == second.worker_id
+
+
+async def test_the_last_terminal_report_deletes_a_job_without_workers_z6(shop, clock) -> None:
+    registered = await shop.engine.run(registration("{}"))
+    await shop.submit(job="a:tasks:j", room="a", options={"lease_seconds": 1000})
+    [claimed] = await shop.claim(registered.worker_id)
+    await shop.report(claimed, "started")
+    clock.advance(61)
+    await shop.engine.run(SweepWorkers(60))
+
+    with pytest.raises(JobNotFound):
+        await shop.submit(job="a:tasks:j", room="a")
+
+
+async def test_a_retained_job_outlives_its_workers_z6(shop) -> None:
+    registered = await shop.engine.run(registration("{}", retain=True))
+    await shop.engine.run(RemoveWorker(principal=ADMIN, worker_id=registered.worker_id))
+    await shop.engine.run(DeleteOrphans([registered.job.num]))
+
+    assert len(await shop.submit(job="a:tasks:j", room="a")) == 1
+
+
+async def test_the_last_worker_leaves_during_a_submit_and_no_task_is_left_on_a_deleted_job_z6(shop) -> None:
+    registered = await shop.engine.run(registration("{}"))
+
+    answers = await asyncio.gather(
+        shop.submit(job="a:tasks:j", room="a"),
+        shop.engine.run(RemoveWorker(principal=ADMIN, worker_id=registered.worker_id)),
+        shop.submit(job="a:tasks:j", room="a"),
+        return_exceptions=True,
+    )
+
+    assert [isinstance(answer, Exception) for answer in answers] == [False, False, False]
+    async with shop.engine.store.read() as connection:
+        row = (await connection.exec_driver_sql("SELECT deleted_at FROM jobs WHERE room = 'a'")).one()
+    assert row.deleted_at is None
+
+
+async def test_a_paused_queue_is_not_claimed_from_and_a_resumed_one_is_at_once(shop) -> None:
+    worker = await shop.worker()
+    await shop.submit()
+    pause = PatchJob(principal=ADMIN, job_name=shop.job, room="@global", paused=True)
+    await shop.engine.run(pause)
+    assert await shop.claim(worker) == []
+
+    waiting = asyncio.ensure_future(shop.engine.claim(ADMIN, worker, wait=20))
+    await shop.engine.run(PatchJob(principal=ADMIN, job_name=shop.job, room="@global", paused=False))
+
+    async with asyncio.timeout(5):
+        assert len(await waiting) == 1
+
+
+async def test_an_internal_job_is_never_claimed_and_without_an_executor_refused_z3_z12(shop) -> None:
+    registered = await shop.engine.run(registration("{}", room="@internal"))
+
+    with pytest.raises(InternalJobNotConfigured):
+        await shop.submit(job="@internal:tasks:j")
+    assert await shop.claim(registered.worker_id) == []
+
+
+async def test_a_rooms_job_is_not_to_be_submitted_to_from_another_room_z3(shop) -> None:
+    await shop.engine.run(registration("{}", retain=True))
+
+    with pytest.raises(JobNotFound):
+        await shop.submit(job="a:tasks:j", room="b")
+
+
+async def test_the_same_schema_conflict_tells_what_to_do_g9(shop) -> None:
+    await shop.engine.run(registration("{}"))
+
+    with pytest.raises(SchemaConflict, match="replace: true"):
+        await shop.engine.run(registration('{"x": 1}'))
