@@ -90,3 +90,37 @@ def running_server(directory: Path, database_url: str, **environment: str) -> It
         yield server
     finally:
         server.stop()
+
+
+class WorkerProcess:
+    """`treadle worker MODULE`, to be killed and started again."""
+
+    def __init__(self, server: ServerProcess, module: str, *, concurrency: int = 20, **environment: str) -> None:
+        self._command = [sys.executable, "-c", "from treadle.cli import main; main()", "worker", module]
+        self._command += ["--concurrency", str(concurrency)]
+        self._environment = {"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token} | environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = server.directory / "worker.log"
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env={**os.environ, **self._environment}
+            )
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                raise
+            self._process = None
