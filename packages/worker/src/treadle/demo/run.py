@@ -1,0 +1,144 @@
+"""The demo from its start to its end: the processes, the plan, and the exit code."""
+
+import asyncio
+import importlib.util
+import os
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from treadle import Client
+from treadle.demo.children import Child, Children
+from treadle.demo.progress import progress_for
+from treadle.demo.report import print_summary
+from treadle.demo.summary import Summary
+from treadle.demo.work import Work
+
+T = TypeVar("T")
+
+START_SECONDS = 30.0
+"""How long the server may take to start."""
+
+LOOK_SECONDS = 0.05
+"""How often the processes are looked at."""
+
+
+class DemoFailed(Exception):
+    """The demo could not be carried out; the message says why."""
+
+
+class DemoStopped(Exception):
+    """A signal stopped the demo."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the demo is to do. `files` are relative to `root`."""
+
+    root: Path
+    files: list[str]
+    concurrency: int
+    workers: int
+    keep: Path | None
+    is_plain: bool
+    is_json: bool
+
+    @property
+    def opens_dashboard(self) -> bool:
+        """Whether there are a terminal and a dashboard, and both are wanted."""
+        has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        return has_terminal and not self.is_plain and not self.is_json and _is_installed("treadle_tui")
+
+
+def run_demo(plan: Plan) -> int:
+    """Carry out the plan and print the summary; return the exit code: 0 when every task has ended and all adds up.
+
+    Raises `DemoFailed`, and `DemoStopped` or `KeyboardInterrupt` when it was stopped. Nothing is left running then either.
+    """
+    if not _is_installed("treadle_server"):
+        raise DemoFailed("the demo needs the server: pip install treadle-server")
+    with _directory(plan.keep) as directory, Children(directory, _environment(directory)) as children:
+        summary = asyncio.run(_until_signalled(_demo(plan, directory, children)))
+    print_summary(summary, kept=plan.keep, is_json=plan.is_json)
+    return 0 if summary.adds_up else 1
+
+
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+@contextmanager
+def _directory(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="treadle-demo-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    """Return the children's environment; what is set there for another server doesn't count here."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TREADLE_")}
+    return {**kept, "TREADLE_DATA_DIR": str(directory), "PYTHONUNBUFFERED": "1"}
+
+
+async def _until_signalled(demo: Coroutine[Any, Any, T]) -> T:
+    """Let SIGTERM end the demo as Ctrl-C does, in order. Raises `DemoStopped`."""
+    running = asyncio.ensure_future(demo)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    try:
+        return await running
+    except asyncio.CancelledError:
+        raise DemoStopped from None
+
+
+async def _demo(plan: Plan, directory: Path, children: Children) -> Summary:
+    url = await _address(children.start("server", "server", "--port", "0"))
+    children.environment["TREADLE_URL"] = url
+    for number in range(1, plan.workers + 1):
+        name = f"worker-{number}"
+        limits = ("--concurrency", str(plan.concurrency), "--drain-grace", "1")
+        children.start(name, "worker", "treadle.demo.tasks", "--name", name, *limits)
+    token = (directory / "token").read_text().strip()
+    async with Client(url, token, room="@global") as client:
+        with progress_for(plan.files, is_silent=plan.opens_dashboard or plan.is_json) as progress:
+            work = Work(plan.root, plan.files, progress)
+            await _carry_out(work.run(client), children, opens_dashboard=plan.opens_dashboard)
+    return work.summary()
+
+
+async def _address(server: Child) -> str:
+    """Return the URL that the server says it serves."""
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while not (found := re.search(r"Treadle serves (\S+)\n", server.output())):
+                if not server.is_running:
+                    raise DemoFailed(f"the server did not start:\n{server.output()}")
+                await asyncio.sleep(LOOK_SECONDS)
+    except TimeoutError:
+        raise DemoFailed(f"the server was not ready in {START_SECONDS:g} s:\n{server.output()}") from None
+    return found[1]
+
+
+async def _carry_out(work: Coroutine[Any, Any, None], children: Children, *, opens_dashboard: bool) -> None:
+    """Wait for the work's end, or for the dashboard's when there is one; raise `DemoFailed` when a process dies."""
+    working = asyncio.ensure_future(work)
+    dashboard = children.open("dashboard", "watch") if opens_dashboard else None
+    try:
+        while dashboard.is_running if dashboard is not None else not working.done():
+            if dashboard is None and (ended := children.first_ended()):
+                raise DemoFailed(f"{ended.name} ended by itself:\n{ended.output()[-4000:]}")
+            await asyncio.wait({working}, timeout=LOOK_SECONDS)
+            if working.done() and dashboard is not None:
+                await asyncio.sleep(LOOK_SECONDS)  # `wait` no longer waits
+        if working.done():
+            await working
+    finally:
+        working.cancel()
