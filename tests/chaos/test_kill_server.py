@@ -86,7 +86,7 @@ async def test_g1_no_acknowledged_submit_is_lost_or_doubled_by_kill_9(tmp_path, 
         async with asyncio.TaskGroup() as group:
             group.create_task(submit())
             group.create_task(kill())
-        assert TASKS // 4 <= len(acknowledged)
+        assert len(acknowledged) >= TASKS // 4
         server.start()
         kept = Counter(task["id"] for task in _all_tasks(server))
 

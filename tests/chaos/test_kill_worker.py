@@ -5,10 +5,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from treadle import Client
 
 from tests.chaos.processes import WorkerProcess, running_server
 from tests.chaos.recorded import mark
+from treadle import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(170)]
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import LEASED, OPEN, TERMINAL, Outcome, Reason, Status
 from treadle_server.domain import life

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
 from treadle.wire.ids import TaskId, WorkerId
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import RegisterJob, RegisterWorker, ReportRun, RunReport, Steer, Submission, Submit

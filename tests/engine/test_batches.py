@@ -5,14 +5,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 from sqlalchemy.exc import OperationalError
+
+from tests.engine.conftest import ADMIN, Shop
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.engine.commands import RegisterJob, Submission, Submit
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import InvalidTaskTransition, JobNotFound, StoreUnavailable, TaskConflict, TooManyRequests
 from treadle_server.store.store import SqlStore
-
-from tests.engine.conftest import ADMIN, Shop
 
 pytestmark = pytest.mark.anyio
 
@@ -197,7 +197,9 @@ async def test_g11_the_same_id_and_job_at_two_engines_at_once_makes_one_of_each(
         jobs = await asyncio.gather(
             *[at.engine.run(register('{"type": "object"}')) for at in (shop, other) for _ in range(5)]
         )
-        tasks = await asyncio.gather(*[at.engine.run(submit(submission(id=ID))) for at in (shop, other) for _ in range(5)])
+        tasks = await asyncio.gather(
+            *[at.engine.run(submit(submission(id=ID))) for at in (shop, other) for _ in range(5)]
+        )
 
     await other_store.close()
     assert sum(one.created for one in jobs) == 1

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.domain.test_states import new_task
 from treadle_server.domain.jobs import Lane
 from treadle_server.engine.claims import Line, Turns, match
 from treadle_server.engine.seats import Seat
-
-from tests.domain.test_states import new_task
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -19,7 +19,7 @@ def line(lane_id: int, tasks, *, job=None, room="@global", pool="") -> Line:
 
 
 def seat(worker: str, jobs, *, concurrency=8, pool=None) -> Seat:
-    return Seat(worker, set(jobs), pool, concurrency, 0, 0, deliver=lambda tasks: None)
+    return Seat(worker, set(jobs), pool, concurrency, 0, 0, deliver=lambda _tasks: None)
 
 
 def task(seq, *, lane=1, priority=0, weight=1, due=0):
@@ -83,7 +83,7 @@ def test_a_task_with_a_pool_goes_to_that_pool_only_and_one_without_anywhere_c3()
 
 
 def test_a_worker_with_a_minimum_asks_only_when_it_holds_less_e6() -> None:
-    asking = Seat("w", {1}, None, 8, 2, 0, deliver=lambda tasks: None)
+    asking = Seat("w", {1}, None, 8, 2, 0, deliver=lambda _tasks: None)
     asking.held["a", 0] = 1
     assert asking.room() == 7
     asking.held["b", 0] = 1

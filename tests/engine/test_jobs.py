@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+
+from tests.engine.conftest import ADMIN
 from treadle_server.engine.commands import DeleteOrphans, PatchJob, RegisterJob, RemoveWorker, SweepWorkers
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import (
@@ -15,8 +17,6 @@ from treadle_server.errors import (
     WorkerNotFound,
 )
 from treadle_server.store.orphans import possible_orphans
-
-from tests.engine.conftest import ADMIN
 
 pytestmark = pytest.mark.anyio
 

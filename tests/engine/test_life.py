@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+
 from treadle.wire.status import Reason, Status
 from treadle_server.engine.commands import Beat, ExpireLeases, PromoteDue, ReleaseHolds, SweepWorkers
 from treadle_server.errors import InvalidTaskTransition, StaleRun, TaskConflict
@@ -52,7 +53,7 @@ async def test_claims_come_by_priority_then_due_time_then_arrival_z9(shop) -> No
 
 async def test_a_failure_is_retried_after_5_10_and_20_seconds_then_fails_t4(shop, clock) -> None:
     worker = await shop.worker()
-    [task] = await shop.submit(options={"max_retries": 3})
+    await shop.submit(options={"max_retries": 3})
 
     for attempt, delay in enumerate([5, 10, 20]):
         [claimed] = await shop.claim(worker)
@@ -310,7 +311,7 @@ async def test_a_target_runs_one_task_at_a_time_in_order_and_a_failed_one_holds_
 
 async def test_a_cancelled_run_holds_its_target_until_its_code_has_stopped(shop) -> None:
     worker = await shop.worker()
-    first, second = await shop.submit(2, target="cam")
+    _, second = await shop.submit(2, target="cam")
     [claimed] = await shop.claim(worker, 10)
     await shop.report(claimed, "started")
     await shop.steer(claimed, "cancel")

@@ -2,6 +2,7 @@
 
 import pytest
 import sqlalchemy as sa
+
 from treadle_server.store.base import Tx
 from treadle_server.store.counts import fold_counts
 from treadle_server.store.heads import heads_statement

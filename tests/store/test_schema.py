@@ -5,6 +5,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy.exc import IntegrityError
+
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import metadata
 
@@ -51,7 +52,7 @@ async def test_a_commit_on_postgresql_is_durable_g1(postgres_database) -> None:
 async def test_readers_cannot_write_on_sqlite(tmp_path) -> None:
     store = SqlStore(f"sqlite:///{tmp_path / 'x.db'}")
     await store.open()
-    with pytest.raises(Exception, match="readonly|query_only"):
+    with pytest.raises(Exception, match=r"readonly|query_only"):
         async with store.read() as connection:
             await connection.exec_driver_sql("DELETE FROM meta")
     await store.close()
@@ -88,7 +89,7 @@ async def test_the_database_refuses_a_row_that_breaks_an_invariant(shop, change)
 
 
 async def test_two_jobs_of_one_name_are_refused_by_the_database_z5(shop) -> None:
-    columns = "id, room, category, name, schema, schema_version, defaults, created_at, retain, fair, paused, deleted_at, version"
+    columns = "id, room, category, name, schema, schema_version, defaults, created_at, retain, fair, paused, version"
     with pytest.raises(IntegrityError):
         async with shop.engine.store.write() as tx:
             other = columns.replace("id", "'00000000-0000-7000-8000-00000000000f'", 1)
