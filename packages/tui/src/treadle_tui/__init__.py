@@ -1,0 +1,1 @@
+"""Treadle's dashboard: live queues, queue positions and workers in a terminal."""

@@ -1,0 +1,1 @@
+"""The dashboard without a screen: feed, model, filter language, actions and formatting; never imports Textual."""

@@ -1,0 +1,164 @@
+"""The one registry of actions: keys, footer, help, palette and documentation are all made of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Scope: TypeAlias = Literal["queues", "tasks", "workers", "detail", "everywhere"]
+Verb: TypeAlias = Literal["cancel", "pause", "resume", "rerun"]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that one can do with a key."""
+
+    name: str
+    """Unique; what the palette's command and the keymap call it."""
+    key: str
+    """In Textual's spelling; several with commas."""
+    label: str
+    """Two or three words for the footer."""
+    help: str
+    """A sentence for the help and the palette."""
+    scopes: frozenset[Scope] = field(default_factory=frozenset)
+    """Where the key works: the focused pane or screen."""
+    writes: bool = False
+    """Whether it changes anything on the server; such ones are off without a connection and with --read-only."""
+    footer: bool = True
+
+    @property
+    def keycap(self) -> str:
+        """The key as it is shown to people."""
+        return _CAPS.get(self.key.split(",", maxsplit=1)[0], self.key.split(",", maxsplit=1)[0])
+
+
+_CAPS = {
+    "ctrl+p": "^p",
+    "question_mark": "?",
+    "slash": "/",
+    "asterisk": "*",
+    "escape": "esc",
+    "colon": ":",
+    "up": "↑",
+    "down": "↓",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+}
+
+
+def _on(*scopes: Scope) -> frozenset[Scope]:
+    return frozenset(scopes)
+
+
+_LISTS: tuple[Scope, ...] = ("queues", "tasks", "workers")
+
+ACTIONS: tuple[Action, ...] = (
+    Action(
+        "open",
+        "enter",
+        "open",
+        "Open what is highlighted: a queue's tasks, a task, a worker's tasks.",
+        _on("queues", "tasks", "workers"),
+    ),
+    Action(
+        "back",
+        "escape",
+        "back",
+        "Go back: close the screen, leave the filter, forget the marks.",
+        _on("everywhere"),
+        footer=False,
+    ),
+    Action(
+        "mark", "space", "mark", "Mark the task, or take its mark away; actions mean the marked tasks.", _on("tasks")
+    ),
+    Action("mark-all", "asterisk", "mark all", "Mark every task that is loaded, or none.", _on("tasks"), footer=False),
+    Action(
+        "cancel", "c", "cancel", "Cancel the tasks; running ones after a question.", _on("tasks", "detail"), writes=True
+    ),
+    Action(
+        "pause",
+        "p",
+        "pause",
+        "Pause the tasks; a running one when its worker has stopped it.",
+        _on("tasks", "detail"),
+        writes=True,
+    ),
+    Action(
+        "resume",
+        "r",
+        "resume",
+        "Resume paused and failed tasks; run completed and cancelled ones again.",
+        _on("tasks", "detail"),
+        writes=True,
+    ),
+    Action("pause-queue", "p", "pause", "Pause the queue: nothing is claimed from it.", _on("queues"), writes=True),
+    Action("resume-queue", "r", "resume", "Resume the paused queue.", _on("queues"), writes=True),
+    Action(
+        "undo",
+        "u",
+        "undo",
+        "Undo the last pause, resume or cancel, within five seconds, where nobody else has touched the task.",
+        _on("everywhere"),
+        writes=True,
+        footer=False,
+    ),
+    Action(
+        "sort",
+        "s",
+        "sort",
+        "Sort by something else: queues by name, pending, oldest, failed, rate; tasks by position, age, change.",
+        _on("queues", "tasks"),
+    ),
+    Action(
+        "wide",
+        "w",
+        "wide",
+        "Show the job's whole name, or as much as the other columns leave.",
+        _on("queues"),
+        footer=False,
+    ),
+    Action("up", "up,k", "up", "Go one row up.", _on(*_LISTS), footer=False),
+    Action("down", "down,j", "down", "Go one row down.", _on(*_LISTS), footer=False),
+    Action("page-up", "pageup,ctrl+u", "page up", "Go one page up.", _on(*_LISTS), footer=False),
+    Action("page-down", "pagedown,ctrl+d", "page down", "Go one page down.", _on(*_LISTS), footer=False),
+    Action("top", "g,home", "top", "Go to the first row.", _on("queues", "tasks", "workers"), footer=False),
+    Action("bottom", "G,end", "bottom", "Go to the last row.", _on("queues", "tasks", "workers"), footer=False),
+    Action(
+        "filter",
+        "slash",
+        "filter",
+        "Filter the tasks: status:pending,running target:cam-1 some text.",
+        _on("everywhere"),
+    ),
+    Action("queues", "1", "queues", "Go to the queues.", _on("everywhere"), footer=False),
+    Action("tasks", "2", "tasks", "Go to the tasks of the highlighted queue.", _on("everywhere"), footer=False),
+    Action("workers", "3", "workers", "Go to the workers.", _on("everywhere"), footer=False),
+    Action(
+        "copy",
+        "y",
+        "copy",
+        "Copy the task's id, or the queue's or worker's name, to the clipboard.",
+        _on("queues", "tasks", "workers", "detail"),
+    ),
+    Action("palette", "ctrl+p,colon", "palette", "Find an action by its name.", _on("everywhere")),
+    Action("help", "question_mark", "help", "Show every key.", _on("everywhere")),
+    Action(
+        "quit", "q,ctrl+q", "quit", "Leave the dashboard; tasks and workers go on.", _on("everywhere"), footer=False
+    ),
+)
+"""Every action, in the order of the footer and the help."""
+
+BY_NAME = {action.name: action for action in ACTIONS}
+
+
+def of_scope(scope: Scope) -> Iterator[Action]:
+    """Yield the actions whose keys work in a pane or screen and not everywhere."""
+    return (action for action in ACTIONS if scope in action.scopes)
+
+
+def offered(scope: Scope, *, read_only: bool) -> Iterator[Action]:
+    """Yield what can be done here at all: the scope's own actions, then those that work everywhere."""
+    for wanted in (scope, "everywhere"):
+        for action in ACTIONS:
+            if wanted in action.scopes and not (read_only and action.writes):
+                yield action

@@ -1,0 +1,111 @@
+"""A list as a grid draws it: rows with a cursor, columns for the width at hand, and words for when it is empty."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Generic, Protocol, TypeVar
+
+from treadle_tui.core.columns import Column, Context, Placed, head, line, place
+from treadle_tui.core.rows import Rows
+from treadle_tui.core.text import Span, Spans, fit, plain
+
+Row = TypeVar("Row")
+
+
+class Lines(Protocol):
+    """What a grid draws and moves in."""
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+
+    @property
+    def index(self) -> int:
+        """The cursor's line."""
+
+    def head(self, width: int) -> Spans:
+        """Return the line of titles."""
+
+    def line(self, index: int, width: int) -> Spans:
+        """Return a line."""
+
+    def empty(self) -> Sequence[Spans]:
+        """Return what stands there instead of lines."""
+
+    def go(self, index: int) -> None:
+        """Move the cursor."""
+
+
+class Pane(Generic[Row]):
+    """Rows, columns and context put together."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column[Row]],
+        context: Callable[[], Context],
+        *,
+        markable: bool = False,
+        empty: Callable[[], Sequence[Spans]] = tuple,
+    ) -> None:
+        self.rows: Rows[Row] = Rows()
+        self._columns = tuple(columns)
+        self._context = context
+        self._gutter = 5 if markable else 3
+        self._markable = markable
+        self.empty = empty
+        self._placed = lru_cache(maxsize=8)(self._place)
+
+    @property
+    def columns(self) -> tuple[Column[Row], ...]:
+        """The columns, from left to right."""
+        return self._columns
+
+    @columns.setter
+    def columns(self, columns: Sequence[Column[Row]]) -> None:
+        self._columns = tuple(columns)
+        self._placed.cache_clear()
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return self.rows.count
+
+    @property
+    def index(self) -> int:
+        """The cursor's line."""
+        return self.rows.index
+
+    def go(self, index: int) -> None:
+        """Move the cursor."""
+        self.rows.go(index)
+
+    def head(self, width: int) -> Spans:
+        """Return the line of titles."""
+        return fit((Span(" " * self._gutter), *head(self._placed(width))), width)
+
+    def line(self, index: int, width: int) -> Spans:
+        """Return a line: a row, its tombstone, or dots where nothing is loaded yet."""
+        row = self.rows.row_at(index)
+        gutter = self._gutter_of(index)
+        context = self._context()
+        if row is None:
+            return fit((gutter, Span(context.glyphs.ellipsis, "faint")), width)
+        spans = line(self._placed(width), row, context)
+        if self.rows.tombstone is not None and self.rows.is_cursor(index):
+            return self._tombstone(gutter, spans, width, context)
+        return fit((gutter, *spans), width, ellipsis=context.glyphs.ellipsis)
+
+    def _tombstone(self, gutter: Span, spans: Spans, width: int, context: Context) -> Spans:
+        # The state column would lie: it is what the row said before it left.
+        word = Span(f" {context.glyphs.cross} left this list; move on, or press enter to see it ", "warn")
+        body = plain(spans).lstrip()[: max(0, width // 4)]
+        return fit((gutter, Span(body, "faint"), word), width, ellipsis=context.glyphs.ellipsis)
+
+    def _gutter_of(self, index: int) -> Span:
+        cursor = ">" if self.rows.is_cursor(index) else " "
+        if not self._markable:
+            return Span(f" {cursor} ", "bold")
+        key = self.rows.key_at(index)
+        return Span(f" {cursor} {'*' if key in self.rows.marks else ' '} ", "bold")
+
+    def _place(self, width: int) -> list[Placed[Row]]:
+        return place(self._columns, max(1, width - self._gutter - 1))

@@ -1,0 +1,99 @@
+"""A topic's rows, kept equal to the server's by its snapshots and deltas."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from treadle.wire.frames import Topic
+
+Row = TypeVar("Row")
+
+Push = Mapping[str, Any]
+
+
+class Table(Generic[Row]):
+    """The rows of one subscription at a time, by key and in order.
+
+    A delta holds whole rows, so the same one twice does no harm. One that is older than what is here, or whose
+    result does not add up, marks the table `torn`: something was lost, and only a new snapshot mends it.
+    """
+
+    def __init__(self, topic: Topic, *, key: str, read: Callable[[Any], Row]) -> None:
+        self.topic = topic
+        self.rows: dict[str, Row] = {}
+        self.order: list[str] = []
+        self.offset = 0
+        """The place of the first row in the whole list; for windows of tasks."""
+        self.total = 0
+        self.total_is_capped = False
+        self.ready = False
+        """Whether a snapshot of the present subscription has come; until then the rows are of the one before."""
+        self.torn = False
+        self.refusal: str | None = None
+        """Why the server does not show it."""
+        self._key = key
+        self._read = read
+        self._sub: str | None = None
+        self._seq = -1
+        self._countable = True
+
+    def expect(self, sub: str | None) -> None:
+        """Listen to another subscription from now on; the rows stay until its snapshot is here."""
+        self._sub = sub
+        self.ready = False
+        self.torn = False
+        self.refusal = None
+
+    def clear(self) -> None:
+        """Forget the rows: what comes next is of something else."""
+        self.rows, self.order, self.total, self.offset, self.ready = {}, [], 0, 0, False
+        self.total_is_capped = False
+
+    def apply(self, push: Push) -> bool:
+        """Take a snapshot or delta; return whether anything changed. Others' pushes are passed over."""
+        if push["sub"] != self._sub:
+            return False
+        if push["push"] == "snapshot":
+            self._snapshot(push)
+            return True
+        return self.ready and self._delta(push)
+
+    def _snapshot(self, push: Push) -> None:
+        read = [(str(row[self._key]), self._read(row)) for row in push["rows"]]
+        self.rows = dict(read)
+        self.order = list(self.rows)
+        self._seq = int(push.get("seq", -1))
+        self._totals(push)
+        self._countable = self.total == len(self.rows)
+        self.ready, self.torn = True, False
+
+    def _delta(self, push: Push) -> bool:
+        seq = int(push.get("seq", self._seq))
+        if seq < self._seq:
+            self.torn = True
+            return False
+        self._seq = seq
+        for row in push["rows"]:
+            self.rows[str(row[self._key])] = self._read(row)
+        gone = frozenset(push.get("gone", ()))
+        for key in gone:
+            self.rows.pop(key, None)
+        self._totals(push)
+        self._arrange(push.get("order"))
+        return True
+
+    def _totals(self, push: Push) -> None:
+        self.total = int(push.get("total", len(self.rows)))
+        self.total_is_capped = bool(push.get("total_is_capped", False))
+
+    def _arrange(self, order: Sequence[str] | None) -> None:
+        if order is not None:
+            self.order = [key for key in order if key in self.rows]
+            self.torn = self.torn or len(self.order) != len(order)
+            # What left the window is of no use any more, and would pile up.
+            self.rows = {key: self.rows[key] for key in self.order}
+            return
+        known = set(self.order)
+        self.order = [key for key in self.order if key in self.rows]
+        self.order += [key for key in self.rows if key not in known]
+        if self._countable and self.topic != "tasks" and len(self.rows) != self.total:
+            self.torn = True

@@ -1,0 +1,16 @@
+"""Textual's bindings, made of the registry of actions."""
+
+from textual.binding import Binding, BindingType
+
+from treadle_tui.core.actions import ACTIONS, Scope
+
+
+def bindings(scope: Scope) -> list[BindingType]:
+    """Return a binding for each action of a scope; all of them lead to the app's one action `act`."""
+    return [
+        Binding(
+            action.key, f"app.act('{action.name}')", action.label, show=False, priority=action.key.startswith("ctrl")
+        )
+        for action in ACTIONS
+        if scope in action.scopes
+    ]

@@ -1,0 +1,223 @@
+"""What all full screens share: the strip, the banner, the keys, and the actions that work everywhere."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.message import Message
+from textual.screen import Screen
+
+from treadle.wire.tasks import TaskItem
+from treadle_tui.core.actions import Scope, Verb
+from treadle_tui.core.model import Dirty
+from treadle_tui.core.steer import Plan, Refusal, Report
+from treadle_tui.core.strip import banner_line, tiny_line
+from treadle_tui.desk import Desk
+from treadle_tui.keys import bindings
+from treadle_tui.screens.help import Help
+from treadle_tui.widgets.confirm import Confirm
+from treadle_tui.widgets.keys_line import KeysLine
+from treadle_tui.widgets.paper import Paper
+from treadle_tui.widgets.top import Top
+
+
+class Board(Screen[None]):
+    """A screen that reads the model when told what is dirty, and turns actions into requests."""
+
+    BINDINGS = bindings("everywhere")
+    AUTO_FOCUS = None
+    WATCHES: ClassVar[Dirty] = Dirty.ALL
+    """The parts of the model that this screen shows."""
+
+    @dataclass
+    class Go(Message):
+        """The reader wants another pane or screen: `queues`, `tasks` or `workers`, or a `task` by its id."""
+
+        where: str
+        key: str | None = None
+
+    @dataclass
+    class Done(Message):
+        """A request was answered."""
+
+        report: Report
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+        self._top = Top(desk)
+        self._banner = Paper(id="banner")
+        self._tiny = Paper(id="tiny")
+        self._keys = KeysLine(id="keys")
+
+    # What a screen says of itself.
+
+    @property
+    def scope(self) -> Scope:
+        """Which actions work where the focus is."""
+        return "everywhere"
+
+    def chosen(self) -> Sequence[TaskItem]:
+        """Return the tasks that a verb means."""
+        return ()
+
+    def copied(self) -> str | None:
+        """Return what `copy` puts into the clipboard."""
+        return None
+
+    def body(self) -> ComposeResult:
+        """Yield what stands between the strip and the keys."""
+        yield from ()
+
+    def draw(self, dirty: Dirty) -> None:
+        """Draw the parts that changed."""
+
+    def breathe(self) -> None:
+        """A second has passed: draw what tells the time."""
+
+    # Drawing.
+
+    def compose(self) -> ComposeResult:
+        """Put the shared parts round the screen's own."""
+        yield self._top
+        yield self._banner
+        yield from self.body()
+        yield self._keys
+        yield self._tiny
+
+    def show(self, dirty: Dirty) -> None:
+        """Draw what is dirty, if this screen shows it."""
+        if not dirty & self.WATCHES:
+            return
+        if dirty & (Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS):
+            self._show_frame()
+        self.draw(dirty)
+
+    def tick(self) -> None:
+        """A second has passed."""
+        self._show_frame()
+        self.breathe()
+
+    def on_screen_resume(self) -> None:
+        """Draw everything: while another screen was in front nothing was drawn here."""
+        self.call_after_refresh(self.show, Dirty.ALL)
+
+    def on_resize(self) -> None:
+        """Draw for the new size, once the layout knows it."""
+        self.call_after_refresh(self.show, Dirty.ALL)
+
+    def show_keys(self) -> None:
+        """Draw the last line anew."""
+        steering = self.desk.steering
+        self._keys.show_keys(self.scope, off=steering.off(), read_only=steering.read_only)
+
+    def on_descendant_focus(self) -> None:
+        """Other keys work in another pane."""
+        self.show_keys()
+
+    def _show_frame(self) -> None:
+        model, glyphs = self.desk.model, self.desk.glyphs
+        banner = banner_line(model, glyphs)
+        self._banner.display = bool(banner)
+        self._banner.show([banner])
+        self._tiny.show([tiny_line(model, glyphs)])
+        self.set_class(not model.link.live and model.data_age() is not None, "-stale")
+        self._top.show()
+        self.show_keys()
+
+    # Actions.
+
+    def act(self, name: str) -> None:
+        """Carry out an action by its name in the registry; one that means nothing here does nothing."""
+        handler: Callable[[], None] | None = getattr(self, f"act_{name.replace('-', '_')}", None)
+        if handler is not None:
+            handler()
+
+    def act_help(self) -> None:
+        """Show every key."""
+        self.app.push_screen(Help(read_only=self.desk.steering.read_only))
+
+    def act_palette(self) -> None:
+        """Find an action by its name."""
+        self.app.action_command_palette()
+
+    def act_quit(self) -> None:
+        """Leave."""
+        self.app.exit()
+
+    def act_queues(self) -> None:
+        """Go to the queues."""
+        self.post_message(self.Go("queues"))
+
+    def act_tasks(self) -> None:
+        """Go to the tasks."""
+        self.post_message(self.Go("tasks"))
+
+    def act_workers(self) -> None:
+        """Go to the workers."""
+        self.post_message(self.Go("workers"))
+
+    def act_filter(self) -> None:
+        """Filter the tasks, from wherever one is."""
+        self.post_message(self.Go("filter"))
+
+    def act_copy(self) -> None:
+        """Copy what is highlighted."""
+        text = self.copied()
+        if text is not None:
+            self.app.copy_to_clipboard(text)
+            self.tell(Report(f"copied {text[-36:]}", ok=True))
+
+    def act_cancel(self) -> None:
+        """Cancel the chosen tasks."""
+        self._steer("cancel")
+
+    def act_pause(self) -> None:
+        """Pause the chosen tasks."""
+        self._steer("pause")
+
+    def act_resume(self) -> None:
+        """Resume or rerun the chosen tasks."""
+        self._steer("resume")
+
+    def act_undo(self) -> None:
+        """Take the last action back."""
+        self.run_worker(self._undo())
+
+    def tell(self, report: Report) -> None:
+        """Show what was done, or why not."""
+        self.desk.tell(report)
+        self.breathe()
+
+    def _steer(self, verb: Verb) -> None:
+        planned = self.desk.steering.plan(verb, self.chosen())
+        if isinstance(planned, Refusal):
+            self.tell(Report(planned.reason, ok=False))
+        elif planned.question == "none":
+            self.run_worker(self._carry_out(planned))
+        else:
+            self._ask(planned)
+
+    def _ask(self, planned: Plan) -> None:
+        def answered(agreed: bool | None) -> None:  # noqa: FBT001 - Textual calls it with the dialog's result
+            if agreed:
+                self.run_worker(self._carry_out(planned))
+
+        self.app.push_screen(Confirm(planned, self.desk.glyphs), answered)
+
+    # These run beside the screen and tell it by message; they touch no widget.
+
+    async def _carry_out(self, planned: Plan) -> None:
+        self.post_message(self.Done(await self.desk.steering.carry_out(planned)))
+
+    async def _undo(self) -> None:
+        self.post_message(self.Done(await self.desk.steering.undo()))
+
+    async def pause_queue(self, job: str, *, paused: bool) -> None:
+        """Pause or resume a queue, and tell."""
+        self.post_message(self.Done(await self.desk.steering.pause_queue(job, paused=paused)))
+
+    def on_board_done(self, event: Done) -> None:
+        """Show what was done."""
+        self.tell(event.report)

@@ -1,0 +1,265 @@
+"""The main screen: the queues, and the highlighted queue's tasks."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+
+from treadle.wire.tasks import TaskItem
+from treadle_tui.core.actions import Scope
+from treadle_tui.core.format import total
+from treadle_tui.core.model import Dirty
+from treadle_tui.core.overviews import QUEUE_COLUMNS
+from treadle_tui.core.pane import Pane
+from treadle_tui.core.query import QueryError
+from treadle_tui.core.queues import SORTS, QueueRow
+from treadle_tui.core.steer import Report
+from treadle_tui.core.subscriptions import Want
+from treadle_tui.core.tasks import columns
+from treadle_tui.core.text import Span, Spans, clean
+from treadle_tui.desk import Desk
+from treadle_tui.screens.board import Board
+from treadle_tui.screens.words import no_queues, no_tasks
+from treadle_tui.widgets.grid import MOVES, Grid, QueueGrid, TaskGrid
+from treadle_tui.widgets.prompt import Prompt
+
+
+class Main(Board):
+    """Queues above, tasks beneath, the filter under them."""
+
+    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TASKS
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self._sort = next(iter(SORTS))
+        self._queues: Pane[QueueRow] = Pane(QUEUE_COLUMNS, desk.context, empty=lambda: no_queues(desk.model))
+        self._tasks: Pane[TaskItem] = Pane(
+            columns(several_jobs=False), desk.context, markable=True, empty=lambda: no_tasks(desk)
+        )
+        self._queue_grid = QueueGrid(self._queues, id="queues")
+        self._task_grid = TaskGrid(self._tasks, id="tasks")
+        self._prompt = Prompt(desk.model.queue_rows)
+
+    def body(self) -> ComposeResult:
+        """Yield the panes and the filter line."""
+        yield self._queue_grid
+        yield self._task_grid
+        yield self._prompt
+
+    def on_mount(self) -> None:
+        """Begin in the queues."""
+        self.desk.feed.want(Want("counts"), Want("jobs"), Want("workers"))
+        self._prompt.put(self.desk.browse.text)
+        self._begin_list()
+        self._queue_grid.focus()
+
+    @property
+    def scope(self) -> Scope:
+        """Which pane has the focus."""
+        return self.focused.SCOPE if isinstance(self.focused, QueueGrid | TaskGrid) else "everywhere"
+
+    def chosen(self) -> Sequence[TaskItem]:
+        """Return the marked tasks, or the highlighted one."""
+        return self._tasks.rows.chosen()
+
+    def copied(self) -> str | None:
+        """Return the task's id or the queue's name."""
+        if self.scope == "queues":
+            return self.desk.browse.job
+        task = self._tasks.rows.highlighted
+        return task.id if task is not None else None
+
+    # Drawing.
+
+    def draw(self, dirty: Dirty) -> None:
+        """Draw the panes that changed."""
+        if dirty & (Dirty.QUEUES | Dirty.WORKERS | Dirty.LINK):
+            self._draw_queues()
+        if dirty & (Dirty.TASKS | Dirty.LINK):
+            self._draw_tasks()
+        self._entitle()
+
+    def breathe(self) -> None:
+        """Draw ages anew."""
+        self._queue_grid.tick()
+        self._task_grid.tick()
+        self._prompt.notice(self.desk.notice())
+
+    def _draw_queues(self) -> None:
+        rows = self.desk.model.queue_rows()
+        keys = [row.name for row in sorted(rows.values(), key=SORTS[self._sort])]
+        begins = self._queues.rows.cursor is None
+        self._queues.rows.settle(keys, rows)
+        if begins and rows:
+            # One comes to see where the work is; from then on the cursor is the reader's.
+            self._queues.rows.find(max(keys, key=lambda key: rows[key].pending))
+        self._queue_grid.styles.height = max(4, min(len(keys) or 4, self.size.height // 3) + 3)
+        self._queue_grid.settle()
+        self._follow_queue()
+
+    def _draw_tasks(self) -> None:
+        table = self.desk.model.tasks
+        if table.ready:
+            window = self.desk.browse.window
+            self._tasks.rows.settle(table.order, table.rows, offset=window.offset, total=table.total)
+        self._task_grid.settle()
+
+    def _entitle(self) -> None:
+        browse, rows, table = self.desk.browse, self._tasks.rows, self.desk.model.tasks
+        self._queue_grid.entitle(
+            (Span("1 Queues", "title"),), (Span(f"p pause  enter open  s sort: {self._sort}  w wide", "dim"),)
+        )
+        title: list[Span] = [Span("2 Tasks", "title")]
+        if browse.job is not None or browse.several_jobs:
+            name = "all queues" if browse.several_jobs else browse.job or ""
+            title.append(Span(f"  {clean(name, ascii_only=self.desk.glyphs.ascii_only)}", "bold"))
+            title.append(Span(f"  {total(rows.total, capped=table.total_is_capped)}{self._of_all()}", "dim"))
+        if rows.marks:
+            title.append(Span(f"   {len(rows.marks):,} marked", "accent"))
+        self._task_grid.entitle(tuple(title), self._footing())
+
+    def _of_all(self) -> str:
+        job = self.desk.model.queue_rows().get(self.desk.browse.job or "")
+        if job is None or not self.desk.browse.text or self.desk.browse.several_jobs:
+            return ""
+        everything = sum(self.desk.model.counts.rows.get(job.name, job.job.counts).values())
+        return f" of {everything:,}"
+
+    def _footing(self) -> Spans:
+        first = self._task_grid.scroll_offset.y
+        last = min(first + self._task_grid.page, self._tasks.count)
+        span = f"rows {first + 1:,}-{last:,} of {self._tasks.count:,}" if last else "no rows"
+        return (Span(f"{span}   by {self.desk.browse.order}", "dim"),)
+
+    # What the reader does.
+
+    def act(self, name: str) -> None:
+        """Let the focused pane move by itself."""
+        if name in MOVES and isinstance(self.focused, Grid):
+            self.focused.move(name)
+        else:
+            super().act(name)
+
+    def on_grid_moved(self, event: Grid.Moved) -> None:
+        """Show the highlighted queue's tasks."""
+        if event.grid is self._queue_grid:
+            self._follow_queue()
+        self._entitle()
+
+    def on_grid_seen(self, event: Grid.Seen) -> None:
+        """Load what comes into sight."""
+        if event.grid is self._task_grid and self.desk.browse.look(event.first, event.height, self._tasks.rows.total):
+            self._want()
+        self._entitle()
+
+    def on_grid_opened(self) -> None:
+        """Open what was clicked."""
+        self.act_open()
+
+    def act_open(self) -> None:
+        """Go from the queue to its tasks, from a task to its own screen."""
+        if self.scope == "queues":
+            self._task_grid.focus()
+        elif self._tasks.rows.cursor is not None:
+            self.post_message(self.Go("task", self._tasks.rows.cursor))
+
+    def act_back(self) -> None:
+        """Forget the marks, then the filter, then go up to the queues."""
+        if self._tasks.rows.marks:
+            self._tasks.rows.marks.clear()
+            self._task_grid.refresh()
+            self._entitle()
+        elif self.desk.browse.text:
+            self.narrow("")
+        else:
+            self._queue_grid.focus()
+
+    def act_mark(self) -> None:
+        """Mark the task and go on to the next."""
+        self._tasks.rows.mark()
+        self._task_grid.move("down")
+
+    def act_mark_all(self) -> None:
+        """Mark every loaded task, or none."""
+        self._tasks.rows.mark_all()
+        self._task_grid.refresh()
+        self._entitle()
+
+    def act_sort(self) -> None:
+        """Take the pane's next order."""
+        if self.scope == "queues":
+            names = list(SORTS)
+            self._sort = names[(names.index(self._sort) + 1) % len(names)]
+            self._draw_queues()
+        else:
+            self.desk.browse.next_order()
+            self._begin_list()
+        self._entitle()
+
+    def act_wide(self) -> None:
+        """Show whole names, at the cost of the other columns; or all columns again."""
+        longest = max((len(row.name) for row in self.desk.model.queue_rows().values()), default=0)
+        first = QUEUE_COLUMNS[0]
+        is_wide = self._queues.columns[0].cells > first.cells
+        self._queues.columns = QUEUE_COLUMNS if is_wide else (first.at_least(longest), *QUEUE_COLUMNS[1:])
+        self._queue_grid.refresh()
+
+    def act_pause_queue(self) -> None:
+        """Pause the highlighted queue."""
+        self._pause_queue(paused=True)
+
+    def act_resume_queue(self) -> None:
+        """Resume the highlighted queue."""
+        self._pause_queue(paused=False)
+
+    def _pause_queue(self, *, paused: bool) -> None:
+        if self._queues.rows.cursor is not None:
+            self.run_worker(self.pause_queue(self._queues.rows.cursor, paused=paused))
+
+    # The filter.
+
+    def edit_filter(self) -> None:
+        """Let the reader type a filter."""
+        self._prompt.edit()
+
+    def focus_pane(self, name: str) -> None:
+        """Go to the queues or the tasks."""
+        (self._queue_grid if name == "queues" else self._task_grid).focus()
+
+    def on_prompt_left(self) -> None:
+        """Leave the filter as it was."""
+        self._prompt.put(self.desk.browse.text)
+        self._task_grid.focus()
+
+    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+        """Filter, or say what is wrong with the filter."""
+        self.narrow(event.text)
+
+    def narrow(self, text: str) -> None:
+        """Show the tasks that a filter means; one that can't be read changes nothing."""
+        try:
+            self.desk.browse.narrow(text)
+        except QueryError as error:
+            self.tell(Report(str(error), ok=False))
+            return
+        self._prompt.put(text)
+        self._begin_list()
+        self._task_grid.focus()
+
+    def _follow_queue(self) -> None:
+        if self.desk.browse.select(self._queues.rows.cursor):
+            self._begin_list()
+
+    def _begin_list(self) -> None:
+        self._tasks.columns = columns(several_jobs=self.desk.browse.several_jobs)
+        self._tasks.rows.reset()
+        self.desk.model.tasks.clear()
+        self._task_grid.settle()
+        self._want()
+
+    def _want(self) -> None:
+        want = self.desk.browse.want()
+        if want is not None:
+            self.desk.feed.want(want)
+        else:
+            self.desk.feed.drop("tasks")

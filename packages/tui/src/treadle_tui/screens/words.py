@@ -1,0 +1,52 @@
+"""What stands in empty panes: what is so, and what to type next."""
+
+from treadle_tui.core.model import Model
+from treadle_tui.core.text import Span, Spans, clean
+from treadle_tui.desk import Desk
+
+
+def _say(text: str) -> Spans:
+    return (Span(f"   {text}", "dim"),)
+
+
+def _type(text: str) -> Spans:
+    return (Span("     $ ", "faint"), Span(text, "accent"))
+
+
+def no_queues(model: Model) -> list[Spans]:
+    """Return the words for when no job is registered."""
+    if model.jobs.refusal is not None:
+        return [_say(f"The server shows no queues: {clean(model.jobs.refusal)}")]
+    if not model.jobs.ready:
+        return [_say("Waiting for the server.")]
+    return [
+        _say("No queue yet. See one at work, or start your own worker:"),
+        _type("treadle demo"),
+        _type("treadle worker my_module"),
+    ]
+
+
+def no_tasks(desk: Desk) -> list[Spans]:
+    """Return the words for when no task is shown."""
+    table, browse = desk.model.tasks, desk.browse
+    if table.refusal is not None:
+        return [_say(f"The server shows no tasks: {clean(table.refusal)}")]
+    if browse.want() is None:
+        return [_say("The tasks of the highlighted queue will be here.")]
+    if not table.ready:
+        return [_say("Loading.")]
+    if browse.text:
+        return [
+            _say(f"No task matches {clean(browse.text)}"),
+            _say("Press esc to see all of the queue, / to change the filter."),
+        ]
+    return [_say("This queue has no tasks. Put one in:"), _type(f"treadle submit {clean(browse.job or '')} '{{}}'")]
+
+
+def no_workers(model: Model) -> list[Spans]:
+    """Return the words for when no worker is registered."""
+    if model.workers.refusal is not None:
+        return [_say(f"The server shows no workers: {clean(model.workers.refusal)}")]
+    if not model.workers.ready:
+        return [_say("Waiting for the server.")]
+    return [_say("No worker. Start one:"), _type("treadle worker my_module --concurrency 8")]

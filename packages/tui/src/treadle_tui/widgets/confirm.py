@@ -1,0 +1,75 @@
+"""Asks before what can't be taken back: y or n, or the count typed when it is many."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from treadle_tui.core.format import short_id
+from treadle_tui.core.glyphs import Glyphs
+from treadle_tui.core.steer import Plan, tasks_word
+from treadle_tui.core.text import Span, Spans, clean
+from treadle_tui.widgets.paper import Paper
+
+SHOWN = 6
+
+
+class Confirm(ModalScreen[bool]):
+    """Answers True when the reader agreed. The plan was frozen when the dialog opened, and so are its ids."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("n,escape,q", "answer(False)", show=False),
+    ]
+
+    def __init__(self, plan: Plan, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._plan = plan
+        self._glyphs = glyphs
+        self._text = Paper(id="question")
+        self._count = Input(placeholder=f"type {len(plan.tasks)} to go on", compact=True, type="integer")
+
+    def compose(self) -> ComposeResult:
+        """Show the question, and an input when the count must be typed."""
+        with Vertical(id="dialog", classes="box"):
+            yield self._text
+            if self._plan.question == "count":
+                yield self._count
+
+    def on_mount(self) -> None:
+        """Write the question."""
+        lines = self._lines()
+        self._text.styles.height = len(lines)
+        self._text.show(lines)
+
+    def _lines(self) -> list[Spans]:
+        plan = self._plan
+        lines: list[Spans] = [(Span(plan.title, "bold"),), ()]
+        if plan.running:
+            word = "is" if plan.running == 1 else "are"
+            lines.append((Span(f"{tasks_word(plan.running)} {word} with a worker and will be stopped.", "warn"),))
+        if plan.skipped:
+            lines.append((Span(f"{tasks_word(plan.skipped)} can't be and will be left alone.", "dim"),))
+        for task in plan.tasks[:SHOWN]:
+            job = clean(task.job_name, ascii_only=self._glyphs.ascii_only)
+            lines.append(
+                (Span(f"  {short_id(task.id)} ", "accent"), Span(f"{task.status.value:<10}"), Span(job, "dim"))
+            )
+        if len(plan.tasks) > SHOWN:
+            lines.append((Span(f"  and {len(plan.tasks) - SHOWN:,} more", "dim"),))
+        answer = "esc leave" if plan.question == "count" else "y yes   n no"
+        return [*lines, (), (Span(answer, "accent"),)]
+
+    def action_answer(self, agreed: bool) -> None:  # noqa: FBT001 - bindings pass it so
+        """Close with the answer; a `y` is none where the count is asked for."""
+        if agreed and self._plan.question == "count":
+            return
+        self.dismiss(agreed)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Agree when the count is right."""
+        if event.value.strip() == str(len(self._plan.tasks)):
+            self.dismiss(True)

@@ -1,0 +1,179 @@
+"""A windowed grid: draws only the visible lines, and keeps the highlighted row in its place on the screen."""
+
+from dataclasses import dataclass
+
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from treadle_tui.core.actions import Scope
+from treadle_tui.core.pane import Lines
+from treadle_tui.keys import bindings
+from treadle_tui.widgets.paper import Toned
+
+HEAD = 1
+"""Lines that the titles take."""
+
+
+class Grid(Toned, ScrollView, can_focus=True):
+    """Draws a pane's lines; the pane knows the rows, the grid knows the screen."""
+
+    COMPONENT_CLASSES = {"grid--cursor", "grid--away", "grid--tombstone"}  # noqa: RUF012 - Textual's own form
+
+    @dataclass
+    class Moved(Message):
+        """The reader moved the cursor."""
+
+        grid: "Grid"
+
+    @dataclass
+    class Opened(Message):
+        """The reader wants to see what is in the highlighted row."""
+
+        grid: "Grid"
+
+    @dataclass
+    class Seen(Message):
+        """Other lines are visible than before."""
+
+        grid: "Grid"
+        first: int
+        height: int
+
+    def __init__(self, pane: Lines, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self.pane = pane
+        self._drawn_index = 0
+        self._seen = (-1, -1)
+
+    # What the screen tells.
+
+    def settle(self) -> None:
+        """The rows changed: measure and draw anew, with the highlighted row where it was on the screen."""
+        shift = self.pane.index - self._drawn_index
+        was_visible = self._is_visible(self._drawn_index)
+        self._measure()
+        if was_visible and shift and self.scroll_offset.y > 0:
+            self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
+        self._drawn_index = self.pane.index
+        self._look()
+        self.refresh()
+
+    def tick(self) -> None:
+        """A second has passed: ages in the visible lines are other ones."""
+        self.refresh()
+
+    # Drawing.
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one visible line."""
+        width = self.size.width
+        if y == 0:
+            return self.strip(self.pane.head(width), width)
+        index = self.scroll_offset.y + y - HEAD
+        if self.pane.count == 0:
+            words = self.pane.empty()
+            return self.strip(words[index - 1] if 1 <= index <= len(words) else (), width)
+        if index >= self.pane.count:
+            return self.strip((), width)
+        return self.strip(self.pane.line(index, width), width, over=self._line_style(index))
+
+    def _line_style(self, index: int) -> Style | None:
+        if index != self.pane.index:
+            return None
+        return self.get_component_rich_style("grid--cursor" if self.has_focus else "grid--away", partial=True)
+
+    @property
+    def page(self) -> int:
+        """How many rows are visible."""
+        return max(1, self.size.height - HEAD)
+
+    def _measure(self) -> None:
+        size = Size(self.size.width, self.pane.count + HEAD)
+        if self.virtual_size != size:
+            self.virtual_size = size
+
+    def _is_visible(self, index: int) -> bool:
+        return self.scroll_offset.y <= index < self.scroll_offset.y + self.page
+
+    def _look(self) -> None:
+        seen = (self.scroll_offset.y, self.page)
+        if seen != self._seen:
+            self._seen = seen
+            self.post_message(self.Seen(self, *seen))
+
+    def on_resize(self) -> None:
+        """Keep the cursor in sight."""
+        self._measure()
+        self.reveal()
+        self._look()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Draw what came into sight."""
+        super().watch_scroll_y(old_value, new_value)
+        self._look()
+
+    def reveal(self) -> None:
+        """Scroll just as far as the cursor wants."""
+        top = self.scroll_offset.y
+        if self.pane.index < top:
+            self.scroll_to(y=self.pane.index, animate=False, immediate=True)
+        elif self.pane.index >= top + self.page:
+            self.scroll_to(y=self.pane.index - self.page + 1, animate=False, immediate=True)
+
+    # Moving.
+
+    def go(self, index: int) -> None:
+        """Move the cursor, and show it."""
+        self.pane.go(index)
+        self._measure()
+        self._drawn_index = self.pane.index
+        self.reveal()
+        self.refresh()
+        self.post_message(self.Moved(self))
+
+    def on_click(self, event: events.Click) -> None:
+        """Highlight the row under the mouse; open it at the second click."""
+        index = self.scroll_offset.y + event.y - HEAD
+        if event.y < HEAD or index >= self.pane.count:
+            return
+        if index == self.pane.index and event.chain > 1:
+            self.post_message(self.Opened(self))
+        elif index != self.pane.index:
+            self.go(index)
+
+    def move(self, name: str) -> None:
+        """Carry out one of the moving actions."""
+        steps = {"up": -1, "down": 1, "page-up": -self.page, "page-down": self.page}
+        if name in steps:
+            self.go(max(0, self.pane.index + steps[name]))
+        else:
+            self.go(0 if name == "top" else self.pane.count - 1)
+
+
+MOVES = frozenset({"up", "down", "page-up", "page-down", "top", "bottom"})
+"""The actions that a grid carries out by itself."""
+
+
+class QueueGrid(Grid):
+    """The queues."""
+
+    SCOPE: Scope = "queues"
+    BINDINGS = bindings("queues")
+
+
+class TaskGrid(Grid):
+    """The tasks."""
+
+    SCOPE: Scope = "tasks"
+    BINDINGS = bindings("tasks")
+
+
+class WorkerGrid(Grid):
+    """The workers."""
+
+    SCOPE: Scope = "workers"
+    BINDINGS = bindings("workers")

@@ -1,0 +1,64 @@
+"""Draws toned spans line by line; every text of the dashboard goes through here and never through markup."""
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.content import Content
+from textual.strip import Strip
+from textual.style import Style as VisualStyle
+from textual.widget import Widget
+
+from treadle_tui.core.text import Span, Spans, fit
+
+TONES = ("plain", "dim", "faint", "bold", "title", "accent", "ok", "run", "wait", "hold", "warn", "bad")
+
+
+class Toned(Widget):
+    """A widget that knows the style of every tone."""
+
+    COMPONENT_CLASSES = {f"tone--{tone}" for tone in TONES}  # noqa: RUF012 - Textual's own form
+
+    def tone(self, name: str) -> Style:
+        """Return the style of a tone."""
+        return self.get_component_rich_style(f"tone--{name}", partial=True)
+
+    def strip(self, spans: Spans, width: int, *, over: Style | None = None) -> Strip:
+        """Return the spans as a strip of `width` cells on this widget's background, or on that of `over`."""
+        base = self.rich_style if over is None else self.rich_style + over
+        segments = [Segment(text, base + self.tone(tone)) for text, tone in fit(spans, width)]
+        return Strip(segments, width)
+
+    def content(self, spans: Spans) -> Content:
+        """Return the spans as content, for border titles; no markup is read in them."""
+        return Content.assemble(*((text, self._visual(tone)) for text, tone in spans))
+
+    def _visual(self, tone: str) -> VisualStyle:
+        return VisualStyle.from_rich_style(self.tone(tone))
+
+    def entitle(self, title: Spans, subtitle: Spans = ()) -> None:
+        """Put words into the frame's upper and lower line, when they are others than before."""
+        if getattr(self, "_titles", None) == (title, subtitle):
+            return
+        self._titles = (title, subtitle)
+        self.border_title = self.content(title or (Span(" "),))
+        self.border_subtitle = self.content(subtitle) if subtitle else None
+
+
+class Paper(Toned):
+    """Some lines of spans; drawn anew only when they change."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id, classes=classes)
+        self._lines: tuple[Spans, ...] = ()
+
+    def show(self, lines: Sequence[Spans]) -> None:
+        """Show these lines from now on."""
+        new = tuple(lines)
+        if new != self._lines:
+            self._lines = new
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line."""
+        return self.strip(self._lines[y] if y < len(self._lines) else (), self.size.width)

@@ -1,0 +1,206 @@
+"""A server without a network: holds rows, answers requests, and pushes what the dashboard watches."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from treadle.errors import ConnectionFailed, error_for, problem_named
+from treadle_tui.core.feed import Event, Lost, Opened, Pushed
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+class FrozenClock:
+    """Stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.instant = NOON
+        self.seconds = 1000.0
+
+    def now(self) -> datetime:
+        return self.instant
+
+    def steady(self) -> float:
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        self.instant += timedelta(seconds=seconds)
+        self.seconds += seconds
+
+
+class MockServer:
+    """What a server would hold; also a `Link`, so a feed can be put straight on it."""
+
+    def __init__(self, clock: FrozenClock) -> None:
+        self.clock = clock
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.workers: dict[str, dict[str, Any]] = {}
+        self.tasks: dict[str, dict[str, Any]] = {}
+        self.runs: dict[str, list[dict[str, Any]]] = {}
+        self.logs: dict[str, list[dict[str, Any]]] = {}
+        self.total: int | None = None
+        """What the task list's total claims to be, for lists longer than anyone wants to build."""
+        self.capped = False
+        self.seq = 1
+        self.asked: list[dict[str, Any]] = []
+        self.silent = False
+        """A server that hangs: takes requests and never answers."""
+        self.refuses: dict[str, str] = {}
+        self.watched: dict[str, dict[str, Any]] = {}
+        self.resets = 0
+        self._sink: Callable[[Event], None] | None = None
+        self.live = False
+
+    # The link.
+
+    async def run(self, sink: Callable[[Event], None]) -> None:
+        self._sink = sink
+        self.open()
+        await asyncio.Event().wait()
+
+    def reset(self) -> None:
+        self.resets += 1
+
+    async def request(self, op: str, **fields: Any) -> dict[str, Any]:
+        self.asked.append({"op": op, **fields})
+        if self.silent:
+            await asyncio.Event().wait()
+        if not self.live:
+            raise ConnectionFailed("not connected")
+        if op in self.refuses:
+            raise error_for(problem_named(self.refuses[op], "as the test wants it"))
+        answer: dict[str, Any] = getattr(self, f"_on_{op}")(fields)
+        return answer
+
+    def open(self) -> None:
+        """Let the connection stand."""
+        assert self._sink is not None
+        self.live = True
+        self.watched.clear()
+        self._sink(Opened({"protocol": 1, "stream": "s", "seq": self.seq, "time": self.clock.now().isoformat()}))
+
+    def drop(self, detail: str = "no server answers at http://127.0.0.1:7420") -> None:
+        """Break the connection."""
+        assert self._sink is not None
+        self.live = False
+        self.watched.clear()
+        self._sink(Lost(detail))
+
+    # Requests.
+
+    def _on_ping(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"time": self.clock.now().isoformat()}
+
+    def _on_watch(self, fields: dict[str, Any]) -> dict[str, Any]:
+        self.watched[fields["sub"]] = fields
+        self.push(fields["sub"])
+        return {}
+
+    def _on_unwatch(self, fields: dict[str, Any]) -> dict[str, Any]:
+        self.watched.pop(fields["sub"], None)
+        return {}
+
+    def _on_job(self, fields: dict[str, Any]) -> dict[str, Any]:
+        job = next(job for job in self.jobs.values() if job["full_name"] == fields["job"])
+        job["paused"] = fields["paused"]
+        self.push_topic("jobs")
+        return job
+
+    def _on_actions(self, fields: dict[str, Any]) -> dict[str, Any]:
+        leads = {"cancel": "cancelled", "pause": "paused", "resume": "pending", "rerun": "pending"}
+        versions: dict[str, int] = {}
+        problems: list[dict[str, str]] = []
+        for key in fields["ids"]:
+            task = self.tasks.get(key)
+            wanted = (fields.get("if_versions") or {}).get(key)
+            if task is None or (wanted is not None and task["version"] != wanted):
+                problems.append({"id": key, "type": "/v1/problems/task-conflict", "detail": "it was changed since"})
+                continue
+            task["status"] = leads[fields["action"]]
+            task["version"] += 1
+            versions[key] = task["version"]
+        self.push_topic("tasks")
+        return {
+            "action": fields["action"],
+            "matched": len(fields["ids"]),
+            "changed": len(versions),
+            "versions": versions,
+            "problems": problems,
+        }
+
+    # Pushes.
+
+    def rows(self, sub: dict[str, Any]) -> list[dict[str, Any]]:
+        """The rows of a subscription, in order."""
+        topic = sub["topic"]
+        if topic == "counts":
+            return [{"job": job["full_name"], "counts": job["counts"]} for job in self.jobs.values()]
+        if topic == "task":
+            return self._task_rows(sub["task_id"])
+        if topic == "tasks":
+            return self._window(sub["window"])
+        return list(getattr(self, topic).values())
+
+    def matching(self, window: dict[str, Any]) -> list[dict[str, Any]]:
+        chosen = window.get("filter", {})
+        return [
+            task
+            for task in self.tasks.values()
+            if chosen.get("job") in {None, task["job_name"]}
+            and (chosen.get("status") is None or task["status"] in chosen["status"])
+            and (chosen.get("worker") is None or task["worker_id"] == chosen["worker"])
+        ]
+
+    def _window(self, window: dict[str, Any]) -> list[dict[str, Any]]:
+        return self.matching(window)[window["offset"] : window["offset"] + window["limit"]]
+
+    def _task_rows(self, key: str) -> list[dict[str, Any]]:
+        if key not in self.tasks:
+            return []
+        return [{"id": key, "task": self.tasks[key], "runs": self.runs.get(key, []), "logs": self.logs.get(key, [])}]
+
+    def push(self, sub: str) -> None:
+        """Push a snapshot."""
+        assert self._sink is not None
+        fields = self.watched[sub]
+        rows = self.rows(fields)
+        total = len(rows)
+        if fields["topic"] == "tasks":
+            total = self.total if self.total is not None else len(self.matching(fields["window"]))
+        self._sink(
+            Pushed(
+                {
+                    "push": "snapshot",
+                    "sub": sub,
+                    "topic": fields["topic"],
+                    "seq": self.seq,
+                    "rows": rows,
+                    "total": total,
+                    "total_is_capped": self.capped,
+                }
+            )
+        )
+
+    def push_topic(self, topic: str) -> None:
+        """Push the whole of a topic to whoever watches it, as a delta that changes everything."""
+        assert self._sink is not None
+        self.seq += 1
+        for sub, fields in list(self.watched.items()):
+            if fields["topic"] == topic:
+                rows = self.rows(fields)
+                self.send(
+                    sub,
+                    rows=rows,
+                    order=[row["id"] for row in rows] if topic == "tasks" else None,
+                    total=len(self.matching(fields["window"])) if topic == "tasks" else len(rows),
+                )
+
+    def send(self, sub: str, *, rows: list[dict[str, Any]], order: list[str] | None = None, **more: Any) -> None:
+        """Push a delta."""
+        assert self._sink is not None
+        topic = self.watched[sub]["topic"]
+        push: dict[str, Any] = {"push": "delta", "sub": sub, "topic": topic, "seq": self.seq, "rows": rows, "gone": []}
+        if order is not None:
+            push["order"] = order
+        self._sink(Pushed({**push, **more}))
