@@ -47,6 +47,8 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
     Its parts stand in `app.state.api` and `app.state.live`. Raises `ValidationFailed` for a database that is not known.
     """
     settings = settings or Settings()
+    # Before the store makes it: tasks are nobody else's to read.
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = SqlStore(settings.database_url)
     engine = Engine(store, rules_of(settings), clock=clock)
     api = Api(

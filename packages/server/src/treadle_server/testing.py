@@ -52,15 +52,15 @@ async def serve(
         app = create_app(chosen, clock=clock)
         listener = stack.enter_context(contextlib.closing(listen(chosen.host, chosen.port)))
         server = Server(app, chosen)
-        async with asyncio.TaskGroup() as group:
-            serving = group.create_task(server._serve([listener]), name="server")  # noqa: SLF001 - serve() takes over the signals
-            await server.until_started(serving)
-            try:
-                token = chosen.token_file.read_text().strip() if chosen.auth == "token" else ""
-                yield Served(url_of(listener), token, app, app.state.api.engine, chosen)
-            finally:
-                server.should_exit = True
-                await serving
+        # No task group: it would wrap the errors of the block, which tests look at.
+        serving = asyncio.create_task(server._serve([listener]), name="server")  # noqa: SLF001 - serve() takes the signals
+        await server.until_started(serving)
+        try:
+            token = chosen.token_file.read_text().strip() if chosen.auth == "token" else ""
+            yield Served(url_of(listener), token, app, app.state.api.engine, chosen)
+        finally:
+            server.should_exit = True
+            await serving
 
 
 @contextlib.contextmanager

@@ -1,0 +1,55 @@
+"""A served database of each kind, and clients that speak to it."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from treadle_server.testing import Served, serve
+
+from tests.api.rooms import NewUser, Room, make_room
+
+
+@pytest.fixture
+async def served(database_url: str, tmp_path: Path) -> AsyncIterator[Served]:
+    async with serve(database_url, data_dir=tmp_path / "data", long_poll_max_wait_seconds=30) as served:
+        yield served
+    assert served.engine.store.connections_checked_out() == 0  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+async def root(served: Served) -> AsyncIterator[httpx.AsyncClient]:
+    """The superuser."""
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+async def user(served: Served, root: httpx.AsyncClient) -> AsyncIterator[NewUser]:
+    """Makes users without scopes."""
+    async with AsyncExitStack() as stack:
+
+        async def make(name: str) -> httpx.AsyncClient:
+            made = await root.post("/v1/tokens", json={"name": name})
+            assert made.status_code == 201
+            headers = {"Authorization": f"Bearer {made.json()['token']}"}
+            return await stack.enter_async_context(httpx.AsyncClient(base_url=served.url, headers=headers, timeout=30))
+
+        yield make
+
+
+@pytest.fixture
+async def alice(user: NewUser) -> httpx.AsyncClient:
+    return await user("alice")
+
+
+@pytest.fixture
+async def bob(user: NewUser) -> httpx.AsyncClient:
+    return await user("bob")
+
+
+@pytest.fixture
+async def lab(root: httpx.AsyncClient) -> Room:
+    return await make_room(root)
