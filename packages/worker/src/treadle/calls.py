@@ -52,22 +52,20 @@ class Caller:
 
     async def call(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ending:
         """Call the task's function where it belongs, with its timeout, and return how it ended."""
-        timer = None
-        timeout = held.claim.get("timeout")
-        if timeout is not None:
-            timer = asyncio.get_running_loop().call_later(timeout, self.leases.stop_run, held, "timeout")
+        timing = Timing(self.leases, held)
         # Only a process can be stopped for certain, which a target's exclusiveness needs.
         isolation = "process" if held.has_target and task.isolation == "thread" else task.isolation
         try:
-            if isolation == "async":
-                ending, error = await self._in_loop(held, task, arguments)
+            if isolation == "process":
+                ending, error = await self._in_process(held, task, timing)
             elif isolation == "thread":
+                timing.begin()
                 ending, error = await self._in_thread(held, task, arguments)
             else:
-                ending, error = await self._in_process(held, task)
+                timing.begin()
+                ending, error = await self._in_loop(held, task, arguments)
         finally:
-            if timer is not None:
-                timer.cancel()
+            timing.end()
         return ending if held.stop is None else stopped(held, ending, error)
 
     async def _in_loop(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
@@ -123,7 +121,7 @@ class Caller:
             if held.is_reported:
                 self.stuck -= 1
 
-    async def _in_process(self, held: Held, task: Task[..., Any]) -> Ended:
+    async def _in_process(self, held: Held, task: Task[..., Any], timing: "Timing") -> Ended:
         child = await self._children.take()
 
         def stop() -> None:
@@ -140,7 +138,7 @@ class Caller:
         is_sound = False
         try:
             message = {"run": held.claim, "origin": origin_of(task)}
-            ending = await child.run(message, lambda sender, said: self._from_child(held, sender, said))
+            ending = await child.run(message, lambda sender, said: self._from_child(held, timing, sender, said))
             is_sound = held.stop is None
         except ChildDied as died:
             return endings.raised(died), died
@@ -157,9 +155,11 @@ class Caller:
         if held.kill == child.kill:
             child.kill()
 
-    def _from_child(self, held: Held, child: Child, message: dict[str, Any]) -> None:
+    def _from_child(self, held: Held, timing: "Timing", child: Child, message: dict[str, Any]) -> None:
         port = _LoopPort(self, held)
-        if "progress" in message:
+        if "begun" in message:
+            timing.begin()
+        elif "progress" in message:
             port.progress(*message["progress"])
         elif "log" in message:
             port.log(*message["log"])
@@ -189,6 +189,29 @@ class Caller:
         # A function that asks for no context still gets one made: stopping it sets the flag.
         port = _ThreadPort(self, held) if threaded else _LoopPort(self, held)
         return Context(held.claim, port, self._resources)
+
+
+class Timing:
+    """The timeout of one run: counted from when its code begins, not from when a process for it is started."""
+
+    __slots__ = ("_held", "_leases", "_timer")
+
+    def __init__(self, leases: Leases, held: Held) -> None:
+        self._leases = leases
+        self._held = held
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Start to count, when the run has a timeout."""
+        timeout = self._held.claim.get("timeout")
+        if timeout is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(timeout, self._leases.stop_run, self._held, "timeout")
+
+    def end(self) -> None:
+        """Stop counting."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> Ending:

@@ -134,6 +134,7 @@ def _serve(line: Line, message: pipes.Message, found: dict[str, Task[..., Any]])
         line.running = Running(task, context, task.signature.arguments(claim["payload"]))
     except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
         return raised(error)
+    line.send({"begun": True})
     try:
         return line.running.run()
     finally:

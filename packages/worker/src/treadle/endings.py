@@ -93,4 +93,4 @@ def _exception(reason: Reason, error: BaseException) -> Ending:
 
 
 def _is_ours(module: str) -> bool:
-    return module in {"treadle.execute", "treadle.threads", "treadle.child", "treadle.tasks"}
+    return module in {"treadle.calls", "treadle.threads", "treadle.child", "treadle.tasks"}

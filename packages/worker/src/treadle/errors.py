@@ -256,4 +256,5 @@ def _sentence(problem: Problem) -> str:
         f"{'.'.join(str(part) for part in error.get('loc', ()))}: {error.get('msg', '')}"
         for error in problem.errors or ()
     ]
-    return f"{text} ({'; '.join(places)})" if places else text
+    new = [place for place in places if place not in text]
+    return f"{text} ({'; '.join(new)})" if new else text

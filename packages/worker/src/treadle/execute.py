@@ -20,7 +20,7 @@ log = logging.getLogger("treadle.worker")
 OVERFLOW = 1.0
 """Seconds that a claim waits for a slot that a runaway thread still holds; then it is handed back."""
 
-GiveBack = Callable[[list[dict[str, Any]]], None]
+GiveBack = Callable[[list[dict[str, Any]]], object]
 
 
 class Runner:

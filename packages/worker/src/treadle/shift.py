@@ -123,13 +123,15 @@ class Shift:
             self._leases, plan.urls, plan.token, worker_id=lambda: self._worker_id, apply=apply, abort=_abort
         )
         self._watch.start()
-        for work in (self._session.run(), self._reporter.run(), self._leases.run()):
+        for work in (self._session.run(), self._reporter.run()):
             self._spawn(work)
+        self._beating = self._spawn(self._leases.run())
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._group.create_task(work)
         self._background.append(task)
         task.add_done_callback(self._background.remove)
+        return task
 
     async def _drain(self, grace: float) -> None:
         """Take no more, let what runs end within `grace` seconds, and hand the rest back."""
@@ -146,6 +148,8 @@ class Shift:
         if not await self._reporter.flushed(LAST_REPORTS):
             log.error("the server did not take the last reports: their leases will run out")
             return
+        # After its removal there is nothing to beat for.
+        self._beating.cancel()
         try:
             async with asyncio.timeout(LAST_REPORTS):
                 await self._link.close_worker()

@@ -1,0 +1,62 @@
+"""A real server on each kind of database, a client of it, and workers that run beside the test."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from treadle import Client, Worker
+from treadle_server.testing import Served, serve
+
+Working = Callable[..., Any]
+
+
+@pytest.fixture
+async def server(database_url: str) -> AsyncIterator[Served]:
+    async with serve(database_url) as served:
+        yield served
+
+
+@pytest.fixture
+async def client(server: Served) -> AsyncIterator[Client]:
+    async with Client(server.url, server.token) as client:
+        yield client
+
+
+@asynccontextmanager
+async def working_at(url: str, token: str, *tasks: Any, **options: Any) -> AsyncIterator[Worker]:
+    """Run a worker during the block; it drains at the end."""
+    worker = Worker(tasks, url=url, token=token, **{"drain_grace": 0.5, **options})
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(worker.run_async())
+        ready = group.create_task(worker.ready.wait())
+        await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        try:
+            yield worker
+        finally:
+            worker.stop()
+
+
+@pytest.fixture
+def working(server: Served) -> Working:
+    """Run workers against the server: `async with working(my_task, concurrency=2) as worker:`."""
+
+    def at_server(*tasks: Any, **options: Any) -> Any:
+        return working_at(server.url, server.token, *tasks, **options)
+
+    return at_server
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], Awaitable[bool]]], Awaitable[None]]:
+    """Wait until a question is answered by yes; the test's own timeout ends it otherwise."""
+
+    async def wait(question: Callable[[], Awaitable[bool]]) -> None:
+        async with asyncio.timeout(20):
+            while not await question():  # noqa: ASYNC110 - a server's state has no event here
+                await asyncio.sleep(0.02)
+
+    return wait

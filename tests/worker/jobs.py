@@ -1,0 +1,56 @@
+"""Tasks that child processes can import."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from treadle import Context, MalformedPayload, Retry, task
+
+
+@task(isolation="process")
+def pid(extra: int = 0) -> int:
+    return os.getpid() + extra
+
+
+@task(isolation="process", timeout=0.5, max_retries=0)
+def never_ends(started: Path) -> None:
+    started.write_text(str(os.getpid()))
+    while True:
+        time.sleep(0.01)
+
+
+@task(isolation="process")
+def endless(started: Path) -> None:
+    started.write_text(str(os.getpid()))
+    while True:
+        time.sleep(0.01)
+
+
+@task(isolation="process", max_retries=0)
+def dies() -> None:
+    os._exit(3)
+
+
+@task(isolation="process")
+async def steps(ctx: Context, to: int) -> list[int]:
+    first = ctx.checkpoint or 0
+    for number in range(first, to):
+        await asyncio.sleep(0)
+        await ctx.save(number + 1)
+        ctx.progress((number + 1) / to, f"step {number}")
+        ctx.log(f"did {number}")
+        ctx.spend(1.5)
+        if number == 1 and first == 0:
+            raise Retry(0)
+    return [first, to]
+
+
+@task(isolation="process")
+def picky() -> None:
+    raise MalformedPayload("nothing suits me")
+
+
+@task
+def where() -> int:
+    return os.getpid()

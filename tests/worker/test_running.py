@@ -1,0 +1,485 @@
+"""A worker and a client against a real server: what happens to tasks."""
+
+import asyncio
+import threading
+import time
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tests.worker import jobs
+from treadle import (
+    Client,
+    Context,
+    Intermittent,
+    MalformedPayload,
+    Options,
+    Pause,
+    Retry,
+    TaskCancelled,
+    TaskFailed,
+    WaitTimeout,
+    task,
+)
+from treadle_server.testing import Served
+
+pytestmark = pytest.mark.anyio
+
+
+class Atom(BaseModel):
+    name: str
+    at: datetime
+
+
+@task
+async def echo(atom: Atom, *, after: timedelta = timedelta(0)) -> Atom:
+    return Atom(name=atom.name.upper(), at=atom.at + after)
+
+
+@task
+async def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@task
+def add_in_thread(a: int, b: int = 1) -> int:
+    assert threading.current_thread() is not threading.main_thread()
+    return a + b
+
+
+async def test_models_and_datetimes_arrive_as_they_were_sent_and_come_back_as_annotated(
+    client: Client, working: Any
+) -> None:
+    """T2."""
+    at = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    async with working(echo):
+        handle = await echo.submit(Atom(name="fe", at=at), after=timedelta(hours=1))
+        result = await handle.result(timeout=10)
+
+    assert result == Atom(name="FE", at=at + timedelta(hours=1))
+
+
+async def test_a_task_is_submitted_before_any_worker_lives_and_runs_when_one_comes(
+    client: Client, working: Any
+) -> None:
+    """T3: submitting registers the job."""
+    handle = await add.submit(2, b=3)
+    assert (await handle.get()).queue_position == 1
+
+    async with working(add):
+        assert await handle.result(timeout=10) == 5
+
+
+async def test_coroutines_threads_and_processes_run_side_by_side(client: Client, working: Any) -> None:
+    """T10."""
+    async with working(add, add_in_thread, jobs.pid, concurrency=4):
+        handles = await client.submit_many([add.bind(1), add_in_thread.bind(2), jobs.pid.bind(), jobs.pid.bind()])
+        first, second, *pids = [await handle.result(timeout=30) for handle in handles]
+
+    assert (first, second) == (2, 3)
+    assert all(isinstance(pid, int) and pid != 0 for pid in pids)
+
+
+async def test_many_tasks_are_submitted_at_once_and_all_complete(client: Client, working: Any) -> None:
+    """T3."""
+    async with working(add, concurrency=50):
+        handles = await client.submit_many([add.bind(number, 0) for number in range(300)], wait=True)
+        results = await asyncio.gather(*(handle.result(timeout=30) for handle in handles))
+
+    assert results == list(range(300))
+
+
+async def test_a_result_that_is_not_there_in_time_raises_and_the_task_goes_on(client: Client) -> None:
+    handle = await add.submit(1)
+
+    with pytest.raises(WaitTimeout, match="it goes on"):
+        await handle.result(timeout=0.05)
+
+    assert await handle.status() == "pending"
+
+
+async def test_a_failure_is_retried_and_each_run_keeps_its_whole_traceback(client: Client, working: Any) -> None:
+    """T4."""
+
+    @task(max_retries=1, retry_base=0)
+    def broken() -> None:
+        raise ZeroDivisionError("on purpose")
+
+    async with working(broken):
+        handle = await broken.submit()
+        with pytest.raises(TaskFailed, match="ZeroDivisionError: on purpose") as failure:
+            await handle.result(timeout=10)
+        runs = await handle.runs()
+
+    assert failure.value.task.retry_count == 1
+    assert [run.status for run in runs] == ["failed", "failed"]
+    for run in runs:
+        assert run.traceback is not None
+        assert 'raise ZeroDivisionError("on purpose")' in run.traceback
+        assert "treadle/threads.py" not in run.traceback
+
+
+async def test_the_default_back_off_is_five_seconds_then_twice_that(client: Client, working: Any, until: Any) -> None:
+    """T4."""
+
+    @task
+    async def broken() -> None:
+        raise RuntimeError
+
+    async with working(broken):
+        handle = await broken.submit()
+
+        async def is_retrying() -> bool:
+            return (await handle.get()).next_retry_at is not None
+
+        await until(is_retrying)
+        item = await handle.get()
+
+    assert (item.status, item.max_retries, item.max_requeues, item.retry_count) == ("scheduled", 3, 5, 1)
+    assert item.next_retry_at is not None
+    assert 3 < (item.next_retry_at - datetime.now(UTC)).total_seconds() <= 5
+
+
+async def test_the_call_goes_over_the_decorator_and_an_explicit_zero_counts(client: Client) -> None:
+    """T3."""
+
+    @task(max_retries=7, priority=2, timeout=30)
+    async def ready() -> None: ...
+
+    plain = await (await ready.submit()).get()
+    called = await (await ready.submit(options=Options(max_retries=0, priority=0, delay=60, tags={"k": "v"}))).get()
+
+    assert (plain.max_retries, plain.priority, plain.timeout, plain.status) == (7, 2, 30, "pending")
+    assert (called.max_retries, called.priority, called.status, called.tags) == (0, 0, "scheduled", {"k": "v"})
+
+
+async def test_a_coroutine_that_takes_too_long_fails_by_its_timeout(client: Client, working: Any) -> None:
+    """T5."""
+
+    @task(timeout=0.1, max_retries=0)
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    async with working(slow):
+        handle = await slow.submit()
+        with pytest.raises(TaskFailed, match=r"timeout.* of 0\.1 s") as failure:
+            await handle.result(timeout=10)
+
+    assert failure.value.task.reason == "timeout"
+
+
+async def test_a_thread_past_its_timeout_keeps_its_slot_and_its_late_result_is_dropped(
+    client: Client, working: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """T5."""
+    release, told = threading.Event(), threading.Event()
+
+    @task(timeout=0.2, max_retries=0)
+    def stubborn(ctx: Context) -> str:
+        if ctx.wait_cancelled(10):
+            told.set()
+        release.wait(10)
+        return "too late"
+
+    async with working(stubborn, add, concurrency=1):
+        handle = await stubborn.submit()
+        with pytest.raises(TaskFailed):
+            await handle.result(timeout=10)
+        assert told.is_set()
+        queued = await add.submit(1)
+        with pytest.raises(WaitTimeout):
+            await queued.result(timeout=0.3)
+
+        release.set()
+
+        assert await queued.result(timeout=10) == 2
+    assert (await handle.get()).result is None
+    assert "late result" in caplog.text
+
+
+async def test_a_process_past_its_timeout_is_killed(client: Client, working: Any, tmp_path: Any) -> None:
+    """T5."""
+    started = tmp_path / "pid"
+
+    async with working(jobs.never_ends):
+        with pytest.raises(TaskFailed, match="timeout"):
+            await (await jobs.never_ends.submit(started)).result(timeout=20)
+
+    assert not _lives(int(started.read_text()))
+
+
+async def test_a_cancelled_process_is_killed_at_once(client: Client, working: Any, tmp_path: Any, until: Any) -> None:
+    """T5."""
+    started = tmp_path / "pid"
+
+    async with working(jobs.endless, concurrency=1):
+        handle = await jobs.endless.submit(started)
+
+        async def has_begun() -> bool:
+            return started.exists() and bool(started.read_text())
+
+        await until(has_begun)
+        await handle.cancel()
+        with pytest.raises(TaskCancelled):
+            await handle.result(timeout=10)
+
+        async def is_dead() -> bool:
+            return not _lives(int(started.read_text()))
+
+        await until(is_dead)
+
+
+async def test_a_process_that_dies_fails_its_task_and_the_worker_goes_on(client: Client, working: Any) -> None:
+    """T5, T7."""
+    async with working(jobs.dies, jobs.pid, jobs.picky):
+        with pytest.raises(TaskFailed, match="exit code 3"):
+            await (await jobs.dies.submit()).result(timeout=20)
+        with pytest.raises(TaskFailed, match="nothing suits me") as failure:
+            await (await jobs.picky.submit()).result(timeout=20)
+        assert failure.value.task.reason == "malformed-payload"
+        assert isinstance(await (await jobs.pid.submit()).result(timeout=20), int)
+
+
+async def test_checkpoint_progress_log_and_usage_work_from_a_process(client: Client, working: Any) -> None:
+    """E3, T6: the next run gets the checkpoint."""
+    async with working(jobs.steps):
+        handle = await jobs.steps.submit(4, options=Options(budget=100))
+        assert await handle.result(timeout=30) == [2, 4]
+
+    item = await handle.get()
+    logs = await client.call("logs", {"id": handle.id})
+    assert (item.checkpoint, item.usage, item.run_id) == (4, 3.0, 1)
+    assert [line["message"] for line in logs["items"]] == ["did 0", "did 1", "did 2", "did 3"]
+
+
+async def test_a_payload_that_does_not_fit_and_an_unknown_function_fail_and_the_worker_goes_on(
+    client: Client, working: Any, server: Served
+) -> None:
+    """T7, C12."""
+
+    @task(name="typed")
+    async def loose(n: Any) -> int:
+        return int(n)
+
+    @task(name="typed")
+    async def strict(n: int) -> int:
+        return n
+
+    await client.register(loose)
+    bad = await loose.submit("many")
+    async with working(strict, add, replace_schema=True):
+        with pytest.raises(TaskFailed, match="valid integer") as failure:
+            await bad.result(timeout=10)
+        assert await (await add.submit(1)).result(timeout=10) == 2
+
+    assert failure.value.task.reason == "malformed-payload"
+    assert failure.value.task.retry_count == 0
+
+
+async def test_outcomes_by_exception(client: Client, working: Any, until: Any) -> None:
+    """C6: Retry, Pause, MalformedPayload and Intermittent."""
+    seen: list[str] = []
+
+    @task(max_retries=1, max_requeues=1)
+    async def ends(ctx: Context, how: str) -> str:
+        seen.append(how)
+        if how == "pause" and ctx.checkpoint is None:
+            raise Pause("until tomorrow", checkpoint={"at": 1})
+        if ctx.run_id == 0:
+            if how == "retry":
+                raise Retry(timedelta(0))
+            if how == "malformed":
+                raise MalformedPayload("no such thing")
+            if how == "intermittent":
+                raise Intermittent("the line was cut")
+        return f"{how} {ctx.checkpoint}"
+
+    async with working(ends):
+        retried, lost, bad, paused = await client.submit_many(
+            [ends.bind("retry"), ends.bind("intermittent"), ends.bind("malformed"), ends.bind("pause")]
+        )
+        assert await retried.result(timeout=10) == "retry None"
+        assert await lost.result(timeout=10) == "intermittent None"
+        with pytest.raises(TaskFailed, match="no such thing"):
+            await bad.result(timeout=10)
+
+        async def is_paused() -> bool:
+            return await paused.status() == "paused"
+
+        await until(is_paused)
+        assert (await paused.get()).checkpoint == {"at": 1}
+        await paused.resume()
+        assert await paused.result(timeout=10) == "pause {'at': 1}"
+
+    assert seen.count("malformed") == 1
+    assert [(run.status, run.reason) for run in await lost.runs()] == [
+        ("exception", "intermittent-task"),
+        ("completed", None),
+    ]
+
+
+async def test_a_pause_stops_the_code_and_a_resume_goes_on_from_its_checkpoint(
+    client: Client, working: Any, until: Any
+) -> None:
+    """L4."""
+    waiting = asyncio.Event()
+
+    @task
+    async def careful(ctx: Context) -> str:
+        if ctx.checkpoint is not None:
+            return f"went on from {ctx.checkpoint}"
+        await ctx.save("here")
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("cleaning up went wrong")
+
+    async with working(careful):
+        handle = await careful.submit()
+        await waiting.wait()
+        await handle.pause()
+
+        async def is_paused() -> bool:
+            return await handle.status() == "paused"
+
+        await until(is_paused)
+        assert "interrupted by user" in str((await handle.get()).error)
+        await handle.resume()
+        assert await handle.result(timeout=10) == "went on from here"
+
+
+async def test_a_cancel_stops_a_coroutine_at_once(client: Client, working: Any) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    @task
+    async def endless() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with working(endless, concurrency=1):
+        handle = await endless.submit()
+        await begun.wait()
+        await handle.cancel()
+        with pytest.raises(TaskCancelled):
+            await handle.result(timeout=10)
+        async with asyncio.timeout(5):
+            await stopped.wait()
+
+
+async def test_a_run_past_its_budget_is_stopped(client: Client, working: Any) -> None:
+    """L4: budget-exceeded."""
+
+    @task
+    async def spender(ctx: Context) -> None:
+        ctx.spend(11)
+        await asyncio.Event().wait()
+
+    async with working(spender):
+        handle = await spender.submit(options=Options(budget=10))
+        with pytest.raises(TaskFailed) as failure:
+            await handle.result(timeout=10)
+
+    assert failure.value.task.reason == "budget-exceeded"
+
+
+async def test_a_drain_lets_short_runs_end_and_hands_back_the_rest(client: Client, working: Any, until: Any) -> None:
+    """L10, E13: worker-shutdown."""
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    @task
+    async def short() -> str:
+        begun.set()
+        await release.wait()
+        return "done"
+
+    @task
+    async def long() -> None:
+        await asyncio.Event().wait()
+
+    async with working(short, long, drain_grace=1) as worker:
+        shorter, longer = await short.submit(), await long.submit()
+        await begun.wait()
+
+        async def is_running() -> bool:
+            return await longer.status() == "running"
+
+        await until(is_running)
+        worker.stop()
+        release.set()
+        assert await shorter.result(timeout=10) == "done"
+
+    runs = await longer.runs()
+    assert [(run.status, run.reason) for run in runs] == [("exception", "worker-shutdown")]
+    assert await longer.status() in {"pending", "scheduled"}
+    assert (await client.workers()).items == []
+
+
+async def test_tasks_share_what_the_lifespan_yields_and_submit_others(client: Client, working: Any) -> None:
+    closed = []
+
+    @asynccontextmanager
+    async def lifespan() -> Any:
+        yield {"factor": 3}
+        closed.append(True)
+
+    @task
+    async def outer(ctx: Context, n: int) -> int:
+        handle = await add.submit(n, 0)
+        return await handle.result(timeout=10) * ctx.resources["factor"]
+
+    async with working(outer, add, lifespan=lifespan):
+        assert await (await outer.submit(5)).result(timeout=10) == 15
+
+    assert closed == [True]
+
+
+async def test_a_sync_function_with_a_target_runs_in_a_process(client: Client, working: Any) -> None:
+    """G5."""
+    import os
+
+    async with working(jobs.where):
+        handle = await jobs.where.submit(options=Options(target="robot"))
+        assert await handle.result(timeout=20) != os.getpid()
+
+
+async def test_a_blocked_event_loop_keeps_its_lease(client: Client, server: Served) -> None:
+    """E4: the watch beats from a thread of its own."""
+    from tests.worker.conftest import working_at
+
+    @task(lease_seconds=6, heartbeat_increment=6, max_requeues=0, max_retries=0)
+    async def blocking() -> str:
+        time.sleep(9)  # noqa: ASYNC251 - what is tested is a loop that is blocked past its lease
+        return "kept it"
+
+    ended = threading.Event()
+
+    async def work() -> None:
+        async with working_at(server.url, server.token, blocking):
+            await asyncio.to_thread(ended.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(work()))
+    thread.start()
+    try:
+        handle = await blocking.submit()
+        assert await handle.result(timeout=30) == "kept it"
+        assert len(await handle.runs()) == 1
+    finally:
+        ended.set()
+        await asyncio.to_thread(thread.join)
+
+
+def _lives(pid: int) -> bool:
+    from pathlib import Path
+
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
