@@ -59,7 +59,7 @@ class Plan:
 def run_demo(plan: Plan) -> int:
     """Carry out the plan and print the summary; return the exit code: 0 when every task has ended and all adds up.
 
-    Raises `DemoFailed`, and `DemoStopped` or `KeyboardInterrupt` when it was stopped. Nothing is left running then either.
+    Raises `DemoFailed`, and `DemoStopped` or `KeyboardInterrupt` when it was stopped. Nothing is left running.
     """
     if not _is_installed("treadle_server"):
         raise DemoFailed("the demo needs the server: pip install treadle-server")

@@ -1,0 +1,207 @@
+"""`treadle demo`, as a process of its own: its counts, its failures, and that it leaves nothing running."""
+
+import ast
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from treadle.demo.sources import python_files, standard_library
+
+BROKEN = {
+    "broken/brackets.py": b"f = (1,\n",
+    "broken/indent.py": b"def f():\nreturn 1\n",
+    "broken/coding.py": b"# -*- coding: no-such-thing -*-\n",
+}
+SOUND = {
+    "package/__init__.py": b'"""A docstring\nof two lines."""\n',
+    "package/a.py": b"import os\nfrom sys import path\n\n\nclass A:\n    def f(self):\n        # why\n        pass\n",
+    "top.py": b"async def g():\n    def inner():\n        pass\n",
+    "empty.py": b"",
+}
+COMMAND = (sys.executable, "-c", "from treadle.cli import main; main()", "demo")
+NO_TREADLE = {name: value for name, value in os.environ.items() if not name.startswith("TREADLE_")}
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    root = tmp_path / "sources"
+    for name, content in {**BROKEN, **SOUND, "site-packages/other.py": b"x = 1\n"}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return root
+
+
+def run_demo(*arguments: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        env=env or NO_TREADLE,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def files_that_do_not_parse(root: Path) -> set[str]:
+    broken = set()
+    for name in python_files(root):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                ast.parse((root / name).read_bytes())
+            except (SyntaxError, ValueError):
+                broken.add(name)
+    return broken
+
+
+def test_the_counts_add_up_and_the_failures_are_the_files_that_do_not_parse(sources: Path, tmp_path: Path) -> None:
+    done = run_demo(sources, "--json", "--keep", tmp_path / "kept")
+
+    summary = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert summary["files"] == len(BROKEN) + len(SOUND)
+    assert set(summary["failures"]) == set(BROKEN) == files_that_do_not_parse(sources)
+    assert (summary["completed"], summary["failed"], summary["open"]) == (len(SOUND), len(BROKEN), 0)
+    assert sum(summary["errors"].values()) == len(BROKEN)
+    assert (tmp_path / "kept" / "treadle.db").stat().st_size > 0
+
+
+def test_the_last_task_adds_up_what_the_others_found(sources: Path) -> None:
+    done = run_demo(sources, "--json")
+
+    assert json.loads(done.stdout)["totals"] == {
+        "files": 4,
+        "size": sum(map(len, SOUND.values())),
+        "lines": 2 + 8 + 3,
+        "code_lines": 2 + 5 + 3,
+        "functions": 1 + 2,
+        "classes": 1,
+        "imports": 2,
+    }
+
+
+def test_without_a_terminal_it_prints_lines_and_tables_and_no_escape_sequence(sources: Path) -> None:
+    done = run_demo(sources)
+
+    assert done.returncode == 0
+    assert re.search(r"^ *7 of 7 tasks have ended$", done.stdout, re.MULTILINE)
+    assert re.search(r"completed\W+4\b", done.stdout)
+    assert re.search(r"failed\W+3\b", done.stdout)
+    assert "\x1b" not in done.stdout
+
+
+def test_settings_for_another_server_do_not_disturb_it(sources: Path) -> None:
+    elsewhere = {
+        "TREADLE_URL": "http://127.0.0.1:9",
+        "TREADLE_TOKEN": "wrong",
+        "TREADLE_DATABASE_URL": "sqlite:////no/x.db",
+    }
+
+    done = run_demo(sources, "--json", env={**NO_TREADLE, **elsewhere})
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_files_of_the_current_directory_do_not_stand_in_for_modules_that_it_needs(sources: Path) -> None:
+    (sources / "token.py").write_text("raise RuntimeError('not the one from the standard library')\n")
+
+    done = subprocess.run(
+        [sys.executable, "-P", *COMMAND[1:], ".", "--json"],
+        cwd=sources, env=NO_TREADLE, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_directory_without_python_files_is_refused(tmp_path: Path) -> None:
+    done = run_demo(tmp_path)
+
+    assert done.returncode == 2
+    assert "there are no Python files under" in done.stderr
+
+
+def test_the_standard_library_is_found_without_installed_packages() -> None:
+    files = python_files(standard_library())
+
+    assert "ast.py" in files
+    assert not [name for name in files if "site-packages" in name or "dist-packages" in name]
+
+
+@contextmanager
+def demo_at_work(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    """A demo of the standard library whose first tasks have ended, with the processes that it started."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield from _demo_at_work(directory, arguments)
+
+
+def _demo_at_work(
+    directory: str, arguments: tuple[str, ...]
+) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    # What a demo that was killed can't clean up goes with the directory.
+    env = {**NO_TREADLE, "TMPDIR": directory}
+    demo = subprocess.Popen([*COMMAND, *arguments], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert demo.stdout is not None
+        assert "tasks have ended" in demo.stdout.readline()
+        yield demo, psutil.Process(demo.pid).children(recursive=True)
+    finally:
+        demo.kill()
+        demo.communicate()
+
+
+def assert_all_gone(processes: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(processes, timeout=10)
+    assert alive == []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_and_leaves_nothing_running(sent: signal.Signals) -> None:
+    with demo_at_work() as (demo, processes):
+        assert len(processes) == 3
+
+        demo.send_signal(sent)
+
+        assert demo.wait(30) == 130
+        assert_all_gone(processes)
+        assert demo.stderr is not None
+        assert "nothing is left running" in demo.stderr.read()
+
+
+def test_a_second_ctrl_c_does_not_leave_processes_behind() -> None:
+    with demo_at_work() as (demo, processes):
+        demo.send_signal(signal.SIGINT)
+        demo.send_signal(signal.SIGINT)
+
+        assert demo.wait(30) == 130
+        assert_all_gone(processes)
+
+
+def test_kill_9_takes_its_processes_along() -> None:
+    with demo_at_work() as (demo, processes):
+        demo.kill()
+
+        assert_all_gone(processes)
+
+
+def test_a_lost_server_ends_the_demo_and_says_so() -> None:
+    with demo_at_work() as (demo, processes):
+        server = next(process for process in processes if "server" in process.cmdline())
+
+        server.kill()
+
+        assert demo.wait(30) == 1
+        assert_all_gone(processes)
+        assert demo.stderr is not None
+        assert "server ended by itself" in demo.stderr.read()
