@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 import sqlalchemy as sa
+
 from treadle.wire.status import OPEN, Status
 from treadle_server.engine.commands import (
     Beat,
