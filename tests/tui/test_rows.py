@@ -9,6 +9,7 @@ from treadle_tui.core.rows import MARGIN, WINDOW, Rows, window_around
 
 def settled(keys: str, **more: int) -> Rows[str]:
     rows: Rows[str] = Rows()
+    rows.pin()
     settle(rows, keys, **more)
     return rows
 
@@ -25,6 +26,15 @@ def test_the_cursor_begins_in_the_first_row() -> None:
     rows = settled("abc")
 
     assert rows.highlighted == "A"
+
+
+def test_until_the_reader_is_here_the_cursor_stays_in_the_first_row() -> None:
+    rows: Rows[str] = Rows()
+    settle(rows, "abc")
+
+    settle(rows, "xbc")
+
+    assert (rows.highlighted, rows.tombstone) == ("X", None)
 
 
 def test_the_cursor_stays_with_its_row_when_others_come_and_go() -> None:

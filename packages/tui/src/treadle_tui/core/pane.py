@@ -6,9 +6,12 @@ from typing import Generic, Protocol, TypeVar
 
 from treadle_tui.core.columns import Column, Context, Placed, head, line, place
 from treadle_tui.core.rows import Rows
-from treadle_tui.core.text import Span, Spans, fit, plain
+from treadle_tui.core.text import Span, Spans, fit
 
 Row = TypeVar("Row")
+
+NAMING = 2
+"""How many columns, from the left, tell which row it is."""
 
 
 class Lines(Protocol):
@@ -33,6 +36,9 @@ class Lines(Protocol):
 
     def go(self, index: int) -> None:
         """Move the cursor."""
+
+    def pin(self) -> None:
+        """The reader is here: keep the cursor with its row."""
 
 
 class Pane(Generic[Row]):
@@ -78,6 +84,10 @@ class Pane(Generic[Row]):
         """Move the cursor."""
         self.rows.go(index)
 
+    def pin(self) -> None:
+        """The reader is here: keep the cursor with its row."""
+        self.rows.pin()
+
     def head(self, width: int) -> Spans:
         """Return the line of titles."""
         return fit((Span(" " * self._gutter), *head(self._placed(width))), width)
@@ -89,16 +99,12 @@ class Pane(Generic[Row]):
         context = self._context()
         if row is None:
             return fit((gutter, Span(context.glyphs.ellipsis, "faint")), width)
-        spans = line(self._placed(width), row, context)
         if self.rows.tombstone is not None and self.rows.is_cursor(index):
-            return self._tombstone(gutter, spans, width, context)
-        return fit((gutter, *spans), width, ellipsis=context.glyphs.ellipsis)
-
-    def _tombstone(self, gutter: Span, spans: Spans, width: int, context: Context) -> Spans:
-        # The state column would lie: it is what the row said before it left.
-        word = Span(f" {context.glyphs.cross} left this list; move on, or press enter to see it ", "warn")
-        body = plain(spans).lstrip()[: max(0, width // 4)]
-        return fit((gutter, Span(body, "faint"), word), width, ellipsis=context.glyphs.ellipsis)
+            # Its place and name are still right; everything else is what it was before it left.
+            spans = line(self._placed(width)[:NAMING], row, context)
+            word = Span(f" {context.glyphs.cross} left this list: move on, or press enter to look at it", "warn")
+            return fit((gutter, *spans, word), width, ellipsis=context.glyphs.ellipsis)
+        return fit((gutter, *line(self._placed(width), row, context)), width, ellipsis=context.glyphs.ellipsis)
 
     def _gutter_of(self, index: int) -> Span:
         cursor = ">" if self.rows.is_cursor(index) else " "

@@ -32,6 +32,8 @@ class Rows(Generic[Row]):
         self.tombstone: Row | None = None
         """The highlighted row as it was when it left the list."""
         self.marks: dict[str, Row] = {}
+        self.pinned = False
+        """Whether the reader is here; until then the cursor stays in the first row, whichever that is."""
         self._last: Row | None = None
         self._places: dict[str, int] = {}
 
@@ -40,7 +42,7 @@ class Rows(Generic[Row]):
     def reset(self) -> None:
         """Another list comes: the cursor goes to its first row, marks are forgotten."""
         self.keys, self.rows, self._places, self.offset, self.total = (), {}, {}, 0, 0
-        self.cursor, self.index, self.tombstone, self._last = None, 0, None, None
+        self.cursor, self.index, self.tombstone, self._last, self.pinned = None, 0, None, None, False
         self.marks.clear()
 
     def settle(
@@ -52,6 +54,8 @@ class Rows(Generic[Row]):
         self._places = {key: offset + place for place, key in enumerate(keys)}
         for key in self.marks.keys() & rows.keys():
             self.marks[key] = rows[key]
+        if not self.pinned:
+            self.cursor, self.index, self.tombstone = None, 0, None
         if self.cursor is None:
             self._alight()
         elif self.cursor in self._places:
@@ -68,8 +72,13 @@ class Rows(Generic[Row]):
 
     # What the reader does.
 
+    def pin(self) -> None:
+        """Keep the cursor with its row from now on, for the reader's keys act on it."""
+        self.pinned = True
+
     def go(self, index: int) -> None:
         """Move the cursor to the row at `index`, or as near as there is one."""
+        self.pinned = True
         if self.tombstone is not None and index != self.index:
             index -= index > self.index
             self.tombstone = None

@@ -253,6 +253,8 @@ class Main(Board):
     def _begin_list(self) -> None:
         self._tasks.columns = columns(several_jobs=self.desk.browse.several_jobs)
         self._tasks.rows.reset()
+        if self._task_grid.has_focus:
+            self._tasks.pin()
         self.desk.model.tasks.clear()
         self._task_grid.settle()
         self._want()

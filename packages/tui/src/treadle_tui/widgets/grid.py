@@ -105,6 +105,11 @@ class Grid(Toned, ScrollView, can_focus=True):
             self._seen = seen
             self.post_message(self.Seen(self, *seen))
 
+    def on_focus(self) -> None:
+        """From now on keys act on the highlighted row."""
+        self.pane.pin()
+        self.refresh()
+
     def on_resize(self) -> None:
         """Keep the cursor in sight."""
         self._measure()
