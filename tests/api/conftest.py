@@ -7,9 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from treadle_server.testing import Served, serve
-
 from tests.api.rooms import NewUser, Room, make_room
+from treadle_server.testing import Served, serve
 
 
 @pytest.fixture

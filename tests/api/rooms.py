@@ -19,7 +19,9 @@ class Room:
         self.worker_id = worker_id
 
     async def submit(self, n: int = 0, **options: Any) -> dict[str, Any]:
-        answer = await self.client.post(f"/v1/rooms/{self.room}/tasks/{self.job}", json={"payload": {"n": n}, **options})
+        answer = await self.client.post(
+            f"/v1/rooms/{self.room}/tasks/{self.job}", json={"payload": {"n": n}, **options}
+        )
         assert answer.status_code == 202, answer.text
         return answer.json()  # type: ignore[no-any-return]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import httpx
 import pytest
 from pydantic import ValidationError
+
+from tests.api.rooms import Room, make_room, problem
 from treadle_server.api.endpoint import Who
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.settings import Settings
 from treadle_server.testing import Served, serve
-
-from tests.api.rooms import Room, make_room, problem
 
 _OPEN = {"/healthz", "/readyz", "/v1/healthz", "/v1/readyz", "/v1/problems/{name}", "/v1/openapi.json"}
 
@@ -103,7 +103,10 @@ async def test_a_later_start_keeps_the_token_and_a_lost_file_is_written_anew(tmp
     async with serve(data_dir=tmp_path) as second:
         assert second.token == token
     (tmp_path / "token").unlink()
-    async with serve(data_dir=tmp_path) as third, httpx.AsyncClient(base_url=third.url, headers=third.headers) as client:
+    async with (
+        serve(data_dir=tmp_path) as third,
+        httpx.AsyncClient(base_url=third.url, headers=third.headers) as client,
+    ):
         assert third.token != token
         assert (await client.get("/v1/whoami")).json()["superuser"] is True
 

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from treadle_server.testing import Served
 
 from tests.api.rooms import Room, make_room, problem
+from treadle_server.testing import Served
 
 
 async def test_the_same_id_with_the_same_content_gives_the_first_task(lab: Room):
@@ -17,7 +17,9 @@ async def test_the_same_id_with_the_same_content_gives_the_first_task(lab: Room)
     url = f"/v1/rooms/lab/tasks/{lab.job}"
 
     first = await lab.client.post(url, json=given)
-    again = await lab.client.post(url, json={"priority": 3, "payload": {"m": [1, 2], "n": 1}, "id": given["id"].upper()})
+    again = await lab.client.post(
+        url, json={"priority": 3, "payload": {"m": [1, 2], "n": 1}, "id": given["id"].upper()}
+    )
     other_payload = await lab.client.post(url, json={**given, "payload": {"n": 2}})
     other_options = await lab.client.post(url, json={**given, "priority": 4})
 

@@ -22,21 +22,32 @@ from treadle_server.domain.tasks import Task
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BEFORE_ALL_SEQ = -1
+_BEHIND_ALL_SEQ = 2**62
 
 # One statement for any number of rows: its text never changes, so that it is compiled and prepared once. The literal
-# 'pending' lets SQLite use the partial index, which it can't with a bound value.
-_SQLITE = """
+# 'pending' lets SQLite use the partial index, which it can't with a bound value. A gap is counted in three ranges that
+# the index bounds by itself: comparing (due_at, seq) as a pair makes SQLite look at every entry again, at 200 ns an
+# entry instead of 60.
+_COUNTED = """
+  (SELECT count(*) FROM tasks t
+    WHERE t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked AND t.priority = asked.priority
+      AND t.due_at = asked.from_due AND t.seq > asked.from_seq AND t.seq <= asked.from_to)
++ (SELECT count(*) FROM tasks t
+    WHERE t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked AND t.priority = asked.priority
+      AND t.due_at > asked.from_due AND t.due_at < asked.to_due)
++ (SELECT count(*) FROM tasks t
+    WHERE t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked AND t.priority = asked.priority
+      AND t.due_at = asked.to_due AND t.seq > asked.to_from AND t.seq <= asked.to_seq)
+"""
+
+_SQLITE = f"""
 WITH asked AS MATERIALIZED (
   SELECT key AS i, value ->> 0 AS lane, value ->> 1 AS priority, value ->> 2 AS from_due, value ->> 3 AS from_seq,
-         value ->> 4 AS to_due, value ->> 5 AS to_seq
+         value ->> 4 AS from_to, value ->> 5 AS to_due, value ->> 6 AS to_from, value ->> 7 AS to_seq
     FROM json_each(:asked)
 )
 SELECT asked.i,
-       sum((SELECT count(*) FROM tasks t
-             WHERE t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked
-               AND t.priority = asked.priority
-               AND (t.due_at, t.seq) > (asked.from_due, asked.from_seq)
-               AND (t.due_at, t.seq) <= (asked.to_due, asked.to_seq)))
+       sum({_COUNTED})
      + CASE WHEN asked.from_seq >= 0 THEN 0 ELSE
          (SELECT coalesce(sum(c.n), 0) FROM lanes l JOIN lane_counts c ON c.lane = l.id
            WHERE l.job_num = own.job_num AND l.room = own.room AND c.status = 'pending' AND c.priority > asked.priority)
@@ -45,33 +56,29 @@ SELECT asked.i,
   CROSS JOIN lanes own ON own.id = asked.lane
   CROSS JOIN lanes line ON line.job_num = own.job_num AND line.room = own.room
   CROSS JOIN (SELECT 0 AS blocked UNION ALL SELECT 1) side
- GROUP BY asked.i, asked.from_seq, asked.priority, own.job_num, own.room
+ GROUP BY asked.i
  ORDER BY asked.i
-"""
+"""  # noqa: S608 - made of constants
 
-_POSTGRES = """
+_POSTGRES = f"""
 SELECT asked.i,
-       sum(t.n) + CASE WHEN asked.from_seq >= 0 THEN 0 ELSE
+       sum({_COUNTED})
+     + CASE WHEN asked.from_seq >= 0 THEN 0 ELSE
          (SELECT coalesce(sum(c.n), 0) FROM lanes l
             JOIN (SELECT lane, status, priority, n FROM lane_counts
                   UNION ALL SELECT lane, status, priority, n FROM count_deltas) c ON c.lane = l.id
            WHERE l.job_num = own.job_num AND l.room = own.room AND c.status = 'pending' AND c.priority > asked.priority)
        END
-  FROM (SELECT row_number() OVER () - 1 AS i, (v ->> 0)::bigint AS lane, (v ->> 1)::int AS priority,
-               (v ->> 2)::timestamptz AS from_due, (v ->> 3)::bigint AS from_seq,
-               (v ->> 4)::timestamptz AS to_due, (v ->> 5)::bigint AS to_seq
-          FROM jsonb_array_elements(CAST(:asked AS jsonb)) v) asked
+  FROM (SELECT ordinality - 1 AS i, (v ->> 0)::bigint AS lane, (v ->> 1)::int AS priority,
+               (v ->> 2)::timestamptz AS from_due, (v ->> 3)::bigint AS from_seq, (v ->> 4)::bigint AS from_to,
+               (v ->> 5)::timestamptz AS to_due, (v ->> 6)::bigint AS to_from, (v ->> 7)::bigint AS to_seq
+          FROM jsonb_array_elements(CAST(:asked AS jsonb)) WITH ORDINALITY AS a (v, ordinality)) asked
   JOIN lanes own ON own.id = asked.lane
   JOIN lanes line ON line.job_num = own.job_num AND line.room = own.room
  CROSS JOIN (VALUES (false), (true)) side (blocked)
- CROSS JOIN LATERAL (
-       SELECT count(*) AS n FROM tasks t
-        WHERE t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked AND t.priority = asked.priority
-          AND (t.due_at, t.seq) > (asked.from_due, asked.from_seq)
-          AND (t.due_at, t.seq) <= (asked.to_due, asked.to_seq)) t
  GROUP BY asked.i, asked.from_seq, asked.priority, own.job_num, own.room
  ORDER BY asked.i
-"""
+"""  # noqa: S608 - made of constants
 
 STATEMENTS: dict[str, TextClause] = {"sqlite": text(_SQLITE), "postgresql": text(_POSTGRES)}
 """The statement of each database; a test pins its plan."""
@@ -107,12 +114,16 @@ def _groups(tasks: Sequence[Task]) -> list[list[Task]]:
 
 def _gaps(group: Sequence[Task], dialect: str) -> list[list[Any]]:
     """Return for each task the range from its predecessor (exclusive) to itself; the first starts before all."""
-    start: list[Any] = [-(2**62) if dialect == "sqlite" else "-infinity", _BEFORE_ALL_SEQ]
+    from_due: Any = -(2**62) if dialect == "sqlite" else "-infinity"
+    from_seq = _BEFORE_ALL_SEQ
     gaps = []
     for task in group:
-        end = [_bound(task.due_at, dialect), task.seq]
-        gaps.append([task.lane, task.priority, *start, *end])
-        start = end
+        to_due = _bound(task.due_at, dialect)
+        # Two tasks of the same time bound one range between them, not the end of one and the start of another.
+        at_once = to_due == from_due
+        from_to, to_from = (task.seq, task.seq) if at_once else (_BEHIND_ALL_SEQ, _BEFORE_ALL_SEQ)
+        gaps.append([task.lane, task.priority, from_due, from_seq, from_to, to_due, to_from, task.seq])
+        from_due, from_seq = to_due, task.seq
     return gaps
 
 
