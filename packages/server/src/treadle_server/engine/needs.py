@@ -33,5 +33,7 @@ class Needs:
     """Finders of `load.tasks_found`, and how many tasks are wanted of each."""
     stale: timedelta | None = None
     """How long a worker may be silent; those that were longer are wanted with what they hold."""
+    every_worker: bool = False
+    """Whether all workers that are not lost are wanted."""
     ended_holds: bool = False
     new_jobs: int = 0

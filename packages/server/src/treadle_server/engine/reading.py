@@ -13,6 +13,8 @@ async def read(world: World, needs: Needs) -> None:
     """Read what the commands of a batch asked for."""
     for finder, most in needs.found.items():
         world.found[finder] = world.remember(await load.tasks_found(world.tx, finder, world.now, most))
+    if needs.every_worker:
+        needs.workers.update(await load.present_workers(world.tx))
     if needs.stale is not None:
         world.stale = await load.stale_workers(world.tx, world.now - needs.stale)
         needs.workers.update(world.stale)

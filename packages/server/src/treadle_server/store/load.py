@@ -202,6 +202,11 @@ async def stale_workers(tx: Tx, before: datetime) -> list[WorkerId]:
     return list((await tx.connection.execute(statement)).scalars())
 
 
+async def present_workers(tx: Tx) -> list[WorkerId]:
+    """Return the workers that are not lost."""
+    return list((await tx.connection.execute(select(workers.c.id).where(workers.c.state != "lost"))).scalars())
+
+
 async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[int, int], Run]:
     """Return resolved runs by (task seq, run id)."""
     if not keys:

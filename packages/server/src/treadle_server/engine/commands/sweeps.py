@@ -160,13 +160,17 @@ class ReleaseHolds(OneRow):
 
 @dataclass(slots=True)
 class RestampLeases:
-    """Gives every lease its full length anew: after an outage nobody is to blame for a missed heartbeat."""
+    """Gives every lease its full length, and every worker its time, anew.
+
+    After an outage or a jump of the clock nobody is to blame for a missed heartbeat.
+    """
 
     rows = 10 * MOST
 
     def needs(self, needs: Needs) -> None:
         """Read what is leased."""
         needs.found["leased"] = 100 * MOST
+        needs.every_worker = True
 
     def apply(self, world: World) -> int:
         """Return how many leases were stamped."""
@@ -174,6 +178,10 @@ class RestampLeases:
         for task in leased:
             world.open(task)
             task.taken_until = world.now + task.lease
+        for worker in world.workers.values():
+            if worker.state is not WorkerState.LOST:
+                worker.last_heartbeat = world.now
+                world.change_worker(worker)
         return len(leased)
 
 
