@@ -98,7 +98,7 @@ class Beat:
 
 @dataclass(slots=True, kw_only=True)
 class Reattach:
-    """A worker opens its session again with the runs that it still holds; what else was claimed unstarted is returned."""
+    """A worker opens its session again with the runs it still holds; what else was claimed unstarted is returned."""
 
     principal: Principal
     worker_id: WorkerId

@@ -63,7 +63,8 @@ class ExpireLeases:
         now = world.now
         if task.taken_until is not None and task.taken_until <= now:
             return Reason.CLAIM_EXPIRED, DISCONNECTED
-        if task.claimed_at is not None and _is_past(now, task.claimed_at, task.start_timeout, task.status is Status.CLAIMED):
+        is_claimed = task.status is Status.CLAIMED
+        if task.claimed_at is not None and _is_past(now, task.claimed_at, task.start_timeout, is_claimed):
             return Reason.START_TIMEOUT, f"not started within {task.start_timeout:g} s of the claim"
         # The worker enforces its timeout itself; the server follows when the worker does not.
         limit = None if task.timeout is None else task.timeout + GRACE
