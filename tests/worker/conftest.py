@@ -42,7 +42,7 @@ async def working_at(url: str, token: str, *tasks: Any, **options: Any) -> Async
 
 @pytest.fixture
 def working(server: Served) -> Working:
-    """Run workers against the server: `async with working(my_task, concurrency=2) as worker:`."""
+    """Make workers that run against the server for the length of an `async with` block."""
 
     def at_server(*tasks: Any, **options: Any) -> Any:
         return working_at(server.url, server.token, *tasks, **options)

@@ -71,21 +71,23 @@ class Caller:
     async def _in_loop(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
         code = asyncio.current_task()
         assert code is not None
-        context = self._context(held, task, threaded=False)
+        # Most functions want no context, and its event costs more than the rest of a call.
+        context = Context(held.claim, _LoopPort(self, held), self._resources) if task.signature.wants_context else None
         error: BaseException | None = None
 
         def stop() -> None:
-            context.stop()
+            if context is not None:
+                context.stop()
             code.cancel()
             if held.stop == "timeout":
                 asyncio.get_running_loop().call_later(STUBBORN, self._report_timeout, held)
 
         held.stop_code = stop
         try:
-            if task.signature.wants_context:
-                result = await task.function(context, **arguments)
-            else:
+            if context is None:
                 result = await task.function(**arguments)
+            else:
+                result = await task.function(context, **arguments)
             ending = endings.completed(result)
         except asyncio.CancelledError as cancelled:
             if held.stop is None and code.cancelling():
@@ -101,7 +103,7 @@ class Caller:
         return ending, error
 
     async def _in_thread(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
-        context = self._context(held, task, threaded=True)
+        context = Context(held.claim, _ThreadPort(self, held), self._resources)
         first = (context,) if task.signature.wants_context else ()
         future = call_in_thread(lambda: task.function(*first, **arguments), f"treadle-{task.job.name}")
 
@@ -184,11 +186,6 @@ class Caller:
         if held.code_runs and not held.is_reported:
             self.stuck += 1
             self.report(held, endings.timed_out(held.claim["timeout"]))
-
-    def _context(self, held: Held, task: Task[..., Any], *, threaded: bool) -> Context:
-        # A function that asks for no context still gets one made: stopping it sets the flag.
-        port = _ThreadPort(self, held) if threaded else _LoopPort(self, held)
-        return Context(held.claim, port, self._resources)
 
 
 class Timing:

@@ -95,6 +95,7 @@ class Session:
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._closing = False
+        self._running: asyncio.Task[Any] | None = None
         self._ended: TreadleError | None = None
         self.hello: dict[str, Any] | None = None
         """What the server said of itself when the connection was last opened."""
@@ -135,12 +136,16 @@ class Session:
 
     async def run(self) -> None:
         """Keep the connection until `close`; end early, failing all requests, when the server refuses for good."""
+        self._running = asyncio.current_task()
         try:
             while not self._closing:
                 ws = await self._connect()
                 await self._serve(ws)
         except TreadleError as error:
             self._end(error)
+        except asyncio.CancelledError:
+            if not self._closing:
+                raise
         finally:
             self._end(ConnectionFailed("the session was closed"))
 
@@ -150,6 +155,9 @@ class Session:
         self._end(ConnectionFailed("the session was closed"))
         if self._ws is not None:
             await self._ws.close()
+        elif self._running is not None:
+            # It is connecting, or waits before it tries again.
+            self._running.cancel()
 
     async def _connect(self) -> ClientConnection:
         loop = asyncio.get_running_loop()

@@ -2,9 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from treadle.errors import TreadleError
@@ -22,7 +22,10 @@ def _default_data_dir() -> Path:
 
 
 class Settings(BaseSettings):
-    """Settings of workers, clients and the command. An argument in code or on the command line goes before them."""
+    """Settings of workers, clients and the command. An argument in code or on the command line goes before them.
+
+    Raises `InvalidSetting`, which names the variable and the value.
+    """
 
     model_config = SettingsConfigDict(env_prefix="TREADLE_", extra="ignore", env_ignore_empty=True)
 
@@ -47,6 +50,16 @@ class Settings(BaseSettings):
     """The share of the delay that is added at random, at most."""
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds that a run may take; left out, as long as it wants."""
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            places = (
+                f"TREADLE_{'_'.join(map(str, detail['loc'])).upper()}: {detail['msg'].removeprefix('Value error, ')}"
+                for detail in error.errors(include_url=False)
+            )
+            raise InvalidSetting("; ".join(places)) from None
 
     @field_validator("url")
     @classmethod

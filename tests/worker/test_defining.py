@@ -1,0 +1,211 @@
+"""`@task`: names, signatures, options and what is refused."""
+
+import importlib
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from treadle import Context, Options, errors, task
+from treadle.registry import collect
+from treadle.settings import Settings
+
+
+class Point(BaseModel):
+    x: int
+    y: float = 0.5
+
+
+def test_the_decorator_works_with_and_without_arguments_on_sync_and_async_functions() -> None:
+    """T1."""
+
+    @task
+    def plain(n: int) -> int:
+        return n
+
+    @task(category="analysis", room="lab", name="other", timeout=3)
+    async def detailed(n: int) -> int:
+        return n
+
+    assert (plain.full_name, plain.isolation) == ("@global:tasks:plain", "thread")
+    assert (detailed.full_name, detailed.isolation) == ("lab:analysis:other", "async")
+    assert plain(3) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@task\ndef a(): ...\n@task\ndef a(): ...", "twice"),
+        ("@task\ndef a(): ...\n@task(name='a')\ndef b(): ...", "twice"),
+        ("@task\ndef a(*args): ...", r"\*args"),
+        ("@task\ndef a(**kwargs): ...", r"\*\*kwargs"),
+        ("@task\ndef a(x, /): ...", "by position only"),
+        ("@task\ndef a(x, ctx: Context): ...", "first parameter"),
+        ("@task\ndef a():\n    yield 1", "generator"),
+        ("@task(isolation='thread')\nasync def a(): ...", "async"),
+        ("@task(isolation='async')\ndef a(): ...", "no async function"),
+        ("@task(retries=3)\ndef a(): ...", "doesn't know retries"),
+        ("@task(max_retries=-1)\ndef a(): ...", "max_retries"),
+        ("@task(room='a:b')\ndef a(): ...", "':'"),
+        ("@task\nclass A: ...", "functions"),
+    ],
+)
+def test_what_can_not_be_a_task_is_an_error_at_import(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T1, T2."""
+    _module(tmp_path, monkeypatch, "refused_tasks", f"from treadle import task, Context\n{text}\n")
+
+    with pytest.raises(errors.DefinitionError, match=message):
+        importlib.import_module("refused_tasks")
+
+
+def test_the_same_name_in_two_modules_is_an_error_when_they_are_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T1."""
+    text = "from treadle import task\n@task\ndef a(): ...\n"
+    modules = [_module(tmp_path, monkeypatch, name, text, is_imported=True) for name in ("one_set", "other_set")]
+
+    with pytest.raises(errors.DuplicateTask, match=r"one_set\.a and other_set\.a"):
+        collect(modules)
+
+
+def test_a_module_may_be_reloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = _module(
+        tmp_path, monkeypatch, "reloaded_tasks", "from treadle import task\n@task\ndef a(): ...\n", is_imported=True
+    )
+
+    importlib.reload(module)
+
+    assert [found.full_name for found in collect([module])] == ["@global:tasks:a"]
+
+
+def test_arguments_keep_defaults_and_round_trip_through_json() -> None:
+    """T2."""
+
+    @task
+    def many(anything, when: datetime, point: Point, gap: timedelta = timedelta(hours=1), n: int = Field(3, gt=0)): ...
+
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    bound = many.bind({"free": [1]}, when=at, point=Point(x=1))
+    arguments = many.signature.arguments(bound.payload)
+
+    assert bound.payload == {"anything": {"free": [1]}, "when": "2026-01-01T00:00:00Z", "point": {"x": 1}}
+    assert arguments == {
+        "anything": {"free": [1]}, "when": at, "point": Point(x=1), "gap": timedelta(hours=1), "n": 3,
+    }  # fmt: skip
+    assert many.signature.schema["required"] == ["anything", "when", "point"]
+    assert many.signature.schema["additionalProperties"] is False
+
+
+def test_arguments_may_be_called_what_pydantic_keeps_for_itself() -> None:
+    """T2."""
+
+    @task
+    def odd(json: int, model_config: int, copy: int, _hidden: int = 1): ...
+
+    payload = odd.bind(1, 2, copy=3).payload
+
+    assert payload == {"json": 1, "model_config": 2, "copy": 3}
+    assert odd.signature.arguments(payload) == {"json": 1, "model_config": 2, "copy": 3, "_hidden": 1}
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        (("x",), {}, "n: Input should be a valid integer.* not 'x'"),
+        ((), {}, "n: Field required"),
+        ((1, 2, 3), {}, "takes 2 arguments, 3 were given"),
+        ((1,), {"n": 2}, "n twice"),
+        ((1,), {"o": 2}, "o: Extra inputs"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_at_submit(
+    args: tuple[Any, ...], kwargs: dict[str, Any], message: str
+) -> None:
+    """T2."""
+
+    @task
+    def picky(n: int, m: int = 1): ...
+
+    with pytest.raises(errors.InvalidArguments, match=message):
+        picky.bind(*args, **kwargs)
+
+
+def test_the_context_is_no_argument_also_under_type_checking_only() -> None:
+    """T2."""
+
+    @task
+    def direct(ctx: Context, n: int): ...
+
+    @task
+    def quoted(ctx: "Context", n: int): ...
+
+    assert direct.signature.names == quoted.signature.names == ("n",)
+    assert direct.signature.wants_context
+    assert quoted.signature.wants_context
+
+
+def test_an_annotation_that_can_not_be_resolved_says_so() -> None:
+    @task
+    def unclear(n: "Nowhere"): ...  # noqa: F821
+
+    with pytest.raises(errors.DefinitionError, match="Nowhere"):
+        unclear.bind(1)
+
+
+def test_option_names_never_collide_with_arguments() -> None:
+    """T2."""
+
+    @task
+    def colliding(options: dict[str, int], priority: int, delay: int): ...
+
+    bound = colliding.with_options(Options(priority=9)).bind({"a": 1}, priority=2, delay=3)
+    direct = colliding.bind(options={"a": 1}, priority=2, delay=3)
+
+    assert bound.payload == direct.payload == {"options": {"a": 1}, "priority": 2, "delay": 3}
+    assert bound.options is not None
+    assert bound.options.wire() == {"priority": 9}
+    assert direct.options is None
+
+
+def test_options_go_over_options_and_a_zero_counts() -> None:
+    """T3."""
+
+    @task
+    def plain(): ...
+
+    configured = plain.with_options(Options(max_retries=4, delay=timedelta(minutes=1))).with_options(
+        Options(max_retries=0)
+    )
+    bound = plain.bind(options=Options(timeout=2))
+
+    assert configured.options.wire() == {"max_retries": 0, "delay": 60.0}
+    assert bound.options is not None
+    assert bound.options.wire() == {"timeout": 2.0}
+    with pytest.raises(TypeError, match="Options"):
+        plain.bind(options={"timeout": 2})  # type: ignore[call-overload]
+
+
+def test_the_decorator_goes_over_settings_when_the_job_is_registered() -> None:
+    """T3."""
+
+    @task(max_retries=0, retry_base=timedelta(seconds=2), weight=3)
+    def plain(): ...
+
+    body = plain.registration(Settings(max_retries=9, timeout=7), replace=True)
+
+    assert (body["max_retries"], body["max_requeues"], body["retry_base"], body["retry_multiplier"]) == (0, 5, 2.0, 2.0)
+    assert (body["timeout"], body["weight"], body["retain"], body["replace"]) == (7, 3, True, True)
+
+
+def _module(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, *, is_imported: bool = False) -> Any:
+    (folder / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    importlib.invalidate_caches()
+    return importlib.import_module(name) if is_imported else None

@@ -1,0 +1,246 @@
+"""What happens to the line between a worker, a client and the server: no socket, or none for a while."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.worker.conftest import working_at
+from treadle import Client, Context, Options, SyncClient, TaskFailed, task
+from treadle.errors import Forbidden, SchemaConflict
+from treadle_server.testing import Served, serve
+
+pytestmark = pytest.mark.anyio
+
+
+@task
+async def double(n: int) -> int:
+    return 2 * n
+
+
+class Proxy:
+    """Passes bytes on; it may refuse websockets, or cut every connection."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target.rsplit("/", 1)[1].split(":")
+        self.refuses_sockets = False
+        self.is_down = False
+        self.url = ""
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_down:
+            writer.close()
+            return
+        head = await reader.readuntil(b"\r\n\r\n")
+        if self.refuses_sockets and b"upgrade: websocket" in head.lower():
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            writer.close()
+            return
+        to_server = await asyncio.open_connection(self._target[0], int(self._target[1]))
+        to_server[1].write(head)
+        self._writers |= {writer, to_server[1]}
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_pump(reader, to_server[1]))
+            group.create_task(_pump(to_server[0], writer))
+        self._writers -= {writer, to_server[1]}
+
+    def cut(self) -> None:
+        """Cut every connection."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except ConnectionError:
+        return
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def proxy_to(url: str) -> AsyncIterator[Proxy]:
+    proxy = Proxy(url)
+    server = await asyncio.start_server(proxy.handle, "127.0.0.1", 0)
+    proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield proxy
+    finally:
+        server.close()
+        proxy.cut()
+
+
+async def test_everything_works_over_plain_http_when_no_socket_can_be_opened(server: Served) -> None:
+    """C1: claims are long-polled for, and results too."""
+    async with proxy_to(server.url) as proxy:
+        proxy.refuses_sockets = True
+        async with Client(proxy.url, server.token) as client, working_at(proxy.url, server.token, double) as worker:
+            handles = await client.submit_many([double.bind(number) for number in range(5)], wait=True)
+            results = await asyncio.gather(*(handle.result(timeout=30) for handle in handles))
+            seen = await client.worker(worker.id or "")
+
+        assert client.is_plain
+    assert results == [0, 2, 4, 6, 8]
+    assert seen.state == "online"
+
+
+async def test_a_worker_that_loses_its_server_goes_on_and_reports_when_it_is_back(
+    server: Served, client: Client
+) -> None:
+    """T8."""
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    @task(max_requeues=0, max_retries=0)
+    async def long(ctx: Context) -> str:
+        begun.set()
+        await release.wait()
+        return f"run {ctx.run_id}"
+
+    async with proxy_to(server.url) as proxy, working_at(proxy.url, server.token, long):
+        handle = await long.submit()
+        await begun.wait()
+        proxy.is_down = True
+        proxy.cut()
+        release.set()
+        await asyncio.sleep(0.3)
+        assert await handle.status() == "running"
+        proxy.is_down = False
+
+        assert await handle.result(timeout=20) == "run 0"
+
+
+async def test_a_client_that_waits_is_told_after_the_connection_broke(server: Served) -> None:
+    """T8: what is waited for is asked for again."""
+    async with proxy_to(server.url) as proxy, Client(proxy.url, server.token) as client:
+        handle = await client.submit(double.bind(4), wait=True)
+        waiting = asyncio.ensure_future(handle.result(timeout=20))
+        await asyncio.sleep(0)
+        proxy.cut()
+        async with working_at(server.url, server.token, double):
+            assert await waiting == 8
+
+
+async def test_a_worker_that_the_server_has_forgotten_registers_anew(server: Served, client: Client) -> None:
+    async with proxy_to(server.url) as proxy, working_at(proxy.url, server.token, double) as worker:
+        first = worker.id
+        await client.http().request("DELETE", f"/v1/workers/{first}")
+        proxy.cut()
+
+        assert await (await double.submit(3)).result(timeout=20) == 6
+        assert worker.id != first
+
+
+async def test_a_changed_schema_is_refused_unless_it_is_to_be_replaced(server: Served, client: Client) -> None:
+    @task(name="changing")
+    async def old(n: int) -> int:
+        return n
+
+    @task(name="changing")
+    async def new(n: int, m: int = 0) -> int:
+        return n + m
+
+    await client.register(old)
+    with pytest.raises(ExceptionGroup) as group:
+        async with working_at(server.url, server.token, new):
+            pass
+    assert group.group_contains(SchemaConflict)
+
+    async with working_at(server.url, server.token, new, replace_schema=True):
+        assert await (await new.submit(1, 2)).result(timeout=10) == 3
+
+
+async def test_a_token_that_may_not_register_globally_is_refused(server: Served, client: Client) -> None:
+    bob = await client.create_token("bob")
+
+    with pytest.raises(ExceptionGroup) as group:
+        async with working_at(server.url, bob.token, double):
+            pass
+
+    assert group.group_contains(Forbidden)
+
+
+async def test_the_blocking_client_does_the_same(server: Served) -> None:
+    def use() -> Any:
+        with SyncClient(server.url, server.token) as client:
+            one = client.submit(double.bind(21))
+            many = client.submit_many(
+                [double.bind(number) for number in range(3)], options=Options(tags={"of": "many"})
+            )
+            result = one.result(timeout=20)
+            return (
+                result,
+                [handle.result(timeout=20) for handle in many],
+                client.list(tag="of=many").total,
+                one.status(),
+            )
+
+    async with working_at(server.url, server.token, double):
+        assert await asyncio.to_thread(use) == ([42, 0, 2, 4], 3, "completed")
+
+
+async def test_tasks_are_listed_steered_edited_and_settled(client: Client) -> None:
+    """T9."""
+    first, second = await client.submit_many([double.bind(1), double.bind(2)], options=Options(tags={"k": "v"}))
+
+    assert [item.id for item in (await client.list(status="pending", tag="k=v", job="@global:tasks:double")).items] == [
+        second.id, first.id,
+    ]  # fmt: skip
+    assert (await client.edit(second.id, priority=5)).queue_position == 1
+    assert (await client.pause(first.id)).status == "paused"
+    assert (await client.resolve(first.id, result=7)).settled
+    assert await first.result(timeout=10) == 7
+    assert (await client.rerun(first.id)).status == "pending"
+    assert (await client.act("cancel", ids=[first.id, second.id])).changed == 2
+    assert (await client.pause_job("@global:tasks:double")).paused
+    assert not (await client.resume_job("@global:tasks:double")).paused
+    assert (await client.jobs()).items[0].counts["cancelled"] == 2
+    assert (await client.whoami()).superuser
+
+
+async def test_a_room_is_submitted_from_and_the_same_id_is_the_same_task(server: Served) -> None:
+    """G6, T3."""
+    from treadle import new_task_id
+
+    @task(room="lab")
+    async def local(n: int) -> int:
+        return n
+
+    chosen = new_task_id()
+    async with Client(server.url, server.token) as client:
+        first = await client.submit(local.bind(1), options=Options(id=chosen))
+        again = await client.submit(local.bind(1), options=Options(id=chosen))
+
+    assert first.id == again.id == chosen
+    assert first.submitted is not None
+    assert first.submitted.room_id == "lab"
+
+
+async def test_a_failed_task_carries_its_last_state(server: Served, client: Client) -> None:
+    @task(max_retries=0)
+    async def broken() -> None:
+        raise KeyError("missing")
+
+    async with working_at(server.url, server.token, broken):
+        with pytest.raises(TaskFailed, match="KeyError") as failure:
+            await (await broken.submit()).result(timeout=10)
+
+    assert failure.value.task.status == "failed"
+
+
+async def test_a_server_that_comes_back_finds_its_worker_again(tmp_path: Any) -> None:
+    """T8."""
+    url = f"sqlite:///{tmp_path / 'kept.db'}"
+    async with serve(url, data_dir=tmp_path) as first:
+        port, token = int(first.url.rsplit(":", 1)[1]), first.token
+        stack = working_at(first.url, token, double)
+        worker = await stack.__aenter__()
+    async with serve(url, data_dir=tmp_path, port=port) as second, Client(second.url, token) as client:
+        assert await (await double.submit(5)).result(timeout=20) == 10
+        assert (await client.worker(worker.id or "")).state == "online"
+        await stack.__aexit__(None, None, None)

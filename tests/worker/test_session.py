@@ -1,0 +1,176 @@
+"""The session socket: gathering, reconnecting, refusals, and who is told what."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from tests.worker.fakes import FakeServer, fake_server
+from treadle import Client, task
+from treadle.errors import (
+    ConnectionFailed,
+    ConnectionLost,
+    InvalidArguments,
+    JobNotFound,
+    PayloadTooLarge,
+    SocketRefused,
+    Unauthorized,
+    problem_named,
+)
+from treadle.session import MAX_FRAME, Session
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def session_to(fake: FakeServer, *more: str, **options: Any) -> AsyncIterator[Session]:
+    session = Session((fake.url, *more), "secret", **{"on_push": lambda _: None, **options})
+    async with asyncio.TaskGroup() as group:
+        group.create_task(session.run())
+        yield session
+        await session.close()
+
+
+def echo(item: dict[str, Any]) -> Any:
+    return {"echo": item}
+
+
+async def test_requests_of_one_loop_turn_go_in_one_frame() -> None:
+    async with fake_server(echo) as fake, session_to(fake) as session:
+        await session.call("first")
+        fake.frames.clear()
+
+        answers = await asyncio.gather(*(session.call("many", {"number": number}) for number in range(50)))
+
+    assert [answer["echo"]["number"] for answer in answers] == list(range(50))
+    assert [len(frame) for frame in fake.frames] == [50]
+    assert fake.tokens == ["Bearer secret"]
+
+
+async def test_a_request_whose_answer_was_lost_is_sent_again_with_the_same_content() -> None:
+    """T8, G6: the client chose the id, so a lost answer doubles nothing."""
+    silent = True
+
+    def answer(item: dict[str, Any]) -> Any:
+        if silent and item["op"] == "submit":
+            return None
+        return {"tasks": [{"id": task["id"]} for task in item["tasks"]]}
+
+    @task
+    async def job(n: int) -> None: ...
+
+    async with fake_server(answer) as fake, Client(fake.url, "t") as client:
+        submitting = asyncio.ensure_future(client.submit(job.bind(1)))
+        async with asyncio.timeout(5):
+            while not fake.items:
+                await fake.connected.wait()
+                fake.connected.clear()
+        silent = False
+        await fake.connections[0].close(1012)
+        handle = await submitting
+
+    first, second = fake.items
+    assert first["tasks"] == second["tasks"]
+    assert handle.id == first["tasks"][0]["id"]
+
+
+async def test_a_request_that_may_not_be_repeated_fails_when_its_answer_was_lost() -> None:
+    async with fake_server(lambda _: None) as fake, session_to(fake) as session:
+        asking = asyncio.ensure_future(session.call("action", resend=False))
+        async with asyncio.timeout(5):
+            while not fake.items:
+                await fake.connected.wait()
+                fake.connected.clear()
+        await fake.connections[0].close(1001)
+
+        with pytest.raises(ConnectionLost, match="look whether it was done"):
+            await asking
+
+
+async def test_a_bound_request_never_goes_to_the_next_connection() -> None:
+    async with fake_server(echo) as fake:
+        session = Session((fake.url,), None, on_push=lambda _: None)
+
+        with pytest.raises(ConnectionFailed, match="at this moment"):
+            await session.call("reports", bound=True)
+
+
+async def test_another_server_is_tried_when_one_does_not_answer() -> None:
+    async with fake_server(echo) as fake:
+        session = Session(("http://127.0.0.1:1", fake.url), None, on_push=lambda _: None)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(session.run())
+            assert (await session.call("ping"))["echo"]["op"] == "ping"
+            await session.close()
+
+
+async def test_no_server_is_said_at_once_with_what_to_do() -> None:
+    async with Client("http://127.0.0.1:1", "t") as client:
+        with pytest.raises(ConnectionFailed, match=r"127\.0\.0\.1:1 .*treadle server"):
+            await client.ping()
+
+
+async def test_a_refused_token_ends_the_session_for_good() -> None:
+    async with fake_server(echo) as fake, session_to(fake) as session:
+        await session.call("ping")
+        await fake.connections[0].close(4401, "the token was revoked")
+
+        with pytest.raises(Unauthorized, match="revoked"):
+            while True:
+                await session.call("ping")
+
+
+async def test_problems_are_raised_as_their_exceptions() -> None:
+    problem = problem_named("job-not-found", "there is no job x").model_dump(mode="json")
+    async with fake_server(lambda _: problem) as fake, session_to(fake) as session:
+        with pytest.raises(JobNotFound, match="there is no job x") as error:
+            await session.call("submit")
+
+    assert error.value.problem.status == 404
+
+
+async def test_a_request_that_can_not_be_sent_fails_alone() -> None:
+    async with fake_server(echo) as fake, session_to(fake) as session:
+        large, odd, fine = await asyncio.gather(
+            session.call("submit", {"text": "x" * MAX_FRAME}),
+            session.call("submit", {"text": "\ud800"}),
+            session.call("ping"),
+            return_exceptions=True,
+        )
+
+    assert isinstance(large, PayloadTooLarge)
+    assert isinstance(odd, InvalidArguments)
+    assert fine["echo"]["op"] == "ping"
+
+
+async def test_pushes_are_dispatched_and_what_opens_runs_after_each_connection() -> None:
+    pushed: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    opened: asyncio.Queue[str] = asyncio.Queue()
+
+    async def on_connect() -> None:
+        opened.put_nowait("open")
+
+    async with fake_server(echo) as fake, session_to(fake, on_push=pushed.put_nowait, on_connect=on_connect):
+        await opened.get()
+        await fake.push(push="result", tasks=[])
+        assert await pushed.get() == {"push": "result", "tasks": []}
+        await fake.connections[0].close(1001)
+        assert await opened.get() == "open"
+
+    assert len(fake.connections) == 2
+
+
+async def test_a_server_without_sockets_is_told_apart_from_one_that_is_away() -> None:
+    async with fake_server(echo) as fake:
+        fake.refuse = HTTPStatus.NOT_FOUND
+        async with session_to(fake) as session:
+            with pytest.raises(SocketRefused, match="404"):
+                await session.call("ping")
+        fake.refuse = HTTPStatus.BAD_GATEWAY
+        async with session_to(fake) as session:
+            with pytest.raises(ConnectionFailed, match="502") as error:
+                await session.call("ping")
+            assert not isinstance(error.value, SocketRefused)

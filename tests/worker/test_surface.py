@@ -1,0 +1,107 @@
+"""What the package shows: its names, what importing them costs, its errors and settings."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import treadle
+from treadle import errors
+from treadle.settings import InvalidSetting, Settings
+from treadle.sync import SyncClient, SyncHandle
+from treadle.wire.problems import PROBLEMS
+
+
+def test_every_public_name_is_listed_in_order_and_can_be_loaded() -> None:
+    assert treadle.__all__ == sorted(treadle.__all__)
+    assert set(treadle._HOMES) | {"__version__", "errors"} == set(treadle.__all__)
+    for name in treadle.__all__:
+        assert getattr(treadle, name) is not None
+    with pytest.raises(AttributeError, match="nothing"):
+        treadle.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["treadle", "treadle.wire", "treadle.testing", "treadle.cli"])
+def test_importing_loads_neither_httpx_nor_websockets(name: str) -> None:
+    script = f"import sys, {name}; print({{'httpx', 'websockets', 'sqlalchemy', 'textual'}} & set(sys.modules))"
+
+    assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "set()"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    script = (
+        "import sys; sys.argv = ['treadle', '--help']\n"
+        "from treadle.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print({'httpx', 'websockets', 'pydantic', 'sqlalchemy', 'textual'} & set(sys.modules))"
+    )
+
+    lines = subprocess.check_output([sys.executable, "-c", script], text=True).splitlines()
+
+    assert lines[-1] == "set()"
+
+
+def test_each_problem_type_has_its_exception() -> None:
+    assert set(errors.BY_NAME) == set(PROBLEMS)
+    for name in PROBLEMS:
+        error = errors.error_for(errors.problem_named(name, "so it is"))
+        assert type(error).name == name
+        assert "so it is" in str(error)
+
+
+def test_the_error_tree_in_the_docstring_names_every_class_but_the_problems() -> None:
+    tree = errors.__doc__ or ""
+    kinds = [
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type)
+        and issubclass(value, errors.TreadleError)
+        and value.__base__ is not errors.ProblemError
+    ]
+
+    assert all(kind.__name__ in tree for kind in kinds)
+
+
+def test_the_token_is_the_one_in_the_environment_or_the_local_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TREADLE_TOKEN", raising=False)
+    monkeypatch.delenv("TREADLE_DATA_DIR", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert Settings().read_token() is None
+    (tmp_path / "treadle").mkdir()
+    (tmp_path / "treadle" / "token").write_text("from-file\n")
+    assert Settings().read_token() == "from-file"
+    monkeypatch.setenv("TREADLE_TOKEN", "from-environment")
+    assert Settings().read_token() == "from-environment"
+    assert "from-environment" not in repr(Settings())
+
+
+def test_several_urls_are_split_and_a_wrong_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_URL", "http://a:1/, https://b/treadle")
+
+    assert Settings().urls == ("http://a:1", "https://b/treadle")
+    with pytest.raises(ValueError, match="'ftp://c' is no server's address"):
+        Settings(url="ftp://c")
+    with pytest.raises(InvalidSetting, match="no server's address is given"):
+        treadle.Client(" , ")
+
+
+def test_every_setting_is_documented() -> None:
+    source = Path(treadle.__file__).with_name("settings.py").read_text()
+
+    for name in Settings.model_fields:
+        after = source.split(f"    {name}: ", 1)[1].split("\n", 2)[1]
+        assert after.strip().startswith('"""'), f"{name} has no docstring"
+
+
+def test_the_blocking_client_has_every_method_of_the_asynchronous_one() -> None:
+    import inspect
+
+    for theirs, ours in ((treadle.Client, SyncClient), (treadle.TaskHandle, SyncHandle)):
+        names = {
+            name for name, value in inspect.getmembers(theirs, inspect.iscoroutinefunction) if not name.startswith("_")
+        }
+        assert names
+        assert names <= set(dir(ours))
