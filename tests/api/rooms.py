@@ -1,5 +1,6 @@
 """Short words for what tests of the API do again and again."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -60,3 +61,10 @@ def problem(answer: httpx.Response) -> str:
     assert body["detail"]
     assert body["instance"] == httpx.URL(answer.request.url).path
     return str(body["type"].removeprefix("/v1/problems/"))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the server, which runs in this loop, go on until the condition holds; fail after 10 seconds."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)

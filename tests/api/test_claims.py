@@ -6,7 +6,8 @@ from uuid import uuid4
 
 import httpx
 
-from tests.api.rooms import Room, make_room, problem
+from tests.api.rooms import Room, make_room, problem, until
+from treadle_server.testing import Served
 
 
 async def test_a_claim_gives_as_many_as_it_asks_for_and_there_are(lab: Room):
@@ -22,11 +23,11 @@ async def test_a_claim_gives_as_many_as_it_asks_for_and_there_are(lab: Room):
     assert none == {"task": None, "tasks": []}
 
 
-async def test_a_waiting_claim_is_woken_by_a_submit(lab: Room):
+async def test_a_waiting_claim_is_woken_by_a_submit(served: Served, lab: Room):
     """C1."""
     began = time.monotonic()
     claim = asyncio.create_task(lab.claim(wait=20))
-    await asyncio.sleep(0.05)
+    await until(lambda: served.engine.desk._waiting)
 
     task = await lab.submit()
 
@@ -34,19 +35,16 @@ async def test_a_waiting_claim_is_woken_by_a_submit(lab: Room):
     assert time.monotonic() - began < 10
 
 
-async def test_a_closed_connection_claims_nothing(lab: Room):
+async def test_a_closed_connection_claims_nothing(served: Served, lab: Room):
     """C1."""
     claim = asyncio.create_task(lab.claim(wait=20))
-    await asyncio.sleep(0.1)
+    await until(lambda: served.engine.desk._waiting)
     claim.cancel()
-    await asyncio.wait({claim})
+    await until(lambda: not served.engine.desk._waiting)
 
     task = await lab.submit()
 
-    async with asyncio.timeout(10):
-        while (found := (await lab.claim())["task"]) is None:
-            await asyncio.sleep(0.02)
-    assert found["id"] == task["id"]
+    assert (await lab.claim(wait=10))["task"]["id"] == task["id"]
 
 
 async def test_claims_are_the_workers_owners(root: httpx.AsyncClient, alice: httpx.AsyncClient, bob: httpx.AsyncClient):

@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.api.rooms import Room, make_room, problem
+from tests.api.rooms import Room, make_room, problem, until
 from treadle_server.testing import Served
 
 
@@ -134,13 +134,13 @@ async def test_what_waits_for_a_target_names_who_holds_it(lab: Room):
     assert (await lab.get(first["id"]))["blocked_by"] is None
 
 
-async def test_a_long_poll_is_woken_by_the_end_of_the_task(lab: Room):
+async def test_a_long_poll_is_woken_by_the_end_of_the_task(served: Served, lab: Room):
     """Z15."""
     task = await lab.submit()
     await lab.start()
     began = time.monotonic()
     poll = asyncio.create_task(lab.client.get(f"/v1/tasks/{task['id']}", headers={"Prefer": "wait=20"}))
-    await asyncio.sleep(0.05)
+    await until(lambda: served.app.state.api.waits._events)
 
     await lab.client.post(f"/v1/tasks/{task['id']}/runs/0/completed", json={"result": 1})
     answer = await poll
@@ -178,13 +178,11 @@ async def test_a_long_poll_whose_client_has_gone_leaves_nothing_behind(served: S
     task = await lab.submit()
     waits = served.app.state.api.waits
     poll = asyncio.create_task(lab.client.get(f"/v1/tasks/{task['id']}", headers={"Prefer": "wait=25"}))
-    async with asyncio.timeout(10):
-        while not waits._events:
-            await asyncio.sleep(0)
+    await until(lambda: waits._events)
 
-        poll.cancel()
-        while waits._events:
-            await asyncio.sleep(0)
+    poll.cancel()
+
+    await until(lambda: not waits._events)
 
 
 async def test_the_verbs_follow_the_table_of_transitions(lab: Room):

@@ -50,6 +50,10 @@ class Act(Resolve):
     action: Action
 
 
+class Nothing(Request):
+    """A request without fields."""
+
+
 class PauseJob(Request):
     """Whether a queue is paused."""
 
@@ -159,6 +163,7 @@ async def job(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def ping(session: Session, fields: dict[str, Any]) -> Reply:
     """Tell the time."""
+    body.validate(Nothing, fields)
     return Reply({"time": session.live.api.now()})
 
 

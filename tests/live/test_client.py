@@ -1,0 +1,78 @@
+"""A client on the socket: submit, await, look, steer."""
+
+from uuid import uuid4
+
+from tests.live.conftest import Open
+from tests.live.sockets import JOB, NAME, ref, submit
+
+
+async def test_results_are_pushed_to_those_who_wait(opened: Open):
+    worker, client = await opened(), await opened()
+    await worker.call("open", worker={"concurrency": 5}, jobs=[JOB])
+    submitted = await submit(client, 3, wait=True)
+    claims = await worker.claims(3)
+
+    await worker.call(
+        "reports",
+        reports=[
+            {**ref(c), "kind": kind, **({"result": c["payload"]["n"]} if kind == "completed" else {})}
+            for c in claims
+            for kind in ("started", "completed")
+        ],
+    )
+
+    results = {}
+    while len(results) < 3:
+        results |= {task["id"]: task["result"] for task in (await client.pushed("result"))["tasks"]}
+    assert results == {task["id"]: n for n, task in enumerate(submitted)}
+
+
+async def test_an_await_pushes_what_is_over_already_and_what_ends_later(opened: Open):
+    client, other = await opened(), await opened()
+    await client.call("register", **JOB)
+    over, later, dropped = await submit(client, 3)
+    await client.call("action", id=over["id"], action="cancel")
+
+    await other.call("await", ids=[over["id"], later["id"], dropped["id"]])
+    assert [task["id"] for task in (await other.pushed("result"))["tasks"]] == [over["id"]]
+    await other.call("unawait", ids=[dropped["id"]])
+    await client.call("actions", action="cancel", ids=[dropped["id"], later["id"]])
+
+    assert [task["id"] for task in (await other.pushed("result"))["tasks"]] == [later["id"]]
+    await other.call("ping")
+    assert not other.pushes
+
+
+async def test_a_submit_of_a_known_task_pushes_its_result_too(opened: Open):
+    """G6."""
+    client = await opened()
+    await client.call("register", **JOB)
+    task_id = str(uuid4())
+    await submit(client, id=task_id)
+    await client.call("action", id=task_id, action="cancel")
+
+    [again] = await submit(client, id=task_id, wait=True)
+
+    assert again["status"] == "cancelled"
+    assert [task["id"] for task in (await client.pushed("result"))["tasks"]] == [task_id]
+
+
+async def test_everything_about_a_task_can_be_asked_for_and_changed(opened: Open):
+    client = await opened()
+    job = await client.call("register", **JOB)
+    assert (job["full_name"], job["workers"]) == (NAME, [])
+    [task] = await submit(client)
+
+    assert (await client.call("edit", id=task["id"], priority=4))["priority"] == 4
+    assert await client.refused("edit", id=task["id"], status="cancelled") == "validation-error"
+    assert (await client.call("action", id=task["id"], action="pause"))["status"] == "paused"
+    assert await client.refused("action", id=task["id"], action="pause") == "invalid-task-transition"
+    assert await client.refused("action", id=task["id"], action="resume", if_version=1) == "task-conflict"
+    assert await client.refused("action", id=task["id"], action="resume", result=1) == "validation-error"
+    resolved = await client.call("action", id=task["id"], action="resolve", status="completed", result={"by": "hand"})
+    assert (resolved["status"], resolved["result"], resolved["settled"]) == ("completed", {"by": "hand"}, True)
+    assert [run["status"] for run in (await client.call("runs", id=task["id"]))["items"]] == ["completed"]
+    assert (await client.call("logs", id=task["id"]))["items"] == []
+    assert (await client.call("job", job=NAME, paused=True))["paused"] is True
+    assert await client.refused("job", job="nonsense", paused=True) == "job-not-found"
+    assert await client.refused("register", room="lab", category="nope", name="x") == "invalid-category"

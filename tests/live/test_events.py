@@ -1,0 +1,106 @@
+"""Each transition once, and how a stream is resumed (G7, Z16)."""
+
+from typing import Any
+
+from tests.live.conftest import Open
+from tests.live.sockets import JOB, NAME, Socket, submit
+from treadle_server.live import events
+from treadle_server.testing import Served
+
+
+async def told(socket: Socket, seq: int) -> list[dict[str, Any]]:
+    """Return the events up to the one with number `seq`."""
+    found: list[dict[str, Any]] = []
+    while not found or found[-1]["seq"] < seq:
+        found += (await socket.pushed("events"))["events"]
+    return found
+
+
+async def test_each_transition_is_told_once_and_in_order(served: Served, opened: Open):
+    """Z16."""
+    observer, client = await opened(), await opened()
+    ok = await observer.call("every")
+    assert ok == {"stream": served.engine.hub.stream, "seq": served.engine.hub.seq}
+
+    await client.call("register", **JOB)
+    [task] = await submit(client)
+    await client.call("action", id=task["id"], action="pause")
+    await client.call("action", id=task["id"], action="cancel")
+    found = await told(observer, served.engine.hub.seq)
+
+    assert [(e["type"], e.get("was"), e.get("task", {}).get("status")) for e in found] == [
+        ("job.updated", None, None),
+        ("task.updated", None, "pending"),
+        ("task.available", None, None),
+        ("task.updated", "pending", "paused"),
+        ("task.updated", "paused", "cancelled"),
+    ]
+    assert [e["seq"] for e in found] == [ok["seq"] + n for n in (1, 2, 2, 3, 4)]
+    assert {"payload", "result", "checkpoint"}.isdisjoint(found[1]["task"])
+    assert (found[2]["job"], found[2]["room"]) == (NAME, "lab")
+
+
+async def test_a_stream_is_resumed_where_it_was_left(served: Served, opened: Open):
+    """G7."""
+    client = await opened()
+    await client.call("register", **JOB)
+    seq = served.engine.hub.seq
+    await submit(client, 3)
+    late = await opened()
+
+    await late.call("every", since={"stream": served.engine.hub.stream, "seq": seq})
+
+    found = await told(late, served.engine.hub.seq)
+    assert [e["seq"] for e in found if e["type"] == "task.updated"] == [seq + 1, seq + 2, seq + 3]
+
+
+async def test_another_stream_or_a_gap_says_reload(served: Served, opened: Open, monkeypatch: Any):
+    """G7: after a restart, or when the events are no longer kept."""
+    client, observer = await opened(), await opened()
+    await client.call("register", **JOB)
+    hub = served.engine.hub
+
+    await observer.call("every", since={"stream": "another", "seq": 0})
+    assert await observer.pushed("reload") == {"push": "reload", "stream": hub.stream, "seq": hub.seq}
+    await observer.call("every", since={"stream": hub.stream, "seq": hub.seq + 5})
+    assert (await observer.pushed("reload"))["seq"] == hub.seq
+
+    served.app.state.live.events._first = hub.seq
+    await submit(client)
+    await observer.call("every", since={"stream": hub.stream, "seq": 0})
+    assert (await observer.pushed("reload"))["seq"] == hub.seq
+    assert events.KEPT == 10_000
+
+
+async def test_events_of_one_job_or_room_are_told_apart(served: Served, opened: Open):
+    by_job, by_room, client = await opened(), await opened(), await opened()
+    await client.call("register", **JOB)
+    await client.call("register", **{**JOB, "room": "den"})
+    await by_job.call("every", job=NAME)
+    await by_room.call("every", room="den")
+    await client.call("submit", room="den", tasks=[{"job": "den:tasks:add"}])
+    await submit(client)
+
+    assert {e["task"]["job_name"] for e in await told(by_job, served.engine.hub.seq) if "task" in e} == {NAME}
+    [first] = [e for e in (await by_room.pushed("events"))["events"] if "task" in e]
+    assert first["task"]["job_name"] == "den:tasks:add"
+    await by_job.call("every", on=False)
+    await submit(client)
+    await by_job.call("ping")
+    assert not by_job.pushes
+
+
+async def test_no_event_is_sent_for_what_was_refused(served: Served, opened: Open):
+    """G7, G9."""
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+    await observer.call("every")
+    seq = served.engine.hub.seq
+
+    assert (
+        await client.refused("submit", room="lab", tasks=[{"job": NAME}, {"job": "lab:tasks:none"}]) == "job-not-found"
+    )
+    await observer.call("ping")
+
+    assert served.engine.hub.seq == seq
+    assert not observer.pushes

@@ -1,0 +1,192 @@
+"""What observers see: snapshots, deltas, and that they end where the store is (G7)."""
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from tests.live.conftest import Open
+from tests.live.sockets import JOB, NAME, Socket, ref, submit
+from treadle_server.testing import Served
+
+KEYS = {"counts": "job", "jobs": "id", "workers": "id", "tasks": "id", "task": "id"}
+
+
+class Mirror:
+    """A subscription as an observer keeps it: the snapshot, changed by each delta."""
+
+    def __init__(self, socket: Socket, sub: str) -> None:
+        self.socket = socket
+        self.sub = sub
+        self.rows: dict[str, Any] = {}
+        self.order: list[str] = []
+        self.total = 0
+
+    async def watch(self, topic: str, **fields: Any) -> "Mirror":
+        await self.socket.call("watch", sub=self.sub, topic=topic, **fields)
+        snapshot = await self.socket.pushed("snapshot", sub=self.sub)
+        self._take(snapshot)
+        self.order = list(self.rows)
+        return self
+
+    def _take(self, push: dict[str, Any]) -> None:
+        key = KEYS[push["topic"]]
+        for row in push["rows"]:
+            self.rows[row[key]] = row
+        for gone in push.get("gone", ()):
+            del self.rows[gone]
+        self.order = push.get("order", self.order)
+        self.total = push["total"]
+
+    async def until(self, condition: Any) -> "Mirror":
+        """Take deltas until the condition holds."""
+        while not condition(self):
+            self._take(await self.socket.pushed("delta", sub=self.sub))
+        return self
+
+    def statuses(self) -> list[str]:
+        return [self.rows[key]["status"] for key in self.order]
+
+
+async def test_every_topic_ends_where_the_store_is(served: Served, opened: Open):
+    """G7."""
+    observer, client, worker = await opened(), await opened(), await opened()
+    mirrors = {topic: await Mirror(observer, topic).watch(topic) for topic in ("counts", "jobs", "workers")}
+    tasks = await Mirror(observer, "tasks").watch("tasks", window={"order": "position", "limit": 10})
+
+    opening = await worker.call("open", worker={"name": "w"}, jobs=[JOB])
+    await submit(client, 3)
+    [first] = await worker.claims(1)
+    await worker.call("reports", reports=[{**ref(first), "kind": "started"}])
+
+    await tasks.until(lambda m: m.statuses() == ["running", "pending", "pending"])
+    await tasks.until(lambda m: [m.rows[key]["queue_position"] for key in m.order] == [None, 1, 2])
+    await tasks.until(lambda m: m.total == 3)
+    await mirrors["counts"].until(lambda m: m.rows.get(NAME, {}).get("counts") == {"running": 1, "pending": 2})
+    await mirrors["jobs"].until(lambda m: any(row["counts"] == {"running": 1, "pending": 2} for row in m.rows.values()))
+    worker_id = opening["worker"]["id"]
+    await mirrors["workers"].until(lambda m: m.rows.get(worker_id, {}).get("running") == [ref(first)])
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        for row in tasks.rows.values():
+            assert row == (await http.get(f"/v1/tasks/{row['id']}")).json()
+
+
+async def test_a_window_tells_new_gone_and_moved_rows(opened: Open):
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+    window = {"order": "position", "limit": 3, "filter": {"job": NAME, "status": ["pending"]}}
+    mirror = await Mirror(observer, "w").watch("tasks", window=window)
+    a, b, c, d = [task["id"] for task in await submit(client, 4)]
+    await mirror.until(lambda m: m.order == [a, b, c])
+
+    await client.call("edit", id=d, priority=5)
+    await mirror.until(lambda m: m.order == [d, a, b] and c not in m.rows)
+    await client.call("action", id=a, action="cancel")
+
+    await mirror.until(lambda m: m.order == [d, b, c] and a not in m.rows)
+    await mirror.until(lambda m: [m.rows[key]["queue_position"] for key in m.order] == [1, 2, 3])
+    await mirror.until(lambda m: m.total == 3)
+
+
+async def test_one_task_is_shown_with_its_runs_and_logs(opened: Open):
+    observer, worker = await opened(), await opened()
+    await worker.call("open", worker={}, jobs=[JOB])
+    [task] = await submit(observer)
+    [claim] = await worker.claims(1)
+    mirror = await Mirror(observer, "t").watch("task", task_id=task["id"])
+
+    await worker.call(
+        "reports",
+        reports=[
+            {**ref(claim), "kind": "started"},
+            {**ref(claim), "kind": "progress", "share": 0.5},
+            {**ref(claim), "kind": "logs", "lines": [{"message": "hello"}]},
+        ],
+    )
+
+    await mirror.until(lambda m: m.rows[task["id"]]["task"]["progress"] == {"share": 0.5, "message": None})
+    await mirror.until(lambda m: [line["message"] for line in m.rows[task["id"]]["logs"]] == ["hello"])
+    assert mirror.rows[task["id"]]["runs"][0]["status"] == "running"
+
+
+async def test_a_task_that_does_not_exist_has_no_row(opened: Open):
+    observer = await opened()
+
+    mirror = await Mirror(observer, "t").watch("task", task_id="01a1fca0-0000-7000-8000-000000000000")
+
+    assert (mirror.rows, mirror.total) == ({}, 0)
+
+
+async def test_equal_windows_are_read_once_for_all(served: Served, opened: Open):
+    first, second = await opened(), await opened()
+    await first.call("register", **JOB)
+    one = await Mirror(first, "x").watch("tasks", window={"limit": 5})
+    two = await Mirror(second, "y").watch("tasks", window={"limit": 5})
+
+    assert len(served.app.state.live.feeds._feeds) == 1
+    [task] = await submit(first)
+    await one.until(lambda m: task["id"] in m.rows)
+    await two.until(lambda m: task["id"] in m.rows)
+
+
+async def test_a_burst_is_told_in_few_frames_with_the_last_state(opened: Open):
+    """At most ten frames a second, each with the last state of what changed."""
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+    mirror = await Mirror(observer, "c").watch("counts")
+    began = asyncio.get_running_loop().time()
+
+    for _ in range(40):
+        await submit(client, 5)
+    await mirror.until(lambda m: m.rows[NAME]["counts"] == {"pending": 200})
+
+    seconds = asyncio.get_running_loop().time() - began
+    assert observer.frames <= 3 + 10 * (seconds + 1)
+
+
+async def test_an_ended_subscription_gets_nothing_and_a_replaced_one_the_new_topic(served: Served, opened: Open):
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+    await Mirror(observer, "x").watch("tasks")
+    await Mirror(observer, "x").watch("counts")
+    other = await Mirror(observer, "y").watch("tasks")
+
+    await observer.call("unwatch", sub="x")
+    [task] = await submit(client)
+    await other.until(lambda m: task["id"] in m.rows)
+
+    assert not [push for push in observer.pushes if push.get("sub") == "x"]
+    await observer.connection.close()
+    await client.call("ping")
+    assert served.app.state.live.feeds._feeds == {}
+
+
+async def test_a_room_narrows_jobs_and_tasks(opened: Open):
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+    await client.call("register", **{**JOB, "room": "den"})
+    await submit(client)
+
+    jobs = await Mirror(observer, "j").watch("jobs", room="den")
+    tasks = await Mirror(observer, "t").watch("tasks", room="den")
+
+    assert [row["full_name"] for row in jobs.rows.values()] == ["den:tasks:add"]
+    assert tasks.rows == {}
+
+
+async def test_a_job_shows_what_it_did_lately(opened: Open):
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+    mirror = await Mirror(observer, "j").watch("jobs")
+    tasks = await submit(client, 3)
+
+    await client.call("actions", action="pause", ids=[task["id"] for task in tasks])
+    await client.call("action", id=tasks[0]["id"], action="resolve", status="completed")
+    await client.call("action", id=tasks[1]["id"], action="resolve", status="failed", error="x")
+
+    def history(m: Mirror) -> dict[str, Any]:
+        [row] = m.rows.values()
+        return row["history"]  # type: ignore[no-any-return]
+
+    await mirror.until(lambda m: (sum(history(m)["completed"]), sum(history(m)["failed"])) == (1, 1))
+    assert (history(mirror)["step_seconds"], len(history(mirror)["completed"])) == (10, 30)

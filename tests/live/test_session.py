@@ -1,0 +1,134 @@
+"""Hello, frames, and how a session ends."""
+
+import json
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.live.conftest import Open
+from tests.live.sockets import Socket, connected, url_of
+from treadle_server.live import session
+from treadle_server.testing import Served, serve
+
+
+async def test_a_hello_is_answered_with_who_asks_and_where_the_stream_is(served: Served):
+    async with connect(url_of(served)) as connection:
+        await connection.send(json.dumps({"items": [{"op": "hello", "n": 5, "protocol": 1, "token": served.token}]}))
+        [answer] = json.loads(await connection.recv())["items"]
+
+    assert answer["re"] == 5
+    assert (answer["ok"]["user"], answer["ok"]["superuser"], answer["ok"]["protocol"]) == ("admin", True, 1)
+    assert (answer["ok"]["stream"], answer["ok"]["seq"]) == (served.engine.hub.stream, served.engine.hub.seq)
+    assert answer["ok"]["time"].endswith("Z")
+
+
+async def test_what_stands_behind_the_hello_in_its_frame_is_answered_too(served: Served):
+    headers = served.headers
+    async with connect(url_of(served), additional_headers=headers) as connection:
+        await connection.send(json.dumps({"items": [{"op": "hello", "n": 0}, {"op": "ping", "n": 1}]}))
+        answers = []
+        while len(answers) < 2:
+            answers += json.loads(await connection.recv())["items"]
+
+    assert [answer["re"] for answer in answers] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [
+        ('{"items": [{"op": "hello", "n": 0, "token": "wrong"}]}', 4401),
+        ('{"items": [{"op": "hello", "n": 0}]}', 4401),
+        ('{"items": [{"op": "ping", "n": 0}]}', 4400),
+        ('{"items": [{"op": "hello", "n": 0, "protocol": 2}]}', 4400),
+        ('{"items": [{"op": "hello", "n": 0, "no_such": 2}]}', 4400),
+        ('{"items": []}', 4400),
+        ('{"items": {}}', 4400),
+        ('{"items": [1]}', 4400),
+        ('{"items": [], "more": 1}', 4400),
+        ("[]", 4400),
+        ("nonsense", 4400),
+        (b"\x00\x01", 4400),
+    ],
+)
+async def test_a_bad_first_frame_ends_the_session_with_its_code(served: Served, first: str | bytes, code: int):
+    async with connect(url_of(served)) as connection:
+        await connection.send(first)
+        with pytest.raises(ConnectionClosed) as ended:
+            await connection.recv()
+
+    assert ended.value.rcvd is not None
+    assert ended.value.rcvd.code == code
+
+
+async def test_who_says_no_hello_is_sent_away(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session, "HELLO_SECONDS", 0.05)
+    async with serve() as served, connect(url_of(served)) as connection:
+        await connection.wait_closed()
+        assert connection.close_code == 4400
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
+async def test_pages_of_other_sites_are_not_let_in(origin: str):
+    async with serve() as served:
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(url_of(served), additional_headers=served.headers, origin=origin)  # type: ignore[arg-type]
+        assert refused.value.response.status_code == 403
+        async with connect(url_of(served), additional_headers=served.headers, origin=served.url) as own:  # type: ignore[arg-type]
+            await own.ping()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    ["{", '{"items": [{"op": "ping"}]}', '{"items": [{"n": 1}]}', '{"items": [{"op": 1, "n": 1}]}', '{"a": "\\u0000"}'],
+)
+async def test_a_bad_frame_ends_the_session(opened: Open, frame: str):
+    socket = await opened()
+
+    await socket.connection.send(frame)
+
+    assert await socket.closed() == 4400
+
+
+async def test_a_request_that_is_wrong_is_answered_with_its_problem_and_the_session_goes_on(opened: Open):
+    socket = await opened()
+
+    assert await socket.refused("dance") == "validation-error"
+    assert await socket.refused("submit", room="lab") == "validation-error"
+    assert await socket.refused("submit", room="@lab", tasks=[{"job": "a:b:c"}]) == "invalid-room-id"
+    assert await socket.refused("get", id="01a1fca0-0000-7000-8000-000000000000") == "task-not-found"
+    assert await socket.refused("beat") == "worker-not-found"
+    assert await socket.refused("watch", sub="x", topic="weather") == "validation-error"
+    assert await socket.refused("watch", sub="x", topic="task") == "validation-error"
+    assert await socket.refused("await", ids=["x"]) == "validation-error"
+    assert await socket.refused("ping", more=1) == "validation-error"
+    assert "time" in await socket.call("ping")
+
+
+async def test_many_requests_of_one_frame_are_all_answered(opened: Open):
+    socket = await opened()
+
+    futures = await socket.send(*({"op": "ping"} for _ in range(500)))
+    answers = [await future for future in futures]
+
+    assert all("time" in answer["ok"] for answer in answers)
+    assert socket.frames < 100
+
+
+async def test_a_server_that_stops_says_so(opened: Open):
+    async with serve() as served, connected(served) as socket:
+        await served.app.state.live.close()
+        assert await socket.closed() == 1001
+
+
+async def test_a_reader_that_is_too_slow_is_dropped(served: Served):
+    """G7: never waited for."""
+    async with connected(served) as socket:
+        slow: Socket = socket
+        [one] = served.app.state.live._sessions
+        one.outbox._limit = 1000
+
+        for n in range(100):
+            one.push("result", tasks=[{"filler": "x" * 100, "n": n}])
+
+        assert await slow.closed() == 4408

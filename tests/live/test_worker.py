@@ -1,0 +1,169 @@
+"""A worker on the socket: seated, pushed claims, told what to stop, and gone."""
+
+import httpx
+
+from tests.live.conftest import Open
+from tests.live.sockets import JOB, NAME, Socket, ref, submit
+from treadle_server.testing import Served
+
+
+async def seated(opened: Open, concurrency: int = 1, **fields: object) -> Socket:
+    socket = await opened()
+    await socket.call("open", worker={"name": "w", "concurrency": concurrency}, jobs=[JOB], **fields)
+    return socket
+
+
+async def test_claims_are_pushed_as_far_as_there_is_room(opened: Open):
+    """C1: no credits are sent; a run's end makes room."""
+    worker, client = await seated(opened, 2), await opened()
+    await submit(client, 4)
+
+    first, second = await worker.claims(2)
+    assert (first["status"], first["run_id"], first["payload"]) == ("claimed", 0, {"n": 0})
+    assert 59 < first["seconds_left"] <= 60
+    assert not worker.pushes
+    answers = await worker.call(
+        "reports", reports=[{**ref(first), "kind": "started"}, {**ref(first), "kind": "completed", "result": 1}]
+    )
+
+    assert [answer["status"] for answer in answers["answers"]] == [200, 200]
+    assert [task["payload"] for task in await worker.claims(1)] == [{"n": 2}]
+    assert second["payload"] == {"n": 1}
+
+
+async def test_prefetch_takes_more_than_concurrency(opened: Open):
+    worker, client = await seated(opened, 1, prefetch=2), await opened()
+
+    await submit(client, 5)
+
+    assert len(await worker.claims(3)) == 3
+
+
+async def test_a_cancel_a_pause_and_a_loss_are_pushed(served: Served, opened: Open):
+    worker, client = await seated(opened, 3), await opened()
+    await submit(client, 3)
+    cancelled, paused, removed = await worker.claims(3)
+    await worker.call("reports", reports=[{**ref(task), "kind": "started"} for task in (cancelled, paused, removed)])
+
+    await client.call("action", id=cancelled["id"], action="cancel")
+    await client.call("action", id=paused["id"], action="pause")
+
+    assert (await worker.pushed("cancel"))["runs"] == [ref(cancelled)]
+    assert (await worker.pushed("pause"))["runs"] == [ref(paused)]
+    beat = await worker.call("beat", tasks=[ref(cancelled), ref(paused), ref(removed)])
+    assert (beat["cancel"], beat["pause"]) == ([ref(cancelled)], [ref(paused)])
+    answers = await worker.call(
+        "reports", reports=[{**ref(cancelled), "kind": "stopped"}, {**ref(paused), "kind": "paused", "checkpoint": [1]}]
+    )
+    assert [answer["status"] for answer in answers["answers"]] == [200, 200]
+    task = await client.call("get", id=paused["id"])
+    assert (task["status"], task["checkpoint"], task["error"]) == ("paused", [1], "interrupted by user")
+
+
+async def test_a_run_that_its_own_worker_ended_is_not_pushed_back_at_it(opened: Open):
+    worker, client = await seated(opened), await opened()
+    await submit(client)
+    [task] = await worker.claims(1)
+
+    await worker.call(
+        "reports", reports=[{**ref(task), "kind": "started"}, {**ref(task), "kind": "failed", "error": "x"}]
+    )
+    await worker.call("ping")
+
+    assert not worker.pushes
+
+
+async def test_what_a_broken_session_had_not_started_goes_back(opened: Open):
+    """G8."""
+    worker, client = await seated(opened, 2), await opened()
+    await submit(client, 2)
+    started, unstarted = await worker.claims(2)
+    await worker.call("reports", reports=[{**ref(started), "kind": "started"}])
+    await client.call("watch", sub="t", topic="task", task_id=unstarted["id"])
+
+    await worker.connection.close()
+
+    while True:
+        row = (await client.pushed("delta", sub="t"))["rows"][0]
+        if row["task"]["status"] == "pending":
+            break
+    assert [(run["status"], run["reason"]) for run in row["runs"]] == [("returned", "returned")]
+    assert (await client.call("get", id=started["id"]))["status"] == "running"
+
+
+async def test_a_worker_that_comes_back_keeps_what_it_holds(opened: Open):
+    worker, client = await opened(), await opened()
+    worker_id = (await worker.call("open", worker={"concurrency": 2}, jobs=[JOB]))["worker"]["id"]
+    await submit(client, 2)
+    kept, lost = await worker.claims(2)
+    await worker.call("reports", reports=[{**ref(kept), "kind": "started"}])
+    await worker.connection.close()
+
+    again = await opened()
+    unknown = {"task_id": kept["id"], "run_id": 7}
+    ok = await again.call("open", worker={"id": worker_id, "concurrency": 2}, links=[NAME], held=[ref(kept), unknown])
+
+    assert ok["gone"] == [unknown]
+    assert [one["task_id"] for one in ok["taken_until"]] == [kept["id"]]
+    # What it had not started and does not name went back, and comes again as a new run.
+    assert [ref(task) for task in await again.claims(1)] == [{"task_id": lost["id"], "run_id": 1}]
+
+
+async def test_a_second_session_of_a_worker_ends_the_first(opened: Open):
+    first, second = await opened(), await opened()
+    worker_id = (await first.call("open", worker={}, jobs=[JOB]))["worker"]["id"]
+
+    await second.call("open", worker={"id": worker_id}, jobs=[JOB])
+
+    assert await first.closed() == 1001
+    await submit(await opened())
+    assert await second.claims(1)
+
+
+async def test_a_draining_worker_gets_no_more(opened: Open):
+    worker, client = await seated(opened, 2), await opened()
+    assert (await worker.call("beat", draining=True))["state"] == "draining"
+
+    await submit(client)
+    other = await seated(opened)
+
+    assert len(await other.claims(1)) == 1
+    assert not worker.pushes
+
+
+async def test_what_is_handed_back_is_claimed_again_without_cost(opened: Open):
+    worker, client = await seated(opened), await opened()
+    await submit(client)
+    [task] = await worker.claims(1)
+
+    answers = (await worker.call("return", runs=[ref(task), {**ref(task), "run_id": 5}]))["answers"]
+
+    assert [answer["status"] for answer in answers] == [200, 409]
+    [again] = await worker.claims(1)
+    assert (again["run_id"], again["retry_count"], again["requeue_count"]) == (1, 0, 0)
+
+
+async def test_a_worker_that_closes_is_removed_and_its_runs_are_lost(served: Served, opened: Open):
+    worker, client = await seated(opened), await opened()
+    [task] = await submit(client, wait=True)
+    [claim] = await worker.claims(1)
+    await worker.call("reports", reports=[{**ref(claim), "kind": "started"}])
+
+    assert await worker.call("close") == {}
+
+    [lost] = (await client.pushed("result"))["tasks"]
+    assert (lost["id"], lost["status"], lost["error"]) == (task["id"], "failed", "Worker disconnected")
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        assert (await http.get("/v1/workers")).json()["total"] == 0
+    assert await worker.refused("beat") == "worker-not-found"
+
+
+async def test_a_job_that_a_worker_may_not_register_refuses_its_open(served: Served, opened: Open):
+    """Z3."""
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        token = (await http.post("/v1/tokens", json={"name": "alice"})).json()["token"]
+    alice = await opened(token)
+
+    assert await alice.refused("open", jobs=[{**JOB, "room": "@global"}]) == "forbidden"
+    assert await alice.refused("open", links=["lab:tasks:none"]) == "job-not-found"
+    assert (await alice.call("open", jobs=[JOB]))["jobs"][0]["full_name"] == NAME
