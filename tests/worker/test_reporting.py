@@ -1,6 +1,7 @@
 """Reports are kept in order until they are taken; leases are counted from before they were renewed."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from treadle import endings
 from treadle.errors import ConnectionLost, StaleRun, ValidationFailed, problem_named
 from treadle.lease import Leases, abort_margin, stop_margin
 from treadle.reports import KEPT_LINES, Answer, Report, Reporter
+from treadle.watch import Watch
 
 pytestmark = pytest.mark.anyio
 
@@ -179,3 +181,28 @@ def test_results_and_errors_become_reports_that_any_store_keeps() -> None:
     assert "is no JSON" in endings.completed(object())["error"]
     assert endings.raised(ValueError("a\x00b\ud800"))["error"] == "ValueError: a\\x00b\\ud800"
     assert len(endings.clean("x" * 3_000_000)) <= endings.LONGEST_TEXT
+
+
+async def test_a_target_that_can_not_be_stopped_ends_its_process_before_its_lease_does() -> None:
+    """G5: the watch is a thread, which a blocked event loop doesn't stop."""
+    aborted = threading.Event()
+    killed = threading.Event()
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    coroutine = leases.add({"id": "c", "run_id": 0, "seconds_left": 0.4, "target": "robot"})
+    process = leases.add({"id": "p", "run_id": 0, "seconds_left": 0.4, "target": "arm"})
+    process.kill = killed.set
+    for held in (coroutine, process):
+        held.code_runs = True
+        leases.guard(held)
+    watch = Watch(
+        leases, ("http://127.0.0.1:1",), None, worker_id=lambda: None, apply=lambda *_: None, abort=aborted.set
+    )
+
+    watch.start()
+    both = aborted.wait(5) and killed.wait(5)  # Blocks the loop, as bad code would.
+    watch.stop()
+
+    assert both
+    assert time.monotonic() < max(coroutine.expires, process.expires) + 1
+    for held in (coroutine, process):
+        leases.drop(held)

@@ -56,6 +56,7 @@ class Shift:
         self._link: Link | None = None
         self._is_polling = False
         self._fatal: TreadleError | None = None
+        self._has_begun = False
         self._runner: Runner
 
     async def work(self) -> None:
@@ -75,7 +76,7 @@ class Shift:
 
     def hurry(self) -> None:
         """End the grace: stop what runs."""
-        for held in self._runner.running:
+        for held in self._runner.running if self._has_begun else ():
             self._leases.stop_run(held, "shutdown")
 
     @asynccontextmanager
@@ -126,6 +127,7 @@ class Shift:
         for work in (self._session.run(), self._reporter.run()):
             self._spawn(work)
         self._beating = self._spawn(self._leases.run())
+        self._has_begun = True
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._group.create_task(work)

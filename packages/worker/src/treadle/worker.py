@@ -120,7 +120,7 @@ class Worker:
         self._hurry: Callable[[], None] | None = None
 
     def run(self) -> None:
-        """Run until SIGTERM or SIGINT; then drain: a second signal ends the grace, a third one everything.
+        """Run until SIGTERM or SIGINT; then drain: a second signal ends the grace.
 
         Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …
         """
