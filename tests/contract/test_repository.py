@@ -1,0 +1,89 @@
+"""The repository itself: its pins, its documents and its tools' settings agree with each other."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[2]
+PYPROJECTS = (ROOT / "pyproject.toml", *sorted(ROOT.glob("packages/*/pyproject.toml")))
+OWN = {"treadle", "treadle-server", "treadle-tui"}
+
+
+def requirements_in(pyproject: Path) -> Iterator[Requirement]:
+    document = tomllib.loads(pyproject.read_text())
+    project = document["project"]
+    for texts in (
+        project["dependencies"],
+        *project.get("optional-dependencies", {}).values(),
+        *document.get("dependency-groups", {}).values(),
+    ):
+        yield from (Requirement(text) for text in texts)
+
+
+def foreign_requirements() -> list[Requirement]:
+    return [found for path in PYPROJECTS for found in requirements_in(path) if canonicalize_name(found.name) not in OWN]
+
+
+def pins() -> dict[str, Version]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pairs = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): Version(version) for name, version in pairs}
+
+
+@pytest.mark.parametrize("requirement", foreign_requirements(), ids=lambda found: found.name)
+def test_each_requirement_is_pinned_within_its_range(requirement: Requirement) -> None:
+    pinned = pins()
+
+    assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)])
+
+
+@pytest.mark.parametrize("requirement", foreign_requirements(), ids=lambda found: found.name)
+def test_each_requirement_is_explained(requirement: Requirement) -> None:
+    explained = re.findall(r"^\| `([^`]+)`", (ROOT / "docs/dependencies.md").read_text(), re.MULTILINE)
+
+    assert canonicalize_name(requirement.name) in explained
+
+
+def test_nothing_is_explained_that_is_not_required() -> None:
+    explained = set(re.findall(r"^\| `([^`]+)`", (ROOT / "docs/dependencies.md").read_text(), re.MULTILINE))
+
+    required = {canonicalize_name(found.name) for found in foreign_requirements()}
+
+    assert explained - required == set()
+
+
+def test_the_constraints_hold_names_and_versions_only() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = [line for line in lines if not line.startswith("#")]
+
+    odd = [line for line in pinned if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*==[0-9][A-Za-z0-9.!+]*", line)]
+
+    assert pinned == sorted(pinned)
+    assert odd == []
+    assert not re.search(r"://|@ |--hash|^-e", "\n".join(lines), re.MULTILINE)
+
+
+def test_every_package_has_the_same_version_and_license() -> None:
+    projects = [tomllib.loads(path.read_text())["project"] for path in PYPROJECTS[1:]]
+
+    assert {project["version"] for project in projects} == {"0.1.0"}
+    assert {project["license"] for project in projects} == {"Apache-2.0"}
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+
+
+MARKDOWN = sorted({ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md")})
+
+
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_documents_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+
+    broken = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+
+    assert broken == []
