@@ -49,6 +49,7 @@ class MockServer:
         self.refuses: dict[str, str] = {}
         self.watched: dict[str, dict[str, Any]] = {}
         self.resets = 0
+        self.was_reset = asyncio.Event()
         self._sink: Callable[[Event], None] | None = None
         self.live = False
 
@@ -61,6 +62,7 @@ class MockServer:
 
     def reset(self) -> None:
         self.resets += 1
+        self.was_reset.set()
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
         self.asked.append({"op": op, **fields})

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from treadle.wire.tasks import TaskItem
 
+from treadle.wire.tasks import TaskItem
 from treadle_tui.core.format import age, bar, number, one_line, pretty, rate, signed, sparkline, task_state, total
 from treadle_tui.core.glyphs import ASCII, UNICODE
 from treadle_tui.core.text import plain, width

@@ -2,8 +2,8 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from treadle.wire.frames import Window
 
+from treadle.wire.frames import Window
 from treadle_tui.core.rows import MARGIN, WINDOW, Rows, window_around
 
 

@@ -1,5 +1,6 @@
 """A table equals the server's rows again after whatever befell the frames on their way."""
 
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -43,7 +44,7 @@ STATES = st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3), 
 
 
 def frames_of(states: list[Rows]) -> list[dict[str, Any]]:
-    deltas = [delta(before, after, seq) for seq, (before, after) in enumerate(zip(states, states[1:], strict=False), 2)]
+    deltas = [delta(before, after, seq) for seq, (before, after) in enumerate(pairwise(states), 2)]
     return [snapshot(states[0], 1), *deltas]
 
 

@@ -39,8 +39,6 @@ _CAPS = {
     "asterisk": "*",
     "escape": "esc",
     "colon": ":",
-    "up": "↑",
-    "down": "↓",
     "pageup": "pgup",
     "pagedown": "pgdn",
 }
@@ -158,7 +156,7 @@ def of_scope(scope: Scope) -> Iterator[Action]:
 
 def offered(scope: Scope, *, read_only: bool) -> Iterator[Action]:
     """Yield what can be done here at all: the scope's own actions, then those that work everywhere."""
-    for wanted in (scope, "everywhere"):
+    for wanted in dict.fromkeys((scope, "everywhere")):
         for action in ACTIONS:
             if wanted in action.scopes and not (read_only and action.writes):
                 yield action

@@ -18,7 +18,7 @@ from treadle_tui.keys import bindings
 from treadle_tui.screens.help import Help
 from treadle_tui.widgets.confirm import Confirm
 from treadle_tui.widgets.keys_line import KeysLine
-from treadle_tui.widgets.paper import Paper
+from treadle_tui.widgets.paper import Paper, Toned
 from treadle_tui.widgets.top import Top
 
 
@@ -122,9 +122,20 @@ class Board(Screen[None]):
         self._banner.display = bool(banner)
         self._banner.show([banner])
         self._tiny.show([tiny_line(model, glyphs)])
-        self.set_class(not model.link.live and model.data_age() is not None, "-stale")
+        self._dim(stale=not model.link.live and model.data_age() is not None)
         self._top.show()
         self.show_keys()
+
+    def _dim(self, *, stale: bool) -> None:
+        if stale == self.has_class("-stale"):
+            return
+        self.set_class(stale, "-stale")
+        # The tones are other ones now; what was drawn in the old ones must be drawn again.
+        self.call_after_refresh(self._repaint)
+
+    def _repaint(self) -> None:
+        for widget in self.query(Toned):
+            widget.refresh()
 
     # Actions.
 
@@ -141,6 +152,9 @@ class Board(Screen[None]):
     def act_palette(self) -> None:
         """Find an action by its name."""
         self.app.action_command_palette()
+
+    def act_back(self) -> None:
+        """Go back; screens that stand on others know whereto."""
 
     def act_quit(self) -> None:
         """Leave."""

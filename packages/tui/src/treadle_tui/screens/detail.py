@@ -99,7 +99,7 @@ class Detail(Board):
     def breathe(self) -> None:
         """Ages in the header and the rail go on."""
         desk = self.desk
-        self._notice.show([desk.notice()])
+        self._notice.show([(Span(" "), *desk.notice())])
         if self.detail is None:
             refusal = desk.model.task.refusal
             words = clean(refusal) if refusal is not None else "Loading."

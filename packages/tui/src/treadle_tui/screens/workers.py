@@ -63,7 +63,7 @@ class Workers(Board):
     def breathe(self) -> None:
         """Heartbeats get older."""
         self.draw(Dirty.WORKERS)
-        self._notice.show([self.desk.notice()])
+        self._notice.show([(Span(" "), *self.desk.notice())])
 
     def act(self, name: str) -> None:
         """Let the pane move by itself."""

@@ -56,9 +56,11 @@ class Grid(Toned, ScrollView, can_focus=True):
         shift = self.pane.index - self._drawn_index
         was_visible = self._is_visible(self._drawn_index)
         self._measure()
-        if was_visible and shift and self.scroll_offset.y > 0:
-            self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
         self._drawn_index = self.pane.index
+        if was_visible and shift:
+            if self.scroll_offset.y > 0:
+                self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
+            self.reveal()
         self._look()
         self.refresh()
 

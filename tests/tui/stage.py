@@ -1,0 +1,87 @@
+"""Puts the dashboard up on the mock server, and reads what stands on its screen."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from textual.pilot import Pilot
+
+from treadle_tui.app import Dashboard
+from treadle_tui.core.feed import Feed
+from treadle_tui.core.model import Model
+
+from .mock import FrozenClock, MockServer
+
+NEVER = 86_400.0
+
+
+def dashboard(server: MockServer, clock: FrozenClock, **options: Any) -> Dashboard:
+    """A dashboard that pings nobody: its latency and its clock stand still."""
+    model = Model(clock)
+    return Dashboard(model, Feed(model, server, ping_seconds=NEVER), **options)
+
+
+async def settle(pilot: Pilot[None]) -> None:
+    """Let the feed ask, the server answer, and the screen be drawn, until nothing moves any more."""
+    app = pilot.app
+    assert isinstance(app, Dashboard)
+    for _ in range(2):
+        await pilot.pause()
+        app.flush()
+    await pilot.pause()
+
+
+@dataclass
+class Stage:
+    """The running dashboard."""
+
+    app: Dashboard
+    pilot: Pilot[None]
+    server: MockServer
+    clock: FrozenClock
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await settle(self.pilot)
+
+    async def settle(self) -> None:
+        await settle(self.pilot)
+
+    async def pass_time(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.app.tick()
+        await settle(self.pilot)
+
+    def lines(self) -> list[str]:
+        return [strip.text for strip in self.app.screen._compositor.render_strips()]
+
+    def text(self) -> str:
+        return "\n".join(self.lines())
+
+    def highlighted(self) -> str:
+        """The line of the focused grid in which the cursor is."""
+        return next(line for line in reversed(self.lines()) if line.startswith(("│ >", "| >")))
+
+    def asked(self, op: str) -> list[dict[str, Any]]:
+        return [request for request in self.server.asked if request["op"] == op]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                await settle(self.pilot)
+
+
+@asynccontextmanager
+async def staged(
+    server: MockServer, clock: FrozenClock, *, size: tuple[int, int] = (120, 36), **options: Any
+) -> AsyncIterator[Stage]:
+    """The dashboard, up and settled."""
+    app = dashboard(server, clock, **options)
+    async with app.run_test(size=size) as pilot:
+        stage = Stage(app, pilot, server, clock)
+        await stage.settle()
+        app.model.heard(0.004)
+        await stage.settle()
+        yield stage

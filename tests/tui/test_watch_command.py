@@ -1,0 +1,125 @@
+"""`treadle watch`: headless it prints lines of JSON, and imports no Textual."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from treadle.errors import TreadleError
+from treadle_tui.cli import watch
+from treadle_tui.core.feed import Lost, Opened, Pushed
+from treadle_tui.core.ndjson import Stream
+from treadle_tui.core.query import parse
+
+from .scene import task, uuid
+
+
+class Events:
+    """A link that plays events."""
+
+    def __init__(self, *events: Any) -> None:
+        self.events = events
+        self.asked: list[dict[str, Any]] = []
+
+    async def run(self, sink: Any) -> None:
+        for event in self.events:
+            sink(event)
+            for _ in range(5):
+                await asyncio.sleep(0)
+        await asyncio.Event().wait()
+
+    async def request(self, op: str, **fields: Any) -> dict[str, Any]:
+        self.asked.append({"op": op, **fields})
+        return {"stream": "s", "seq": 7}
+
+    def reset(self) -> None:
+        raise AssertionError("a stream gives nothing up")
+
+
+def events(*items: dict[str, Any], seq: int = 9) -> Pushed:
+    return Pushed({"push": "events", "stream": "s", "seq": seq, "events": list(items)})
+
+
+LAST = Lost("the end of the test", refused=True)
+
+
+async def played(*happens: Any, **options: Any) -> tuple[list[Any], list[str], Events]:
+    link = Events(*happens, LAST)
+    lines: list[str] = []
+    complaints: list[str] = []
+    with pytest.raises(TreadleError, match="the end of the test"):
+        await Stream(link, write=lines.append, complain=complaints.append, **options).run()
+    return [json.loads(line) for line in lines], complaints, link
+
+
+async def test_each_event_is_a_line() -> None:
+    first, second = {"seq": 8, "type": "task.available"}, {"seq": 9, "type": "job.updated"}
+
+    lines, _, link = await played(Opened({}), events(first, second), room="room_42")
+
+    assert lines == [first, second]
+    assert link.asked == [{"op": "every", "on": True, "room": "room_42"}]
+
+
+async def test_after_a_break_it_goes_on_behind_the_last_event() -> None:
+    _, complaints, link = await played(Opened({}), events({"seq": 9}), Lost("no server"), Opened({}))
+
+    assert link.asked[1]["since"] == {"stream": "s", "seq": 9}
+    assert complaints == ["no server; trying again"]
+
+
+async def test_missed_events_are_said() -> None:
+    lines, _, _ = await played(Opened({}), Pushed({"push": "reload", "stream": "t", "seq": 3}))
+
+    assert lines == [{"type": "reload", "stream": "t", "seq": 3}]
+
+
+async def test_the_filter_language_narrows_the_lines_too() -> None:
+    wanted = {"seq": 8, "type": "task.updated", "task": task(1, status="failed")}
+    other = {"seq": 9, "type": "task.updated", "task": task(2)}
+
+    lines, _, _ = await played(
+        Opened({}), events(wanted, other, {"seq": 10, "type": "job.updated"}), wanted=parse("status:failed")
+    )
+
+    assert [line["task"]["id"] for line in lines] == [uuid(1)]
+
+
+async def test_a_reader_that_went_away_ends_it_quietly() -> None:
+    def gone(line: str) -> None:
+        raise BrokenPipeError
+
+    await Stream(Events(Opened({}), events({"seq": 8})), write=gone, complain=print).run()
+
+
+def test_headless_never_imports_textual() -> None:
+    code = (
+        "import sys, treadle_tui.cli, treadle_tui.core.ndjson, treadle_tui.core.link, treadle_tui.core.steering;"
+        "assert not [name for name in sys.modules if name.split('.')[0] == 'textual']"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_command_itself_imports_nothing_heavy() -> None:
+    code = "import sys, treadle_tui.cli; assert not {'pydantic', 'rich', 'textual', 'websockets'} & set(sys.modules)"
+
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_filter_that_cannot_be_read_is_a_usage_error() -> None:
+    result = CliRunner().invoke(watch, ["status:flying", "--json"])
+
+    assert result.exit_code == 2
+    assert 'there is no status "flying"' in result.output
+
+
+def test_an_address_that_is_none_is_a_usage_error() -> None:
+    result = CliRunner().invoke(watch, ["--url", "ftp://x", "--json"])
+
+    assert result.exit_code == 2
+    assert "is no server's address" in result.output
