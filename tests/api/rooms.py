@@ -66,5 +66,5 @@ def problem(answer: httpx.Response) -> str:
 async def until(condition: Callable[[], object]) -> None:
     """Let the server, which runs in this loop, go on until the condition holds; fail after 10 seconds."""
     async with asyncio.timeout(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - nothing tells of what the server has noticed
             await asyncio.sleep(0)

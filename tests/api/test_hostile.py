@@ -88,12 +88,27 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(client: httpx.Cli
             assert (answer.status_code, problem(answer)) == (413, "payload-too-large"), endpoint.path
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/", "/v1", "/v1/nope", "/v2/tasks", "/v1/tasks/", "/v1/tasks/x", "/v1/tasks/%00", "/v1/tasks/%ff", "/v1/workers/x",
-     "/v1/tasks/01a1fca0-0000-7000-8000-00000000000g", "/v1/rooms//jobs", "/v1/tasks/x/runs", "/v1/problems/none",
-     "/v1/rooms/lab/jobs/%ED%A0%80", "/v1/rooms/lab/jobs/lab:%00:x", "/v1/rooms/lab/jobs/lab:tasks:%F0%9F%98%80"],
-)  # fmt: skip
+NOWHERE = [
+    "/",
+    "/v1",
+    "/v1/nope",
+    "/v2/tasks",
+    "/v1/tasks/",
+    "/v1/tasks/x",
+    "/v1/tasks/%00",
+    "/v1/tasks/%ff",
+    "/v1/workers/x",
+    "/v1/tasks/01a1fca0-0000-7000-8000-00000000000g",
+    "/v1/rooms//jobs",
+    "/v1/tasks/x/runs",
+    "/v1/problems/none",
+    "/v1/rooms/lab/jobs/%ED%A0%80",
+    "/v1/rooms/lab/jobs/lab:%00:x",
+    "/v1/rooms/lab/jobs/lab:tasks:%F0%9F%98%80",
+]
+
+
+@pytest.mark.parametrize("path", NOWHERE)
 def test_a_path_that_leads_nowhere_is_a_404_problem(client: httpx.Client, path: str):
     """G9, Z17."""
     answer = client.get(path)

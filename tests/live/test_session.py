@@ -2,6 +2,7 @@
 
 import json
 
+import httpx
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -132,3 +133,15 @@ async def test_a_reader_that_is_too_slow_is_dropped(served: Served):
             one.push("result", tasks=[{"filler": "x" * 100, "n": n}])
 
         assert await slow.closed() == 4408
+
+
+async def test_a_revoked_token_ends_its_sessions_at_once(served: Served, opened: Open):
+    """G10."""
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        made = (await http.post("/v1/tokens", json={"name": "alice"})).json()
+        alice, root = await opened(made["token"]), await opened()
+
+        await http.delete(f"/v1/tokens/{made['id']}")
+
+    assert await alice.closed() == 4401
+    await root.call("ping")

@@ -167,3 +167,12 @@ async def test_a_job_that_a_worker_may_not_register_refuses_its_open(served: Ser
     assert await alice.refused("open", jobs=[{**JOB, "room": "@global"}]) == "forbidden"
     assert await alice.refused("open", links=["lab:tasks:none"]) == "job-not-found"
     assert (await alice.call("open", jobs=[JOB]))["jobs"][0]["full_name"] == NAME
+
+
+async def test_an_open_that_is_refused_leaves_no_worker(served: Served, opened: Open):
+    worker = await opened()
+
+    assert await worker.refused("open", jobs=[{**JOB, "category": "nope"}]) == "invalid-category"
+
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        assert (await http.get("/v1/workers")).json()["total"] == 0

@@ -1,5 +1,6 @@
 """Who asks: bearer tokens, kept as digests, and the first one, which the server writes to its data directory."""
 
+import asyncio
 import os
 import secrets
 import socket
@@ -54,6 +55,8 @@ class Access:
         self._settings = settings
         self._clock = clock
         self._kept: dict[bytes, _Kept] = {}
+        self.revoked = asyncio.Event()
+        """Set whenever a token is revoked, for those who keep a session open on one."""
 
     async def prepare(self) -> None:
         """See to it that the data directory holds a superuser's token that is valid for this database."""
@@ -148,6 +151,7 @@ class Access:
             found = (await tx.connection.execute(select(tokens.c.id).where(tokens.c.id == token_id))).first()
             await tx.connection.execute(revoked.values(revoked_at=self._clock.now()))
         self._kept.clear()
+        self.revoked.set()
         return found is not None
 
     def check_page(self, headers: Headers) -> None:

@@ -9,6 +9,7 @@ from treadle.wire.jobs import JobPatch, JobRegister
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
 from treadle.wire.tasks import TaskOptions
 from treadle_server.api import body
+from treadle_server.api.catalog import check_text
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, job_data, page_data
 from treadle_server.api.schemas import compile_schema
@@ -99,8 +100,12 @@ async def list_in_room(call: Call) -> Response:
 
 async def get(call: Call) -> Response:
     """Get a job as the room sees it."""
-    job = await call.api.catalog.find(call.path("job_name"), room=check_room(call.path("room")))
-    return answer(await shown_job(call.api, job))
+    room, name = check_room(call.path("room")), call.path("job_name")
+    check_text(name)
+    # Read, not from the catalog: another server of this database may have paused it.
+    async with call.api.engine.store.read() as connection:
+        [view] = await read_jobs.view(connection, [await read_jobs.by_name(connection, name, room=room)])
+    return answer(job_data(view))
 
 
 async def patch(call: Call) -> Response:
@@ -113,5 +118,5 @@ async def patch(call: Call) -> Response:
 async def patch_job(api: Api, principal: Principal, room: str, job_name: str, *, paused: bool) -> Job:
     """Pause or resume a queue. Raises `InvalidRoomId`, `JobNotFound` or `Forbidden`."""
     check_room(room)
-    await api.catalog.find(job_name, room=room)
+    check_text(job_name)
     return await api.engine.run(PatchJob(principal=principal, job_name=job_name, room=room, paused=paused))

@@ -24,6 +24,9 @@ INTERVAL = 0.1
 SHARE = 10
 """A view is read so seldom that reading it takes at most a tenth of the time."""
 
+POLL = 2.0
+"""PostgreSQL: how often everything is read again, because another server's commits are not heard of here."""
+
 RETRY = 2.0
 """Seconds until a view is read again when the store did not answer."""
 
@@ -53,6 +56,7 @@ class Feeds:
         self._feeds: dict[str, Feed] = {}
         self._dirty: set[Feed] = set()
         self._wake = asyncio.Event()
+        self._polls = engine.store.dialect == "postgresql"
 
     def heed(self, batch: Batch) -> None:
         """Mark what a commit may have changed."""
@@ -99,11 +103,15 @@ class Feeds:
     async def run(self) -> None:
         """Read and send for ever."""
         loop = asyncio.get_running_loop()
+        polled_at = loop.time()
         while True:
             next_at = min((feed.due_at for feed in self._dirty), default=None)
             await self._pause(None if next_at is None else next_at - loop.time())
             self._mark_histories()
             now = loop.time()
+            if self._polls and now - polled_at >= POLL:
+                polled_at = now
+                self._dirty.update(self._feeds.values())
             for feed in [feed for feed in self._dirty if feed.due_at <= now]:
                 await self._refresh(feed)
 
@@ -112,7 +120,8 @@ class Feeds:
         if seconds is not None and seconds <= 0:
             return
         try:
-            async with asyncio.timeout(STEP_SECONDS if seconds is None else seconds):
+            longest = POLL if self._polls else STEP_SECONDS
+            async with asyncio.timeout(longest if seconds is None else min(seconds, longest)):
                 await self._wake.wait()
         except TimeoutError:
             return

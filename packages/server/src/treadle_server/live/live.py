@@ -9,19 +9,20 @@ from starlette.websockets import WebSocket
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason
+from treadle_server.api.auth import FRESH_SECONDS
 from treadle_server.api.context import Api
 from treadle_server.api.encode import run_names
 from treadle_server.engine.commands import ReturnUnstarted
 from treadle_server.engine.hub import Batch, Listener
 from treadle_server.engine.principal import SYSTEM
 from treadle_server.engine.seats import Seat
-from treadle_server.errors import TreadleError
+from treadle_server.errors import StoreUnavailable, TreadleError, Unauthorized
 from treadle_server.live import client_ops, observer_ops, worker_ops
 from treadle_server.live.events import Events
 from treadle_server.live.feeds import Feeds
 from treadle_server.live.rates import Rates
 from treadle_server.live.results import Results
-from treadle_server.live.session import GOING_AWAY, Session, accept, converse
+from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accept, converse
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,8 @@ class Live:
         listeners = (self.rates.heed, self.events.heed, self.results.heed, self.feeds.heed, self._tell_workers)
         forgets = [self.api.engine.hub.listen(_guarded(listener)) for listener in listeners]
         async with asyncio.TaskGroup() as self._group:
-            loops = [self._group.create_task(run(), name="live") for run in (self.feeds.run, self.results.run)]
+            runs = (self.feeds.run, self.results.run, self._check_tokens)
+            loops = [self._group.create_task(run(), name="live") for run in runs]
             try:
                 yield
             finally:
@@ -77,6 +79,25 @@ class Live:
             observer_ops.forget(session)
             self.results.drop(session, session.awaited)
             self._leave(session)
+
+    async def _check_tokens(self) -> None:
+        """End sessions whose token has expired or was revoked, here at once and elsewhere within seconds."""
+        access = self.api.access
+        while True:
+            try:
+                async with asyncio.timeout(FRESH_SECONDS):
+                    await access.revoked.wait()
+            except TimeoutError:
+                pass
+            access.revoked.clear()
+            for session in list(self._sessions):
+                try:
+                    await access.principal(session.token)
+                except Unauthorized as error:
+                    await session.close(UNAUTHORIZED, error.detail)
+                except StoreUnavailable:
+                    # Nobody can be asked; the next turn will.
+                    break
 
     async def close(self) -> None:
         """Tell every session that the server goes away."""

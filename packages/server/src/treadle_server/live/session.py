@@ -64,6 +64,7 @@ class Session:
     live: "Live"
     socket: WebSocket
     principal: Principal
+    token: str | None
     outbox: Outbox
     number: int = field(default_factory=lambda: next(_numbers))
     worker_id: WorkerId | None = None
@@ -120,8 +121,9 @@ async def _greet(live: "Live", socket: WebSocket) -> tuple[Session, list[dict[st
     hello = body.validate(Hello, items[0])
     if hello.protocol != PROTOCOL:
         raise BadFrame(f"protocol {hello.protocol} is not spoken here; use {PROTOCOL}")
-    principal = await live.api.access.principal(bearer(socket.headers) or hello.token)
-    session = Session(live, socket, principal, Outbox(live.api.settings.session_queue_bytes))
+    token = bearer(socket.headers) or hello.token
+    principal = await live.api.access.principal(token)
+    session = Session(live, socket, principal, token, Outbox(live.api.settings.session_queue_bytes))
     session.outbox.put(dumps({"re": hello.n, "ok": _welcome(live, principal)}))
     return session, items[1:]
 

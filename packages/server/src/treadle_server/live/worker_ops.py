@@ -18,7 +18,7 @@ from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beaten, HandBack, LinkJobs, Reattach, RemoveWorker
 from treadle_server.engine.seats import Seat
-from treadle_server.errors import ValidationFailed, WorkerNotFound
+from treadle_server.errors import TreadleError, ValidationFailed, WorkerNotFound
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read import workers as read_workers
@@ -61,7 +61,12 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
     api = session.live.api
     worker = await register_worker(api, session.principal, wanted.worker)
     await session.live.displace(worker.id, session)
-    jobs = await _serve_jobs(session, worker.id, wanted)
+    try:
+        jobs = await _serve_jobs(session, worker.id, wanted)
+    except TreadleError:
+        if wanted.worker.id is None:
+            await api.engine.run(RemoveWorker(principal=session.principal, worker_id=worker.id))
+        raise
     beaten: Beaten | None = None
     if wanted.worker.id is not None:
         beaten = await api.engine.run(Reattach(principal=session.principal, worker_id=worker.id, held=wanted.held))
