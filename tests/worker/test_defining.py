@@ -102,6 +102,17 @@ def test_arguments_keep_defaults_and_round_trip_through_json() -> None:
     assert many.signature.schema["additionalProperties"] is False
 
 
+def test_a_function_may_be_renamed_and_documented_without_changing_its_schema() -> None:
+    @task(name="kept")
+    def before(n: int): ...
+
+    @task(name="kept")
+    def after(n: int):
+        """Documented by now."""
+
+    assert before.signature.schema == after.signature.schema
+
+
 def test_arguments_may_be_called_what_pydantic_keeps_for_itself() -> None:
     """T2."""
 

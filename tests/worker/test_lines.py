@@ -176,16 +176,9 @@ async def test_the_blocking_client_does_the_same(server: Served) -> None:
     def use() -> Any:
         with SyncClient(server.url, server.token) as client:
             one = client.submit(double.bind(21))
-            many = client.submit_many(
-                [double.bind(number) for number in range(3)], options=Options(tags={"of": "many"})
-            )
-            result = one.result(timeout=20)
-            return (
-                result,
-                [handle.result(timeout=20) for handle in many],
-                client.list(tag="of=many").total,
-                one.status(),
-            )
+            many = client.submit_many([double.bind(n) for n in range(3)], options=Options(tags={"of": "many"}))
+            results = [handle.result(timeout=20) for handle in (one, *many)]
+            return results, client.list(tag="of=many").total, one.status()
 
     async with working_at(server.url, server.token, double):
         assert await asyncio.to_thread(use) == ([42, 0, 2, 4], 3, "completed")

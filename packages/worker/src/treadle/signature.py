@@ -54,8 +54,10 @@ class Signature:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of the payload."""
-        return self.model.model_json_schema(by_alias=True, schema_generator=_QuietSchema)
+        """The JSON Schema of the payload; the function's own name is no part of it, so that it may be renamed."""
+        schema = self.model.model_json_schema(by_alias=True, schema_generator=_QuietSchema)
+        schema.pop("title", None)
+        return schema
 
     @property
     def returns(self) -> TypeAdapter[Any]:
