@@ -10,9 +10,15 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from treadle.cli.group import OWN, plugins
+from treadle.settings import Settings as ClientSettings
+from treadle.wire.problems import PROBLEMS
+from treadle_server.api.routes import ENDPOINTS
+from treadle_server.settings import Settings as ServerSettings
+
 ROOT = Path(__file__).parents[2]
 PYPROJECTS = (ROOT / "pyproject.toml", *sorted(ROOT.glob("packages/*/pyproject.toml")))
-OWN = {"treadle", "treadle-server", "treadle-tui"}
+DISTRIBUTIONS = {"treadle", "treadle-server", "treadle-tui"}
 
 
 def requirements_in(pyproject: Path) -> Iterator[Requirement]:
@@ -27,7 +33,12 @@ def requirements_in(pyproject: Path) -> Iterator[Requirement]:
 
 
 def foreign_requirements() -> list[Requirement]:
-    return [found for path in PYPROJECTS for found in requirements_in(path) if canonicalize_name(found.name) not in OWN]
+    return [
+        found
+        for path in PYPROJECTS
+        for found in requirements_in(path)
+        if canonicalize_name(found.name) not in DISTRIBUTIONS
+    ]
 
 
 def pins() -> dict[str, Version]:
@@ -87,3 +98,28 @@ def test_links_between_documents_lead_somewhere(page: Path) -> None:
     broken = [link for link in links if "://" not in link and not (page.parent / link).exists()]
 
     assert broken == []
+
+
+def test_every_setting_is_documented_with_its_variable() -> None:
+    page = (ROOT / "docs/settings.md").read_text()
+    names = ServerSettings.model_fields.keys() | ClientSettings.model_fields.keys()
+
+    assert [name for name in sorted(names) if f"| `TREADLE_{name.upper()}` |" not in page] == []
+
+
+def test_the_page_on_http_lists_exactly_the_routes_that_exist() -> None:
+    page = (ROOT / "docs/http.md").read_text()
+
+    listed = set(re.findall(r"^\| `([A-Z]+ /\S+)` \|", page, re.MULTILINE))
+
+    assert listed == {f"{endpoint.method} {endpoint.path.replace(':int', '')}" for endpoint in ENDPOINTS}
+    assert [name for name in PROBLEMS if f"| `{name}` |" not in page] == []
+
+
+def test_every_command_that_the_documents_name_exists() -> None:
+    known = set(OWN) | set(plugins())
+    blocks = re.findall(
+        r"^treadle (\w+)|`treadle (\w+)", "\n".join(page.read_text() for page in MARKDOWN), re.MULTILINE
+    )
+
+    assert {first or second for first, second in blocks} <= known
