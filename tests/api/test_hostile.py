@@ -177,7 +177,9 @@ _SCALARS = (
     | st.text(max_size=8)
     | st.sampled_from(["", "\x00", "\ud800", _TASK, "running", "2026-01-01T00:00:00Z", "x" * 2000, "lab:tasks:add"])
 )
-_VALUES = st.recursive(_SCALARS, lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=6), below, max_size=3), max_leaves=6)  # fmt: skip # noqa: E501
+_KEYS = st.text(max_size=6)
+_FLAT = _SCALARS | st.lists(_SCALARS, max_size=3) | st.dictionaries(_KEYS, _SCALARS, max_size=3)
+_VALUES = _FLAT | st.lists(_FLAT, max_size=3) | st.dictionaries(_KEYS, _FLAT, max_size=3)
 
 
 @st.composite

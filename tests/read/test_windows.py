@@ -108,9 +108,8 @@ async def test_a_page_reads_along_an_index(shelf: Shelf):
         if shelf.store.dialect == "postgresql":
             # For 50 rows it would rightly scan; the question is whether an index gives the order.
             explain = "EXPLAIN"
-            await connection.exec_driver_sql(
-                "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off"
-            )
+            for planner in ("enable_seqscan", "enable_bitmapscan", "enable_sort"):
+                await connection.exec_driver_sql(f"SET {planner} = off")
         for wanted in (TaskFilter(), TaskFilter(job="lab:tasks:add"), TaskFilter(room="lab")):
             where = await filters.conditions(connection, wanted)
             statement = select(tasks).where(*where).order_by(tasks.c.seq.desc()).limit(10)
