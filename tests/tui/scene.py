@@ -9,6 +9,10 @@ from .mock import NOON, FrozenClock, MockServer
 ROTATE = "@global:modifiers:Rotate"
 RDF = "room_42:analysis:RDF"
 BILLING = "@global:tasks:billing"
+TRACEBACK = """Traceback (most recent call last):
+  File "rotate.py", line 12, in rotate
+    cell = frame.cell
+ValueError: frame 3 has no cell"""
 
 
 def at(seconds_ago: float) -> str:
@@ -172,16 +176,16 @@ def _add_tasks(server: MockServer) -> None:
     rows.append(
         task(40, status="scheduled", age=200, run_id=2, retry_count=3, next_retry_at=at(-9), payload={"angle": 12})
     )
-    for position in range(1, 801):
-        rows.append(
-            task(
-                100 + position,
-                age=48 - position * 0.05,
-                queue_position=position,
-                target=f"cam-{position}" if position < 3 else None,
-                payload={"angle": 45 + position, "axis": "z"},
-            )
+    rows += [
+        task(
+            100 + position,
+            age=48 - position * 0.05,
+            queue_position=position,
+            target=f"cam-{position}" if position < 3 else None,
+            payload={"angle": 45 + position, "axis": "z"},
         )
+        for position in range(1, 801)
+    ]
     rows.append(task(990, status="paused", age=48, run_id=0, target="cam-2", payload={"angle": 46}))
     rows.append(
         task(
@@ -228,7 +232,7 @@ def storied_task(server: MockServer) -> str:
             "status": "failed",
             "reason": "error",
             "error": "ValueError: frame 3 has no cell",
-            "traceback": 'Traceback (most recent call last):\n  File "rotate.py", line 12, in rotate\n    cell = frame.cell\nValueError: frame 3 has no cell',
+            "traceback": TRACEBACK,
             "worker_id": web,
             "worker_name": "web-2",
             "claimed_at": at(93),

@@ -24,18 +24,25 @@ class SessionLink:
     async def run(self, sink: Callable[[Event], None]) -> None:
         """Connect, stay connected, and tell `sink` what happens, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            while True:
-                self._dead.clear()
-                session = self._session = self._make(sink)
-                running = group.create_task(session.run())
-                declared_dead = group.create_task(self._dead.wait())
-                await asyncio.wait({running, declared_dead}, return_when=asyncio.FIRST_COMPLETED)
-                refused = running.done()
-                declared_dead.cancel()
-                # A dead connection takes ten seconds to close; the next one does not wait for it.
-                running.cancel()
-                if refused:
-                    await asyncio.sleep(AGAIN_SECONDS)
+            try:
+                while True:
+                    await self._stay(group, sink)
+            finally:
+                # The sessions end with the group, and have nothing more to say to anyone.
+                self._session = None
+
+    async def _stay(self, group: asyncio.TaskGroup, sink: Callable[[Event], None]) -> None:
+        self._dead.clear()
+        session = self._session = self._make(sink)
+        running = group.create_task(session.run())
+        declared_dead = group.create_task(self._dead.wait())
+        await asyncio.wait({running, declared_dead}, return_when=asyncio.FIRST_COMPLETED)
+        refused = running.done()
+        declared_dead.cancel()
+        # A dead connection takes ten seconds to close; the next one does not wait for it.
+        running.cancel()
+        if refused:
+            await asyncio.sleep(AGAIN_SECONDS)
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
         """Return the answer to a request; raises `ProblemError` or `ConnectionFailed`.

@@ -91,7 +91,7 @@ class Model:
     def opened(self, hello: Mapping[str, Any]) -> None:
         """A connection stands and the server has answered the hello."""
         self.link = LinkState("live", last_alive=self.clock.steady(), latency=self.link.latency, hello=hello)
-        self._dirty |= Dirty.ALL
+        self.changed(Dirty.ALL)
 
     def heard(self, latency: float) -> None:
         """The server answered a ping after `latency` seconds."""
@@ -103,7 +103,7 @@ class Model:
         """The connection is gone; `refused` when trying again alone will not mend it."""
         self.link.state = "refused" if refused else "gone"
         self.link.detail = detail
-        self._dirty |= Dirty.ALL
+        self.changed(Dirty.ALL)
 
     def apply(self, push: Push) -> None:
         """Take a snapshot or delta; pushes of other kinds and of other subscriptions change nothing."""

@@ -32,6 +32,8 @@ class Stream:
         self._room = room
         self._wanted = wanted
         self._since: dict[str, Any] | None = None
+        self.subscribed = asyncio.Event()
+        """Set once nothing that happens is missed any more."""
         self._opened = asyncio.Event()
         self._ended: asyncio.Future[TreadleError | None] = asyncio.get_running_loop().create_future()
 
@@ -80,6 +82,7 @@ class Stream:
             except ProblemError as error:
                 self._end(error)
                 return
+            self.subscribed.set()
             if self._since is None:
                 self._since = {"stream": answer["stream"], "seq": answer["seq"]}
 

@@ -1,0 +1,112 @@
+"""The dashboard on a real server over a real socket: what is committed is seen, and what is pressed is done."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from textual.pilot import Pilot
+
+from treadle_server.testing import Served, serve
+from treadle_tui.app import Dashboard
+from treadle_tui.core.feed import Feed
+from treadle_tui.core.link import SessionLink
+from treadle_tui.core.model import Model
+from treadle_tui.core.ndjson import Stream
+
+JOB = "@global:modifiers:Rotate"
+
+
+async def register(http: httpx.AsyncClient) -> None:
+    body = {"category": "modifiers", "name": "Rotate", "schema": {}, "retain": True}
+    (await http.put("/v1/rooms/@global/jobs", json=body)).raise_for_status()
+
+
+async def submit(http: httpx.AsyncClient, angle: int) -> str:
+    answer = await http.post(f"/v1/rooms/room_42/tasks/{JOB}", json={"payload": {"angle": angle}})
+    answer.raise_for_status()
+    return str(answer.json()["id"])
+
+
+@asynccontextmanager
+async def up(model: Model, to: SessionLink) -> AsyncIterator[Pilot[None]]:
+    """The dashboard, on a screen."""
+    async with Dashboard(model, Feed(model, to)).run_test(size=(120, 36)) as pilot:
+        yield pilot
+
+
+def client(server: Served) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=server.url, headers=server.headers)
+
+
+def link(server: Served) -> SessionLink:
+    return SessionLink((server.url,), lambda: server.token)
+
+
+async def seen(pilot: Pilot[None], condition: Callable[[str], bool]) -> str:
+    """Wait until the screen shows something, and return what it shows then."""
+    shown = asyncio.Event()
+    watching = pilot.app.set_interval(0.02, lambda: condition(text(pilot)) and shown.set())
+    try:
+        async with asyncio.timeout(10):
+            await shown.wait()
+    finally:
+        watching.stop()
+    return text(pilot)
+
+
+def text(pilot: Pilot[None]) -> str:
+    return "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+
+
+async def test_tasks_appear_are_paused_and_resumed_and_the_server_agrees() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await seen(pilot, lambda shown: "No queue yet" in shown)
+        await register(http)
+        first = await submit(http, 45)
+        await submit(http, 90)
+        await seen(pilot, lambda shown: first[-8:] in shown and '{"angle": 45}' in shown and "✗ starved" in shown)
+
+        await pilot.press("2", "p")
+        await seen(pilot, lambda shown: "‖ paused" in shown and "paused 1 task" in shown)
+        assert (await http.get(f"/v1/tasks/{first}")).json()["status"] == "paused"
+
+        await pilot.press("u")
+        await seen(pilot, lambda shown: "undone: resumed 1 task" in shown and "‖ paused" not in shown)
+        task = (await http.get(f"/v1/tasks/{first}")).json()
+        assert (task["status"], task["queue_position"]) == ("pending", 1)
+
+        await pilot.press("enter")
+        await seen(pilot, lambda shown: f"{first}  {JOB}" in shown and "position 1" in shown)
+
+
+async def test_the_headless_stream_prints_each_transition() -> None:
+    lines: list[str] = []
+    some = asyncio.Event()
+
+    def write(line: str) -> None:
+        lines.append(line)
+        if '"pending"' in line:
+            some.set()
+
+    async with serve() as served, client(served) as http:
+        await register(http)
+        stream = Stream(link(served), write=write, complain=pytest.fail)
+        running = asyncio.create_task(stream.run())
+        async with asyncio.timeout(10):
+            await stream.subscribed.wait()
+            key = await submit(http, 45)
+            await some.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    assert any(key in line for line in lines)
+
+
+async def test_a_wrong_token_is_said_and_tried_again() -> None:
+    async with serve() as served, up(Model(), SessionLink((served.url,), lambda: "wrong")) as pilot:
+        shown = await seen(pilot, lambda shown: "refused" in shown)
+
+        assert "No server. Trying again." in shown
