@@ -7,6 +7,8 @@ from typing import Literal, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle_server.store.inline import Statements
+
 Dialect = Literal["sqlite", "postgresql"]
 
 
@@ -14,7 +16,7 @@ Dialect = Literal["sqlite", "postgresql"]
 class Tx:
     """An open transaction of the writer, and which SQL it speaks."""
 
-    connection: AsyncConnection
+    connection: Statements
     dialect: Dialect
 
 

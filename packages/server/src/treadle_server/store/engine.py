@@ -1,12 +1,13 @@
 """Connections: how Treadle opens SQLite and PostgreSQL so that a commit is durable and readers never wait."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import AsyncAdaptedQueuePool
+from sqlalchemy.pool import AsyncAdaptedQueuePool, StaticPool
 
 from treadle_server.errors import ValidationFailed
 
@@ -33,51 +34,67 @@ def parse_url(text: str) -> URL:
     return url.set(drivername=drivers[backend])
 
 
-def _sqlite_engine(url: URL, *, read_only: bool) -> AsyncEngine:
+def sqlite_writer(url: URL) -> Engine:
+    """Return the engine of SQLite's one connection that writes; see `inline.py`."""
     if url.database:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(
+        url.set(drivername="sqlite"),
+        json_serializer=_as_text,
+        json_deserializer=_as_text,
+        poolclass=StaticPool,
+        connect_args={"timeout": 0, "check_same_thread": False, "cached_statements": 512},
+    )
+    event.listen(engine, "connect", partial(_configure, _WRITER))
+    return engine
+
+
+def sqlite_readers(url: URL) -> AsyncEngine:
+    """Return the engine of SQLite's connections that read, each with a thread of its own."""
     engine = create_async_engine(
         url,
         json_serializer=_as_text,
         json_deserializer=_as_text,
         poolclass=AsyncAdaptedQueuePool,
-        pool_size=READERS if read_only else 1,
+        pool_size=READERS,
         max_overflow=0,
         connect_args={"timeout": 30, "cached_statements": 256},
     )
-
-    @event.listens_for(engine.sync_engine, "connect")
-    def _configure(connection: Any, _record: Any) -> None:
-        # Autocommit in the driver: SQLAlchemy's BEGIN below is the only one.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        for pragma in _pragmas(read_only=read_only):
-            cursor.execute(pragma)
-        cursor.close()
-
-    @event.listens_for(engine.sync_engine, "begin")
-    def _begin(connection: Any) -> None:
-        # IMMEDIATE: a writer that found out late that another process writes could not wait for it.
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
-
+    event.listen(engine.sync_engine, "connect", partial(_configure, _READER))
+    event.listen(engine.sync_engine, "begin", _begin_snapshot)
     return engine
 
 
-def _pragmas(*, read_only: bool) -> tuple[str, ...]:
-    common = ("PRAGMA busy_timeout=30000", "PRAGMA foreign_keys=ON", "PRAGMA temp_store=MEMORY")
-    if read_only:
-        return (*common, "PRAGMA query_only=ON", "PRAGMA cache_size=-16000", "PRAGMA mmap_size=268435456")
-    # FULL: the log is synced before a commit returns (G1). The checkpoint limit is 16 MiB of log.
-    return (
-        *common,
-        "PRAGMA journal_mode=WAL",
-        "PRAGMA synchronous=FULL",
-        "PRAGMA wal_autocheckpoint=4000",
-        "PRAGMA cache_size=-64000",
-    )
+def _begin_snapshot(connection: Connection) -> None:
+    """Begin a transaction that the driver does not begin by itself, so that one reader's statements agree."""
+    connection.exec_driver_sql("BEGIN")
 
 
-def _postgres_engine(url: URL, *, size: int) -> AsyncEngine:
+_COMMON = ("PRAGMA busy_timeout=30000", "PRAGMA foreign_keys=ON", "PRAGMA temp_store=MEMORY")
+_READER = (*_COMMON, "PRAGMA query_only=ON", "PRAGMA cache_size=-16000", "PRAGMA mmap_size=268435456")
+# FULL: the log is synced before a commit returns (G1). 4,000 pages: the log is written back every 16 MiB.
+_WRITER = (
+    *_COMMON,
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA wal_autocheckpoint=4000",
+    "PRAGMA cache_size=-64000",
+    # The writer asks again by itself, without holding up the event loop.
+    "PRAGMA busy_timeout=0",
+)
+
+
+def _configure(pragmas: tuple[str, ...], connection: Any, _record: Any) -> None:
+    # Autocommit in the driver: the BEGINs here are the only ones.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in pragmas:
+        cursor.execute(pragma)
+    cursor.close()
+
+
+def postgres_engine(url: URL, *, size: int) -> AsyncEngine:
+    """Return an engine of up to `size` connections."""
     return create_async_engine(
         url,
         json_serializer=_as_text,
@@ -91,10 +108,3 @@ def _postgres_engine(url: URL, *, size: int) -> AsyncEngine:
             "server_settings": {"jit": "off", "application_name": "treadle"},
         },
     )
-
-
-def open_engines(url: URL, *, writers: int = 1, readers: int = 4) -> tuple[AsyncEngine, AsyncEngine]:
-    """Return the engine that writes and the one that reads."""
-    if url.get_backend_name() == "sqlite":
-        return _sqlite_engine(url, read_only=False), _sqlite_engine(url, read_only=True)
-    return _postgres_engine(url, size=writers + 1), _postgres_engine(url, size=readers)

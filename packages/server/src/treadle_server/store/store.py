@@ -7,11 +7,12 @@ from typing import cast
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.engine import open_engines, parse_url
+from treadle_server.store.engine import READERS, parse_url, postgres_engine, sqlite_readers, sqlite_writer
+from treadle_server.store.inline import InlineWriter, Statements
 from treadle_server.store.migrations import upgrade
 
 RETRY_AFTER = 2.0
@@ -37,25 +38,56 @@ def _unavailable(error: Exception) -> StoreUnavailable:
     )
 
 
+class PostgresWriter:
+    """Lends a connection of a small pool, a transaction at a time."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    @property
+    def is_lent(self) -> bool:
+        """Return whether a transaction is open."""
+        return _checked_out(self._engine) > 0
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction that commits durably at the end of the block, or rolls back when it raises."""
+        async with self._engine.begin() as connection:
+            yield connection
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._engine.dispose()
+
+
 class SqlStore:
     """Tasks in SQLite or PostgreSQL."""
 
     def __init__(self, url: str) -> None:
         self.url = parse_url(url)
         self.dialect = cast("Dialect", self.url.get_backend_name())
-        self._writer, self._reader = open_engines(self.url)
+        self._writer: InlineWriter | PostgresWriter
+        if self.dialect == "sqlite":
+            self._writer, self._reader = InlineWriter(sqlite_writer(self.url)), sqlite_readers(self.url)
+        else:
+            # One for the engine's batches, one for the services that write beside it.
+            self._writer = PostgresWriter(postgres_engine(self.url, size=2))
+            self._reader = postgres_engine(self.url, size=READERS)
 
     async def open(self) -> None:
         """Connect and bring the schema up to date. Raises `StoreUnavailable`."""
-        async with _failures_explained():
-            await upgrade(self._writer)
-            async with self._reader.connect() as connection:
-                await connection.execute(text("SELECT 1"))
+        async with self.write() as tx:
+            await tx.connection.run_sync(upgrade)
+        async with self.read() as connection:
+            await connection.execute(text("SELECT 1"))
 
     async def close(self) -> None:
         """Close every connection."""
         await self._reader.dispose()
-        await self._writer.dispose()
+        if isinstance(self._writer, InlineWriter):
+            self._writer.close()
+        else:
+            await self._writer.close()
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Tx]:
@@ -64,7 +96,7 @@ class SqlStore:
         Raises `StoreUnavailable` when the database does not answer.
         """
         async with _failures_explained(), self._writer.begin() as connection:
-            yield Tx(connection, self.dialect)
+            yield Tx(cast("Statements", connection), self.dialect)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -74,4 +106,8 @@ class SqlStore:
 
     def connections_checked_out(self) -> int:
         """Return how many connections are lent at this moment; 0 when nothing runs."""
-        return sum(engine.sync_engine.pool.checkedout() for engine in (self._writer, self._reader))  # type: ignore[attr-defined]
+        return _checked_out(self._reader) + self._writer.is_lent
+
+
+def _checked_out(engine: AsyncEngine) -> int:
+    return engine.sync_engine.pool.checkedout()  # type: ignore[attr-defined, no-any-return]

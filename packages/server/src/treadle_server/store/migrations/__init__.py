@@ -6,7 +6,6 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 _LOCK = 7_420_001
 """PostgreSQL: the advisory lock under which one server migrates and the others wait."""
@@ -27,13 +26,8 @@ def head() -> str:
     return revision
 
 
-def _upgrade(connection: Connection) -> None:
+def upgrade(connection: Connection) -> None:
+    """Bring the database to the newest revision, inside the caller's transaction; several servers may do so at once."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     command.upgrade(config_for(connection), "head")
-
-
-async def upgrade(engine: AsyncEngine) -> None:
-    """Bring the database to the newest revision; several servers may do so at once."""
-    async with engine.begin() as connection:
-        await connection.run_sync(_upgrade)
