@@ -1,5 +1,6 @@
 """G9: bad input of any kind gets a 4xx problem that says what to mend, never a 500, and changes nothing."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.api.rooms import problem
 from tests.api.test_access import filled
+from tests.conftest import _database_of as database_of
+from tests.conftest import _execute as execute
 from treadle_server.api.body import MOST_LEVELS
 from treadle_server.api.endpoint import Endpoint, Who
 from treadle_server.api.routes import ENDPOINTS
@@ -44,9 +47,14 @@ BROKEN = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serve_in_thread(data_dir=tmp_path_factory.mktemp("hostile"), max_body_bytes=1_000_000) as served:
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    url = None
+    if request.param == "postgres":
+        url = database_of(request.getfixturevalue("postgres_url"), "treadle_hostile")
+        asyncio.run(execute(request.getfixturevalue("postgres_url"), "DROP DATABASE IF EXISTS treadle_hostile"))
+        asyncio.run(execute(request.getfixturevalue("postgres_url"), "CREATE DATABASE treadle_hostile"))
+    with serve_in_thread(url, data_dir=tmp_path_factory.mktemp("hostile"), max_body_bytes=1_000_000) as served:
         yield served
 
 
@@ -193,7 +201,7 @@ def requests(draw: st.DrawFn) -> tuple[Endpoint, bytes]:
     return endpoint, json.dumps(body).encode()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(request=requests())
 def test_no_body_of_known_fields_makes_the_server_fail(
     client: httpx.Client, caplog: pytest.LogCaptureFixture, request: tuple[Endpoint, bytes]

@@ -65,6 +65,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say good-bye, then stop as uvicorn does."""
+        self._app.state.api.waits.close()
         await self._app.state.live.close()
         await super().shutdown(sockets)
 

@@ -92,7 +92,8 @@ async def get(call: Call) -> Response:
     wait = wanted_wait(call.request.headers.getlist("prefer"), api.settings.long_poll_max_wait_seconds)
     if wait is not None:
         headers["Preference-Applied"] = f"wait={wait}"
-        await while_connected(call.request, api.waits.until_over(task_id, wait, lambda: read_task(api, task_id)))
+        waiting = api.waits.until_over(task_id, wait, lambda: read_task(api, task_id))
+        await while_connected(call.request, waiting, api.waits.closing)
     return answer(await shown_task(api, task_id), headers=headers)
 
 

@@ -12,9 +12,13 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import TERMINAL
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
+from treadle_server.errors import StoreUnavailable
 
 POLL_SECONDS = 5.0
 """How often a waiter looks by itself: another server's commit may not have been heard of."""
+
+CLOSING_SECONDS = 0.5
+"""How long a waiter may still take to answer when the server goes away."""
 
 T = TypeVar("T")
 
@@ -23,7 +27,16 @@ class Waits:
     """Wakes those who wait for a task's end."""
 
     def __init__(self) -> None:
+        self.closing = asyncio.Event()
+        """Set when the server goes away: nobody is kept waiting then."""
         self._events: dict[TaskId, set[asyncio.Event]] = defaultdict(set)
+
+    def close(self) -> None:
+        """Let everybody go."""
+        self.closing.set()
+        for events in self._events.values():
+            for event in events:
+                event.set()
 
     def heed(self, batch: Batch) -> None:
         """Wake the waiters of every task that a commit ended."""
@@ -50,6 +63,8 @@ class Waits:
         with self._listening(task_id) as event:
             # Read after listening has begun, so that an end in between is not missed.
             while (await read()).status not in TERMINAL and (left := end - loop.time()) > 0:
+                if self.closing.is_set():
+                    return
                 try:
                     async with asyncio.timeout(min(left, POLL_SECONDS)):
                         await event.wait()
@@ -61,21 +76,31 @@ class ClientGone(Exception):
     """The client closed the connection while it was waited for something."""
 
 
-async def while_connected(request: Request, work: Awaitable[T]) -> T:
-    """Return what `work` returns; it is cancelled, and `ClientGone` raised, when the client closes the connection."""
+async def while_connected(request: Request, work: Awaitable[T], closing: asyncio.Event) -> T:
+    """Return what `work` returns.
+
+    It is cancelled, and `ClientGone` raised, when the client closes the connection; and with `StoreUnavailable` when
+    the server goes away.
+    """
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
     worker = asyncio.ensure_future(work)
-    watcher = asyncio.ensure_future(watch())
+    watcher, closer = asyncio.ensure_future(watch()), asyncio.ensure_future(closing.wait())
+    parts = {worker, watcher, closer}
     try:
-        await asyncio.wait({worker, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        if not worker.done() and closer.done():
+            # What wants to answer once more at the end may do so.
+            await asyncio.wait({worker}, timeout=CLOSING_SECONDS)
         if worker.done():
             return worker.result()
-        raise ClientGone
+        if watcher.done():
+            raise ClientGone
+        raise StoreUnavailable("the server is going away; try again", retry_after=1)
     finally:
-        for part in (worker, watcher):
+        for part in parts:
             part.cancel()
-        await asyncio.wait({worker, watcher})
+        await asyncio.wait(parts)

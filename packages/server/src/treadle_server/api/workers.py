@@ -111,7 +111,7 @@ async def claim(call: Call) -> Response:
     wanted: ClaimRequest = call.body
     worker_id = WorkerId(wanted.worker_id)
     claiming = call.api.engine.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait)
-    now_claimed = await while_connected(call.request, claiming)
+    now_claimed = await while_connected(call.request, claiming, call.api.waits.closing)
     now = call.api.now()
     tasks = [claim_data(task, now) for task in now_claimed]
     return answer({"task": tasks[0] if tasks else None, "tasks": tasks})

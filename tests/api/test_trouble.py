@@ -1,0 +1,161 @@
+"""What clients are told when the server, or its database, is in trouble."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from tests.api.rooms import Room, make_room, problem, until
+from treadle_server.api import meta
+from treadle_server.settings import Settings
+from treadle_server.testing import Served, serve, serve_in_thread
+
+
+async def test_a_database_that_does_not_answer_is_a_503_and_comes_back(
+    served: Served, lab: Room, monkeypatch: pytest.MonkeyPatch
+):
+    """T8: with Retry-After, for reads and for writes, and nothing is changed."""
+    store = served.engine.store
+    with monkeypatch.context() as broken:
+
+        def connect(*_: object, **__: object) -> object:
+            raise OperationalError("connect", {}, OSError("gone"))
+
+        for name in ("_reader", "_writer"):
+            broken.setattr(store, name, SimpleNamespace(connect=connect, begin=connect))
+        for method, path, given in (
+            ("GET", "/v1/tasks", None),
+            ("POST", f"/v1/rooms/lab/tasks/{lab.job}", {"payload": {"n": 1}}),
+            ("POST", "/v1/tasks/claim", {"worker_id": lab.worker_id}),
+        ):
+            answer = await lab.client.request(method, path, json=given)
+            assert (answer.status_code, problem(answer)) == (503, "store-unavailable"), path
+            assert int(answer.headers["retry-after"]) >= 1
+        ready = await lab.client.get("/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (503, "not ready")
+        assert (await lab.client.get("/healthz")).status_code == 200
+
+    assert (await lab.client.get("/v1/tasks")).json()["total"] == 0
+    assert (await lab.submit())["queue_position"] == 1
+
+
+async def test_a_defect_is_a_500_problem_and_is_logged(
+    lab: Room, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def broken(_: object) -> None:
+        raise RuntimeError("a secret detail")
+
+    monkeypatch.setattr(meta, "shown_stats", broken)
+
+    answer = await lab.client.get("/v1/stats")
+
+    assert (answer.status_code, problem(answer)) == (500, "internal-server-error")
+    assert "secret" not in answer.text
+    assert "a secret detail" in caplog.text
+
+
+async def test_who_waits_is_let_go_when_the_server_stops():
+    async with httpx.AsyncClient(timeout=30) as client:
+        async with serve() as served:
+            client.base_url = httpx.URL(served.url)
+            client.headers.update(served.headers)
+            lab, idle = await make_room(client), await make_room(client, "den")
+            task = await lab.submit()
+            poll = asyncio.create_task(client.get(f"/v1/tasks/{task['id']}", headers={"Prefer": "wait=20"}))
+            claim = asyncio.create_task(client.post("/v1/tasks/claim", json={"worker_id": idle.worker_id, "wait": 20}))
+            await until(lambda: served.app.state.api.waits._events and served.engine.desk._waiting)
+            began = time.monotonic()
+        assert (await poll).json()["status"] == "pending"
+        assert (await claim).status_code == 503
+        assert time.monotonic() - began < 4
+
+
+def test_a_server_runs_in_a_thread_for_what_is_not_asynchronous():
+    with serve_in_thread() as served:
+        assert httpx.get(f"{served.url}/v1/whoami", headers=served.headers).json()["superuser"] is True
+
+
+def test_a_server_that_can_not_start_in_a_thread_says_why(tmp_path: Path):
+    with pytest.raises(Exception, match="not a database"), serve_in_thread("mysql://localhost/x", data_dir=tmp_path):
+        pass
+
+
+def test_every_setting_is_documented_and_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for name, field in Settings.model_fields.items():
+        assert field.description, f"{name} has no docstring"
+    monkeypatch.setenv("TREADLE_ALLOWED_CATEGORIES", "a, b ,")
+    monkeypatch.setenv("TREADLE_PORT", "1234")
+    monkeypatch.setenv("TREADLE_DATA_DIR", str(tmp_path))
+
+    settings = Settings()
+
+    assert (settings.allowed_categories, settings.port) == (("a", "b"), 1234)
+    assert settings.database_url == f"sqlite:///{tmp_path}/treadle.db"
+
+
+@asynccontextmanager
+async def commanded(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run `treadle` with these arguments."""
+    process = await asyncio.create_subprocess_exec(
+        "treadle", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+async def said(process: asyncio.subprocess.Process) -> str:
+    """Return all that it prints until it ends."""
+    assert process.stdout is not None
+    return (await process.stdout.read()).decode()
+
+
+async def test_the_command_says_where_it_serves_and_stops_on_a_signal(tmp_path: Path):
+    async with commanded("server", "--port", "0", "--data-dir", str(tmp_path)) as server:
+        assert server.stdout is not None
+        first = (await server.stdout.readline()).decode()
+        database, token = (await server.stdout.readline()).decode(), (await server.stdout.readline()).decode()
+        url = first.removeprefix("Treadle serves ").strip()
+        assert str(tmp_path / "treadle.db") in database
+        assert str(tmp_path / "token") in token
+        async with httpx.AsyncClient(base_url=url) as client:
+            assert (await client.get("/healthz")).status_code == 200
+
+        async with commanded("server", "--port", url.rsplit(":", 1)[1], "--data-dir", str(tmp_path)) as second:
+            refusal = await said(second)
+        assert second.returncode == 1
+        assert "Is another server running there?" in refusal
+        assert "Traceback" not in refusal
+
+        server.terminate()
+        rest = await said(server)
+    assert "Traceback" not in rest
+
+
+async def test_the_command_refuses_what_can_not_be_served(tmp_path: Path):
+    for arguments, word in (
+        (("server", "--auth", "none", "--host", "0.0.0.0"), "loopback"),
+        (("server", "--database-url", "mysql://localhost/x", "--port", "0"), "use sqlite or postgresql"),
+        (("server", "--port", "99999"), "port"),
+        (("migrate", "--database-url", "postgresql://127.0.0.1:1/x"), "does not answer"),
+    ):
+        async with commanded(*arguments, "--data-dir", str(tmp_path)) as refused:
+            text = await said(refused)
+        assert refused.returncode in {1, 2}, arguments
+        assert word in text
+        assert "Traceback" not in text
+
+
+async def test_migrate_brings_a_database_up_to_date(tmp_path: Path):
+    async with commanded("migrate", "--data-dir", str(tmp_path)) as migrate:
+        assert await said(migrate) == "The database is up to date.\n"
+    assert (tmp_path / "treadle.db").exists()
