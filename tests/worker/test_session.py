@@ -10,6 +10,7 @@ import pytest
 
 from tests.worker.fakes import FakeServer, fake_server
 from treadle import Client, task
+from treadle.dialing import MAX_FRAME
 from treadle.errors import (
     ConnectionFailed,
     ConnectionLost,
@@ -20,7 +21,7 @@ from treadle.errors import (
     Unauthorized,
     problem_named,
 )
-from treadle.session import MAX_FRAME, Session
+from treadle.session import Session
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,6 @@ from treadle.ids import new_task_id
 from treadle.options import Options
 from treadle.queries import Queries
 from treadle.results import Board, RawTask
-from treadle.session import Session
 from treadle.settings import Settings, split_urls
 from treadle.tasks import Bound, Task
 from treadle.wire.jobs import JobItem
@@ -34,6 +33,7 @@ from treadle.wire.tasks import Action, BulkResult, RunItem, TaskItem
 
 if TYPE_CHECKING:
     from treadle.http import HttpChannel
+    from treadle.session import Session
 
 R = TypeVar("R")
 
@@ -128,6 +128,7 @@ class Client(Queries):
         """Return the client's HTTP connections, which lists and the fall-back use."""
         if self._http is None:
             from treadle.http import HttpChannel
+    from treadle.session import Session
 
             self._http = HttpChannel(self._urls, self._token)
         return self._http
@@ -300,8 +301,10 @@ class Client(Queries):
             except Forbidden as forbidden:
                 raise missing from forbidden
 
-    def _socket(self) -> Session:
+    def _socket(self) -> "Session":
         if self._session is None:
+            from treadle.session import Session
+
             self._session = Session(
                 self._urls,
                 self._token,

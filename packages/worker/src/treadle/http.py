@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from treadle.errors import ConnectionFailed, ConnectionLost, ProtocolMismatch, error_for
-from treadle.session import delays, is_loopback
+from treadle.reaching import delays, is_loopback
 from treadle.wire.problems import Problem
 
 Fields = dict[str, Any]

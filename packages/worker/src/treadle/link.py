@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle.http import HttpChannel
-from treadle.session import Session, delays
+from treadle.reaching import delays
+from treadle.session import Session
 
 log = logging.getLogger("treadle.worker")
 

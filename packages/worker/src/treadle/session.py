@@ -2,46 +2,33 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
-import random
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
-from pydantic import ValidationError
-from pydantic_core import from_json, to_json
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from pydantic_core import to_json
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 
+from treadle.dialing import MAX_FRAME, close_error, dial, items_of, problem_of
 from treadle.errors import (
     ConnectionFailed,
     ConnectionLost,
     InvalidArguments,
     PayloadTooLarge,
-    ProtocolMismatch,
     SocketRefused,
     TreadleError,
-    Unauthorized,
     error_for,
     problem_named,
 )
-from treadle.wire.frames import PROTOCOL
-from treadle.wire.problems import Problem
-
-MAX_FRAME = 16 * 1024 * 1024
-"""Bytes of one frame at most, either way."""
+from treadle.reaching import delays
 
 FULL_FRAME = 1024 * 1024
 """Bytes after which a frame is sent and the next one begun, so that one large batch doesn't hold up the rest."""
 
 MAX_PENDING = 10_000
 """Unanswered requests at most; a further one waits until an answer came."""
-
-_OPEN_TIMEOUT = 10.0
-_LONGEST_DELAY = 5.0
-_DOWN = frozenset({429, 500, 502, 503, 504})
 
 log = logging.getLogger("treadle.session")
 
@@ -169,13 +156,15 @@ class Session:
             error: TreadleError = ConnectionFailed("no server's address is given")
             for url in list(self._urls):
                 try:
-                    return await self._open(url)
+                    ws, self.hello = await dial(url, self._token, self._client)
                 except SocketRefused as refused:
                     if self.hello is None:
                         raise
                     error = refused
                 except ConnectionFailed as failed:
                     error = failed
+                else:
+                    return ws
                 # The next attempt begins with another server.
                 self._urls.append(self._urls.pop(0))
             level = logging.WARNING if is_first else logging.DEBUG
@@ -185,48 +174,6 @@ class Session:
                 self._fail(error)
             await asyncio.sleep(delay)
         raise AssertionError("the delays never end")
-
-    async def _open(self, url: str) -> ClientConnection:
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        split = urlsplit(url)
-        try:
-            ws = await connect(
-                f"ws{url.removeprefix('http')}/v1/session",
-                additional_headers=headers,
-                max_size=MAX_FRAME,
-                compression=None,
-                open_timeout=_OPEN_TIMEOUT,
-                proxy=None if is_loopback(split.hostname) else True,
-            )
-        except InvalidStatus as error:
-            raise _refusal(url, error) from None
-        except TimeoutError:
-            raise SocketRefused(f"{url} did not open a websocket within {_OPEN_TIMEOUT:.0f} s") from None
-        except OSError as error:
-            raise ConnectionFailed(_unreachable(url, error)) from None
-        except WebSocketException as error:
-            raise SocketRefused(f"{url} opens no websocket: {error}") from None
-        try:
-            self.hello = await self._greet(ws)
-        except (ConnectionClosed, TimeoutError):
-            fatal = _close_error(ws)
-            raise fatal or ConnectionFailed(f"{url} closed the connection before it greeted: try again") from None
-        return ws
-
-    async def _greet(self, ws: ClientConnection) -> dict[str, Any]:
-        hello: dict[str, Any] = {"op": "hello", "n": 0, "protocol": PROTOCOL}
-        if self._client is not None:
-            hello["client"] = self._client
-        await ws.send(to_json({"items": [hello]}), text=True)
-        async with asyncio.timeout(_OPEN_TIMEOUT):
-            message = await ws.recv()
-        for item in _items(message):
-            if item.get("re") == 0:
-                if "problem" in item:
-                    raise error_for(_problem(item["problem"]))
-                greeting: dict[str, Any] = item["ok"]
-                return greeting
-        raise ProtocolMismatch(f"the server's first frame answers no hello: {message[:200]!r}")
 
     async def _serve(self, ws: ClientConnection) -> None:
         self._ws = ws
@@ -245,14 +192,14 @@ class Session:
             if self._on_disconnect is not None:
                 self._on_disconnect()
             await ws.close()
-        if (fatal := _close_error(ws)) is not None and not self._closing:
+        if (fatal := close_error(ws)) is not None and not self._closing:
             raise fatal
         self._lose(too_large=ws.close_code == 1009)
 
     async def _read(self, ws: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
             while True:
-                for item in _items(await ws.recv()):
+                for item in items_of(await ws.recv()):
                     if (n := item.get("re")) is not None:
                         self._answer(n, item)
                     elif "push" in item:
@@ -265,7 +212,7 @@ class Session:
         if "ok" in item:
             request.future.set_result(item["ok"])
         else:
-            request.future.set_exception(error_for(_problem(item.get("problem"))))
+            request.future.set_exception(error_for(problem_of(item.get("problem"))))
 
     async def _write(self, ws: ClientConnection) -> None:
         # Every coroutine that asked in one turn of the loop has added its item before this task wakes.
@@ -330,68 +277,6 @@ async def _run(hook: Callable[[], Awaitable[None]]) -> None:
     await hook()
 
 
-def _items(message: str | bytes) -> list[dict[str, Any]]:
-    try:
-        items: list[dict[str, Any]] = from_json(message)["items"]
-    except (ValueError, KeyError, TypeError):
-        raise ProtocolMismatch(f"the server sent what is no frame: {message[:200]!r}") from None
-    return items
-
-
-def _problem(body: object) -> Problem:
-    try:
-        return Problem.model_validate(body)
-    except ValidationError:
-        return problem_named("internal-server-error", f"the server's problem can't be read: {body!r}")
-
-
-def delays() -> Iterator[float]:
-    """Seconds between attempts: doubling from 0.1 to 5, each drawn from its upper half, so that crowds spread out."""
-    delay = 0.1
-    while True:
-        yield delay * random.uniform(0.5, 1.0)
-        delay = min(delay * 2, _LONGEST_DELAY)
-
-
-def _refusal(url: str, error: InvalidStatus) -> TreadleError:
-    status, body = error.response.status_code, error.response.body
-    if status in _DOWN:
-        return ConnectionFailed(f"{url} answers {status}: it is not ready, or its proxy doesn't reach it")
-    try:
-        problem = Problem.model_validate_json(body or b"")
-    except ValidationError:
-        if status == 401:
-            return Unauthorized(problem_named("unauthorized", f"{url} refused the token"))
-        return SocketRefused(f"{url} answers {status} instead of opening a websocket")
-    if problem.status in {401, 403}:
-        return error_for(problem)
-    return SocketRefused(f"{url} opens no websocket: {problem.title}")
-
-
-def _close_error(ws: ClientConnection) -> TreadleError | None:
-    reason = ws.close_reason or "no reason given"
-    if ws.close_code == 4401:
-        return Unauthorized(problem_named("unauthorized", f"{reason}; set TREADLE_TOKEN to a valid token"))
-    if ws.close_code == 4400:
-        return ProtocolMismatch(f"the server refused a frame: {reason}; are its version and this one's compatible?")
-    return None
-
-
 def _too_large(size: int | None) -> PayloadTooLarge:
     seen = "more than the server takes" if size is None else f"{size} bytes, more than {MAX_FRAME}"
     return PayloadTooLarge(problem_named("payload-too-large", f"the request has {seen}: send less at a time"))
-
-
-def _unreachable(url: str, error: OSError) -> str:
-    cause = error.strerror or str(error) or type(error).__name__
-    return f"no server answers at {url} ({cause}): start one with `treadle server`, or set TREADLE_URL"
-
-
-def is_loopback(host: str | None) -> bool:
-    """Return whether a URL's host is this machine, which no proxy stands before."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False
