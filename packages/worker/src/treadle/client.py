@@ -128,7 +128,6 @@ class Client(Queries):
         """Return the client's HTTP connections, which lists and the fall-back use."""
         if self._http is None:
             from treadle.http import HttpChannel
-    from treadle.session import Session
 
             self._http = HttpChannel(self._urls, self._token)
         return self._http
