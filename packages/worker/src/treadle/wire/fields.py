@@ -36,7 +36,8 @@ Budget = Annotated[int, Field(ge=0, le=1_000_000)]
 Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 """Usage and its limit, in whatever unit the task counts."""
 
-Tags = Annotated[dict[Text, Annotated[str, StringConstraints(max_length=1000), AfterValidator(_no_nul)]], Field(max_length=64)]
+_TagValue = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_no_nul)]
+Tags = Annotated[dict[Text, _TagValue], Field(max_length=64)]
 
 JsonObject = dict[str, Any]
 Json = JsonValue

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one line a problem type, to be read as a table
 """Problem details (RFC 9457): what went wrong, as every error answer says it."""
 
 from dataclasses import dataclass

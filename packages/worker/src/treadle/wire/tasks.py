@@ -166,7 +166,9 @@ class TaskPatch(Request):
     def _status_or_edit(self) -> Self:
         given = self.model_fields_set - {"if_version"}
         if not given:
-            raise ValueError("give a status, or what is to be changed: priority, scheduled_at, payload, tags, target, weight")
+            raise ValueError(
+                "give a status, or what is to be changed: priority, scheduled_at, payload, tags, target, weight"
+            )
         if "status" in given and given & EDITABLE:
             raise ValueError("a change of status and an edit are two requests")
         if "status" not in given and given - EDITABLE:
