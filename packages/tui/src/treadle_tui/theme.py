@@ -5,7 +5,7 @@ from textual.theme import Theme
 _DARK = {
     "plain": "#d3dce4",
     "dim": "#95a3b0",
-    "faint": "#7b8895",
+    "faint": "#8592a0",
     "bold": "#f2f6fa",
     "title": "#8fa3b5",
     "accent": "#5cc4cf",
@@ -20,7 +20,7 @@ _DARK = {
 _LIGHT = {
     "plain": "#24292e",
     "dim": "#4f5963",
-    "faint": "#606a74",
+    "faint": "#5a646e",
     "bold": "#0b0e11",
     "title": "#44515e",
     "accent": "#0a6472",
@@ -64,7 +64,7 @@ def _theme(
 
 
 DARK = _theme(
-    "treadle-dark", _DARK, dark=True, background="#0e1216", raised="#182029", cursor="#213040", frame="#3b4855"
+    "treadle-dark", _DARK, dark=True, background="#0e1216", raised="#182029", cursor="#1c2a38", frame="#3b4855"
 )
 LIGHT = _theme(
     "treadle-light", _LIGHT, dark=False, background="#fbfaf7", raised="#efede6", cursor="#dfe6ea", frame="#a9b0b6"

@@ -34,6 +34,7 @@ class Stream:
         self._since: dict[str, Any] | None = None
         self.subscribed = asyncio.Event()
         """Set once nothing that happens is missed any more."""
+        self._complained = ""
         self._opened = asyncio.Event()
         self._ended: asyncio.Future[TreadleError | None] = asyncio.get_running_loop().create_future()
 
@@ -50,11 +51,14 @@ class Stream:
     def _take(self, event: Event) -> None:
         match event:
             case Opened():
+                self._complained = ""
                 self._opened.set()
             case Lost(detail, refused):
                 if refused:
                     self._end(ConnectionFailed(detail))
-                else:
+                elif detail != self._complained:
+                    # Every attempt fails with the same words; people need them once.
+                    self._complained = detail
                     self._complain(f"{detail}; trying again")
             case Pushed(push) if push["push"] == "events":
                 for item in push["events"]:
