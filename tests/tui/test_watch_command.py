@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from treadle.errors import TreadleError
-from treadle_tui.cli import watch
+from treadle_tui.cli import place_of, watch
 from treadle_tui.core.feed import Lost, Opened, Pushed
 from treadle_tui.core.ndjson import Stream
 from treadle_tui.core.query import parse
@@ -123,3 +123,8 @@ def test_an_address_that_is_none_is_a_usage_error() -> None:
 
     assert result.exit_code == 2
     assert "is no server's address" in result.output
+
+
+def test_a_server_on_this_machine_is_called_local() -> None:
+    assert place_of("http://127.0.0.1:7420") == place_of("http://localhost:7420") == "local"
+    assert place_of("https://queue.example:8443") == "queue.example:8443"

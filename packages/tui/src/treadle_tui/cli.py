@@ -51,7 +51,7 @@ def watch(
     Dashboard(
         model,
         Feed(model, SessionLink(urls, read_token)),
-        place=_place(urls[0]),
+        place=place_of(urls[0]),
         read_only=read_only,
         ascii_only=ascii_only,
         room=room,
@@ -103,10 +103,11 @@ def _print_events(
         raise SystemExit(130) from None
 
 
-def _place(url: str) -> str:
+def place_of(url: str) -> str:
+    """Return what people call the server at `url`: `local`, or its host and port."""
     from urllib.parse import urlsplit
 
-    from treadle.session import is_loopback
+    from treadle.reaching import is_loopback
 
     split = urlsplit(url)
     return "local" if is_loopback(split.hostname) else split.netloc
