@@ -152,3 +152,18 @@ async def test_events_come_after_the_commit_in_order_and_each_once_g7_z16(shop) 
         (Status.RUNNING, Status.CLAIMED),
         (Status.COMPLETED, Status.RUNNING),
     ]
+
+
+async def test_a_listener_that_raises_neither_fails_the_commit_nor_keeps_others_from_hearing_g7(shop, caplog) -> None:
+    heard = []
+
+    def broken(batch) -> None:
+        raise ValueError("a defect of a feed")
+
+    shop.engine.hub.listen(broken)
+    shop.engine.hub.listen(heard.append)
+
+    await shop.submit()
+
+    assert len(heard) == 1
+    assert "a defect of a feed" in caplog.text

@@ -1,6 +1,7 @@
 """Where committed changes go out: to every listener in this process, in order, after the commit (G7)."""
 
 import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -38,6 +39,8 @@ class Batch:
         return bool(self.tasks or self.jobs or self.workers or self.touched)
 
 
+log = logging.getLogger(__name__)
+
 Listener = Callable[[Batch], None]
 
 
@@ -65,4 +68,8 @@ class Hub:
         self.seq += len(batch.tasks) + len(batch.jobs) + len(batch.workers)
         batch.seq = self.seq
         for listener in list(self._listeners):
-            listener(batch)
+            try:
+                listener(batch)
+            except Exception:
+                # The commit is done: neither its answers nor the other listeners may suffer.
+                log.exception("a listener failed on the events up to %d", batch.seq)
