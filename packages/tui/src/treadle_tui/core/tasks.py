@@ -94,22 +94,22 @@ def _tags(task: TaskItem, context: Context) -> Spans:
 
 
 _JOB: Column[TaskItem] = Column(
-    "JOB", 16, lambda task, context: _name(task.job_name, context), keep_end=True, rank=6, most=40
+    "JOB", 16, lambda task, context: _name(task.job_name, context), keep_end=True, rank=1, most=40
 )
 
 COLUMNS: tuple[Column[TaskItem], ...] = (
     Column("POS", 5, _position, right=True),
     Column("ID", 8, lambda task, _: (Span(short_id(task.id), "accent"),)),
     Column("STATE", 14, _state, most=16),
-    Column("TRY", 4, _tries, rank=5),
-    Column("AGE", 5, lambda task, context: _duration(since(task.created_at, context.now)), right=True, rank=1),
-    Column("ETA", 6, _eta, right=True, rank=4),
-    Column("RUN", 5, _running_for, right=True, rank=3),
+    Column("TRY", 4, _tries, rank=6),
+    Column("AGE", 5, lambda task, context: _duration(since(task.created_at, context.now)), right=True, rank=2),
+    Column("ETA", 6, _eta, right=True, rank=5),
+    Column("RUN", 5, _running_for, right=True, rank=4),
     Column("WORKER", 9, _worker, keep_end=True, rank=7, most=20),
     Column("TARGET", 8, _target, rank=8, most=20),
     Column("PROGRESS", 13, _progress, rank=9),
     Column("TAGS", 12, _tags, rank=11, most=24),
-    Column("PAYLOAD", 22, _payload, rank=2, most=500),
+    Column("PAYLOAD", 22, _payload, rank=3, most=500),
 )
 """The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, WORKER …"""
 

@@ -106,8 +106,9 @@ class Main(Board):
 
     def _entitle(self) -> None:
         browse, rows, table = self.desk.browse, self._tasks.rows, self.desk.model.tasks
+        pause = "" if self.desk.steering.read_only else "p pause  "
         self._queue_grid.entitle(
-            (Span("1 Queues", "title"),), (Span(f"p pause  enter open  s sort: {self._sort}  w wide", "dim"),)
+            (Span("1 Queues", "title"),), (Span(f"{pause}enter open  s sort: {self._sort}  w wide", "dim"),)
         )
         title: list[Span] = [Span("2 Tasks", "title")]
         if browse.job is not None or browse.several_jobs:
