@@ -76,3 +76,13 @@ async def test_everything_about_a_task_can_be_asked_for_and_changed(opened: Open
     assert (await client.call("job", job=NAME, paused=True))["paused"] is True
     assert await client.refused("job", job="nonsense", paused=True) == "job-not-found"
     assert await client.refused("register", room="lab", category="nope", name="x") == "invalid-category"
+
+
+async def test_ten_thousand_tasks_are_submitted_and_answered_in_one_frame(opened: Open):
+    client = await opened()
+    await client.call("register", **JOB)
+
+    tasks = await submit(client, 10_000)
+
+    assert [task["queue_position"] for task in tasks] == list(range(1, 10_001))
+    assert "payload" not in tasks[0]

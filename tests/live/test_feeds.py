@@ -4,9 +4,11 @@ import asyncio
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, Socket, ref, submit
+from treadle_server.live import feeds
 from treadle_server.testing import Served
 
 KEYS = {"counts": "job", "jobs": "id", "workers": "id", "tasks": "id", "task": "id"}
@@ -190,3 +192,18 @@ async def test_a_job_shows_what_it_did_lately(opened: Open):
 
     await mirror.until(lambda m: (sum(history(m)["completed"]), sum(history(m)["failed"])) == (1, 1))
     assert (history(mirror)["step_seconds"], len(history(mirror)["completed"])) == (10, 30)
+
+
+async def test_a_window_larger_than_a_frame_comes_in_parts(opened: Open, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(feeds, "MOST_BYTES", 3000)
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+    ids = [task["id"] for task in await submit(client, 10)]
+
+    mirror = await Mirror(observer, "x").watch("tasks", window={"order": "oldest"})
+    assert 0 < len(mirror.rows) < 10
+    await mirror.until(lambda m: m.order == ids)
+    await client.call("actions", action="pause", ids=ids)
+
+    await mirror.until(lambda m: m.statuses() == ["paused"] * 10)
+    assert list(mirror.rows) == ids

@@ -16,6 +16,7 @@ from treadle_server.api.reading import shown_after, shown_submitted, shown_task
 from treadle_server.api.steering import bulk, steer_task
 from treadle_server.api.submitting import submit_many
 from treadle_server.api.tasks import edit_task
+from treadle_server.engine.commands import Submitted
 from treadle_server.errors import JobNotFound, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.store.read import logs as read_logs
@@ -70,11 +71,30 @@ async def submit(session: Session, fields: dict[str, Any]) -> Reply:
     if wanted.wait:
         # At once, before anything else is awaited: an end that comes now must find it.
         session.live.results.want(session, ids)
-    ok = {"tasks": await shown_submitted(api, done)}
+    ok = {"tasks": _without_payloads_if_large(session, await shown_submitted(api, done), done)}
     if not wanted.wait:
         return Reply(ok)
     known = [item.task.id for item in done if not item.created]
     return Reply(ok, (lambda: session.live.results.look_soon(known)) if known else None)
+
+
+ITEM_BYTES = 1500
+"""About what a task takes in an answer beside its payload."""
+
+
+def _without_payloads_if_large(
+    session: Session, shown: list[dict[str, Any]], done: list[Submitted]
+) -> list[dict[str, Any]]:
+    """Leave the payloads out when the answer would not fit into a frame; whoever submitted them has them.
+
+    The tasks are in: refusing the answer, as for other large ones, would say that they are not.
+    """
+    size = sum(len(item.task.payload) + len(item.task.result or "") + ITEM_BYTES for item in done)
+    if size > session.live.api.settings.max_body_bytes // 2:
+        for data in shown:
+            for name in ("payload", "result", "checkpoint"):
+                del data[name]
+    return shown
 
 
 async def await_tasks(session: Session, fields: dict[str, Any]) -> Reply:

@@ -13,6 +13,7 @@ from treadle_server.api.encode import dumps
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
+from treadle_server.live.outbox import portions
 from treadle_server.live.rates import STEP_SECONDS, Rates
 from treadle_server.live.views import Rows, View
 
@@ -20,6 +21,9 @@ log = logging.getLogger(__name__)
 
 INTERVAL = 0.1
 """Seconds between two frames of a view."""
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Rows of one push; more are sent in several, so that no frame is larger than a client takes."""
 
 SHARE = 10
 """A view is read so seldom that reading it takes at most a tenth of the time."""
@@ -87,7 +91,8 @@ class Feeds:
         assert feed.rows is not None
         self._feeds[feed.key] = feed
         feed.subscribers[session, sub] = put
-        put(_head("snapshot", sub) + _snapshot(feed))
+        for push, body in _snapshot(feed, feed.rows):
+            put(_head(push, sub) + body)
 
     def unsubscribe(self, feed: Feed, session: int, sub: str) -> None:
         """Send nothing more; a feed that nobody looks at is forgotten."""
@@ -149,9 +154,9 @@ class Feeds:
             if before is None or feed.rows is None or not feed.subscribers:
                 return
             delta = _delta(feed, before, feed.rows)
-            if delta is not None:
-                for (_, sub), put in list(feed.subscribers.items()):
-                    put(_head("delta", sub) + delta)
+            for (_, sub), put in list(feed.subscribers.items()):
+                for push, body in delta:
+                    put(_head(push, sub) + body)
 
     async def _read(self, feed: Feed) -> None:
         loop = asyncio.get_running_loop()
@@ -173,24 +178,39 @@ def _head(push: str, sub: str) -> bytes:
     return dumps({"push": push, "sub": sub})[:-1] + b","
 
 
-def _tail(feed: Feed, rows: Rows) -> bytes:
-    return dumps({"total": rows.total, "total_is_capped": rows.total_is_capped})[1:]
+def _snapshot(feed: Feed, rows: Rows) -> list[tuple[str, bytes]]:
+    """Return the snapshot; what does not fit into one frame follows as deltas."""
+    parts = list(portions(rows.by_key.values(), MOST_BYTES)) or [[]]
+    keys = iter(rows.by_key)
+    sent: list[str] = []
+    messages = []
+    for i, part in enumerate(parts):
+        sent += [next(keys) for _ in part]
+        order = sent if i and feed.view.ordered else None
+        messages.append(("delta" if i else "snapshot", _body(feed, rows, part, gone=[] if i else None, order=order)))
+    return messages
 
 
-def _snapshot(feed: Feed) -> bytes:
-    assert feed.rows is not None
-    start = dumps({"topic": feed.view.topic, "seq": feed.seq})[1:-1]
-    return start + b',"rows":[' + b",".join(feed.rows.by_key.values()) + b"]," + _tail(feed, feed.rows)
-
-
-def _delta(feed: Feed, before: Rows, after: Rows) -> bytes | None:
-    """Return what differs, or None when nothing does."""
+def _delta(feed: Feed, before: Rows, after: Rows) -> list[tuple[str, bytes]]:
+    """Return what differs, in one delta unless it is too large; nothing when nothing does."""
     changed = [row for key, row in after.by_key.items() if before.by_key.get(key) != row]
     gone = [key for key in before.by_key if key not in after.by_key]
     moved = feed.view.ordered and list(before.by_key) != list(after.by_key)
     counted = (before.total, before.total_is_capped) != (after.total, after.total_is_capped)
     if not (changed or gone or moved or counted):
-        return None
-    start = dumps({"topic": feed.view.topic, "seq": feed.seq, "gone": gone})[1:-1]
-    order = b',"order":' + dumps(list(after.by_key)) if moved else b""
-    return start + b',"rows":[' + b",".join(changed) + b"]" + order + b"," + _tail(feed, after)
+        return []
+    # What left and how the rest stands is said last, when every row that the order names is there.
+    *first, last = list(portions(changed, MOST_BYTES)) or [[]]
+    order = list(after.by_key) if moved else None
+    messages = [_body(feed, after, part, gone=[], order=None) for part in first]
+    return [("delta", body) for body in (*messages, _body(feed, after, last, gone=gone, order=order))]
+
+
+def _body(feed: Feed, rows: Rows, part: list[bytes], *, gone: list[str] | None, order: list[str] | None) -> bytes:
+    start: dict[str, object] = {"topic": feed.view.topic, "seq": feed.seq}
+    if gone is not None:
+        start["gone"] = gone
+    if order is not None:
+        start["order"] = order
+    end = dumps({"total": rows.total, "total_is_capped": rows.total_is_capped})[1:]
+    return dumps(start)[1:-1] + b',"rows":[' + b",".join(part) + b"]," + end

@@ -59,6 +59,7 @@ class Live:
             try:
                 yield
             finally:
+                self._closing = True
                 for forget in forgets:
                     forget()
                 for task in (*loops, *self._away.values()):

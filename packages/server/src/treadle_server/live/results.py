@@ -76,7 +76,7 @@ class Results:
                 session.awaited.discard(task.id)
                 by_session[session].append(task)
         for session, found in by_session.items():
-            session.push("result", tasks=[task_data(task) for task in found])
+            session.push_tasks("result", [task_data(task) for task in found])
 
     async def run(self) -> None:
         """Look at the store for ever: soon at what was asked for, now and then at everything awaited."""

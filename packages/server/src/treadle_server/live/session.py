@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,10 @@ from treadle_server.api.encode import dumps
 from treadle_server.api.problems import problem_body
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.seats import Seat
-from treadle_server.errors import TreadleError, Unauthorized, ValidationFailed
+from treadle_server.errors import PayloadTooLarge, TreadleError, Unauthorized, ValidationFailed
 from treadle_server.live.events import Listener
 from treadle_server.live.feeds import Feed
-from treadle_server.live.outbox import Outbox
+from treadle_server.live.outbox import Outbox, portions
 
 if TYPE_CHECKING:
     from treadle_server.live.live import Live
@@ -77,6 +77,11 @@ class Session:
     def push(self, kind: str, **members: Any) -> None:
         """Send something by itself."""
         self.outbox.put(dumps({"push": kind, **members}))
+
+    def push_tasks(self, kind: str, tasks: Iterable[dict[str, Any]]) -> None:
+        """Send tasks by itself, in as many pushes as keep each frame small."""
+        for portion in portions(dumps(task) for task in tasks):
+            self.outbox.put(dumps({"push": kind})[:-1] + b',"tasks":[' + b",".join(portion) + b"]}")
 
     async def close(self, code: int, reason: str = "") -> None:
         """Close the socket, once."""
@@ -223,7 +228,7 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
     """Do what is asked, and answer with it or with the problem that HTTP would give."""
     try:
         reply = await _op(ops, request.op)(session, request.fields)
-        session.outbox.put(dumps({"re": request.n, "ok": reply.ok}))
+        session.outbox.put(_ok(session, request, reply))
         if reply.then is not None:
             reply.then()
     except TreadleError as error:
@@ -241,6 +246,13 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
             "detail": "the server's log has the traceback",
         }
         session.outbox.put(dumps({"re": request.n, "problem": problem}))
+
+
+def _ok(session: Session, request: Request, reply: Reply) -> bytes:
+    answer = dumps({"re": request.n, "ok": reply.ok})
+    if len(answer) > session.live.api.settings.max_body_bytes:
+        raise PayloadTooLarge(f"the answer has {len(answer)} bytes, more than a frame; ask for less at once")
+    return answer
 
 
 def _op(ops: dict[str, Op], name: str) -> Op:

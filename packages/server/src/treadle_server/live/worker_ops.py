@@ -128,7 +128,7 @@ async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten
 
 def _deliver(session: Session, tasks: list[Task]) -> None:
     now = session.live.api.now()
-    session.push("claim", tasks=[claim_data(task, now) for task in tasks])
+    session.push_tasks("claim", [claim_data(task, now) for task in tasks])
 
 
 async def reports(session: Session, fields: dict[str, Any]) -> Reply:
