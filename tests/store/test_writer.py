@@ -1,0 +1,100 @@
+"""SQLite's writer: one transaction at a time, patient with other processes, and never half done."""
+
+import asyncio
+import sqlite3
+
+import pytest
+
+from treadle_server.errors import StoreUnavailable
+from treadle_server.store import inline
+from treadle_server.store.store import SqlStore
+
+pytestmark = pytest.mark.anyio
+
+INSERT = "INSERT INTO meta (key, value) VALUES ('{}', 'x')"
+
+
+@pytest.fixture
+async def sqlite(tmp_path):
+    store = SqlStore(f"sqlite:///{tmp_path / 'x.db'}")
+    await store.open()
+    yield store
+    assert store.connections_checked_out() == 0
+    await store.close()
+
+
+async def keys(store: SqlStore) -> set[str]:
+    async with store.read() as connection:
+        return set((await connection.exec_driver_sql("SELECT key FROM meta")).scalars())
+
+
+async def test_transactions_follow_one_another(sqlite) -> None:
+    async def write(key: str) -> None:
+        async with sqlite.write() as tx:
+            await tx.connection.exec_driver_sql(INSERT.format(key))
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*[write(f"k{n}") for n in range(20)])
+
+    assert len(await keys(sqlite)) == 20
+
+
+async def test_what_raises_is_rolled_back(sqlite) -> None:
+    with pytest.raises(ValueError, match="enough"):
+        async with sqlite.write() as tx:
+            await tx.connection.exec_driver_sql(INSERT.format("k"))
+            raise ValueError("enough")
+
+    assert await keys(sqlite) == set()
+
+
+async def test_a_database_that_another_process_has_locked_is_asked_for_again_z9(sqlite, tmp_path) -> None:
+    other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = asyncio.ensure_future(_write(sqlite))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+
+    other.execute("COMMIT")
+    other.close()
+
+    async with asyncio.timeout(20):
+        await waiting
+    assert await keys(sqlite) == {"k"}
+
+
+async def _write(store: SqlStore) -> None:
+    async with store.write() as tx:
+        await tx.connection.exec_driver_sql(INSERT.format("k"))
+
+
+async def test_a_database_that_stays_locked_is_unavailable_with_retry_after_z9(sqlite, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(inline, "FIRST_PAUSE", 0.0)
+    other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(StoreUnavailable, match="locked") as refused:
+        await _write(sqlite)
+
+    other.close()
+    assert refused.value.retry_after
+    assert await keys(sqlite) == set()
+
+
+async def test_a_cancelled_caller_waits_for_the_commit_that_it_has_begun(sqlite) -> None:
+    begun = asyncio.Event()
+
+    async def write() -> None:
+        async with sqlite.write() as tx:
+            await tx.connection.exec_driver_sql(INSERT.format("k"))
+            begun.set()
+
+    writing = asyncio.ensure_future(write())
+    await begun.wait()
+    writing.cancel()
+    outcome = await asyncio.gather(writing, return_exceptions=True)
+
+    committed = await keys(sqlite) == {"k"}
+    assert committed
+    assert outcome[0] is None or isinstance(outcome[0], asyncio.CancelledError)
