@@ -1,26 +1,26 @@
 """The errors of the server, each with the problem type that says it to clients.
 
-    TreadleError
-    ├── Refused                     the request is at fault; nothing was changed
-    │   ├── InvalidRoomId           400 invalid-room-id
-    │   ├── InvalidCategory         400 invalid-category
-    │   ├── SchemaConflict          409 schema-conflict
-    │   ├── JobNotFound             404 job-not-found
-    │   ├── TaskNotFound            404 task-not-found
-    │   ├── WorkerNotFound          404 worker-not-found
-    │   ├── TargetNotFound          404 target-not-found
-    │   ├── InvalidTaskTransition   409 invalid-task-transition
-    │   ├── StaleRun                409 stale-run
-    │   ├── TaskConflict            409 task-conflict
-    │   ├── Forbidden               403 forbidden
-    │   ├── Unauthorized            401 unauthorized
-    │   ├── InvalidPayload          422 invalid-payload
-    │   ├── ValidationFailed        422 validation-error
-    │   ├── PayloadTooLarge         413 payload-too-large
-    │   ├── TooManyRequests         429 too-many-requests
-    │   ├── InternalJobNotConfigured 503 internal-job-not-configured
-    │   └── NoSuchRoute             404 not-found
-    └── StoreUnavailable            503 store-unavailable: the database does not answer
+TreadleError
+├── Refused                     the request is at fault; nothing was changed
+│   ├── InvalidRoomId           400 invalid-room-id
+│   ├── InvalidCategory         400 invalid-category
+│   ├── SchemaConflict          409 schema-conflict
+│   ├── JobNotFound             404 job-not-found
+│   ├── TaskNotFound            404 task-not-found
+│   ├── WorkerNotFound          404 worker-not-found
+│   ├── TargetNotFound          404 target-not-found
+│   ├── InvalidTaskTransition   409 invalid-task-transition
+│   ├── StaleRun                409 stale-run
+│   ├── TaskConflict            409 task-conflict
+│   ├── Forbidden               403 forbidden
+│   ├── Unauthorized            401 unauthorized
+│   ├── InvalidPayload          422 invalid-payload
+│   ├── ValidationFailed        422 validation-error
+│   ├── PayloadTooLarge         413 payload-too-large
+│   ├── TooManyRequests         429 too-many-requests
+│   ├── InternalJobNotConfigured 503 internal-job-not-configured
+│   └── NoSuchRoute             404 not-found
+└── StoreUnavailable            503 store-unavailable: the database does not answer
 """
 
 from typing import Any, ClassVar
@@ -33,7 +33,9 @@ class TreadleError(Exception):
 
     problem: ClassVar[str] = "internal-server-error"
 
-    def __init__(self, detail: str, *, errors: list[dict[str, Any]] | None = None, retry_after: float | None = None) -> None:
+    def __init__(
+        self, detail: str, *, errors: list[dict[str, Any]] | None = None, retry_after: float | None = None
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.errors = errors

@@ -68,21 +68,6 @@ class Settings(BaseSettings):
     max_body_bytes: Annotated[int, Field(ge=1024)] = 16 * 1024 * 1024
     """The largest request body, and the largest frame of the session socket."""
 
-    internal_task_timeout_seconds: Positive = 3600
-    """An `@internal` task that has not ended so long after its claim fails."""
-
-    on_restart: Literal["keep", "requeue", "backoff"] = "keep"
-    """What becomes of runs in an embedded server's own process when it starts again."""
-
-    retention_completed_seconds: Positive | None = None
-    """Completed tasks older than this are deleted; without it they are kept."""
-
-    retention_failed_seconds: Positive | None = None
-    """Failed tasks older than this are deleted; without it they are kept."""
-
-    retention_cancelled_seconds: Positive | None = None
-    """Cancelled tasks older than this are deleted; without it they are kept."""
-
     max_retries: Annotated[int, Field(ge=0)] = 0
     """How often a task is retried when neither it nor its job says."""
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - one line a problem type, to be read as a table
 """Problem details (RFC 9457): what went wrong, as every error answer says it."""
 
 from dataclasses import dataclass
@@ -27,30 +26,90 @@ class ProblemType:
 
 
 _TYPES = (
-    ProblemType("invalid-room-id", 400, "Invalid room id", "A room is @global, @internal, or an id without '@' and ':'."),
-    ProblemType("invalid-category", 400, "Invalid category", "The server admits only the categories in TREADLE_ALLOWED_CATEGORIES."),
-    ProblemType("schema-conflict", 409, "Schema conflict", "The job is registered with another schema. Register it with replace: true, or under another name."),
-    ProblemType("job-not-found", 404, "Job not found", "There is no such job, or it is not seen from this room. A full name is room:category:name."),
+    ProblemType(
+        "invalid-room-id", 400, "Invalid room id", "A room is @global, @internal, or an id without '@' and ':'."
+    ),
+    ProblemType(
+        "invalid-category",
+        400,
+        "Invalid category",
+        "The server admits only the categories in TREADLE_ALLOWED_CATEGORIES.",
+    ),
+    ProblemType(
+        "schema-conflict",
+        409,
+        "Schema conflict",
+        "The job is registered with another schema. Register it with replace: true, or under another name.",
+    ),
+    ProblemType(
+        "job-not-found",
+        404,
+        "Job not found",
+        "There is no such job, or it is not seen from this room. A full name is room:category:name.",
+    ),
     ProblemType("task-not-found", 404, "Task not found", "There is no such task, or you may not see it."),
-    ProblemType("worker-not-found", 404, "Worker not found", "There is no such worker: it was removed, or lost for too long. Register again."),
-    ProblemType("invalid-task-transition", 409, "Invalid task transition", "The task's status does not allow it. Get the task, look at its status, and decide anew."),
-    ProblemType("stale-run", 409, "Stale run", "The run is over or belongs to another worker. Stop its code; nothing it reports is kept."),
-    ProblemType("task-conflict", 409, "Task conflict", "A task with this id exists with other content, or it was changed since the version you named."),
+    ProblemType(
+        "worker-not-found",
+        404,
+        "Worker not found",
+        "There is no such worker: it was removed, or lost for too long. Register again.",
+    ),
+    ProblemType(
+        "invalid-task-transition",
+        409,
+        "Invalid task transition",
+        "The task's status does not allow it. Get the task, look at its status, and decide anew.",
+    ),
+    ProblemType(
+        "stale-run",
+        409,
+        "Stale run",
+        "The run is over or belongs to another worker. Stop its code; nothing it reports is kept.",
+    ),
+    ProblemType(
+        "task-conflict",
+        409,
+        "Task conflict",
+        "A task with this id exists with other content, or it was changed since the version you named.",
+    ),
     ProblemType("forbidden", 403, "Forbidden", "The token does not allow it."),
     ProblemType("unauthorized", 401, "Unauthorized", "Send a valid token: Authorization: Bearer …"),
-    ProblemType("invalid-payload", 422, "Invalid payload", "The payload does not satisfy the job's JSON Schema; the detail has the path."),
+    ProblemType(
+        "invalid-payload",
+        422,
+        "Invalid payload",
+        "The payload does not satisfy the job's JSON Schema; the detail has the path.",
+    ),
     ProblemType("validation-error", 422, "Validation error", "The request is not as documented; the errors say where."),
     ProblemType("payload-too-large", 413, "Payload too large", "The request is larger than the server takes."),
-    ProblemType("internal-job-not-configured", 503, "Internal job not configured", "No executor for this @internal job is configured on the server."),
+    ProblemType(
+        "internal-job-not-configured",
+        503,
+        "Internal job not configured",
+        "No executor for this @internal job is configured on the server.",
+    ),
     ProblemType("target-not-found", 404, "Target not found", "No task has ever named this target in this room."),
     ProblemType("schedule-not-found", 404, "Schedule not found", "There is no such schedule in this room."),
     ProblemType("artifact-not-found", 404, "Artifact not found", "The task has no such artifact."),
-    ProblemType("artifact-conflict", 409, "Artifact conflict", "The run is over, or the artifact exists with other content."),
-    ProblemType("too-many-requests", 429, "Too many requests", "The server is busy; try again after Retry-After seconds."),
+    ProblemType(
+        "artifact-conflict", 409, "Artifact conflict", "The run is over, or the artifact exists with other content."
+    ),
+    ProblemType(
+        "too-many-requests", 429, "Too many requests", "The server is busy; try again after Retry-After seconds."
+    ),
     ProblemType("not-found", 404, "Not found", "There is no such route."),
-    ProblemType("method-not-allowed", 405, "Method not allowed", "The route exists, with other methods; Allow lists them."),
-    ProblemType("store-unavailable", 503, "Store unavailable", "The database does not answer. Nothing was changed; try again after Retry-After seconds."),
-    ProblemType("internal-server-error", 500, "Internal server error", "A defect of the server. Please report it with the time."),
+    ProblemType(
+        "method-not-allowed", 405, "Method not allowed", "The route exists, with other methods; Allow lists them."
+    ),
+    ProblemType(
+        "store-unavailable",
+        503,
+        "Store unavailable",
+        "The database does not answer. Nothing was changed; try again after Retry-After seconds.",
+    ),
+    ProblemType(
+        "internal-server-error", 500, "Internal server error", "A defect of the server. Please report it with the time."
+    ),
 )
 
 PROBLEMS = {problem.name: problem for problem in _TYPES}

@@ -73,16 +73,18 @@ RETRIED = frozenset({Reason.ERROR, Reason.TIMEOUT})
 REQUEUED = frozenset({Reason.WORKER_SHUTDOWN, Reason.INTERMITTENT_TASK, Reason.CLAIM_EXPIRED, Reason.START_TIMEOUT})
 """Reasons that spend the budget of requeues."""
 
-REPORTABLE = frozenset({
-    Reason.ERROR,
-    Reason.TIMEOUT,
-    Reason.MALFORMED_PAYLOAD,
-    Reason.INTERNAL_ERROR,
-    Reason.RESOURCE_UNAVAILABLE,
-    Reason.WORKER_SHUTDOWN,
-    Reason.INTERMITTENT_TASK,
-    Reason.RETURNED,
-})
+REPORTABLE = frozenset(
+    {
+        Reason.ERROR,
+        Reason.TIMEOUT,
+        Reason.MALFORMED_PAYLOAD,
+        Reason.INTERNAL_ERROR,
+        Reason.RESOURCE_UNAVAILABLE,
+        Reason.WORKER_SHUTDOWN,
+        Reason.INTERMITTENT_TASK,
+        Reason.RETURNED,
+    }
+)
 """Reasons that a worker may give; the others are the server's to find."""
 
 
