@@ -1,9 +1,8 @@
 """What clients are told when the server, or its database, is in trouble."""
 
 import asyncio
+import subprocess
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -99,63 +98,55 @@ def test_every_setting_is_documented_and_read_from_the_environment(monkeypatch: 
     assert settings.database_url == f"sqlite:///{tmp_path}/treadle.db"
 
 
-@asynccontextmanager
-async def commanded(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run `treadle` with these arguments."""
-    process = await asyncio.create_subprocess_exec(
-        "treadle", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `treadle` with these arguments to its end; warnings of Python count as output."""
+    return subprocess.run(
+        ["treadle", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False
     )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
 
 
-async def said(process: asyncio.subprocess.Process) -> str:
-    """Return all that it prints until it ends."""
-    assert process.stdout is not None
-    return (await process.stdout.read()).decode()
-
-
-async def test_the_command_says_where_it_serves_and_stops_on_a_signal(tmp_path: Path):
-    async with commanded("server", "--port", "0", "--data-dir", str(tmp_path)) as server:
+def test_the_command_says_where_it_serves_and_stops_on_a_signal(tmp_path: Path):
+    with subprocess.Popen(
+        ["treadle", "server", "--port", "0", "--data-dir", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as server:
         assert server.stdout is not None
-        first = (await server.stdout.readline()).decode()
-        database, token = (await server.stdout.readline()).decode(), (await server.stdout.readline()).decode()
-        url = first.removeprefix("Treadle serves ").strip()
-        assert str(tmp_path / "treadle.db") in database
-        assert str(tmp_path / "token") in token
-        async with httpx.AsyncClient(base_url=url) as client:
-            assert (await client.get("/healthz")).status_code == 200
+        try:
+            url = server.stdout.readline().removeprefix("Treadle serves ").strip()
+            assert str(tmp_path / "treadle.db") in server.stdout.readline()
+            assert str(tmp_path / "token") in server.stdout.readline()
+            assert httpx.get(f"{url}/healthz").status_code == 200
+            second = run("server", "--port", url.rsplit(":", 1)[1], "--data-dir", str(tmp_path))
+        finally:
+            server.terminate()
+        rest = server.stdout.read()
 
-        async with commanded("server", "--port", url.rsplit(":", 1)[1], "--data-dir", str(tmp_path)) as second:
-            refusal = await said(second)
-        assert second.returncode == 1
-        assert "Is another server running there?" in refusal
-        assert "Traceback" not in refusal
-
-        server.terminate()
-        rest = await said(server)
-    assert "Traceback" not in rest
+    assert second.returncode == 1
+    assert "Is another server running there?" in second.stdout
+    assert "Traceback" not in second.stdout + rest
 
 
-async def test_the_command_refuses_what_can_not_be_served(tmp_path: Path):
-    for arguments, word in (
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
         (("server", "--auth", "none", "--host", "0.0.0.0"), "loopback"),
         (("server", "--database-url", "mysql://localhost/x", "--port", "0"), "use sqlite or postgresql"),
         (("server", "--port", "99999"), "port"),
         (("migrate", "--database-url", "postgresql://127.0.0.1:1/x"), "does not answer"),
-    ):
-        async with commanded(*arguments, "--data-dir", str(tmp_path)) as refused:
-            text = await said(refused)
-        assert refused.returncode in {1, 2}, arguments
-        assert word in text
-        assert "Traceback" not in text
+    ],
+)
+def test_the_command_refuses_what_can_not_be_served(tmp_path: Path, arguments: tuple[str, ...], word: str):
+    refused = run(*arguments, "--data-dir", str(tmp_path))
+
+    assert refused.returncode in {1, 2}
+    assert word in refused.stdout
+    assert "Traceback" not in refused.stdout
 
 
-async def test_migrate_brings_a_database_up_to_date(tmp_path: Path):
-    async with commanded("migrate", "--data-dir", str(tmp_path)) as migrate:
-        assert await said(migrate) == "The database is up to date.\n"
+def test_migrate_brings_a_database_up_to_date(tmp_path: Path):
+    migrated = run("migrate", "--data-dir", str(tmp_path))
+
+    assert (migrated.returncode, migrated.stdout) == (0, "The database is up to date.\n")
     assert (tmp_path / "treadle.db").exists()
