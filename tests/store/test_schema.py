@@ -1,5 +1,7 @@
 """The schema that migrations make, and what the database itself refuses."""
 
+import json
+
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -96,3 +98,20 @@ async def test_two_jobs_of_one_name_are_refused_by_the_database_z5(shop) -> None
             if tx.dialect == "postgresql":
                 other = other.replace("f'", "f'::uuid", 1)
             await tx.connection.execute(sa.text(f"INSERT INTO jobs (num, {columns}) SELECT 999, {other} FROM jobs"))
+
+
+@pytest.mark.parametrize("text", ["1000000000000000000000000000001", "-0.0", "1.50", "7", '"7"', "true", "[1, 2]"])
+async def test_json_text_comes_back_as_it_was_numbers_too(shop, text) -> None:
+    worker = await shop.worker()
+    await shop.submit()
+    [claimed] = await shop.claim(worker)
+    await shop.report(claimed, "started")
+    await shop.report(claimed, "completed", result=text)
+
+    kept = (await shop.get(claimed.id)).result
+
+    assert isinstance(kept, str)
+    if shop.engine.store.dialect == "sqlite":
+        assert kept == text
+    else:
+        assert json.loads(kept) == json.loads(text)

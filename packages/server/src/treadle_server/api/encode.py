@@ -30,11 +30,8 @@ def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None)
     return Response(dumps(value), status, headers, "application/json")
 
 
-def _json(text: Any) -> orjson.Fragment | None:
-    if text is None:
-        return None
-    # SQLite gives a number back as one when it is all that a JSON column holds.
-    return orjson.Fragment(text if isinstance(text, str) else orjson.dumps(text))
+def _json(text: str | None) -> orjson.Fragment | None:
+    return None if text is None else orjson.Fragment(text)
 
 
 def light_task(task: Task) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Dialect, Integer, String, TypeDecorator
+from sqlalchemy import BigInteger, Dialect, Integer, String, Text, TypeDecorator
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
@@ -39,8 +39,11 @@ class Instant(TypeDecorator[datetime]):
 Id = String(36).with_variant(postgresql.UUID(as_uuid=False), "postgresql")
 """A UUID: native on PostgreSQL, its text form on SQLite."""
 
-Json = JSON(none_as_null=True).with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
-"""JSON as text in Python, unparsed (see `engine.py`); JSONB on PostgreSQL."""
+Json = Text().with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
+"""JSON as text in Python, unparsed (see `engine.py`); JSONB on PostgreSQL.
+
+On SQLite a column declared JSON has numeric affinity: it would turn the text `1000000000000000000000000000001` into 1e30.
+"""
 
 BigKey = BigInteger().with_variant(Integer, "sqlite")
 """A 64-bit key; on SQLite it must be spelt INTEGER to be the rowid."""
