@@ -169,7 +169,7 @@ def _add_tasks(server: MockServer) -> None:
             claimed_at=at(52),
             started_at=at(51 - number),
             progress={"share": ((number * 37) % 100) / 100},
-            target="cam-7" if number % 5 == 4 else None,
+            target=f"cam-{number}" if number % 5 == 4 else None,
         )
         for number in range(1, 27)
     ]
