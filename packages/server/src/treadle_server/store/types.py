@@ -42,7 +42,7 @@ Id = String(36).with_variant(postgresql.UUID(as_uuid=False), "postgresql")
 Json = Text().with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
 """JSON as text in Python, unparsed (see `engine.py`); JSONB on PostgreSQL.
 
-On SQLite a column declared JSON has numeric affinity: it would turn the text `1000000000000000000000000000001` into 1e30.
+On SQLite a column declared JSON has numeric affinity: it would turn a number of 31 digits into 1e30.
 """
 
 BigKey = BigInteger().with_variant(Integer, "sqlite")
