@@ -22,17 +22,56 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-class ServerProcess:
+class Process:
+    """A command in a process of its own, whose output goes to a file; it can be killed and started again."""
+
+    def __init__(self, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
+        self._command = [sys.executable, "-c", "from treadle.cli import main; main()", *arguments]
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = log
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, env={**os.environ, **self._environment}
+            )
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def kill(self) -> None:
+        """Kill it the way a power cut does: no signal handler, no goodbye."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+
+    def stop(self) -> None:
+        """Ask it to end, as an operator would; one that does not is killed, and that is an error."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        finally:
+            self._process = None
+
+
+class ServerProcess(Process):
     """`treadle server` on a port that stays the same over restarts."""
 
     def __init__(self, directory: Path, database_url: str, **environment: str) -> None:
         self.directory = directory
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._database_url = database_url
-        self._environment = environment
-        self._process: subprocess.Popen[bytes] | None = None
-        self.log = directory / "server.log"
+        arguments = ["server", "--port", str(self.port), "--data-dir", str(directory), "--database-url", database_url]
+        super().__init__(arguments, directory / "server.log", environment)
 
     @property
     def token(self) -> str:
@@ -47,13 +86,11 @@ class ServerProcess:
         return f"ws://127.0.0.1:{self.port}/v1/session"
 
     def start(self) -> None:
-        command = [sys.executable, "-c", "from treadle.cli import main; main()", "server"]
-        command += ["--port", str(self.port), "--data-dir", str(self.directory), "--database-url", self._database_url]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **self._environment})
+        """Start it, and wait until it answers."""
+        super().start()
         limit = time.monotonic() + START_LIMIT
         while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() > limit:
+            if self.has_ended or time.monotonic() > limit:
                 raise RuntimeError(f"the server did not start: {self.log.read_text()[-2000:]}")
             time.sleep(0.02)
 
@@ -63,64 +100,28 @@ class ServerProcess:
         except httpx.TransportError:
             return False
 
-    def kill(self) -> None:
-        """Kill it the way a power cut does: no signal handler, no goodbye."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-        self._process = None
 
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(15)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-                raise
-            self._process = None
+class WorkerProcess(Process):
+    """`treadle worker MODULE`."""
+
+    def __init__(self, server: ServerProcess, module: str, *, concurrency: int = 20, **environment: str) -> None:
+        reached = {"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token}
+        arguments = ["worker", module, "--concurrency", str(concurrency)]
+        super().__init__(arguments, server.directory / "worker.log", reached | environment)
 
 
 @contextlib.contextmanager
 def running_server(directory: Path, database_url: str, **environment: str) -> Iterator[ServerProcess]:
     server = ServerProcess(directory, database_url, **environment)
     server.start()
-    try:
+    with stopped_at_the_end(server):
         yield server
+
+
+@contextlib.contextmanager
+def stopped_at_the_end(process: Process) -> Iterator[None]:
+    """Leave no process behind, whatever the test did."""
+    try:
+        yield
     finally:
-        server.stop()
-
-
-class WorkerProcess:
-    """`treadle worker MODULE`, to be killed and started again."""
-
-    def __init__(self, server: ServerProcess, module: str, *, concurrency: int = 20, **environment: str) -> None:
-        self._command = [sys.executable, "-c", "from treadle.cli import main; main()", "worker", module]
-        self._command += ["--concurrency", str(concurrency)]
-        self._environment = {"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token} | environment
-        self._process: subprocess.Popen[bytes] | None = None
-        self.log = server.directory / "worker.log"
-
-    def start(self) -> None:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, env={**os.environ, **self._environment}
-            )
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-        self._process = None
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-                raise
-            self._process = None
+        process.stop()

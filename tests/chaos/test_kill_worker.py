@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.processes import WorkerProcess, running_server
+from tests.chaos.processes import WorkerProcess, running_server, stopped_at_the_end
 from tests.chaos.recorded import mark
 from treadle import Client
 
@@ -19,7 +19,7 @@ async def _completed(client: Client) -> int:
     return (await client.stats()).counts.get("completed", 0)
 
 
-async def _until(client: Client, count: int, worker: WorkerProcess) -> None:
+async def _until(client: Client, count: int) -> None:
     async with asyncio.timeout(120):
         while await _completed(client) < count:
             await asyncio.sleep(0.05)
@@ -35,16 +35,16 @@ async def test_g4_2000_tasks_through_a_worker_killed_three_times_complete_once_e
     with running_server(tmp_path, database_url, TREADLE_SWEEPER_INTERVAL_SECONDS="0.5") as server:
         worker = WorkerProcess(server, "tests.chaos.recorded", TREADLE_TEST_MARKS=str(marks))
         async with Client(url=server.url, token=server.token) as client:
-            await client.submit_many([mark.bind(n=n) for n in range(TASKS)])
-            for share in (0.2, 0.4, 0.6):
+            with stopped_at_the_end(worker):
+                await client.submit_many([mark.bind(n=n) for n in range(TASKS)])
+                for share in (0.2, 0.4, 0.6):
+                    worker.start()
+                    await _until(client, int(TASKS * share))
+                    worker.kill()
                 worker.start()
-                await _until(client, int(TASKS * share), worker)
-                worker.kill()
-            worker.start()
-            await _until(client, TASKS, worker)
+                await _until(client, TASKS)
             counts = (await client.stats()).counts
             runs = await _completed_runs(client)
-        worker.stop()
 
     assert {status: n for status, n in counts.items() if n} == {"completed": TASKS}
     assert set(_marks(marks)) == set(range(TASKS))
