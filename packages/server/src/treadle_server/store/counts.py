@@ -64,16 +64,6 @@ def all_counts(dialect: Dialect) -> Any:
     return union_all(kept, pending).subquery("counts")
 
 
-@cache
-def _pending_by_priority(dialect: Dialect) -> Select[Any]:
-    counts = all_counts(dialect)
-    return (
-        select(counts.c.lane, counts.c.priority, func.sum(counts.c.n))
-        .where(counts.c.status == "pending")
-        .group_by(counts.c.lane, counts.c.priority)
-    )
-
-
 async def pending_counts(tx: Tx, lane_ids: Collection[int]) -> dict[tuple[int, int], int]:
     """Return how many tasks are pending, by (lane, priority)."""
     if not lane_ids:
