@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Executable, Select, delete, func, insert, select, union_all
+from sqlalchemy import Executable, delete, func, insert, select, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle_server.store.base import Dialect, Tx
