@@ -29,7 +29,7 @@ async def register(call: Call) -> Response:
     return answer({**data, "jobs": [], "running": [], "used": 0}, 201, {"Location": f"/v1/workers/{worker.id}"})
 
 
-async def register_worker(api: Api, principal: Principal, wanted: WorkerRegister) -> Worker:
+async def register_worker(api: Api, principal: Principal, wanted: WorkerRegister, *, draining: bool = False) -> Worker:
     """Register the worker, or attach the one that comes back under its id. Raises `Forbidden` for another user's."""
     command = RegisterWorker(
         principal=principal,
@@ -40,6 +40,7 @@ async def register_worker(api: Api, principal: Principal, wanted: WorkerRegister
         version=wanted.version,
         concurrency=wanted.concurrency or 1,
         min_concurrency=wanted.min_concurrency or 0,
+        draining=draining,
     )
     return await api.engine.run(command)
 

@@ -38,6 +38,8 @@ class Open(Request):
     links: list[Text] = Field(default_factory=list, max_length=1000)
     held: list[RunRef] = Field(default_factory=list, max_length=10_000)
     prefetch: int = Field(default=0, ge=0, le=1_000_000)
+    draining: bool = False
+    """Whether it takes nothing until a `beat` says otherwise."""
 
 
 class Return(Request):
@@ -59,7 +61,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
     if session.worker_id is not None and wanted.worker.id != session.worker_id:
         raise ValidationFailed(f"worker.id: this session is worker {session.worker_id} already; open a second session")
     api = session.live.api
-    worker = await register_worker(api, session.principal, wanted.worker)
+    worker = await register_worker(api, session.principal, wanted.worker, draining=wanted.draining)
     await session.live.displace(worker.id, session)
     try:
         jobs = await _serve_jobs(session, worker.id, wanted)
@@ -77,6 +79,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         concurrency=worker.concurrency,
         min_concurrency=worker.min_concurrency,
         prefetch=wanted.prefetch,
+        draining=wanted.draining,
         deliver=lambda tasks: _deliver(session, tasks),
     )
     seat.held = await _held(session, worker.id, beaten)

@@ -67,6 +67,8 @@ class RegisterWorker(OneRow):
     version: str | None = None
     concurrency: int = 1
     min_concurrency: int = 0
+    draining: bool = False
+    """Whether it takes nothing yet, or no more."""
 
     def needs(self, needs: Needs) -> None:
         """Read the worker that it was."""
@@ -85,13 +87,14 @@ class RegisterWorker(OneRow):
         else:
             get_worker(world, self.principal, worker.id)
             self._describe(worker)
-            worker.state = WorkerState.ONLINE
             revive(world, worker)
         return worker
 
     def _describe(self, worker: Worker) -> None:
         worker.name, worker.group, worker.pool, worker.version = self.name, self.group, self.pool, self.version
         worker.concurrency, worker.min_concurrency = self.concurrency, self.min_concurrency
+        worker.state = WorkerState.DRAINING if self.draining else WorkerState.ONLINE
+        worker.lost_at = None
 
 
 @dataclass(slots=True, kw_only=True)
