@@ -50,7 +50,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
     # Before the store makes it: tasks are nobody else's to read.
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = SqlStore(settings.database_url)
-    engine = Engine(store, rules_of(settings), clock=clock)
+    engine = Engine(store, rules_of(settings), clock=clock, most_rows=settings.writer_max_rows)
     api = Api(
         settings=settings,
         engine=engine,

@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     max_body_bytes: Annotated[int, Field(ge=1024)] = 16 * 1024 * 1024
     """The largest request body, and the largest frame of the session socket."""
 
+    writer_max_rows: Annotated[int, Field(ge=1)] = 1000
+    """Tasks that one transaction writes at most, unless one request has more; 1 commits each request by itself."""
+
     max_retries: Annotated[int, Field(ge=0)] = 0
     """How often a task is retried when neither it nor its job says."""
 

@@ -10,6 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+LEASH = "treadle.demo.leash"
+"""The module that runs a `treadle` command on a leash."""
+
 STOP_SECONDS = 4.0
 """How long a child may take to stop when it is asked to."""
 
@@ -81,12 +84,15 @@ class Children:
             self._files.close()
             signal.signal(signal.SIGINT, before)
 
-    def start(self, name: str, *arguments: str) -> Child:
-        """Start a command in the background; its output goes to `NAME.log`."""
+    def start(self, name: str, *arguments: str, module: str = LEASH) -> Child:
+        """Start a command in the background; its output goes to `NAME.log`.
+
+        `module` is what `python -m` runs with the leash's file descriptor and the arguments, unless it is a command.
+        """
         log = self._directory / f"{name}.log"
         output = self._files.enter_context(log.open("wb"))
         process = subprocess.Popen(  # noqa: S603 - our own command
-            self._command(*arguments),
+            self._command(module, *arguments),
             cwd=self._directory,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -100,13 +106,13 @@ class Children:
     def open(self, name: str, *arguments: str) -> Child:
         """Start a command that has the terminal for itself."""
         process = subprocess.Popen(  # noqa: S603 - our own command
-            self._command(*arguments), env=self.environment, pass_fds=(self._leash,)
+            self._command(LEASH, *arguments), env=self.environment, pass_fds=(self._leash,)
         )
         return self._add(Child(name, process, None))
 
-    def _command(self, *arguments: str) -> list[str]:
+    def _command(self, module: str, *arguments: str) -> list[str]:
         # -P: a file of the current directory, say a token.py, must not stand in for the standard library's.
-        return [sys.executable, "-P", "-m", "treadle.demo.leash", str(self._leash), *arguments]
+        return [sys.executable, "-P", "-m", module, str(self._leash), *arguments]
 
     def _add(self, child: Child) -> Child:
         self._running.append(child)

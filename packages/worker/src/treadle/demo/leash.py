@@ -17,12 +17,17 @@ GRACE_SECONDS = 3.0
 def main() -> None:
     """Watch the pipe in a thread, and run the command in this one."""
     pipe, *arguments = sys.argv[1:]
-    threading.Thread(target=_watch, args=(int(pipe),), daemon=True).start()
+    hold(int(pipe))
 
     from treadle.cli import main as treadle
 
     sys.argv[:] = ["treadle", *arguments]
     treadle()
+
+
+def hold(pipe: int) -> None:
+    """End this process, and its group when it leads one, once the pipe has ended; watched by a thread."""
+    threading.Thread(target=_watch, args=(pipe,), daemon=True).start()
 
 
 def _watch(pipe: int) -> None:
