@@ -107,7 +107,6 @@ NOWHERE = [
     "/v1/tasks/%ff",
     "/v1/workers/x",
     "/v1/tasks/01a1fca0-0000-7000-8000-00000000000g",
-    "/v1/rooms//jobs",
     "/v1/tasks/x/runs",
     "/v1/problems/none",
     "/v1/rooms/lab/jobs/%ED%A0%80",

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.jobs import JobPatch, JobRegister
-from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
+from treadle.wire.names import InvalidJobName, parse_job_name
 from treadle.wire.tasks import TaskOptions
 from treadle_server.api import body
 from treadle_server.api.catalog import check_text
@@ -16,8 +16,9 @@ from treadle_server.api.schemas import compile_schema
 from treadle_server.domain.jobs import Job
 from treadle_server.engine.commands import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.jobs import check_room
+from treadle_server.engine.commands.workers import check_register
 from treadle_server.engine.principal import Principal
-from treadle_server.errors import Forbidden, InvalidCategory, ValidationFailed
+from treadle_server.errors import InvalidCategory, ValidationFailed
 from treadle_server.store.read import jobs as read_jobs
 
 _OPTIONS = set(TaskOptions.model_fields)
@@ -69,8 +70,7 @@ async def register_job(
 def _check(api: Api, principal: Principal, room: str, wanted: JobRegister) -> None:
     """Refuse what the writer would, in its order, before a schema is compiled."""
     check_room(room)
-    if room in SHARED_ROOMS and not principal.superuser:
-        raise Forbidden(f"only a superuser registers jobs in {room}; use a room of your own")
+    check_register(principal, room)
     if wanted.category not in api.settings.allowed_categories:
         allowed = ", ".join(sorted(api.settings.allowed_categories))
         raise InvalidCategory(f"category {wanted.category!r} is not allowed here; the server admits: {allowed}")

@@ -11,16 +11,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from treadle.wire.names import InvalidRoom
 from treadle.wire.problems import PROBLEMS, ProblemType
-from treadle_server.errors import TreadleError, Unauthorized, ValidationFailed
+from treadle_server.errors import InvalidRoomId, TreadleError, Unauthorized, ValidationFailed
 
 MEDIA_TYPE = "application/problem+json"
 _MOST_ERRORS = 20
 _LONGEST = 500
 
 
-def from_validation(error: ValidationError) -> ValidationFailed:
-    """Return pydantic's findings as a problem: where and what, without the values."""
+def from_validation(error: ValidationError) -> InvalidRoomId | ValidationFailed:
+    """Return pydantic's findings as a problem: where and what, without the values; a room that is none is its own."""
+    for item in error.errors(include_url=False, include_input=False):
+        if isinstance(cause := item.get("ctx", {}).get("error"), InvalidRoom):
+            return InvalidRoomId(str(cause))
     found = [
         {"loc": [str(part) for part in item["loc"]], "msg": item["msg"], "type": item["type"]}
         for item in error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_ERRORS]

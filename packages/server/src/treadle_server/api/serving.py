@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,10 +30,20 @@ CLIENT_CLOSED_REQUEST = 499
 
 def routes(endpoints: Iterable[Endpoint], api: Api) -> list[Route]:
     """Return a route for each path: one for all its methods, so that a 405 can name them."""
+    register_url_convertor("room", _RoomConvertor())
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.path][endpoint.method] = endpoint
-    return [Route(path, _dispatch(of_path, api), methods=list(of_path)) for path, of_path in by_path.items()]
+    return [
+        Route(path.replace("{room}", "{room:room}"), _dispatch(of_path, api), methods=list(of_path))
+        for path, of_path in by_path.items()
+    ]
+
+
+class _RoomConvertor(StringConvertor):
+    """A room in a path may be empty: it is refused as a room, not as a path that does not exist."""
+
+    regex = "[^/]*"
 
 
 def _dispatch(of_path: dict[str, Endpoint], api: Api) -> Callable[[Request], Awaitable[Response]]:

@@ -7,7 +7,7 @@ from pydantic import Field
 from treadle.wire.fields import Request, Text
 from treadle.wire.ids import TaskId, Uuid
 from treadle.wire.jobs import JobRegister
-from treadle.wire.names import parse_job_name
+from treadle.wire.names import Room, parse_job_name
 from treadle.wire.tasks import Action, BulkAction, Resolve, Steer, TaskOfMany, TaskPatch
 from treadle_server.api import body
 from treadle_server.api.encode import log_data, run_data
@@ -27,7 +27,7 @@ from treadle_server.store.read import tasks as read_tasks
 class Submit(Request):
     """Tasks to be put in, all or none."""
 
-    room: Text
+    room: Room
     tasks: list[TaskOfMany] = Field(min_length=1, max_length=10_000)
     wait: bool = False
 

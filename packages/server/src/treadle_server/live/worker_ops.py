@@ -7,6 +7,7 @@ from pydantic import Field
 from treadle.wire.fields import Request, Text
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
+from treadle.wire.names import Room
 from treadle.wire.runs import Reports
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.api import body
@@ -27,7 +28,7 @@ from treadle_server.store.read import workers as read_workers
 class JobOfRoom(JobRegister):
     """A job that the worker serves, with the room in which it stands."""
 
-    room: Text
+    room: Room
 
 
 class Open(Request):

@@ -1,7 +1,9 @@
 """Rooms, categories and job names: how they are written and what is refused."""
 
 import re
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator
 
 GLOBAL = "@global"
 """The room whose jobs every room sees."""
@@ -42,6 +44,10 @@ def parse_room(room: str) -> str:
         f"{room!r} is not a room: use @global, @internal, or 1 to 255 characters without '@', ':', '/' and control"
         " characters"
     )
+
+
+Room = Annotated[str, AfterValidator(parse_room)]
+"""A room in a model; what is none fails with `InvalidRoom`, which the server tells apart from other faults."""
 
 
 def parse_job_name(full_name: str) -> JobName:

@@ -21,6 +21,7 @@ from treadle.wire.fields import (
     Weight,
 )
 from treadle.wire.ids import Uuid
+from treadle.wire.names import Room
 from treadle.wire.status import Outcome, Reason, Status
 
 OnFailure = Literal["hold", "release"]
@@ -201,7 +202,7 @@ class Resolve(Steer):
 class TaskFilter(Request):
     """Which tasks a list, a window or a bulk action means; parts that are given must all hold."""
 
-    room: Text | None = None
+    room: Room | None = None
     status: list[Status] | None = None
     job: Text | None = None
     target: Text | None = None

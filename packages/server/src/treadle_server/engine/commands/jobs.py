@@ -9,7 +9,7 @@ from treadle.wire.ids import JobId, WorkerId
 from treadle.wire.names import SHARED_ROOMS, InvalidRoom, JobName, parse_room, visible_from
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.engine.commands.base import OneRow
-from treadle_server.engine.commands.workers import job_name_or_404
+from treadle_server.engine.commands.workers import check_register, job_name_or_404
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
@@ -84,8 +84,7 @@ class RegisterJob(OneRow):
 
     def _check(self, world: World) -> None:
         check_room(self.room)
-        if self.room in SHARED_ROOMS and not self.principal.superuser:
-            raise Forbidden(f"only a superuser registers jobs in {self.room}; use a room of your own")
+        check_register(self.principal, self.room)
         if self.category not in world.rules.allowed_categories:
             allowed = ", ".join(sorted(world.rules.allowed_categories))
             raise InvalidCategory(f"category {self.category!r} is not allowed here; the server admits: {allowed}")

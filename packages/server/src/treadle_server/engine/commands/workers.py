@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid_utils import uuid7
 
 from treadle.wire.ids import WorkerId
-from treadle.wire.names import JobName, parse_job_name
+from treadle.wire.names import SHARED_ROOMS, JobName, parse_job_name
 from treadle.wire.status import Outcome, Reason, WorkerState
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Job, Worker
@@ -28,6 +28,18 @@ def get_worker(world: World, principal: Principal, worker_id: WorkerId) -> Worke
     if not (principal.superuser or principal.user == worker.owner):
         raise Forbidden(f"worker {worker_id} belongs to another user")
     return worker
+
+
+def check_register(principal: Principal, room: str) -> None:
+    """Raise `Forbidden` unless the asker may register jobs in the room, and so serve them."""
+    if room in SHARED_ROOMS and not principal.superuser:
+        raise Forbidden(f"only a superuser registers and serves jobs in {room}; use a room of your own")
+
+
+def check_present(worker: Worker) -> None:
+    """Raise `WorkerNotFound` when the worker is lost: it serves no job any more, so it must register again."""
+    if worker.state is WorkerState.LOST:
+        raise WorkerNotFound(f"worker {worker.id} was not heard of for too long and is lost: register again")
 
 
 def revive(world: World, worker: Worker) -> None:
@@ -117,6 +129,8 @@ class LinkJobs(OneRow):
         found = []
         for name in self.job_names:
             job = world.jobs.get(job_name_or_404(name))
+            if job is not None:
+                check_register(self.principal, job.room)
             if job is None or job.deleted_at is not None:
                 raise JobNotFound(f"there is no job {name}: register it with its schema first")
             found.append(job)
@@ -162,6 +176,7 @@ class FindWorker(OneRow):
     def apply(self, world: World) -> Worker:
         """Return the worker. Raises `WorkerNotFound` or `Forbidden`."""
         worker = get_worker(world, self.principal, self.worker_id)
+        check_present(worker)
         if world.now > worker.last_heartbeat:
             revive(world, worker)
         return worker
