@@ -112,7 +112,7 @@ def test_the_page_on_http_lists_exactly_the_routes_that_exist() -> None:
 
     listed = set(re.findall(r"^\| `([A-Z]+ /\S+)` \|", page, re.MULTILINE))
 
-    assert listed == {f"{endpoint.method} {endpoint.path.replace(':int', '')}" for endpoint in ENDPOINTS}
+    assert listed == {f"{endpoint.method} " + re.sub(r":\w+}", "}", endpoint.path) for endpoint in ENDPOINTS}
     assert [name for name in PROBLEMS if f"| `{name}` |" not in page] == []
 
 

@@ -11,7 +11,7 @@ from tests.live.sockets import JOB, NAME, Socket, ref, submit
 from treadle_server.live import feeds
 from treadle_server.testing import Served
 
-KEYS = {"counts": "job", "jobs": "id", "workers": "id", "tasks": "id", "task": "id"}
+KEYS = {"counts": "job", "jobs": "id", "workers": "id", "targets": "id", "tasks": "id", "task": "id"}
 
 
 class Mirror:
@@ -88,6 +88,66 @@ async def test_a_window_tells_new_gone_and_moved_rows(opened: Open):
     await mirror.until(lambda m: m.order == [d, b, c] and a not in m.rows)
     await mirror.until(lambda m: [m.rows[key]["queue_position"] for key in m.order] == [1, 2, 3])
     await mirror.until(lambda m: m.total == 3)
+
+
+async def test_targets_are_told_as_they_are_taken_waited_for_and_let_go_l7(served: Served, opened: Open):
+    """G7: and each push holds the rows that changed, no others."""
+    observer, client, worker = await opened(), await opened(), await opened()
+    await worker.call("open", worker={"concurrency": 2}, jobs=[JOB])
+    [other] = await submit(client, target="b")
+    [claim] = await worker.claims(1)
+    mirror = await Mirror(observer, "t").watch("targets")
+    elsewhere = await Mirror(observer, "e").watch("targets", room="den")
+
+    def gpu(m: Mirror) -> dict[str, Any]:
+        return next((row for row in m.rows.values() if row["name"] == "gpu"), {})
+
+    first, second = await submit(client, 2, target="gpu")
+    [mine] = await worker.claims(1)
+    await mirror.until(lambda m: (gpu(m).get("cause"), gpu(m).get("waiting")) == ("claimed", 1))
+    assert {row["name"] for row in mirror.rows.values()} == {"b", "gpu"}
+    await client.call("action", id=first["id"], action="cancel")
+    await mirror.until(lambda m: gpu(m)["cause"] == "stopping")
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        assert gpu(mirror) == (await http.get("/v1/rooms/lab/targets/gpu")).json()
+    await client.call("action", id=second["id"], action="cancel")
+    await worker.call("reports", reports=[{**ref(mine), "kind": "stopped"}])
+
+    await mirror.until(lambda m: not gpu(m))
+    assert [row["holders"][0]["task_id"] for row in mirror.rows.values()] == [other["id"]] == [claim["id"]]
+    assert (mirror.total, elsewhere.rows) == (1, {})
+
+
+async def test_a_delta_of_targets_has_only_those_that_changed(opened: Open):
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+    for name in ("a", "b"):
+        await submit(client, target=name)
+    await Mirror(observer, "t").watch("targets")
+
+    await submit(client, target="b")
+
+    delta = await observer.pushed("delta", sub="t")
+    assert ([row["name"] for row in delta["rows"]], delta["gone"], delta["total"]) == (["b"], [], 2)
+
+
+async def test_a_window_tells_of_a_blocker_of_another_job_and_of_its_end_l7(opened: Open):
+    observer, client, worker = await opened(), await opened(), await opened()
+    await client.call("register", **JOB)
+    await worker.call("open", worker={}, jobs=[{**JOB, "name": "other"}])
+    tasks = [{"job": "lab:tasks:other", "payload": {}, "target": "gpu"}]
+    await client.call("submit", room="lab", tasks=tasks)
+    [blocker] = await worker.claims(1)
+    [task] = await submit(client, target="gpu")
+    window = await Mirror(observer, "w").watch("tasks", window={"filter": {"job": NAME}})
+    one = await Mirror(observer, "o").watch("task", task_id=task["id"])
+    assert window.rows[task["id"]]["blocked_by"] == one.rows[task["id"]]["task"]["blocked_by"] == [blocker["id"]]
+
+    await client.call("action", id=blocker["id"], action="cancel")
+    await worker.call("reports", reports=[{**ref(blocker), "kind": "stopped"}])
+
+    await window.until(lambda m: m.rows[task["id"]]["blocked_by"] is None)
+    await one.until(lambda m: m.rows[task["id"]]["task"]["blocked_by"] is None)
 
 
 async def test_one_task_is_shown_with_its_runs_and_logs(opened: Open):

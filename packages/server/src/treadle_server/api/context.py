@@ -83,6 +83,19 @@ class Call:
         """Return the query's `offset`. Raises `ValidationFailed`."""
         return _number(self.request.query_params, "offset", 0, MOST_OFFSET)
 
+    def flag(self, name: str) -> bool | None:
+        """Return the query's `name`, true or false; None without it. Raises `ValidationFailed`."""
+        text = self.request.query_params.get(name)
+        if text is not None and text not in _FLAGS:
+            raise ValidationFailed(f"{name}: {text[:40]!r} is neither true nor false")
+        return None if text is None else _FLAGS[text]
+
+    def text(self, name: str) -> str | None:
+        """Return the query's `name`, a text; None without it. Raises `ValidationFailed`."""
+        text = self.request.query_params.get(name)
+        body.check(text)
+        return text or None
+
     def filter(self, **fixed: Any) -> TaskFilter:
         """Return the filter that the query describes. Raises `ValidationFailed`."""
         query = self.request.query_params
@@ -97,6 +110,7 @@ class Call:
 
 
 _FILTERS = ("room", "job", "target", "worker", "tag", "text")
+_FLAGS = {"true": True, "false": False}
 _HEX = frozenset("0123456789abcdef-")
 
 

@@ -14,6 +14,7 @@ from treadle_server.engine.commands import Beaten
 from treadle_server.store.read.jobs import JobView
 from treadle_server.store.read.logs import LogView
 from treadle_server.store.read.runs import RunView
+from treadle_server.store.read.targets import Holder, TargetView
 from treadle_server.store.read.tasks import Seen
 from treadle_server.store.read.workers import WorkerView
 
@@ -216,6 +217,37 @@ def run_data(view: RunView) -> dict[str, Any]:
 def log_data(view: LogView) -> dict[str, Any]:
     """Return the line as `LogItem`."""
     return {"run_id": view.run_id, "at": view.at, "level": view.level, "message": view.message}
+
+
+def target_data(view: TargetView) -> dict[str, Any]:
+    """Return the target as `TargetItem`."""
+    first = view.holders[0] if view.holders else None
+    ends = [holder.until for holder in view.holders]
+    return {
+        "id": str(view.num),
+        "room_id": view.room,
+        "name": view.name,
+        "held": first is not None,
+        "cause": None if first is None else first.cause,
+        "since": None if first is None else first.since,
+        "until": None if None in ends else max((end for end in ends if end is not None), default=None),
+        "holders": [_holder_data(holder) for holder in view.holders],
+        "waiting": view.waiting,
+        "next_task_id": view.next_task_id,
+    }
+
+
+def _holder_data(holder: Holder) -> dict[str, Any]:
+    return {
+        "task_id": holder.task_id,
+        "job_name": holder.job_name,
+        "status": holder.status,
+        "cause": holder.cause,
+        "run_id": holder.run_id,
+        "worker_id": holder.worker_id,
+        "since": holder.since,
+        "until": holder.until,
+    }
 
 
 def page_data(

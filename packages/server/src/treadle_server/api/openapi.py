@@ -12,12 +12,19 @@ from treadle.wire.frames import Every, Frame, Hello, Unwatch, Watch
 from treadle.wire.problems import PROBLEMS, Problem
 from treadle.wire.runs import Claim, Report
 from treadle_server import __version__
-from treadle_server.api.context import Call
+from treadle_server.api.context import DEFAULT_PER_PAGE, MOST_PER_PAGE, Call
 from treadle_server.api.encode import dumps
 from treadle_server.api.endpoint import Endpoint, Who
 
 ALWAYS = ("validation-error", "store-unavailable")
 _SESSION: tuple[type[BaseModel], ...] = (Frame, Hello, Watch, Unwatch, Every, Report)
+_QUERY: dict[str, dict[str, Any]] = {
+    "limit": {"type": "integer", "minimum": 0, "maximum": MOST_PER_PAGE, "default": DEFAULT_PER_PAGE},
+    "offset": {"type": "integer", "minimum": 0},
+    "held": {"type": "boolean"},
+}
+"""Parameters of the query that are no text."""
+
 Schemas = Mapping[Any, dict[str, Any]]
 """A reference by (model, mode)."""
 
@@ -71,21 +78,20 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
 
 
 def _operation_id(endpoint: Endpoint) -> str:
-    words = re.findall(r"[a-z_]+", endpoint.path.replace("/v1/", "/").replace(":int", ""))
+    words = re.findall(r"[a-z_]+", re.sub(r":\w+}", "}", endpoint.path.replace("/v1/", "/")))
     version = "v1_" if endpoint.path.startswith("/v1/") and words[-1] in {"healthz", "readyz"} else ""
     return f"{endpoint.method.lower()}_{version}{'_'.join(words)}"
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if kind else "string"}}
-        for name, kind in re.findall(r"{(\w+)(:int)?}", path)
+        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if kind == "int" else "string"}}
+        for name, kind in re.findall(r"{(\w+):?(\w*)}", path)
     ]
 
 
 def _query_parameter(name: str) -> dict[str, Any]:
-    schema = {"type": "integer", "minimum": 0} if name in {"limit", "offset"} else {"type": "string"}
-    return {"name": name, "in": "query", "required": False, "schema": schema}
+    return {"name": name, "in": "query", "required": False, "schema": _QUERY.get(name, {"type": "string"})}
 
 
 def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:

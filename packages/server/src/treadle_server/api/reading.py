@@ -1,5 +1,6 @@
 """Reads that several routes and the socket share."""
 
+from dataclasses import replace
 from typing import Any
 
 from treadle.wire.ids import TaskId
@@ -9,6 +10,8 @@ from treadle_server.api.encode import seen_data, task_data
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Submitted
 from treadle_server.store.read import tasks as read_tasks
+from treadle_server.store.read.targets import blocked_by
+from treadle_server.store.read.tasks import Seen
 
 
 async def read_task(api: Api, task_id: TaskId) -> Task:
@@ -32,10 +35,17 @@ async def shown_after(api: Api, task: Task) -> dict[str, Any]:
 
 
 async def shown_submitted(api: Api, submitted: list[Submitted]) -> list[dict[str, Any]]:
-    """Return submitted tasks as `TaskItem`; the positions of those that were there already are read."""
+    """Return submitted tasks as `TaskItem`.
+
+    A new one's position is known; read are the places of those that were there already, and what holds the targets of
+    those that wait for one.
+    """
     known = [item.task for item in submitted if not item.created]
-    places: dict[str, int | None] = {item.task.id: item.position for item in submitted if item.created}
-    if known:
+    targeted = [item.task for item in submitted if item.created and item.task.target_num is not None]
+    seen: dict[str, Seen] = {item.task.id: Seen(item.task, item.position) for item in submitted}
+    if known or targeted:
         async with api.engine.store.read() as connection:
-            places |= {seen.task.id: seen.position for seen in await read_tasks.see(connection, known)}
-    return [task_data(item.task, places.get(item.task.id)) for item in submitted]
+            seen |= {one.task.id: one for one in await read_tasks.see(connection, known)}
+            blockers = await blocked_by(connection, targeted)
+        seen |= {task.id: replace(seen[task.id], blocked_by=blockers.get(task.seq)) for task in targeted}
+    return [seen_data(seen[item.task.id]) for item in submitted]

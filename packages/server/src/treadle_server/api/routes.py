@@ -18,6 +18,7 @@ from treadle.wire.runs import (
     ReportsAnswer,
 )
 from treadle.wire.server import Health, NewToken, Stats, TokenCreate, TokenItem, Whoami
+from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import (
     BulkAction,
     BulkResult,
@@ -31,7 +32,7 @@ from treadle.wire.tasks import (
     TaskSubmitMany,
 )
 from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerItem, WorkerRegister
-from treadle_server.api import jobs, meta, openapi, runs, steering, tasks, tokens, workers
+from treadle_server.api import jobs, meta, openapi, runs, steering, targets, tasks, tokens, workers
 from treadle_server.api.endpoint import Endpoint, Who
 
 ROOM = ("invalid-room-id",)
@@ -187,6 +188,24 @@ _RUNS = (
     ),
 )
 
+_TARGETS = (
+    user(
+        method="GET",
+        path=f"{_ROOM}/targets",
+        handler=targets.list_in_room,
+        answer=Page[TargetItem],
+        problems=ROOM,
+        query=(*PAGE, "held", "text"),
+    ),
+    user(
+        method="GET",
+        path=f"{_ROOM}/targets/{{name:path}}",
+        handler=targets.get,
+        answer=TargetItem,
+        problems=(*ROOM, "target-not-found"),
+    ),
+)
+
 _WORKERS = (
     user(
         method="POST",
@@ -263,5 +282,5 @@ _SERVER = (
     anybody(method="GET", path="/v1/openapi.json", handler=openapi.get),
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *_TASKS, *_RUNS, *_WORKERS, *_SERVER)
+ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *_TASKS, *_RUNS, *_TARGETS, *_WORKERS, *_SERVER)
 """In the order in which they are tried: what is named in full stands before what takes any name."""

@@ -257,6 +257,7 @@ class Engine:
         published = world.batch
         if handover.world is not None:
             published.tasks += handover.world.batch.tasks
+            published.targets |= handover.world.batch.targets
         if published:
             self.hub.publish(published)
         self.desk.release(world.released)

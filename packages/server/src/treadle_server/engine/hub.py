@@ -34,9 +34,11 @@ class Batch:
     runs: list[Run] = field(default_factory=list)
     touched: list[Task] = field(default_factory=list)
     """Tasks whose progress, logs, checkpoint or usage changed without a transition."""
+    targets: set[int] = field(default_factory=set)
+    """Numbers of the targets whose holders, or whose line, may have changed."""
 
     def __bool__(self) -> bool:
-        return bool(self.tasks or self.jobs or self.workers or self.touched)
+        return bool(self.tasks or self.jobs or self.workers or self.touched or self.targets)
 
 
 log = logging.getLogger(__name__)

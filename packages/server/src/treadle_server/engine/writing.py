@@ -17,7 +17,9 @@ async def write(world: World, *, settle: bool = True) -> None:
     blocked already.
     """
     tx = world.tx
-    await lock_targets(tx, _touched_targets(world))
+    touched = _touched_targets(world)
+    world.batch.targets |= touched
+    await lock_targets(tx, touched)
     await flush.insert_jobs(tx, world.changes.new_jobs)
     await flush.update_jobs(tx, list(world.changes.changed_jobs.values()))
     await flush.insert_schemas(tx, world.changes.new_schemas, world.now)
@@ -37,7 +39,7 @@ async def write(world: World, *, settle: bool = True) -> None:
     await apply_counts(tx, _count_deltas(world))
     await flush.delete_workers(tx, world.changes.gone_workers)
     if settle:
-        await _settle(world)
+        await _settle(world, touched)
     await _delete_orphans(world)
 
 
@@ -76,12 +78,12 @@ def _count_deltas(world: World) -> Counter[CountKey]:
     return deltas
 
 
-async def _settle(world: World) -> None:
+async def _settle(world: World, touched: set[int]) -> None:
     """Decide anew which tasks of the touched targets, and of ended holds, may be claimed."""
     new = {task.seq for task in world.changes.new_tasks}
     pending = [t for t in _opened(world) + world.changes.new_tasks if t.status is Status.PENDING]
     world.woken |= {task.lane for task in pending if not task.blocked}
-    world.woken |= await settle_targets(world.tx, _touched_targets(world))
+    world.woken |= await settle_targets(world.tx, touched)
     again = {task.seq for task in pending if task.target_num is None and task.seq not in new and task.has_run}
     ended = {seq for seq, _ in world.changes.gone_holds}
     world.woken |= await settle_tasks(world.tx, again | ended)

@@ -10,7 +10,7 @@ from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import TooManyRequests, ValidationFailed
 from treadle_server.live.events import Listener
 from treadle_server.live.session import Op, Reply, Session
-from treadle_server.live.views import CountsView, JobsView, TasksView, TaskView, View, WorkersView
+from treadle_server.live.views import CountsView, JobsView, TargetsView, TasksView, TaskView, View, WorkersView
 
 MOST_SUBSCRIPTIONS = 100
 """Subscriptions of one session; more are refused."""
@@ -43,6 +43,8 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
             return f"jobs {room}", lambda: JobsView(room, session.live.rates)
         case "workers":
             return f"workers {room}", lambda: WorkersView(room)
+        case "targets":
+            return f"targets {room}", lambda: TargetsView(room)
         case "tasks":
             window = _window(wanted, room)
             return f"tasks {window.model_dump_json()}", lambda: TasksView(window)
@@ -51,8 +53,6 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
                 raise ValidationFailed("task_id: the topic task needs one")
             task_id = TaskId(wanted.task_id)
             return f"task {task_id}", lambda: TaskView(task_id)
-        case topic:
-            raise ValidationFailed(f"topic: this server does not serve {topic}")
 
 
 def _window(wanted: Watch, room: str | None) -> Window:

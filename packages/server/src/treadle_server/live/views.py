@@ -1,6 +1,7 @@
 """What observers look at: each topic as a list of encoded rows, computed once for all who look at the same."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.frames import Window
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle_server.api.encode import dumps, job_data, log_data, run_data, task_data, worker_data
+from treadle_server.api.encode import dumps, job_data, log_data, run_data, target_data, task_data, worker_data
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import TaskNotFound
@@ -19,10 +20,14 @@ from treadle_server.store.read import counts, filters
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read import logs as read_logs
 from treadle_server.store.read import runs as read_runs
+from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
 from treadle_server.store.read.positions import positions
 from treadle_server.store.read.windows import window
+
+MOST_TARGETS = 10_000
+"""Targets that an observer is shown; `total` tells how many there are."""
 
 POSITION_SECONDS = 1.0
 """How often positions and totals are refreshed at most."""
@@ -121,6 +126,27 @@ class WorkersView:
         return Rows(rows, len(rows))
 
 
+class TargetsView:
+    """Targets that are held or waited for."""
+
+    topic = "targets"
+    ordered = False
+    again_in: float | None = None
+
+    def __init__(self, room: str | None) -> None:
+        self._room = room
+
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether the holders or the line of any target may have changed."""
+        return bool(batch.targets)
+
+    async def read(self, connection: AsyncConnection) -> Rows:
+        """Return a row for each, at most `MOST_TARGETS`, newest first."""
+        found, total = await read_targets.in_use(connection, room=self._room, limit=MOST_TARGETS)
+        rows = {str(view.num): dumps(target_data(view)) for view in found}
+        return Rows(rows, total)
+
+
 class Places:
     """Queue positions that are refreshed at most once a second."""
 
@@ -153,9 +179,13 @@ class TasksView:
         self._places = Places()
         self._total = (0, False)
         self._counted_at = float("-inf")
+        self._targets: set[int] = set()
+        """The targets that its rows wait for."""
 
     def concerns(self, batch: Batch) -> bool:
-        """Return whether tasks changed; of another job they can't matter."""
+        """Return whether tasks changed; of another job they matter only when they hold what its own wait for."""
+        if not self._targets.isdisjoint(batch.targets):
+            return True
         job = self._wanted.filter.job
         if job is None:
             return bool(batch.tasks or batch.touched)
@@ -165,7 +195,8 @@ class TasksView:
         """Return the window's rows in its order."""
         found = await window(connection, self._wanted)
         places, self.again_in = await self._places.of(connection, found)
-        blockers = await read_tasks.blocked_by(connection, found)
+        blockers = await read_targets.blocked_by(connection, found)
+        self._targets = _awaited_targets(found)
         await self._count(connection)
         rows = {str(t.id): dumps(task_data(t, places.get(t.seq), blockers.get(t.seq))) for t in found}
         return Rows(rows, *self._total)
@@ -190,9 +221,12 @@ class TaskView:
         self._id = task_id
         self._places = Places()
         self._pending_in: int | None = None
+        self._targets: set[int] = set()
 
     def concerns(self, batch: Batch) -> bool:
-        """Return whether it changed itself, or while it is pending others of its queue, and so its position."""
+        """Return whether it changed itself, or while it is pending others of its queue, or what holds its target."""
+        if not self._targets.isdisjoint(batch.targets):
+            return True
         if any(change.task.id == self._id for change in batch.tasks) or any(t.id == self._id for t in batch.touched):
             return True
         return self._pending_in is not None and any(c.task.job_num == self._pending_in for c in batch.tasks)
@@ -205,7 +239,8 @@ class TaskView:
             return Rows()
         self._pending_in = task.job_num if task.status is Status.PENDING else None
         places, self.again_in = await self._places.of(connection, [task])
-        blockers = await read_tasks.blocked_by(connection, [task])
+        blockers = await read_targets.blocked_by(connection, [task])
+        self._targets = _awaited_targets([task])
         data: dict[str, Any] = {
             "id": task.id,
             "task": orjson.Fragment(dumps(task_data(task, places.get(task.seq), blockers.get(task.seq)))),
@@ -213,3 +248,7 @@ class TaskView:
             "logs": [log_data(line) for line in await read_logs.of_task(connection, task.seq)],
         }
         return Rows({task.id: dumps(data)}, 1)
+
+
+def _awaited_targets(found: Iterable[Task]) -> set[int]:
+    return {task.target_num for task in found if task.target_num is not None and task.status is Status.PENDING}

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, and_, exists, false, func, or_, select, text, true, update
+from sqlalchemy import ColumnElement, Select, and_, exists, false, func, or_, select, text, true, update
 
 from treadle.wire.status import Status
 from treadle_server.store.base import Dialect, Tx
@@ -50,6 +50,13 @@ async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
         await tx.connection.execute(statement, {"nums": bound(tx.dialect, nums)})
 
 
+def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
+    """Return the seq of the pending task that gets the target next: one that ran before, else the first in line."""
+    line = select(_c.seq).where(_c.target_num == num, _pending).order_by(*_in_line).limit(1).correlate_except(tasks)
+    again, first = line.where(_ran), line
+    return func.coalesce(again.scalar_subquery(), first.scalar_subquery())
+
+
 @cache
 def _state(dialect: Dialect) -> Select[Any]:
     rows, num = rows_of(dialect, "nums", NUMBER)
@@ -57,10 +64,7 @@ def _state(dialect: Dialect) -> Select[Any]:
         exists(select(_c.seq).where(_c.target_num == num, holding)),
         exists(select(holds.c.task_seq).where(holds.c.target_num == num)),
     )
-    again = select(_c.seq).where(_c.target_num == num, _pending, _ran).order_by(*_in_line).limit(1)
-    first = select(_c.seq).where(_c.target_num == num, _pending).order_by(*_in_line).limit(1)
-    head = func.coalesce(again.scalar_subquery(), first.scalar_subquery())
-    return select(num, held, head).select_from(rows)
+    return select(num, held, head_of(num)).select_from(rows)
 
 
 @cache

@@ -23,8 +23,9 @@ from treadle.wire.runs import (
     Reports,
     ReportsAnswer,
 )
-from treadle.wire.server import Health, NewToken, Stats, TargetItem, TokenCreate, TokenItem, Whoami
+from treadle.wire.server import Health, NewToken, Stats, TokenCreate, TokenItem, Whoami
 from treadle.wire.status import LEASED, OPEN, TERMINAL, Outcome, Reason, Status, WorkerState
+from treadle.wire.targets import TargetCause, TargetHolder, TargetItem
 from treadle.wire.tasks import (
     BulkAction,
     BulkProblem,
@@ -108,6 +109,8 @@ __all__ = [
     "Status",
     "Steer",
     "TakenUntil",
+    "TargetCause",
+    "TargetHolder",
     "TargetItem",
     "TaskFilter",
     "TaskId",

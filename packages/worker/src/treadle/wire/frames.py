@@ -14,7 +14,7 @@ from treadle.wire.tasks import TaskFilter
 
 PROTOCOL = 1
 
-Topic = Literal["counts", "jobs", "workers", "tasks", "task"]
+Topic = Literal["counts", "jobs", "workers", "targets", "tasks", "task"]
 Order = Literal["position", "newest", "oldest", "updated"]
 
 

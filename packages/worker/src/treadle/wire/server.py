@@ -63,17 +63,3 @@ class NewToken(TokenItem):
     """A token with its secret, which is shown this once."""
 
     token: str
-
-
-class TargetItem(Model):
-    """A named resource whose tasks run one at a time."""
-
-    room_id: str
-    name: str
-    state: str
-    """`free`, `running`, or `held`."""
-    holders: list[str] = Field(default_factory=list)
-    """The tasks that hold it."""
-    cause: str | None = None
-    """Why it is held: `claimed`, `running`, `paused`, `failed`, `retry`, `stopping`."""
-    waiting: int = 0

@@ -1,23 +1,22 @@
-"""Tasks: one, a page of the newest, and what holds the target of those that wait."""
+"""Tasks: one, or a page of the newest, each with its place in the queue and what holds its target."""
 
 import base64
 import binascii
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, literal_column, or_, select
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
-from treadle.wire.status import Status
 from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import TaskNotFound, ValidationFailed
 from treadle_server.store.load import to_task
 from treadle_server.store.read import filters
 from treadle_server.store.read.positions import positions
-from treadle_server.store.tables import holds, tasks
+from treadle_server.store.read.targets import blocked_by
+from treadle_server.store.tables import tasks
 
 _PREFIX = "seq:"
 
@@ -101,40 +100,3 @@ def _read_cursor(cursor: str) -> int:
     if not 0 <= seq < 2**63:
         raise ValidationFailed("cursor: not one that a page of this list gave; leave it out to start anew")
     return seq
-
-
-def _holds_its_target() -> ColumnElement[bool]:
-    """Return the condition that a task keeps the others of its target waiting (DESIGN.md, Targets and holds)."""
-    return literal_column(
-        "tasks.target_num IS NOT NULL AND tasks.status NOT IN ('completed', 'cancelled') AND NOT tasks.settled"
-    ) & or_(
-        filters.status_is(Status.CLAIMED, Status.RUNNING, Status.PAUSED),
-        filters.status_is(Status.FAILED) & (tasks.c.on_failure == "hold"),
-        filters.status_is(Status.SCHEDULED) & tasks.c.next_retry_at.is_not(None),
-    )
-
-
-async def blocked_by(connection: AsyncConnection, found: Collection[Task]) -> dict[int, list[str]]:
-    """Return for each waiting task among `found`, by seq, the ids of the tasks that hold its target."""
-    waiting = {t.seq: t.target_num for t in found if t.target_num is not None and t.status is Status.PENDING}
-    if not waiting:
-        return {}
-    targets = sorted({num for num in waiting.values() if num is not None})
-    holders: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    live = select(tasks.c.target_num, tasks.c.seq, tasks.c.id).where(
-        _holds_its_target(), tasks.c.target_num.in_(targets)
-    )
-    stopping = (
-        select(holds.c.target_num, tasks.c.seq, tasks.c.id)
-        .join_from(holds, tasks, holds.c.task_seq == tasks.c.seq)
-        .where(holds.c.target_num.in_(targets))
-    )
-    for statement in (live, stopping):
-        for num, seq, task_id in await connection.execute(statement):
-            if (seq, task_id) not in holders[num]:
-                holders[num].append((seq, task_id))
-    return {
-        seq: [task_id for holder, task_id in sorted(holders[num]) if holder != seq]
-        for seq, num in waiting.items()
-        if num is not None and any(holder != seq for holder, _ in holders[num])
-    }

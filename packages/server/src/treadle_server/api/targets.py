@@ -1,0 +1,26 @@
+"""Targets over HTTP: who holds them, why, and who waits."""
+
+from starlette.responses import Response
+
+from treadle_server.api import body
+from treadle_server.api.context import Call
+from treadle_server.api.encode import answer, page_data, target_data
+from treadle_server.engine.commands.jobs import check_room
+from treadle_server.store.read import targets as read_targets
+
+
+async def list_in_room(call: Call) -> Response:
+    """List the targets of a room, newest first; `held` narrows to the held or the free, `text` to part of the name."""
+    room, limit, offset = check_room(call.path("room")), call.limit(), call.offset()
+    held, text = call.flag("held"), call.text("text")
+    async with call.api.engine.store.read() as connection:
+        found, total = await read_targets.page(connection, room=room, held=held, text=text, limit=limit, offset=offset)
+    return answer(page_data([target_data(view) for view in found], total, limit, offset))
+
+
+async def get(call: Call) -> Response:
+    """Get a target: what holds it and why, how many wait for it, and the next in line."""
+    room, name = check_room(call.path("room")), call.path("name")
+    body.check(name)
+    async with call.api.engine.store.read() as connection:
+        return answer(target_data(await read_targets.get(connection, room=room, name=name)))

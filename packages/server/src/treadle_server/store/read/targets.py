@@ -1,0 +1,203 @@
+"""Targets with what holds them and who waits: each read costs the same few statements for one target or a page."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, CompoundSelect, Select, case, func, literal, null, or_, select, union, union_all
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.status import Status
+from treadle_server.domain.tasks import NEVER_RUN, Task
+from treadle_server.errors import TargetNotFound
+from treadle_server.store.base import Dialect
+from treadle_server.store.many import NUMBER, bound, is_among, rows_of
+from treadle_server.store.tables import holds, runs, status_in, targets, tasks
+from treadle_server.store.targets import head_of, holding
+
+_c = tasks.c
+_ORDER = ("running", "claimed", "stopping", "paused", "failed", "retry")
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A task that holds a target."""
+
+    task_id: str
+    job_name: str
+    status: str
+    cause: str
+    run_id: int | None
+    worker_id: str | None
+    since: datetime
+    until: datetime | None
+
+
+@dataclass(slots=True)
+class TargetView:
+    """A target as it is shown."""
+
+    num: int
+    room: str
+    name: str
+    holders: list[Holder] = field(default_factory=list)
+    waiting: int = 0
+    next_task_id: str | None = None
+
+
+_cause = case(
+    (status_in(Status.SCHEDULED), "retry"),
+    else_=_c.status,
+)
+_since = case(
+    (status_in(Status.CLAIMED), _c.claimed_at),
+    (status_in(Status.RUNNING), _c.started_at),
+    (status_in(Status.FAILED), _c.completed_at),
+    else_=_c.updated_at,
+)
+_until = case((_c.taken_until.is_not(None), _c.taken_until), (status_in(Status.SCHEDULED), _c.due_at), else_=null())
+
+
+@cache
+def holders_statement(dialect: Dialect) -> CompoundSelect[Any]:
+    """Return the statement that reads what holds the targets `nums`: tasks by their state, and stopping runs."""
+    by_state = select(
+        _c.target_num, _c.id, _c.job_name, _c.status, _cause, _c.run_id, _c.worker_id, _since, _until
+    ).where(is_among(dialect, _c.target_num, "nums", NUMBER), holding)
+    stopping = (
+        select(
+            holds.c.target_num,
+            _c.id,
+            _c.job_name,
+            _c.status,
+            literal("stopping"),
+            holds.c.run_id,
+            holds.c.worker_id,
+            runs.c.ended_at,
+            holds.c.until,
+        )
+        .join_from(holds, tasks, holds.c.task_seq == _c.seq)
+        .join(runs, (runs.c.task_seq == holds.c.task_seq) & (runs.c.run_id == holds.c.run_id))
+        .where(is_among(dialect, holds.c.target_num, "nums", NUMBER))
+    )
+    return union_all(by_state, stopping)
+
+
+@cache
+def line_statement(dialect: Dialect) -> Select[Any]:
+    """Return the statement that reads how many wait for each of the targets `nums`, and who is the next."""
+    rows, num = rows_of(dialect, "nums", NUMBER)
+    waiting = select(func.count()).where(_c.target_num == num, _c.target_num.is_not(None), status_in(Status.PENDING))
+    next_id = select(_c.id).where(_c.seq == head_of(num)).scalar_subquery()
+    return select(num, waiting.scalar_subquery(), next_id).select_from(rows)
+
+
+def _dialect(connection: AsyncConnection) -> Dialect:
+    return cast("Dialect", connection.dialect.name)
+
+
+async def holders(connection: AsyncConnection, nums: Collection[int]) -> dict[int, list[Holder]]:
+    """Return by target number what holds it, live runs first; free ones are left out."""
+    if not nums:
+        return {}
+    dialect = _dialect(connection)
+    found: dict[int, list[Holder]] = defaultdict(list)
+    rows = await connection.execute(holders_statement(dialect), {"nums": bound(dialect, sorted(nums))})
+    for num, task_id, job_name, status, cause, run_id, worker_id, since, until in rows:
+        run = None if run_id == NEVER_RUN else run_id
+        found[num].append(Holder(task_id, job_name, status, cause, run, worker_id, since, until))
+    for several in found.values():
+        several.sort(key=lambda holder: (_ORDER.index(holder.cause), holder.since, holder.task_id))
+    return found
+
+
+async def blocked_by(connection: AsyncConnection, found: Iterable[Task]) -> dict[int, list[str]]:
+    """Return for each pending task among `found` that is kept waiting, by seq, the ids of what holds its target.
+
+    Its own id is among them while the code of its last run may still be running.
+    """
+    waiting = {
+        task.seq: task.target_num for task in found if task.target_num is not None and task.status is Status.PENDING
+    }
+    by_target = await holders(connection, set(waiting.values()))
+    return {
+        seq: list(dict.fromkeys(holder.task_id for holder in by_target[num]))
+        for seq, num in waiting.items()
+        if num in by_target
+    }
+
+
+def _held() -> ColumnElement[bool]:
+    """Return the condition that a target is held: driven by what holds, which is little, not by all targets."""
+    by_state = select(_c.target_num).where(holding)
+    stopping = select(holds.c.target_num).where(holds.c.target_num.is_not(None))
+    return targets.c.num.in_(union(by_state, stopping))
+
+
+def _waited_for() -> ColumnElement[bool]:
+    waiting = select(_c.target_num).where(_c.target_num.is_not(None), status_in(Status.PENDING))
+    return targets.c.num.in_(waiting)
+
+
+def _where(room: str | None, *, held: bool | None, text: str | None) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if room is not None:
+        conditions.append(targets.c.room == room)
+    if held is not None:
+        conditions.append(_held() if held else ~_held())
+    if text is not None:
+        conditions.append(targets.c.name.icontains(text, autoescape=True))
+    return conditions
+
+
+async def page(
+    connection: AsyncConnection,
+    *,
+    room: str | None,
+    held: bool | None = None,
+    text: str | None = None,
+    limit: int,
+    offset: int = 0,
+) -> tuple[list[TargetView], int]:
+    """Return targets of `room` (None: all), newest first, and how many match.
+
+    `held` narrows to those that are held or to those that are free, `text` to names that hold it.
+    """
+    where = _where(room, held=held, text=text)
+    total = (await connection.execute(select(func.count()).select_from(targets).where(*where))).scalar_one()
+    statement = select(targets).where(*where).order_by(targets.c.num.desc()).limit(limit).offset(offset)
+    return await _view(connection, (await connection.execute(statement)).all()), total
+
+
+async def in_use(connection: AsyncConnection, *, room: str | None, limit: int) -> tuple[list[TargetView], int]:
+    """Return up to `limit` targets of `room` (None: all) that are held or waited for, newest first, and the total."""
+    where = [*_where(room, held=None, text=None), or_(_held(), _waited_for())]
+    statement = select(targets).where(*where).order_by(targets.c.num.desc()).limit(limit)
+    found = await _view(connection, (await connection.execute(statement)).all())
+    if len(found) < limit:
+        return found, len(found)
+    return found, (await connection.execute(select(func.count()).select_from(targets).where(*where))).scalar_one()
+
+
+async def get(connection: AsyncConnection, *, room: str, name: str) -> TargetView:
+    """Return the target. Raises `TargetNotFound` when no task has ever named it in this room."""
+    statement = select(targets).where(targets.c.room == room, targets.c.name == name)
+    if (row := (await connection.execute(statement)).first()) is None:
+        raise TargetNotFound(f"no task of room {room} has ever named the target {name!r}")
+    return (await _view(connection, [row]))[0]
+
+
+async def _view(connection: AsyncConnection, rows: Sequence[Any]) -> list[TargetView]:
+    views = {row.num: TargetView(row.num, row.room, row.name) for row in rows}
+    if not views:
+        return []
+    dialect = _dialect(connection)
+    for num, several in (await holders(connection, views.keys())).items():
+        views[num].holders = several
+    line = await connection.execute(line_statement(dialect), {"nums": bound(dialect, list(views))})
+    for num, waiting, next_id in line:
+        views[num].waiting, views[num].next_task_id = waiting, next_id
+    return list(views.values())

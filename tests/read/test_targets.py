@@ -1,0 +1,149 @@
+"""Reads of targets go along their indexes, and cost as many statements for a page as for one."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Executable, event, insert, text
+
+from tests.read.conftest import START, WORKER, Shelf, task_row
+from treadle_server.store.many import bound
+from treadle_server.store.read import targets as read_targets
+from treadle_server.store.read.targets import holders_statement, line_statement
+from treadle_server.store.tables import holds, runs, targets
+
+N = 100_000
+PER_TARGET = 10
+
+
+async def put_targets(shelf: Shelf, names: list[str], room: str = "lab") -> None:
+    async with shelf.store.write() as tx:
+        rows = [{"num": num, "room": room, "name": name} for num, name in enumerate(names, 1)]
+        await tx.connection.execute(insert(targets), rows)
+
+
+def row_of(seq: int, num: int, **given: Any) -> dict[str, Any]:
+    return task_row(seq, target_num=num, target=f"t{num}", **given)
+
+
+async def plan_of(connection: Any, statement: Executable, nums: list[int]) -> str:
+    dialect = connection.dialect
+    explain = "EXPLAIN QUERY PLAN " if dialect.name == "sqlite" else "EXPLAIN "
+    compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+    values = compiled.construct_params({"nums": bound(dialect.name, nums)})
+    rows = await connection.exec_driver_sql(
+        explain + str(compiled), tuple(values[name] for name in compiled.positiontup)
+    )
+    return "\n".join(str(row[-1]) for row in rows)
+
+
+@pytest.fixture
+async def many(shelf: Shelf) -> Shelf:
+    """100,000 tasks on 10,000 targets; of every target one runs, and the others wait."""
+    await put_targets(shelf, [f"t{num}" for num in range(1, N // PER_TARGET + 1)])
+    statuses = ["claimed"] + ["pending"] * (PER_TARGET - 1)
+    await shelf.put(
+        [row_of(seq, seq // PER_TARGET + 1, status=statuses[seq % PER_TARGET], blocked=True) for seq in range(N)]
+    )
+    if shelf.store.dialect == "postgresql":
+        async with shelf.store.write() as tx:
+            # As the autovacuum does sooner or later; SQLite is never given statistics.
+            await tx.connection.exec_driver_sql("ANALYZE")
+    return shelf
+
+
+async def test_with_100_000_tasks_holders_and_lines_are_read_along_the_targets_indexes_l7(many: Shelf):
+    async with many.store.read() as connection:
+        held = await plan_of(connection, holders_statement(many.store.dialect), [1, 2, 3])
+        line = await plan_of(connection, line_statement(many.store.dialect), [1, 2, 3])
+
+    assert "ix_tasks_target_held" in held or "uq_tasks_live_target" in held
+    assert "ix_tasks_target_queue" in line
+    for steps in (held, line):
+        assert "Seq Scan on tasks" not in steps
+        assert not [step for step in steps.splitlines() if step.strip().startswith("SCAN tasks")]
+
+
+async def test_a_page_of_targets_costs_as_many_statements_as_one_l7(many: Shelf):
+    statements: list[str] = []
+
+    def count(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        statements.append(statement)
+
+    engine = many.store._reader.sync_engine
+    event.listen(engine, "before_cursor_execute", count)
+    try:
+        async with many.store.read() as connection:
+            for limit in (1, 50, 500):
+                statements.clear()
+                found, total = await read_targets.page(connection, room="lab", held=True, limit=limit)
+                assert (len(found), total, len(statements)) == (limit, N // PER_TARGET, 4)
+    finally:
+        event.remove(engine, "before_cursor_execute", count)
+
+    assert {(view.waiting, len(view.holders)) for view in found} == {(PER_TARGET - 1, 1)}
+    assert found[0].name == f"t{N // PER_TARGET}"
+
+
+async def test_what_holds_a_target_is_told_by_the_state_of_its_tasks_l7(shelf: Shelf):
+    """Each state in a target of its own: what holds, with its times, and what does not."""
+    at = {seconds: START + timedelta(seconds=seconds) for seconds in (1, 2, 3, 60)}
+    ran = {"run_id": 0, "worker_id": WORKER}
+    holding = {
+        "claimed": {"status": "claimed", "claimed_at": at[1], "taken_until": at[60]},
+        "running": {"status": "running", "claimed_at": at[1], "started_at": at[2], "taken_until": at[60]},
+        "paused": {"status": "paused", "updated_at": at[3]},
+        "failed": {"status": "failed", "completed_at": at[3], **ran},
+        "retry": {"status": "scheduled", "due_at": at[60], "updated_at": at[2], **ran},
+    }
+    free = {
+        "never ran": {"status": "scheduled"},
+        "let go": {"status": "failed", "on_failure": "release", **ran},
+        "settled": {"status": "failed", "settled": True, **ran},
+        "done": {"status": "completed", **ran},
+        "cancelled": {"status": "cancelled", **ran},
+        "waiting": {"status": "pending"},
+    }
+    cases = {**holding, **free}
+    await put_targets(shelf, list(cases))
+    await shelf.put([row_of(num, num, **case) for num, case in enumerate(cases.values(), 1)])
+
+    async with shelf.store.read() as connection:
+        found, _ = await read_targets.page(connection, room="lab", limit=100)
+
+    times = {view.name: [(h.cause, h.since, h.until) for h in view.holders] for view in found}
+    assert times == {
+        "claimed": [("claimed", at[1], at[60])],
+        "running": [("running", at[2], at[60])],
+        "paused": [("paused", at[3], None)],
+        "failed": [("failed", at[3], None)],
+        "retry": [("retry", at[2], at[60])],
+        **{name: [] for name in free},
+    }
+
+
+async def test_only_targets_in_use_are_shown_to_observers(shelf: Shelf):
+    await put_targets(shelf, ["done", "waiting", "paused", "stopping"])
+    await shelf.put([
+        row_of(1, 1, status="completed", run_id=0), row_of(2, 2), row_of(3, 3, status="paused"),
+        row_of(4, 4, status="cancelled", run_id=0),
+    ])  # fmt: skip
+    async with shelf.store.write() as tx:
+        await tx.connection.execute(
+            insert(runs),
+            {"task_seq": 4, "run_id": 0, "status": "cancelled", "claimed_at": START, "ended_at": START},
+        )
+        await tx.connection.execute(
+            insert(holds),
+            {"task_seq": 4, "run_id": 0, "worker_id": WORKER, "target_num": 4, "weight": 1, "until": START},
+        )
+
+    async with shelf.store.read() as connection:
+        found, total = await read_targets.in_use(connection, room=None, limit=10)
+        first, all_of_them = await read_targets.in_use(connection, room="lab", limit=1)
+        other, none = await read_targets.in_use(connection, room="den", limit=10)
+        assert (await connection.execute(text("SELECT count(*) FROM targets"))).scalar() == 4
+
+    assert ([view.name for view in found], total) == (["stopping", "paused", "waiting"], 3)
+    assert ([view.name for view in first], all_of_them) == (["stopping"], 3)
+    assert (other, none) == ([], 0)
