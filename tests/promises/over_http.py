@@ -56,6 +56,13 @@ class HttpUser(User):
         await worker.serve(*jobs)
         return worker
 
+    async def found_job(
+        self, name: str = "add", *, room: str = "lab", category: str = "tasks", **details: Any
+    ) -> Worker:
+        body = {"category": category, "name": name, **details}
+        made = told(await self.http.put(f"/v1/rooms/{room}/jobs", json=body))
+        return HttpWorker(self, made["worker_id"])
+
     async def submit_many(self, *tasks: dict[str, Any], room: str = "lab") -> list[Task]:
         if len(tasks) == 1:
             body = dict(tasks[0])

@@ -108,6 +108,15 @@ class SocketUser(User):
         made = await asked(socket, "open", **opening)
         return SocketWorker(self, made["worker"]["id"], socket, opening)
 
+    async def found_job(
+        self, name: str = "add", *, room: str = "lab", category: str = "tasks", **details: Any
+    ) -> Worker:
+        socket = await self.connect()
+        job = {"room": room, "category": category, "name": name, **details}
+        opening: dict[str, Any] = {"worker": {}, "jobs": [job], "links": [], "draining": True}
+        made = await asked(socket, "open", **opening)
+        return SocketWorker(self, made["worker"]["id"], socket, opening)
+
     async def submit_many(self, *tasks: dict[str, Any], room: str = "lab") -> list[Task]:
         return (await asked(self.socket, "submit", room=room, tasks=list(tasks)))["tasks"]  # type: ignore[no-any-return]
 

@@ -124,6 +124,12 @@ class User(ABC):
         """Register a worker that serves the jobs, which are registered already."""
 
     @abstractmethod
+    async def found_job(
+        self, name: str = "add", *, room: str = "lab", category: str = "tasks", **details: Any
+    ) -> Worker:
+        """Register a job that is kept only as long as it is needed, and return its first worker."""
+
+    @abstractmethod
     async def submit_many(self, *tasks: dict[str, Any], room: str = "lab") -> list[Task]:
         """Submit tasks, each with its `job` and options, all or none."""
 

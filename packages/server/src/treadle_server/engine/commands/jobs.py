@@ -140,7 +140,18 @@ class RegisterJob(OneRow):
 
 
 def _same(one: str, other: str) -> bool:
-    return one == other or json.loads(one) == json.loads(other)
+    return one == other or _equal(json.loads(one), json.loads(other))
+
+
+def _equal(one: object, other: object) -> bool:
+    """Return whether two JSON values are equal: 1 and 1.0 are, 1 and true, which Python holds equal, are not."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return one == other
 
 
 @dataclass(slots=True, kw_only=True)
