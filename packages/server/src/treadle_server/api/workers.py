@@ -38,7 +38,7 @@ async def register_worker(api: Api, principal: Principal, wanted: WorkerRegister
         group=wanted.group,
         pool=wanted.pool,
         version=wanted.version,
-        concurrency=wanted.concurrency or 1,
+        concurrency=wanted.concurrency,
         min_concurrency=wanted.min_concurrency or 0,
         draining=draining,
     )
@@ -78,18 +78,24 @@ async def shown_worker(api: Api, worker_id: WorkerId) -> dict[str, Any]:
 
 async def beat(call: Call) -> Response:
     """Take a heartbeat; an empty body renews every lease of the worker."""
-    beaten = await take_beat(call.api, call.principal, call.worker_id, call.body)
+    beaten = await take_beat(call.api, call.principal, call.worker_id, call.body, revives=False)
     return answer(beaten_data(beaten, call.api.now()))
 
 
-async def take_beat(api: Api, principal: Principal, worker_id: WorkerId, given: Heartbeat) -> Beaten:
-    """Take a heartbeat. Raises `WorkerNotFound`, `Forbidden` or `ValidationFailed`."""
+async def take_beat(
+    api: Api, principal: Principal, worker_id: WorkerId, given: Heartbeat, *, revives: bool = True
+) -> Beaten:
+    """Take a heartbeat; a lost worker `revives` by it or is none any more.
+
+    Raises `WorkerNotFound`, `Forbidden` or `ValidationFailed`.
+    """
     command = Beat(
         principal=principal,
         worker_id=worker_id,
         tasks=None if given.tasks is None else in_range(given.tasks),
         stopped=in_range(given.stopped or []),
         draining=given.draining,
+        revives=revives,
     )
     return await api.engine.run(command)
 

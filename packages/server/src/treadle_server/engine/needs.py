@@ -26,6 +26,8 @@ class Needs:
     runs: set[tuple[TaskId, int]] = field(default_factory=set)
     owners_of: set[TaskId] = field(default_factory=set)
     """Tasks whose worker is wanted too."""
+    past_owners_of: set[TaskId] = field(default_factory=set)
+    """Tasks of which it is wanted whose workers had an earlier run."""
     jobs_of: set[TaskId] = field(default_factory=set)
     """Tasks whose job is wanted too, and who holds their unique key now."""
     target_edits: set[tuple[TaskId, str]] = field(default_factory=set)

@@ -64,6 +64,7 @@ class World:
         self.unique: dict[tuple[int, str], Task] = {}
         self.pending: Counter[tuple[int, int]] = Counter()
         self.resolved: dict[tuple[int, int], Run] = {}
+        self.past_owners: dict[int, set[str]] = {}
         self.holds: dict[tuple[int, int], Hold] = {}
         self.found: dict[str, list[Task]] = {}
         self.stale: list[WorkerId] = []

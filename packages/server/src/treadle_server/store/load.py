@@ -4,6 +4,7 @@ SQLite has one writer, which holds the write lock since BEGIN IMMEDIATE; Postgre
 row that a command may change is locked, in the order of its key so that two writers never wait for each other.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from functools import cache
@@ -215,6 +216,22 @@ async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[i
     statement = select(*columns).where(tuple_(runs.c.task_seq, runs.c.run_id).in_(sorted(keys)))
     found = [to_run(row) for row in await tx.connection.execute(statement)]
     return {(run.task_seq, run.run_id): run for run in found}
+
+
+async def past_owners(tx: Tx, seqs: Collection[int]) -> dict[int, set[str]]:
+    """Return by task seq the users whose workers had a run of it that is over; of removed workers nothing is known."""
+    if not seqs:
+        return {}
+    statement = (
+        select(runs.c.task_seq, workers.c.owner)
+        .join_from(runs, workers, runs.c.worker_id == workers.c.id)
+        .where(is_among(tx.dialect, runs.c.task_seq, "seqs", NUMBER))
+        .distinct()
+    )
+    found: dict[int, set[str]] = defaultdict(set)
+    for seq, owner in await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)}):
+        found[seq].add(owner)
+    return found
 
 
 _holds = (

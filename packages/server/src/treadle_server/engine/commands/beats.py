@@ -10,7 +10,7 @@ from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.reports import RunReport, take_report
-from treadle_server.engine.commands.workers import get_worker, revive, runs_of
+from treadle_server.engine.commands.workers import check_present, get_worker, revive, runs_of
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
@@ -38,6 +38,8 @@ class Beat:
     tasks: list[Renewal] | None = None
     stopped: list[RunRef] = field(default_factory=list)
     draining: bool | None = None
+    revives: bool = True
+    """Whether a lost worker is back by it: on the socket, whose seat says what it serves."""
 
     @property
     def rows(self) -> int:
@@ -56,6 +58,8 @@ class Beat:
     def apply(self, world: World) -> Beaten:
         """Renew what is the worker's. Raises `WorkerNotFound` or `Forbidden`."""
         worker = get_worker(world, self.principal, self.worker_id)
+        if not self.revives:
+            check_present(worker)
         if self.draining is not None:
             worker.state = WorkerState.DRAINING if self.draining else WorkerState.ONLINE
         revive(world, worker)

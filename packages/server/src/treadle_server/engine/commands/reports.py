@@ -234,6 +234,8 @@ class PatchStatus(OneRow):
         needs.owners_of.add(self.task_id)
         if self.run_id is not None:
             needs.runs.add((self.task_id, self.run_id))
+        else:
+            needs.past_owners_of.add(self.task_id)
 
     def apply(self, world: World) -> Task:
         """Return the task after it. Raises as `ReportRun` and `Steer` do; the same status twice is a 409."""
@@ -242,7 +244,7 @@ class PatchStatus(OneRow):
         owns = worker is not None and worker.owner == self.principal.user
         if self.status is Status.CANCELLED:
             if not (owns and task.is_leased):
-                check_control(self.principal, task)
+                self._check_control(world, task, owned=owns)
             return cancel_task(world, task)
         verb = _VERBS.get(self.status)
         if verb is None:
@@ -252,9 +254,22 @@ class PatchStatus(OneRow):
         if not task.is_leased:
             raise InvalidTaskTransition(f"the task is {task.status}: no run of it is open")
         if not (self.principal.superuser or owns):
+            self._check_not_lost(world, task)
             raise Forbidden(f"run {task.run_id} belongs to another user's worker")
         advance(task.status, verb, self.status)
         return take_report(world, task, self.run_id, self.report)
+
+    def _check_control(self, world: World, task: Task, *, owned: bool) -> None:
+        try:
+            check_control(self.principal, task)
+        except Forbidden:
+            self._check_not_lost(world, task, owned=owned)
+            raise
+
+    def _check_not_lost(self, world: World, task: Task, *, owned: bool = False) -> None:
+        """Raise `StaleRun` when the asker's worker had the task: a 403 would make an older client end."""
+        if self.run_id is None and (owned or self.principal.user in world.past_owners.get(task.seq, ())):
+            raise StaleRun("your worker has lost the task: stop the code")
 
 
 _VERBS = {
