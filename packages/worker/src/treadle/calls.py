@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from treadle import endings
+from treadle.clock import monotonic
 from treadle.context import Context, Level, Saved
 from treadle.endings import Ending
 from treadle.errors import ProblemError
@@ -134,6 +135,9 @@ class Caller:
                 child.kill()
 
         held.stop_code, held.kill = stop, child.kill
+        if held.has_target:
+            child.fuse.light(held.last_moment)
+            held.renewed = lambda: child.fuse.renew(held.last_moment)
         if held.stop is not None:
             # It was told to stop while the child was being started.
             stop()
@@ -143,11 +147,15 @@ class Caller:
             ending = await child.run(message, lambda sender, said: self._from_child(held, timing, sender, said))
             is_sound = held.stop is None
         except ChildDied as died:
+            if held.has_target and monotonic() >= held.last_moment:
+                # Its fuse has burnt down while this process stood still.
+                self.leases.stop_run(held, "lease")
             return endings.raised(died), died
         else:
             return ending, None if ending["kind"] == "completed" else Interrupted()
         finally:
-            held.stop_code = held.kill = None
+            held.stop_code = held.kill = held.renewed = None
+            child.fuse.put_out()
             if is_sound:
                 self._children.give_back(child)
             else:
@@ -183,7 +191,8 @@ class Caller:
         await self.reporter.confirm({**held.ref, "kind": "checkpoint", "checkpoint": checkpoint})
 
     def _report_timeout(self, held: Held) -> None:
-        if held.code_runs and not held.is_reported:
+        # A target stays taken until its code has stopped: the server fails such a run by itself.
+        if held.code_runs and not held.is_reported and not held.has_target:
             self.stuck += 1
             self.report(held, endings.timed_out(held.claim["timeout"]))
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import os
 import runpy
 import socket
 import sys
@@ -16,6 +15,7 @@ from treadle import pipes
 from treadle.context import Context, Level, Saved
 from treadle.endings import Ending, completed, raised
 from treadle.errors import error_for
+from treadle.fuse import burn, end_group
 from treadle.registry import collect
 from treadle.tasks import Task
 from treadle.wire.problems import Problem
@@ -53,7 +53,7 @@ class Line:
                     self.running.stop()
         except (EOFError, OSError):
             # The worker is gone: nobody can take the result, and the task runs again elsewhere.
-            os._exit(1)
+            end_group()
 
 
 class LinePort:
@@ -115,8 +115,9 @@ class Running:
         return await self._task.function(*first, **self._arguments)
 
 
-def main(fd: int) -> None:
-    """Serve the worker at the other end of `fd` until it goes."""
+def main(fd: int, fuse: int) -> None:
+    """Serve the worker at the other end of `fd` until it goes; `fuse` says until when at most."""
+    threading.Thread(target=burn, args=(fuse,), name="treadle-fuse", daemon=True).start()
     line = Line(socket.socket(fileno=fd))
     found: dict[str, Task[..., Any]] = {}
     while True:
@@ -151,4 +152,4 @@ def _load(origin: dict[str, str]) -> ModuleType:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -63,7 +63,9 @@ class Runner:
 
     @property
     def free(self) -> int:
-        """How much weight more could be begun now."""
+        """How much weight more could be begun now; none while it drains."""
+        if self.is_draining:
+            return 0
         return self._concurrency - self._used - sum(held.weight for held in self._waiting)
 
     def take(self, claims: list[dict[str, Any]]) -> None:
@@ -108,9 +110,12 @@ class Runner:
         return True
 
     def abandon(self) -> None:
-        """Report what won't stop, a thread for instance, as handed back; the process is about to end."""
+        """Report what won't stop, a thread for instance, as handed back; the process is about to end.
+
+        What has a target isn't reported: the target must stay taken until the process has ended, and its lease with it.
+        """
         for held in self.running:
-            if not held.is_reported:
+            if not held.is_reported and not held.has_target:
                 self._caller.report(held, endings.shut_down())
 
     async def close(self, timeout: float) -> bool:  # noqa: ASYNC109 - the answer says whether it was enough
@@ -136,14 +141,15 @@ class Runner:
         held.code_runs = True
         held.stop_code = None
         self._idle.clear()
-        self._running[held] = self._group.create_task(self._run(held))
+        name = f"task {held.key[0]} of {held.claim['job_name']}"
+        self._running[held] = self._group.create_task(self._run(held), name=name)
 
     async def _run(self, held: Held) -> None:
         try:
             ending = await self._ending(held)
             if not held.is_reported:
                 self._caller.report(held, ending)
-            elif held.stop == "timeout":
+            else:
                 log.warning("the late result of task %s, run %s, is dropped", *held.key)
         except Exception:
             log.exception("running task %s, run %s, hit a defect of the worker", *held.key)
@@ -173,22 +179,25 @@ class Runner:
             log.error("task %s has a payload that %s can't take: %s", held.key[0], task.full_name, error)  # noqa: TRY400
             return endings.malformed(str(error))
         if held.has_target:
-            if not await self._may_start(held):
-                return {"kind": "stopped"}
+            if (refusal := await self._begin_target(held)) is not None:
+                return refusal
         else:
             self._reporter.add({**held.ref, "kind": "started"})
         if held.stop is not None:
             return stopped(held, None, None)
         return await self._caller.call(held, task, arguments)
 
-    async def _may_start(self, held: Held) -> bool:
-        """Begin a target's code only when the start is known to be ours, with a lease counted from our own clock."""
+    async def _begin_target(self, held: Held) -> Ending | None:
+        """Report the start of a target's run and return None once it may begin; otherwise how the run ends.
+
+        It begins only when the start is known to be ours, with a lease that is counted from our own clock.
+        """
         try:
             await self._reporter.confirm({**held.ref, "kind": "started"})
         except ProblemError as error:
             log.info("task %s, run %s, is not begun: %s", *held.key, error)
-            return False
+            return {"kind": "stopped"}
         if not await self._leases.beat():
-            return False
+            held.stop = held.stop or "lease"
         self._leases.guard(held)
-        return True
+        return None

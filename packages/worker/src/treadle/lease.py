@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-import time
+import threading
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal
 
+from treadle.clock import monotonic
 from treadle.errors import TreadleError
 
 log = logging.getLogger("treadle.worker")
@@ -14,10 +15,16 @@ Key = tuple[str, int]
 Stop = Literal["cancel", "pause", "gone", "timeout", "shutdown", "lease"]
 
 BUSY_BEAT = 2.0
-"""Seconds between the heartbeats of a worker that holds a run."""
+"""Seconds between the heartbeats of a worker that holds a run; shorter where a lease is shorter than three of them."""
+
+QUICKEST_BEAT = 0.1
+"""Seconds between them at least, however short a lease is."""
 
 IDLE_BEAT = 15.0
 """Seconds between those of an idle one."""
+
+SILENCE = 10.0
+"""Seconds after which a heartbeat that is not answered shows that its connection is dead."""
 
 
 class Held:
@@ -31,7 +38,8 @@ class Held:
         "is_reported",
         "key",
         "kill",
-        "lease",
+        "length",
+        "renewed",
         "stop",
         "stop_code",
         "timer",
@@ -44,8 +52,9 @@ class Held:
         self.key: Key = (claim["id"], claim["run_id"])
         self.weight: int = claim.get("weight") or 1
         self.has_target = claim.get("target") is not None
-        self.lease: float = claim.get("seconds_left") or 0.0
-        self.expires = received + self.lease
+        self.length = _length(claim)
+        """Seconds that a renewal lasts; for a lease that can't be renewed, those that it lasts in all."""
+        self.expires = received + (claim.get("seconds_left") or 0.0)
         self.usage: float | None = None
         self.stop: Stop | None = None
         """Why the code is to stop; None while it may go on."""
@@ -53,9 +62,16 @@ class Held:
         """Stops the code as well as its kind can be stopped; set while it runs."""
         self.kill: Callable[[], None] | None = None
         """Ends a child process at once, from any thread."""
+        self.renewed: Callable[[], None] | None = None
+        """Tells a child process that its lease was renewed, from any thread."""
         self.code_runs = False
         self.is_reported = False
         self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def last_moment(self) -> float:
+        """When a target's code is ended by force, should it still run: just before its lease is over."""
+        return self.expires - abort_margin(self.length)
 
     @property
     def ref(self) -> dict[str, Any]:
@@ -64,19 +80,28 @@ class Held:
 
 
 class Leases:
-    """All runs that the worker holds. The event loop changes it; the watch only reads, which the GIL makes safe."""
+    """All runs that the worker holds.
 
-    def __init__(self, beat: Callable[[dict[str, Any]], Awaitable[Any]]) -> None:
+    The event loop changes it. Threads read it, and `note` what they learned of leases, which the GIL makes safe.
+    `on_silence` is told when a heartbeat was not answered at all.
+    """
+
+    def __init__(
+        self, beat: Callable[[dict[str, Any]], Awaitable[Any]], on_silence: Callable[[], object] = lambda: None
+    ) -> None:
         self._beat = beat
+        self._on_silence = on_silence
         self.held: dict[Key, Held] = {}
         self.is_draining = False
-        self.last_beat = time.monotonic()
+        self.last_beat = monotonic()
         """When the last acknowledged heartbeat was sent."""
         self._now = asyncio.Event()
+        self.guarded = threading.Event()
+        """Set when the code of another target begins: for the watch, which may sleep longer than its lease."""
 
     def add(self, claim: dict[str, Any]) -> Held:
         """Take a claimed run."""
-        held = Held(claim, time.monotonic())
+        held = Held(claim, monotonic())
         self.held[held.key] = held
         return held
 
@@ -97,58 +122,75 @@ class Leases:
         ]
         return {"tasks": tasks, "draining": True} if self.is_draining else {"tasks": tasks}
 
+    @property
+    def pace(self) -> float:
+        """Seconds between heartbeats while a run is held: each lease is renewed twice before it can end."""
+        shortest = min((held.length for held in list(self.held.values())), default=BUSY_BEAT * 3)
+        return max(QUICKEST_BEAT, min(BUSY_BEAT, shortest / 3))
+
     def beat_now(self) -> None:
         """Send a heartbeat at the next turn, not at the next interval."""
         self._now.set()
 
     async def run(self) -> None:
-        """Beat for ever: every 2 s with a run, every 15 s without; ends by cancellation only."""
+        """Beat for ever: at the pace with a run, every 15 s without; ends by cancellation only."""
         while True:
             try:
-                async with asyncio.timeout(BUSY_BEAT):
+                async with asyncio.timeout(self.pace):
                     await self._now.wait()
             except TimeoutError:
-                if not self.held and time.monotonic() - self.last_beat < IDLE_BEAT:
+                if not self.held and monotonic() - self.last_beat < IDLE_BEAT:
                     continue
             self._now.clear()
             await self.beat()
 
     async def beat(self) -> bool:
         """Send one heartbeat and do what its answer says; return whether it was acknowledged."""
-        sent = time.monotonic()
+        sent = monotonic()
         try:
-            # A silent server must not keep the next heartbeat from being tried over another connection.
-            async with asyncio.timeout(BUSY_BEAT * 5):
+            async with asyncio.timeout(SILENCE):
                 answer = await self._beat(self.body())
-        except (TreadleError, TimeoutError) as error:
-            log.warning("no heartbeat: %s", error or "the server did not answer in time")
+        except TimeoutError:
+            log.warning("no heartbeat: the server did not answer within %g s", SILENCE)
+            self._on_silence()
+            return False
+        except TreadleError as error:
+            log.warning("no heartbeat: %s", error)
             return False
         self.apply(answer, sent)
         return True
 
     def apply(self, answer: dict[str, Any], sent: float) -> None:
         """Do what a heartbeat's answer says: renew from the moment it was `sent`, and stop what is to stop."""
-        self.last_beat = max(self.last_beat, sent)
-        self.renew(answer.get("taken_until") or (), sent)
+        self.note(answer, sent)
+        for item in answer.get("taken_until") or ():
+            held = self.held.get((item["task_id"], item["run_id"]))
+            if held is not None and held.timer is not None:
+                self.guard(held)
         for why in ("gone", "cancel", "pause"):
             self.stop_runs(answer.get(why) or (), why)
 
-    def renew(self, taken_until: Iterable[dict[str, Any]], sent: float) -> None:
-        """Note how long leases last: seconds as the server counted them, from before it did."""
-        for item in taken_until:
+    def note(self, answer: dict[str, Any], sent: float) -> None:
+        """Note how long leases last: seconds as the server counted them, from before it did. Safe from any thread."""
+        self.last_beat = max(self.last_beat, sent)
+        for item in answer.get("taken_until") or ():
             held = self.held.get((item["task_id"], item["run_id"]))
             if held is not None:
-                held.lease = item["seconds_left"]
-                held.expires = sent + held.lease
-                if held.timer is not None:
-                    self.guard(held)
+                held.expires = sent + item["seconds_left"]
+                if (renewed := held.renewed) is not None:
+                    renewed()
 
     def guard(self, held: Held) -> None:
         """Have the code of a run with a target stopped in good time before its lease ends."""
         if held.timer is not None:
             held.timer.cancel()
-        left = held.expires - time.monotonic() - stop_margin(held.lease)
-        held.timer = asyncio.get_running_loop().call_later(max(0.0, left), self.stop_run, held, "lease")
+        else:
+            self.guarded.set()
+        left = held.expires - monotonic() - stop_margin(held.length)
+        if left > 0:
+            held.timer = asyncio.get_running_loop().call_later(left, self.guard, held)
+        else:
+            self.stop_run(held, "lease")
 
     def stop_runs(self, runs: Iterable[dict[str, Any]], why: Stop) -> None:
         """Stop the code of the runs that the server names."""
@@ -164,6 +206,11 @@ class Leases:
         held.stop = why
         if held.stop_code is not None:
             held.stop_code()
+
+
+def _length(claim: dict[str, Any]) -> float:
+    lease: float = claim.get("seconds_left") or 0.0
+    return min(lease, claim.get("heartbeat_increment") or lease)
 
 
 def stop_margin(lease: float) -> float:

@@ -36,6 +36,9 @@ class Link(Protocol):
     async def close_worker(self) -> None:
         """Remove the worker."""
 
+    def drop(self) -> None:
+        """Break a connection that answers no more, so that the next one is made."""
+
 
 class SocketLink:
     """The line over a session, which pushes claims by itself.
@@ -69,6 +72,10 @@ class SocketLink:
     async def close_worker(self) -> None:
         """Remove the worker."""
         await self._session.call("close", bound=True)
+
+    def drop(self) -> None:
+        """Break the socket; the session connects anew."""
+        self._session.drop()
 
 
 class HttpLink:
@@ -115,6 +122,9 @@ class HttpLink:
     async def close_worker(self) -> None:
         """Remove the worker."""
         await self._http.request("DELETE", f"/v1/workers/{self._worker_id}")
+
+    def drop(self) -> None:
+        """Do nothing: each request has a time limit, and a connection that passed it is not used again."""
 
 
 async def poll(link: HttpLink, take: Claims, free: Callable[[], int], room: asyncio.Event) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from treadle import pipes
 from treadle.errors import DefinitionError, TreadleError
+from treadle.fuse import Fuse
 from treadle.tasks import Task
 
 
@@ -23,23 +24,31 @@ class Child:
     """One child process, which runs one task at a time."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        fuse: Fuse,
     ) -> None:
         self._process = process
         self._reader = reader
         self._writer = writer
+        self.fuse = fuse
+        """Ends the child with the lease of the target that its task holds."""
 
     @classmethod
     async def start(cls) -> "Child":
         """Start a Python of the same kind, with the same paths."""
         ours, theirs = socket.socketpair()
+        fuse = Fuse()
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 "treadle.child",
                 str(theirs.fileno()),
-                pass_fds=[theirs.fileno()],
+                str(fuse.reader),
+                pass_fds=[theirs.fileno(), fuse.reader],
                 stdin=asyncio.subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
                 # A group of its own: killing it ends what the task started too, and Ctrl-C reaches the worker alone.
@@ -47,11 +56,13 @@ class Child:
             )
         except BaseException:
             ours.close()
+            fuse.close()
             raise
         finally:
             theirs.close()
+            fuse.handed_over()
         reader, writer = await asyncio.open_connection(sock=ours)
-        return cls(process, reader, writer)
+        return cls(process, reader, writer, fuse)
 
     async def run(self, message: pipes.Message, on_message: Callable[["Child", pipes.Message], None]) -> dict[str, Any]:
         """Run a task and return its ending; raises `ChildDied`."""
@@ -80,6 +91,7 @@ class Child:
     async def close(self) -> None:
         """Kill the child and wait for its end."""
         self.kill()
+        self.fuse.close()
         self._writer.close()
         await self._process.wait()
         with suppress(OSError):

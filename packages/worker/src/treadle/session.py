@@ -136,6 +136,11 @@ class Session:
         finally:
             self._end(ConnectionFailed("the session was closed"))
 
+    def drop(self) -> None:
+        """Break the connection, whose other end doesn't answer, and connect anew."""
+        if self._ws is not None:
+            self._ws.transport.abort()
+
     async def close(self) -> None:
         """Close the connection and fail what is unanswered."""
         self._closing = True

@@ -3,13 +3,12 @@
 import asyncio
 import logging
 import math
-import os
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from treadle.client import Client
+from treadle.clock import monotonic
 from treadle.errors import (
     ConnectionFailed,
     InternalServerError,
@@ -22,9 +21,10 @@ from treadle.errors import (
 )
 from treadle.execute import Runner
 from treadle.lease import Leases
+from treadle.pulse import Pulse
 from treadle.reports import ENDS, Answer, Report, Reporter
 from treadle.session import Session
-from treadle.watch import Watch
+from treadle.watch import Watch, end_process
 
 if TYPE_CHECKING:
     from treadle.link import Link
@@ -49,9 +49,10 @@ class Shift:
         self._stops = stops
         self._on_open = on_open
         self._reporter = Reporter(self._send_reports, self._on_answer)
-        self._leases = Leases(self._send_beat)
+        self._leases = Leases(self._send_beat, self._reconnect)
+        self._hurries = asyncio.Event()
         self._group = asyncio.TaskGroup()
-        self._background: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[object]] = []
         self._worker_id: str | None = None
         self._link: Link | None = None
         self._is_polling = False
@@ -76,6 +77,7 @@ class Shift:
 
     def hurry(self) -> None:
         """End the grace: stop what runs."""
+        self._hurries.set()
         for held in self._runner.running if self._has_begun else ():
             self._leases.stop_run(held, "shutdown")
 
@@ -120,16 +122,16 @@ class Shift:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._leases.apply, answer, sent)
 
-        self._watch = Watch(
-            self._leases, plan.urls, plan.token, worker_id=lambda: self._worker_id, apply=apply, abort=_abort
-        )
+        self._watch = Watch(self._leases)
+        self._pulse = Pulse(self._leases, plan.urls, plan.token, worker_id=lambda: self._worker_id, apply=apply)
         self._watch.start()
+        self._pulse.start()
         for work in (self._session.run(), self._reporter.run()):
             self._spawn(work)
         self._beating = self._spawn(self._leases.run())
         self._has_begun = True
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         task = self._group.create_task(work)
         self._background.append(task)
         task.add_done_callback(self._background.remove)
@@ -140,8 +142,8 @@ class Shift:
         self._leases.is_draining = self._runner.is_draining = True
         self._leases.beat_now()
         self._runner.return_waiting()
-        if not await self._runner.idle(grace):
-            log.warning("%d runs did not end within %g s and are handed back", len(self._runner.running), grace)
+        if not await self._let_end(grace):
+            log.warning("%d runs have not ended, and are stopped and handed back", len(self._runner.running))
             self.hurry()
             await self._runner.idle(LAST_CODE)
             self._runner.abandon()
@@ -156,14 +158,24 @@ class Shift:
             async with asyncio.timeout(LAST_REPORTS):
                 await self._link.close_worker()
         except (TreadleError, TimeoutError) as error:
-            log.warning("the worker could not be removed, and will be missed: %s", error)
+            why = str(error) or "the server did not answer in time"
+            log.warning("the worker could not be removed, and will be missed: %s", why)
+
+    async def _let_end(self, grace: float) -> bool:
+        """Wait until no code runs; `grace` seconds at most, and not when it hurries. Return whether none does."""
+        ends = [self._spawn(work) for work in (self._runner.idle(grace), self._hurries.wait())]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+        return not self._runner.running
 
     async def _end(self) -> None:
-        self._watch.stop()
+        self._pulse.stop()
         await self._session.close()
         if not await self._runner.close(LAST_CODE):
             log.critical("code that ignores its cancellation keeps the worker from ending: it ends itself")
-            _abort()
+            end_process()
+        self._watch.stop()
         for task in list(self._background):
             task.cancel()
 
@@ -202,7 +214,7 @@ class Shift:
         """Open the worker, again when the server doesn't know it any more; a refusal ends the shift."""
         assert self._link is not None
         while True:
-            sent = time.monotonic()
+            sent = monotonic()
             try:
                 answer = await self._link.open(self._plan.opening(self._worker_id, self._leases.refs()))
             except WorkerNotFound:
@@ -216,9 +228,7 @@ class Shift:
             else:
                 break
         self._worker_id = answer["worker"]["id"]
-        self._leases.renew(answer.get("taken_until") or (), sent)
-        self._leases.last_beat = sent
-        self._leases.stop_runs(answer.get("gone") or (), "gone")
+        self._leases.apply(answer, sent)
         self._reporter.online.set()
         self._runner.start_waiting()
         log.info("worker %s is open for %d jobs", self._worker_id, len(self._plan.tasks))
@@ -276,6 +286,11 @@ class Shift:
             raise ConnectionFailed("the worker is not open")
         return await self._link.reports(reports)
 
+    def _reconnect(self) -> None:
+        """A heartbeat was not answered: what the connection leads to is not there any more, though nobody said so."""
+        if self._link is not None:
+            self._link.drop()
+
     async def _send_beat(self, body: dict[str, Any]) -> dict[str, Any]:
         if self._link is None or not self._reporter.online.is_set():
             raise ConnectionFailed("the worker is not open")
@@ -287,7 +302,3 @@ class Shift:
                 await self._link.give_back(refs)
         except TreadleError as error:
             log.info("claims could not be handed back, and return by themselves: %s", error)
-
-
-def _abort() -> None:
-    os._exit(75)

@@ -1,57 +1,49 @@
-"""The watch: a thread that beats for a worker whose event loop is blocked, over a connection of its own."""
+"""The watch: a thread that ends the code of targets with their leases, and says which task blocks the event loop."""
 
-import http.client
+import asyncio
 import logging
 import os
-import ssl
+import sys
 import threading
-import time
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
-from urllib.parse import urlsplit
+from types import FrameType
 
-from pydantic_core import from_json, to_json
-
-from treadle.lease import BUSY_BEAT, Held, Leases, abort_margin
+from treadle.clock import monotonic
+from treadle.lease import Held, Leases, stop_margin
 
 log = logging.getLogger("treadle.worker")
 
-LATE = BUSY_BEAT * 2
-"""Seconds without a heartbeat after which the watch sends one itself."""
+TURN = 1.0
+"""Seconds between two looks at most."""
 
-Apply = Callable[[dict[str, Any], float], None]
+BLOCKED = 2.0
+"""Seconds after which an event loop that has made no turn is called blocked."""
+
+OVERSLEPT = 0.5
+"""Seconds by which the watch itself is late when the whole process was frozen."""
 
 
-def _end_process() -> None:
+def end_process() -> None:
+    """End this process at once, whatever runs in it."""
     os._exit(75)
 
 
 class Watch:
-    """Sends heartbeats over plain HTTP when the loop sends none, and enforces the end of targets' leases.
+    """Enforces the end of targets' leases (G5), and watches the loop that it is made in.
 
-    `apply` is called from the thread with an answer. `abort` ends the process: a coroutine that holds a target, ignores
-    its cancellation and has lost its lease can be stopped by nothing less, and another worker is about to start.
+    `abort` ends the process: a coroutine that holds a target, ignores its cancellation and has lost its lease can be
+    stopped by nothing less, and another worker is about to start.
     """
 
-    def __init__(
-        self,
-        leases: Leases,
-        urls: tuple[str, ...],
-        token: str | None,
-        *,
-        worker_id: Callable[[], str | None],
-        apply: Apply,
-        abort: Callable[[], None] = _end_process,
-    ) -> None:
+    def __init__(self, leases: Leases, *, abort: Callable[[], None] = end_process) -> None:
         self._leases = leases
-        self._urls = urls
-        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._worker_id = worker_id
-        self._apply = apply
         self._abort = abort
-        self._stopping = threading.Event()
-        self._connection: http.client.HTTPConnection | None = None
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._is_stopping = False
+        self._turned = monotonic()
+        self._is_asked = False
+        self._has_warned = False
         self._thread = threading.Thread(target=self._run, name="treadle-watch", daemon=True)
 
     def start(self) -> None:
@@ -60,75 +52,77 @@ class Watch:
 
     def stop(self) -> None:
         """Stop watching; the thread ends by itself within moments."""
-        self._stopping.set()
+        self._is_stopping = True
+        self._leases.guarded.set()
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._pause()):
-            self._end_lost_targets()
-            if self._leases.held and time.monotonic() - self._leases.last_beat > LATE:
-                self._beat()
-        self._disconnect()
+        while not self._is_stopping:
+            pause = self._pause()
+            due = monotonic() + pause
+            self._leases.guarded.wait(pause)
+            self._leases.guarded.clear()
+            self._end_lost_targets(was_frozen=monotonic() - due > OVERSLEPT)
+            self._look_at_loop()
 
     def _pause(self) -> float:
-        ends = [held.expires - abort_margin(held.lease) for held in self._targets()]
-        left = min(ends, default=float("inf")) - time.monotonic()
-        return max(0.01, min(1.0, left))
+        left = min((held.last_moment for held in self._targets()), default=float("inf")) - monotonic()
+        return max(0.05, min(TURN, left))
 
     def _targets(self) -> list[Held]:
         return [held for held in list(self._leases.held.values()) if held.has_target and held.code_runs and held.timer]
 
-    def _end_lost_targets(self) -> None:
+    def _end_lost_targets(self, *, was_frozen: bool) -> None:
         for held in self._targets():
-            if time.monotonic() < held.expires - abort_margin(held.lease):
+            now = monotonic()
+            if held.stop is None and now > held.expires - stop_margin(held.length):
+                # The loop's own timer is late: the loop is blocked, or the machine was asleep.
+                self._in_loop(self._leases.guard, held)
+            if now < held.last_moment:
                 continue
             if held.kill is not None:
                 held.kill()
-                continue
-            log.critical(
-                "task %s holds the target %r past its lease and can't be stopped: the worker ends itself",
-                held.key[0],
-                held.claim.get("target"),
-            )
-            self._abort()
+            elif not was_frozen:
+                # Code that was frozen with the whole process gets until the next look to stop by itself.
+                self._end_process_for(held)
 
-    def _beat(self) -> None:
-        worker_id = self._worker_id()
-        if worker_id is None:
-            return
-        sent = time.monotonic()
-        for url in self._urls:
-            try:
-                answer = self._patch(url, f"/v1/workers/{worker_id}", to_json(self._leases.body()))
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                log.warning("no heartbeat by the watch at %s: %s", url, error)
-                self._disconnect()
-                continue
-            if answer is not None:
-                # Known at once, so that a blocked loop isn't beaten for again before it is time.
-                self._leases.last_beat = max(self._leases.last_beat, sent)
-                self._apply(answer, sent)
-            return
+    def _end_process_for(self, held: Held) -> None:
+        target = held.claim.get("target")
+        log.critical("task %s can't be stopped and loses its target %r: the worker ends itself", held.key[0], target)
+        self._abort()
 
-    def _patch(self, url: str, path: str, body: bytes) -> dict[str, Any] | None:
-        split = urlsplit(url)
-        if self._connection is None:
-            if split.scheme == "https":
-                self._connection = http.client.HTTPSConnection(
-                    split.netloc, timeout=BUSY_BEAT * 2, context=ssl.create_default_context()
-                )
-            else:
-                self._connection = http.client.HTTPConnection(split.netloc, timeout=BUSY_BEAT * 2)
-        self._connection.request("PATCH", split.path + path, body, self._headers)
-        response = self._connection.getresponse()
-        content = response.read()
-        if response.status != 200:
-            log.warning("the watch's heartbeat was answered %s: %s", response.status, content[:200])
-            return None
-        answer: dict[str, Any] = from_json(content)
-        return answer
+    def _look_at_loop(self) -> None:
+        """Ask the loop for a sign of life while it has work, and tell once when none comes."""
+        if self._is_asked:
+            blocked = monotonic() - self._turned
+            if blocked > BLOCKED and not self._has_warned:
+                self._has_warned = True
+                log.warning("%s", self._explain(blocked))
+        elif self._leases.held:
+            self._is_asked = True
+            self._turned = monotonic()
+            self._in_loop(self._turn)
 
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            with suppress(OSError):
-                self._connection.close()
-            self._connection = None
+    def _turn(self) -> None:
+        if self._has_warned:
+            log.warning("the event loop goes on after %.1f s", monotonic() - self._turned)
+        self._is_asked = self._has_warned = False
+
+    def _explain(self, blocked: float) -> str:
+        running = asyncio.current_task(self._loop)
+        who = "something" if running is None else running.get_name()
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - what blocks can't be asked
+        return (
+            f"{who} has blocked the event loop for {blocked:.1f} s{_place(frame)}: make it a plain def, which runs in a"
+            " thread, or call what blocks by asyncio.to_thread"
+        )
+
+    def _in_loop(self, call: Callable[..., object], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            # The loop is closed: the worker has ended.
+            self._is_stopping = True
+
+
+def _place(frame: FrameType | None) -> str:
+    return "" if frame is None else f", at {frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
