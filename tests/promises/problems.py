@@ -39,3 +39,15 @@ def refused(kind: str, status: int) -> Iterator[list[Problem]]:
         caught.append(problem)
     assert caught, f"not refused; expected {status} {kind}"
     assert (caught[0].status, caught[0].type) == (status, kind), caught[0]
+
+
+@contextmanager
+def refused_as_any(kinds: set[str], what: str) -> Iterator[None]:
+    """Expect the block to be refused with one of these problems; `what` is said when it is not."""
+    try:
+        yield
+    except Problem as problem:
+        kind = problem.type
+    else:
+        kind = "nothing"
+    assert kind in kinds, f"{what}: refused with {kind}"
