@@ -74,6 +74,8 @@ class Worker:
     version: str | None = None
     concurrency: int = 1
     min_concurrency: int = 0
+    is_limited: bool = False
+    """Whether it named its concurrency. An older client over HTTP, which did not, gets as many tasks as it asks for."""
     state: WorkerState = WorkerState.ONLINE
     lost_at: datetime | None = None
     jobs: set[int] = field(default_factory=set)

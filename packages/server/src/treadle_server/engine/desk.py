@@ -6,16 +6,17 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from treadle.wire.ids import WorkerId
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.claims import Line, Turns, match, serves
 from treadle_server.engine.rules import Rules
-from treadle_server.engine.seats import Demand, RunKey, Seat, Waiting
+from treadle_server.engine.seats import Capacity, Demand, RunKey, Seat, Waiting
 from treadle_server.engine.world import World
 from treadle_server.engine.writing import write
 from treadle_server.store.base import Tx
-from treadle_server.store.heads import claimable_lanes, heads
+from treadle_server.store.heads import claimable_lanes, heads, weights_held
 
 MOST_HEADS = 500
 """Tasks that are read of one lane at once."""
@@ -98,6 +99,8 @@ class Desk:
 
     def release(self, keys: Collection[RunKey]) -> None:
         """Free the weight of runs whose code has ended."""
+        if keys and any(waiting.limit is not None for waiting in self._waiting):
+            self._news = True
         for key in keys:
             if (seat := self._holder.pop(key, None)) is not None:
                 seat.release(key)
@@ -121,6 +124,7 @@ class Desk:
     async def hand_out(self, tx: Tx, now: datetime) -> Handover:
         """Claim what is ready for who waits, within the transaction."""
         handover = Handover(asked=list(self._waiting))
+        await self._weigh(tx, handover.asked)
         demands: list[Demand] = [*handover.asked, *self._seats]
         demands = [demand for demand in demands if demand.room() > 0]
         self._seats.rotate(-1)
@@ -144,6 +148,16 @@ class Desk:
             handover.withdraw()
             raise
         return handover
+
+    @staticmethod
+    async def _weigh(tx: Tx, asked: list[Waiting]) -> None:
+        """Find out what those who claim over HTTP hold; the claims of one worker share one capacity (E5)."""
+        limits: dict[WorkerId, Capacity] = {}
+        for waiting in asked:
+            if waiting.limit is not None:
+                waiting.limit = limits.setdefault(waiting.worker_id, waiting.limit)
+        for worker_id, weight in (await weights_held(tx, limits.keys())).items():
+            limits[worker_id].used = weight
 
     def _wanted(self, demands: list[Demand]) -> set[int]:
         """Return the ready lanes that one of the demands takes from; a lane that is not known yet may be one."""
@@ -193,4 +207,4 @@ class Desk:
 
 def _appetite(demand: Demand) -> int:
     """Return how many tasks the demand may take at most."""
-    return demand.most - demand.taken if isinstance(demand, Waiting) else demand.room()
+    return min(demand.most - demand.taken, demand.room()) if isinstance(demand, Waiting) else demand.room()

@@ -22,7 +22,7 @@ from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import SYSTEM, Principal
 from treadle_server.engine.reading import read
 from treadle_server.engine.rules import Rules
-from treadle_server.engine.seats import Seat, Waiting
+from treadle_server.engine.seats import Capacity, Seat, Waiting
 from treadle_server.engine.world import World
 from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
@@ -115,7 +115,8 @@ class Engine:
         """
         worker = await self.run(FindWorker(principal=principal, worker_id=worker_id))
         answer: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
-        waiting = Waiting(worker_id, set(worker.jobs), worker.pool, most, answer, patient=wait > 0)
+        limit = Capacity(worker.concurrency, worker.min_concurrency) if worker.is_limited else None
+        waiting = Waiting(worker_id, set(worker.jobs), worker.pool, most, answer, patient=wait > 0, limit=limit)
         self.desk.wait(waiting)
         self._wake.set()
         try:

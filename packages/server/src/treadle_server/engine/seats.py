@@ -60,6 +60,25 @@ class Seat:
 
 
 @dataclass(slots=True, eq=False)
+class Capacity:
+    """What a worker takes over HTTP; shared by all claims that it has waiting."""
+
+    concurrency: int
+    min_concurrency: int
+    used: int = 0
+    """The weight of what it holds, as the store says when tasks are handed out, and of what it was given since."""
+
+    def room(self) -> int:
+        """Return how much more weight it takes now, as `Seat.room`."""
+        is_enough = self.min_concurrency and self.used >= self.min_concurrency
+        return 0 if is_enough else max(0, self.concurrency - self.used)
+
+
+UNLIMITED = 1_000_000
+"""The room of a worker that never named its concurrency: the largest weight that a task can have."""
+
+
+@dataclass(slots=True, eq=False)
 class Waiting:
     """A claim over HTTP: answered once, with as many tasks as there are, up to `most`."""
 
@@ -70,20 +89,26 @@ class Waiting:
     answer: asyncio.Future[list[Task]]
     patient: bool
     """Whether it waits for tasks to come; otherwise the next batch answers it."""
+    limit: Capacity | None = None
+    """None when the worker never named its concurrency."""
     taken: int = 0
 
     @property
     def capacity(self) -> int:
-        """Return the most weight of one task: an HTTP claim names a number of tasks, not a weight."""
-        return 1_000_000
+        """Return the most weight that the worker may ever hold."""
+        return UNLIMITED if self.limit is None else self.limit.concurrency
 
     def room(self) -> int:
-        """Return whether it takes one more, as a weight."""
-        return 1_000_000 if self.taken < self.most and not self.answer.done() else 0
+        """Return how much more weight it takes now."""
+        if self.taken >= self.most or self.answer.done():
+            return 0
+        return UNLIMITED if self.limit is None else self.limit.room()
 
     def reserve(self, task: Task) -> None:
         """Note that the task's next run will be its own."""
         self.taken += 1
+        if self.limit is not None:
+            self.limit.used += task.weight
 
     def withdraw(self, keys: list[RunKey]) -> None:
         """Forget claims that were not committed."""

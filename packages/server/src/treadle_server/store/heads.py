@@ -4,17 +4,18 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, bindparam, false, func, select, true
+from sqlalchemy import Select, bindparam, false, func, select, true, union_all
 
+from treadle.wire.ids import WorkerId
 from treadle.wire.names import INTERNAL
-from treadle.wire.status import Status
+from treadle.wire.status import LEASED, Status
 from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.counts import all_counts
 from treadle_server.store.load import to_task
-from treadle_server.store.many import NUMBER, bound, is_among, rows_of
-from treadle_server.store.tables import jobs, lanes, status_in, tasks
+from treadle_server.store.many import NUMBER, UUID, bound, is_among, rows_of
+from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
 
 
 @cache
@@ -89,3 +90,21 @@ async def waiting_lanes(tx: Tx) -> set[int]:
 async def lanes_of_job(tx: Tx, job_num: int) -> set[int]:
     """Return every lane of the job."""
     return set((await tx.connection.execute(select(lanes.c.id).where(lanes.c.job_num == job_num))).scalars())
+
+
+@cache
+def _weights(dialect: Dialect) -> Select[Any]:
+    run = select(tasks.c.worker_id, tasks.c.weight).where(
+        is_among(dialect, tasks.c.worker_id, "ids", UUID), status_in(*LEASED)
+    )
+    stopping = select(holds.c.worker_id, holds.c.weight).where(is_among(dialect, holds.c.worker_id, "ids", UUID))
+    held = union_all(run, stopping).subquery("held")
+    return select(held.c.worker_id, func.sum(held.c.weight)).group_by(held.c.worker_id)
+
+
+async def weights_held(tx: Tx, ids: Collection[WorkerId]) -> dict[WorkerId, int]:
+    """Return the weight of what each of the workers holds, runs that are only stopping too; 0 for nothing."""
+    if not ids:
+        return {}
+    found = await tx.connection.execute(_weights(tx.dialect), {"ids": bound(tx.dialect, ids)})
+    return dict.fromkeys(ids, 0) | {WorkerId(worker_id): int(weight) for worker_id, weight in found}

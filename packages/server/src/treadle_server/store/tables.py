@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     TextClause,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -131,6 +132,7 @@ workers = Table(
     Column("version", String(255)),
     Column("concurrency", Integer, nullable=False),
     Column("min_concurrency", Integer, nullable=False),
+    Column("is_limited", Boolean, nullable=False, server_default=false()),
     Column("state", String(16), nullable=False),
     Column("lost_at", Instant),
     _one_of("state", WorkerState),

@@ -77,7 +77,7 @@ class RegisterWorker(OneRow):
     group: str | None = None
     pool: str | None = None
     version: str | None = None
-    concurrency: int = 1
+    concurrency: int | None = None
     min_concurrency: int = 0
     draining: bool = False
     """Whether it takes nothing yet, or no more."""
@@ -104,7 +104,8 @@ class RegisterWorker(OneRow):
 
     def _describe(self, worker: Worker) -> None:
         worker.name, worker.group, worker.pool, worker.version = self.name, self.group, self.pool, self.version
-        worker.concurrency, worker.min_concurrency = self.concurrency, self.min_concurrency
+        worker.concurrency, worker.min_concurrency = self.concurrency or 1, self.min_concurrency
+        worker.is_limited = self.concurrency is not None
         worker.state = WorkerState.DRAINING if self.draining else WorkerState.ONLINE
         worker.lost_at = None
 
