@@ -1,5 +1,6 @@
 """Real servers as processes of their own, to be killed without warning."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -47,6 +48,19 @@ class Process:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
         self._process = None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    async def ended(self) -> int:
+        """Wait for its end and return its exit code."""
+        assert self._process is not None
+        while (code := self._process.poll()) is None:
+            await asyncio.sleep(0.01)
+        self._process = None
+        return code
 
     def stop(self) -> None:
         """Ask it to end, as an operator would; one that does not is killed, and that is an error."""
@@ -104,10 +118,18 @@ class ServerProcess(Process):
 class WorkerProcess(Process):
     """`treadle worker MODULE`."""
 
-    def __init__(self, server: ServerProcess, module: str, *, concurrency: int = 20, **environment: str) -> None:
+    def __init__(
+        self,
+        server: ServerProcess,
+        module: str,
+        *options: str,
+        concurrency: int = 20,
+        name: str = "worker",
+        **environment: str,
+    ) -> None:
         reached = {"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token}
-        arguments = ["worker", module, "--concurrency", str(concurrency)]
-        super().__init__(arguments, server.directory / "worker.log", reached | environment)
+        arguments = ["worker", module, "--concurrency", str(concurrency), "--name", name, *options]
+        super().__init__(arguments, server.directory / f"{name}.log", reached | environment)
 
 
 @contextlib.contextmanager

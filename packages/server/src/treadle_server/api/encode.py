@@ -115,6 +115,20 @@ def taken_until_data(task: Task, now: datetime) -> dict[str, Any]:
     }
 
 
+def leases_data(beaten: Beaten, now: datetime) -> list[dict[str, Any]]:
+    """Return how long the worker has each run: its leases, and what it holds of runs that are over."""
+    holds = [
+        {
+            "task_id": hold.task_id,
+            "run_id": hold.run_id,
+            "taken_until": hold.until,
+            "seconds_left": max(0.0, (hold.until - now).total_seconds()),
+        }
+        for hold in beaten.holds
+    ]
+    return [taken_until_data(task, now) for task in beaten.taken_until] + holds
+
+
 def run_names(keys: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
     """Return runs as `RunName`."""
     return [{"task_id": task_id, "run_id": run_id} for task_id, run_id in keys]
@@ -192,7 +206,7 @@ def beaten_data(beaten: Beaten, now: datetime) -> dict[str, Any]:
     data["cancel"] = run_names(beaten.cancel)
     data["pause"] = run_names(beaten.pause)
     data["gone"] = run_names(beaten.gone)
-    data["taken_until"] = [taken_until_data(task, now) for task in beaten.taken_until]
+    data["taken_until"] = leases_data(beaten, now)
     return data
 
 

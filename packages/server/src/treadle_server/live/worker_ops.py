@@ -11,7 +11,7 @@ from treadle.wire.names import Room
 from treadle.wire.runs import Reports
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.api import body
-from treadle_server.api.encode import beaten_data, claim_data, job_data, run_names, taken_until_data
+from treadle_server.api.encode import beaten_data, claim_data, job_data, leases_data, run_names
 from treadle_server.api.jobs import register_job
 from treadle_server.api.reporting import report_answer, report_many
 from treadle_server.api.workers import in_range, register_worker, shown_worker, take_beat
@@ -124,7 +124,7 @@ async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten
     }
     if beaten is not None:
         answer["gone"] = run_names(beaten.gone)
-        answer["taken_until"] = [taken_until_data(task, now) for task in beaten.taken_until]
+        answer["taken_until"] = leases_data(beaten, now)
         answer["cancel"] = run_names(beaten.cancel)
         answer["pause"] = run_names(beaten.pause)
     return answer

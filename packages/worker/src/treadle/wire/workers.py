@@ -93,3 +93,4 @@ class HeartbeatAnswer(WorkerItem):
     gone: list[RunName] = Field(default_factory=list)
     """Runs that are no longer this worker's."""
     taken_until: list[TakenUntil] = Field(default_factory=list)
+    """Leases, and holds of runs that are over while their code still runs."""

@@ -8,7 +8,7 @@ from treadle.wire.status import WorkerState
 from treadle.wire.workers import Renewal, RunRef
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import Hold, Task
 from treadle_server.engine.commands.reports import RunReport, take_report
 from treadle_server.engine.commands.workers import check_present, get_worker, revive, runs_of
 from treadle_server.engine.needs import Needs
@@ -27,6 +27,8 @@ class Beaten:
     pause: list[RunKey] = field(default_factory=list)
     gone: list[RunKey] = field(default_factory=list)
     taken_until: list[Task] = field(default_factory=list)
+    holds: list[Hold] = field(default_factory=list)
+    """Of runs that are over, whose code still runs: renewed like leases."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,8 +85,10 @@ class Beat:
         elif task is not None and (hold := world.holds.get((task.seq, renewal.run_id))) is not None:
             # The code still runs though its task is settled: the hold lives as long as it says so.
             until = max(hold.until, world.now + timedelta(seconds=task.heartbeat_increment))
-            world.renew_hold(replace(hold, until=until))
+            renewed = replace(hold, until=until)
+            world.renew_hold(renewed)
             answer.cancel.append(key)
+            answer.holds.append(renewed)
         else:
             answer.gone.append(key)
 

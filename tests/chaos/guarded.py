@@ -1,0 +1,64 @@
+"""Tasks that say at every moment that they run: what shows whether two of a target ever did at once."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from treadle import Context, task
+
+STEP = 0.01
+"""Seconds between two marks."""
+
+
+def trace(n: int) -> None:
+    """Append who runs which task now, on the clock that all processes of the machine share."""
+    line = f"{time.monotonic():.4f} {os.environ['TREADLE_TEST_NAME']} {n}\n"
+    descriptor = os.open(os.environ["TREADLE_TEST_TRACE"], os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+def gate(n: int) -> Path:
+    """The file whose presence lets task `n` end."""
+    return Path(f"{os.environ['TREADLE_TEST_TRACE']}.{n}")
+
+
+@task(lease_seconds=3, max_requeues=20)
+async def cooperates(n: int) -> str:
+    while not gate(n).exists():
+        trace(n)
+        await asyncio.sleep(STEP)
+    return os.environ["TREADLE_TEST_NAME"]
+
+
+@task(lease_seconds=3, max_requeues=20)
+def blocks(n: int) -> str:
+    """A function that knows nothing of stopping."""
+    while not gate(n).exists():
+        trace(n)
+        time.sleep(STEP)
+    return os.environ["TREADLE_TEST_NAME"]
+
+
+@task(lease_seconds=3, max_requeues=20)
+async def ignores(n: int) -> str:
+    """A coroutine that goes on although it is cancelled."""
+    while not gate(n).exists():
+        trace(n)
+        try:
+            await asyncio.sleep(STEP)
+        except asyncio.CancelledError:
+            continue
+    return os.environ["TREADLE_TEST_NAME"]
+
+
+@task(lease_seconds=3, max_requeues=20)
+async def unaware(ctx: Context, n: int) -> str:
+    """A task without a target, in whose midst its worker dies."""
+    while not gate(n).exists():
+        trace(n)
+        await asyncio.sleep(STEP)
+    return f"run {ctx.run_id}"
