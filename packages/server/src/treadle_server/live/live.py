@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from starlette.websockets import WebSocket
 
 from treadle.wire.ids import WorkerId
-from treadle.wire.status import Reason
+from treadle.wire.status import Reason, WorkerState
 from treadle_server.api.auth import FRESH_SECONDS
 from treadle_server.api.context import Api
 from treadle_server.api.encode import run_names
@@ -142,6 +142,16 @@ class Live:
         if session.worker_id is not None:
             self._wait_for_return(session.worker_id)
 
+    def _drop_lost(self, session: Session) -> None:
+        """End the session of a worker that was not heard of: what it is given would be lost again.
+
+        One that lives after all connects anew, and opens itself with its jobs.
+        """
+        self.unseat(session)
+        session.worker_id = None
+        if self._group is not None and not self._closing:
+            self._group.create_task(session.close(GOING_AWAY, "the worker was not heard of and is lost"), name="lost")
+
     def _wait_for_return(self, worker_id: WorkerId) -> None:
         """Return what the worker has not started, unless it is back soon."""
         if self._group is None or self._closing or worker_id in self._workers or worker_id in self._away:
@@ -164,6 +174,9 @@ class Live:
         """Push what a commit wants of workers: stop the code of a run that was cancelled, paused, or taken away."""
         if not self._workers:
             return
+        for worker in batch.workers:
+            if worker.state is WorkerState.LOST and worker.id in self._workers:
+                self._drop_lost(self._workers[worker.id])
         ids = {change.task.seq: change.task.id for change in batch.tasks}
         for run in batch.runs:
             # A run that its own worker reported has a digest; that worker knows.
