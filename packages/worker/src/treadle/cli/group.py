@@ -17,15 +17,17 @@ class Entry(NamedTuple):
 
 
 OWN = {
+    "bench": Entry("treadle.bench.command:bench", "Measure how fast the server, its workers and the socket are."),
     "cancel": Entry("treadle.cli.steer:cancel", "Cancel tasks, at once."),
     "doctor": Entry("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
     "jobs": Entry("treadle.cli.lists:jobs", "List jobs and the counts of their queues."),
-    "pause": Entry("treadle.cli.steer:pause", "Pause tasks; running ones stop with their checkpoint."),
+    "pause": Entry("treadle.cli.steer:pause", "Pause tasks, or a queue; running ones stop with their checkpoint."),
     "rerun": Entry("treadle.cli.steer:rerun", "Run ended tasks again, from their start."),
     "resolve": Entry("treadle.cli.steer:resolve", "Settle paused or failed tasks by hand."),
-    "resume": Entry("treadle.cli.steer:resume", "Let paused or failed tasks go on from their checkpoint."),
+    "resume": Entry("treadle.cli.steer:resume", "Let paused or failed tasks, or a queue, go on."),
     "submit": Entry("treadle.cli.submit:submit", "Submit a task."),
-    "task": Entry("treadle.cli.lists:task", "Show a task and its runs."),
+    "targets": Entry("treadle.cli.targets:targets", "List targets: what holds each and why, and who waits."),
+    "task": Entry("treadle.cli.task:task", "Show a task and its runs."),
     "tasks": Entry("treadle.cli.lists:tasks", "List tasks, newest first."),
     "token": Entry("treadle.cli.token:token", "Make, list and revoke tokens."),
     "worker": Entry("treadle.cli.worker:worker", "Run a worker for the tasks of a module."),
@@ -33,7 +35,6 @@ OWN = {
 }
 
 KNOWN = {
-    "bench": "Measure how fast the server, the store and the socket are.",
     "demo": "Start a server, a worker and real tasks, and watch them.",
     "migrate": "Bring the database's schema up to date.",
     "server": "Serve tasks over HTTP and a websocket.",

@@ -1,0 +1,161 @@
+"""Drains: tasks that were submitted before are worked off as fast as server and workers can."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from treadle.bench.figures import POSTGRESQL, SQLITE, BenchFailed, Case, Figure, Sample, on_both
+from treadle.bench.stage import Run, Stage
+from treadle.demo.children import Child
+
+STALL_SECONDS = 60.0
+"""How long a drain may go without a further completion."""
+
+SOON, SELDOM = 0.01, 0.5
+"""Seconds between two looks at the store, at least and at most."""
+
+PLAIN = 50_000
+"""Tasks of a plain drain."""
+
+FIRST = 5_000
+"""Tasks that are waited for when there are many more pending."""
+
+
+def preload(stage: Stage, count: int, *, jobs: int = 1, size: int = 0) -> None:
+    """Submit tasks in bulk, and see that the store has them all pending."""
+    before = stage.counts().get("pending", 0)
+    stage.play("submit", count=count, how="bulk", jobs=jobs, size=size)
+    pending = stage.counts().get("pending", 0) - before
+    if pending != count:
+        raise BenchFailed(f"{count} tasks were submitted, and {pending} are pending")
+
+
+class Look(NamedTuple):
+    """How many tasks of a drain the store had completed, at an instant of the monotonic clock."""
+
+    at: float
+    done: int
+
+
+def drain(stage: Stage, take: int, start: Callable[[], list[Child]]) -> float:
+    """Start workers and return the tasks a second, from the first one's start to the completion of the last of `take`.
+
+    The store is asked how many are completed; between the last two answers the rate is taken as even. Raises
+    `BenchFailed` when a worker ends or nothing moves.
+    """
+    stage.forget_starts()
+    base = stage.counts().get("completed", 0)
+    workers = start()
+    try:
+        before, after = _watch(stage, workers, base, take)
+    finally:
+        for worker in workers:
+            worker.stop()
+    return rate_of(take, stage.first_start(), before, after)
+
+
+def rate_of(take: int, first: float, before: Look, after: Look) -> float:
+    """Return the tasks a second from the `first` start until `take` were completed, which was between two looks."""
+    since = max(before.at, first)
+    share = (take - before.done) / (after.done - before.done)
+    return take / (since + (after.at - since) * share - first)
+
+
+def _watch(stage: Stage, workers: list[Child], base: int, take: int) -> tuple[Look, Look]:
+    """Return the last look at which fewer than `take` were completed, and the first one with as many."""
+    before = moved = Look(time.monotonic(), 0)
+    while True:
+        look = Look(time.monotonic(), stage.counts().get("completed", 0) - base)
+        if look.done >= take:
+            return before, look
+        if ended := [worker for worker in workers if not worker.is_running]:
+            raise BenchFailed(f"{ended[0].name} ended by itself:\n{ended[0].output()[-2000:]}")
+        if look.done > before.done:
+            moved = look
+        elif look.at - moved.at > STALL_SECONDS:
+            raise BenchFailed(f"no task was completed for {STALL_SECONDS:g} s, after {look.done} of {take}")
+        pause = _pause(before, look, take)
+        before = look
+        time.sleep(pause)
+
+
+def _pause(before: Look, look: Look, take: int) -> float:
+    """Return how long not to look: half of the time that is left, so that a drain is asked seldom but at its end."""
+    if look.done == before.done:
+        return SOON
+    left = (take - look.done) * (look.at - before.at) / (look.done - before.done)
+    return min(SELDOM, max(SOON, left / 2))
+
+
+def workers_of(stage: Stage, *, workers: int = 1, jobs: int = 1) -> Callable[[], list[Child]]:
+    """Return what starts worker processes with a concurrency of 100 each."""
+    return lambda: [stage.start_worker(jobs=jobs) for _ in range(workers)]
+
+
+def _plain(run: Run, workers: int) -> float:
+    count = run.count(PLAIN, least=100)
+    with run.server() as stage:
+        preload(stage, count)
+        return drain(stage, count, workers_of(stage, workers=workers))
+
+
+def _drain(run: Run) -> Iterator[Sample]:
+    yield Sample("1 worker", _plain(run, 1))
+
+
+def _drain_2(run: Run) -> Iterator[Sample]:
+    yield Sample("2 workers", _plain(run, 2))
+
+
+def _pending(run: Run, pending: int, *, rounds: int) -> Iterator[Sample]:
+    plain = [_plain(run, 1) for _ in range(rounds)]
+    for rate in plain:
+        yield Sample("plain drain", rate)
+    for jobs in (1, 100):
+        with run.server() as stage:
+            preload(stage, run.count(pending, least=1000), jobs=jobs)
+            for nth in range(rounds):
+                rate = drain(stage, run.count(FIRST, least=100), workers_of(stage, jobs=jobs))
+                yield Sample(f"first {FIRST:,}, {_queues(jobs)}", rate)
+                yield Sample(f"of the plain drain, {_queues(jobs)}", rate / plain[nth])
+
+
+def _queues(jobs: int) -> str:
+    return "1 job" if jobs == 1 else f"{jobs} jobs"
+
+
+def _pending_figures() -> tuple[Figure, ...]:
+    rates = tuple(Figure(name=f"first {FIRST:,}, {_queues(jobs)}", unit="tasks/s") for jobs in (1, 100))
+    shares = tuple(
+        Figure(name=f"of the plain drain, {_queues(jobs)}", unit="x", bars=on_both(0.9)) for jobs in (1, 100)
+    )
+    return (Figure(name="plain drain", unit="tasks/s"), *rates, *shares)
+
+
+DRAINS = (
+    Case(
+        name="drain",
+        summary=f"{PLAIN:,} no-ops preloaded, drained by 1 worker process with a concurrency of 100",
+        figures=(Figure(name="1 worker", unit="tasks/s", bars={SQLITE: 16_000, POSTGRESQL: 12_000}),),
+        measure=_drain,
+    ),
+    Case(
+        name="drain-2",
+        summary="the same with 2 worker processes",
+        figures=(Figure(name="2 workers", unit="tasks/s", bars={SQLITE: 20_000}),),
+        measure=_drain_2,
+    ),
+    Case(
+        name="pending-100k",
+        summary=f"the first {FIRST:,} of 100,000 pending, in 1 queue and spread over 100",
+        figures=_pending_figures(),
+        measure=lambda run: _pending(run, 100_000, rounds=1),
+    ),
+    Case(
+        name="pending-1m",
+        summary=f"the first {FIRST:,} of 1,000,000 pending, loaded once by bulk submits for all repetitions",
+        figures=_pending_figures(),
+        measure=lambda run: _pending(run, 1_000_000, rounds=run.repeats),
+        is_once=True,
+    ),
+)

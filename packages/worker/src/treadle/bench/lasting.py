@@ -1,0 +1,62 @@
+"""What a server weighs while a million tasks pass through it."""
+
+import time
+from collections.abc import Iterator
+
+from treadle.bench.figures import BenchFailed, Case, Figure, Sample, on_both
+from treadle.bench.reads import MILLION
+from treadle.bench.stage import Run, Stage
+
+AHEAD = 20_000
+"""Tasks that are submitted at once."""
+
+PORTION_SECONDS = 600.0
+"""How long so many may take."""
+
+
+def _memory(run: Run) -> Iterator[Sample]:
+    total = run.count(MILLION, least=200)
+    sizes = _sizes(run, total)
+    for passed, size in sizes.items():
+        yield Sample("server", size, passed)
+    settled = next(size for passed, size in sizes.items() if passed >= 0.3 * total)
+    yield Sample("growth over the last 70 %", 100 * (sizes[total] / settled - 1))
+
+
+def _sizes(run: Run, total: int) -> dict[int, float]:
+    """Let so many tasks pass, and return the server's memory in MB after each tenth of them."""
+    portion = min(AHEAD, total // 10)
+    sizes: dict[int, float] = {}
+    passed = 0
+    with run.server() as stage:
+        stage.start_worker()
+        while passed < total:
+            before, passed = passed, min(passed + portion, total)
+            stage.play("submit", count=passed - before, how="bulk")
+            _wait_for(stage, passed)
+            if passed * 10 // total > before * 10 // total:
+                sizes[passed] = stage.server_rss()
+    return sizes
+
+
+def _wait_for(stage: Stage, completed: int) -> None:
+    limit = time.monotonic() + PORTION_SECONDS
+    while stage.counts().get("completed", 0) < completed:
+        if time.monotonic() > limit:
+            raise BenchFailed(f"{AHEAD:,} tasks were not completed in {PORTION_SECONDS:g} s")
+        time.sleep(0.1)
+
+
+LASTING = (
+    Case(
+        name="memory",
+        summary=f"the server's resident memory while 1,000,000 tasks pass through, {AHEAD:,} at a time",
+        figures=(
+            Figure(name="server", unit="MB", bars=on_both(200), is_rate=False),
+            Figure(name="growth over the last 70 %", unit="%", bars=on_both(5), is_rate=False),
+        ),
+        measure=_memory,
+        is_once=True,
+        axis="tasks passed",
+    ),
+)

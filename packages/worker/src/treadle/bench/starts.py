@@ -1,0 +1,53 @@
+"""How long one waits before anything begins."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from treadle.bench.figures import NONE, Case, Figure, Sample, on_both
+from treadle.bench.stage import Run, open_stage, without_treadle
+
+_COMMANDS = {
+    "import treadle": ("-c", "import treadle"),
+    "import its Client, Worker and task": ("-c", "from treadle import Client, Worker, task"),
+    "treadle --help": ("-c", "from treadle.cli import main; main()", "--help"),
+}
+
+
+def _server_start(run: Run) -> Iterator[Sample]:
+    with run.home() as home:
+        for figure in ("treadle server to ready, new database", "treadle server to ready, again"):
+            with open_stage(home) as stage:
+                yield Sample(figure, stage.start_seconds)
+
+
+def _start(run: Run) -> Iterator[Sample]:
+    for figure, arguments in _COMMANDS.items():
+        began = time.monotonic()
+        subprocess.run([sys.executable, *arguments], env=without_treadle(), stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - our own command
+        yield Sample(figure, time.monotonic() - began)
+
+
+STARTS = (
+    Case(
+        name="start-server",
+        summary="from `treadle server` to a good answer of /readyz",
+        figures=(
+            Figure(name="treadle server to ready, new database", unit="s", bars=on_both(1.0), is_rate=False),
+            Figure(name="treadle server to ready, again", unit="s", bars=on_both(1.0), is_rate=False),
+        ),
+        measure=_server_start,
+    ),
+    Case(
+        name="start",
+        summary="a whole Python process that imports the package, or prints the help",
+        figures=(
+            Figure(name="import treadle", unit="s", bars={NONE: 0.25}, is_rate=False),
+            Figure(name="import its Client, Worker and task", unit="s", is_rate=False),
+            Figure(name="treadle --help", unit="s", bars={NONE: 0.3}, is_rate=False),
+        ),
+        measure=_start,
+        databases=(NONE,),
+    ),
+)

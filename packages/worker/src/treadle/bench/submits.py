@@ -1,0 +1,88 @@
+"""Submits and latencies over the socket, and what the batching of writes gains."""
+
+from collections.abc import Iterator
+
+from treadle.bench.figures import Case, Figure, Sample, on_both, percentile
+from treadle.bench.stage import Run, Stage
+
+ONE, MANY, BULK = "one by one", "100 coroutines", "bulk of 1,000"
+
+_SHAPES = (("one", ONE, 2_000), ("many", MANY, 10_000), ("bulk", BULK, 20_000))
+
+LATENCIES = 200
+"""Tasks whose latency is measured in each repetition."""
+
+
+def submit_rate(stage: Stage, count: int, how: str) -> float:
+    """Have so many tasks submitted, and return the rate a second."""
+    seconds: float = stage.play("submit", count=count, how=how)["seconds"]
+    return count / seconds
+
+
+def measure_latency(stage: Stage, count: int, *, size: int = 0) -> dict[str, list[float]]:
+    """Have tasks submitted one at a time to the workers that run; return ms to `start` and to `result`, sorted."""
+    found: dict[str, list[float]] = stage.play("latency", count=count, size=size)
+    return {name: sorted(values) for name, values in found.items()}
+
+
+def _submit(run: Run) -> Iterator[Sample]:
+    with run.server() as stage:
+        for how, figure, most in _SHAPES:
+            yield Sample(figure, submit_rate(stage, run.count(most), how))
+
+
+def _latency(run: Run) -> Iterator[Sample]:
+    with run.server() as stage:
+        stage.start_worker()
+        found = measure_latency(stage, run.count(LATENCIES))
+    for name, values in found.items():
+        yield Sample(f"submit to {name}, p50", percentile(values, 0.5))
+        yield Sample(f"submit to {name}, p99", percentile(values, 0.99))
+
+
+def _batching(run: Run) -> Iterator[Sample]:
+    count = run.count(10_000)
+    with run.server(TREADLE_WRITER_MAX_ROWS="1") as stage:
+        single = submit_rate(stage, count, "many")
+    with run.server() as stage:
+        batched = submit_rate(stage, count, "many")
+    yield Sample("a commit each", single)
+    yield Sample("batched", batched)
+    yield Sample("gain", batched / single)
+
+
+def _latency_figures() -> tuple[Figure, ...]:
+    bars = {"start, p50": 1.0, "start, p99": 3.0, "result, p50": 2.0, "result, p99": 5.0}
+    return tuple(
+        Figure(name=f"submit to {name}", unit="ms", bars=on_both(bar), is_rate=False) for name, bar in bars.items()
+    )
+
+
+SUBMITS = (
+    Case(
+        name="submit",
+        summary="no-ops over the socket: 2,000 each after the other, 10,000 by 100 coroutines, 20,000 in bulk",
+        figures=(
+            Figure(name=ONE, unit="tasks/s", bars=on_both(2_500)),
+            Figure(name=MANY, unit="tasks/s", bars=on_both(12_000)),
+            Figure(name=BULK, unit="tasks/s", bars=on_both(35_000)),
+        ),
+        measure=_submit,
+    ),
+    Case(
+        name="latency",
+        summary=f"{LATENCIES} tasks one at a time to an idle worker: to their first line, and to the result in hand",
+        figures=_latency_figures(),
+        measure=_latency,
+    ),
+    Case(
+        name="batching",
+        summary="10,000 submits by 100 coroutines, with a commit for each and with batches, in turn",
+        figures=(
+            Figure(name="a commit each", unit="tasks/s"),
+            Figure(name="batched", unit="tasks/s"),
+            Figure(name="gain", unit="x", bars=on_both(5)),
+        ),
+        measure=_batching,
+    ),
+)

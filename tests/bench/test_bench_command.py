@@ -1,0 +1,309 @@
+"""`treadle bench`: its figures come from tasks that really ran, and say what they are; none is asserted to be fast."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from treadle.bench.catalogue import BARS, CASES, chosen
+from treadle.bench.drains import Look, rate_of
+from treadle.bench.figures import BOTH, NONE, BenchFailed, Case, Figure, Row, Sample, on_both, percentile, rows_of
+from treadle.bench.peers import Peer, find_peers, ratios
+from treadle.bench.picture import Scale, draw
+from treadle_server.app import create_app
+from treadle_server.settings import Settings
+
+COMMAND = (sys.executable, "-c", "from treadle.cli import main; main()", "bench")
+NO_TREADLE = {name: value for name, value in os.environ.items() if not name.startswith("TREADLE_")}
+
+
+def run_bench(*arguments: str | Path, code: int = 0) -> str:
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)], env=NO_TREADLE, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if code == 0 else done.stdout + done.stderr
+
+
+def quick(scratch: Path, *arguments: str | Path) -> Any:
+    sizes = ("--scale", "0.002", "--repeats", "1", "--dir", scratch)
+    return json.loads(run_bench(*arguments, *sizes, "--json", "-"))
+
+
+def figures_of(report: Any, case: str) -> dict[str, list[float]]:
+    return {row["figure"]: row["values"] for row in report["rows"] if row["case"] == case}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A look at four cases on SQLite, as small as can be."""
+    return quick(tmp_path_factory.mktemp("scratch"), "drain", "latency", "http", "start", "--database", "sqlite")
+
+
+def test_each_case_that_was_asked_for_gives_each_of_its_figures(report: Any) -> None:
+    measured = {name: set(figures_of(report, name)) for name in ("drain", "latency", "http", "start")}
+
+    assert report["failures"] == []
+    assert measured == {name: {figure.name for figure in CASES[name].figures} for name in measured}
+    assert all(value > 0 for row in report["rows"] for value in row["values"])
+
+
+def test_a_result_reaches_the_submitter_after_its_task_began(report: Any) -> None:
+    latency = figures_of(report, "latency")
+
+    # The role itself refuses a result that is no instant between the submit and its own arrival.
+    assert latency["submit to result, p50"] > latency["submit to start, p50"]
+
+
+def test_the_report_says_on_what_it_was_taken(report: Any) -> None:
+    assert set(report["machine"]) == {"taken", "machine", "load before", "load after", "disk", "Python"}
+    assert {"treadle", "treadle-server", "uvicorn", "SQLite"} <= set(report["versions"])
+    assert "PostgreSQL" not in report["versions"]
+    assert (report["scale"], report["repeats"]) == (0.002, 1)
+
+
+def test_bars_are_those_of_the_database_that_was_measured(report: Any) -> None:
+    bars = {(row["case"], row["database"]): row["bar"] for row in report["rows"] if row["figure"] == "1 worker"}
+
+    assert bars == {("drain", "sqlite"): 16_000}
+
+
+@pytest.mark.postgres
+def test_on_postgresql_a_drain_runs_on_a_database_of_its_own_that_is_dropped(tmp_path: Path, postgres_url: str) -> None:
+    report = quick(tmp_path, "drain", "--database", "postgresql", "--postgres-url", postgres_url)
+
+    assert [(row["database"], len(row["values"])) for row in report["rows"]] == [("postgresql", 1)]
+    assert "fsync on" in report["versions"]["PostgreSQL"]
+    assert databases_at(postgres_url) == []
+
+
+def databases_at(url: str) -> list[str]:
+    import asyncio
+
+    import asyncpg
+
+    async def look() -> list[str]:
+        connection = await asyncpg.connect(url)
+        try:
+            found = await connection.fetch("SELECT datname FROM pg_database WHERE datname LIKE 'treadle_bench_%'")
+        finally:
+            await connection.close()
+        return [row[0] for row in found]
+
+    return asyncio.run(look())
+
+
+def test_a_curve_has_a_value_at_each_of_its_points_and_can_be_drawn_later(tmp_path: Path) -> None:
+    saved, picture = tmp_path / "curves.json", tmp_path / "curves.svg"
+    sizes = ("--scale", "0.02", "--repeats", "1", "--dir", tmp_path)
+
+    run_bench("curve-observers", "--database", "sqlite", *sizes, "--json", saved)
+    run_bench("--from", saved, "--svg", picture)
+
+    points = {(row["figure"], row["x"]) for row in json.loads(saved.read_text())["rows"]}
+    assert points == {(figure.name, x) for figure in CASES["curve-observers"].figures for x in (0, 1)}
+    assert len(ET.fromstring(picture.read_text()).findall(".//{*}polyline")) == 3
+
+
+@pytest.fixture
+def at_work(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", list[psutil.Process]]]:
+    """A benchmark whose server runs, with its processes."""
+    command = [*COMMAND, "memory", "--database", "sqlite", "--dir", str(tmp_path)]
+    bench = subprocess.Popen(command, env=NO_TREADLE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        limit = iter(range(3000))
+        while not (children := workers_below(bench)):
+            next(limit)
+            psutil.wait_procs([psutil.Process(bench.pid)], timeout=0.02)
+        yield bench, children
+    finally:
+        bench.kill()
+        bench.communicate()
+
+
+def workers_below(bench: "subprocess.Popen[str]") -> list[psutil.Process]:
+    """Return the processes below, once there is a worker among them."""
+    children = psutil.Process(bench.pid).children(recursive=True)
+    return children if len(children) >= 3 else []
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_leaves_neither_processes_nor_files(
+    at_work: tuple["subprocess.Popen[str]", list[psutil.Process]], tmp_path: Path, sent: signal.Signals
+) -> None:
+    bench, children = at_work
+
+    bench.send_signal(sent)
+
+    assert bench.wait(60) == 130
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_kill_9_takes_its_processes_along(
+    at_work: tuple["subprocess.Popen[str]", list[psutil.Process]],
+) -> None:
+    bench, children = at_work
+
+    bench.kill()
+
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+
+
+def test_the_list_names_every_case_and_measures_nothing() -> None:
+    printed = run_bench("--list")
+
+    assert [name for name in CASES if not re.search(rf"^{re.escape(name)}\b", printed, re.MULTILINE)] == []
+
+
+def test_a_case_that_there_is_not_is_refused() -> None:
+    assert "there is no case 'nonsense'" in run_bench("nonsense", code=2)
+
+
+def test_without_a_name_everything_with_a_bar_is_measured_and_no_curve() -> None:
+    assert chosen([]) == list(BARS)
+    assert all(any(figure.bars for figure in case.figures) for case in BARS)
+    assert [case.name for case in chosen(["start", "bars", "start"])].count("start") == 1
+
+
+def test_every_bar_is_for_a_database_that_the_case_runs_on() -> None:
+    odd = [
+        (case.name, figure.name)
+        for case in CASES.values()
+        for figure in case.figures
+        if not set(figure.bars) <= set(case.databases) <= {*BOTH, NONE}
+    ]
+
+    assert odd == []
+
+
+CASE = Case(
+    name="sprint",
+    summary="",
+    figures=(Figure(name="speed", unit="m/s", bars=on_both(10)), Figure(name="time", unit="s", is_rate=False)),
+    measure=lambda _: [],
+)
+
+
+def test_a_row_has_the_values_of_all_repetitions_and_their_median_meets_the_bar_or_not() -> None:
+    samples = [Sample("speed", 9), Sample("time", 3), Sample("speed", 11), Sample("speed", 12)]
+
+    speed, time = rows_of(CASE, "sqlite", samples)
+
+    assert (speed.values, speed.median, speed.met) == ([9, 11, 12], 11, True)
+    assert (time.values, time.met) == ([3], None)
+
+
+@pytest.mark.parametrize(("is_rate", "value", "met"), [(True, 9.9, False), (False, 9.9, True), (False, 10.1, False)])
+def test_a_bar_is_a_floor_for_rates_and_a_ceiling_for_times(is_rate: bool, value: float, met: bool) -> None:
+    row = Row(case="c", database="sqlite", figure="f", unit="u", is_rate=is_rate, bar=10, values=[value])
+
+    assert row.met is met
+
+
+def test_a_drain_ends_between_two_looks_where_the_wanted_task_was_completed() -> None:
+    whole = rate_of(100, 10.0, Look(10.5, 50), Look(11.0, 100))
+    half = rate_of(100, 10.0, Look(10.5, 50), Look(11.5, 150))
+
+    assert (whole, half) == (100.0, 100.0)
+
+
+def test_a_look_before_the_first_start_does_not_make_a_drain_faster() -> None:
+    assert rate_of(100, 10.0, Look(2.0, 0), Look(11.0, 100)) == 100.0
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    values = [float(n) for n in range(200, 0, -1)]
+
+    assert (percentile(values, 0.5), percentile(values, 0.99)) == (101.0, 198.0)
+    assert (percentile([7.0], 0.5), percentile([7.0], 0.99)) == (7.0, 7.0)
+
+
+PEER = """
+import json, os, sys
+print("noise")
+print(json.dumps({"peer": "snail 1.0", "drain_20k": {"median": 500}, "drain_50k": {"median": 400},
+                  "submit_to_start": {"p50_ms": 8}, "repeats": os.environ["PEER_REPEATS"], "python": sys.argv[0]}))
+"""
+
+
+@pytest.fixture
+def snail(tmp_path: Path) -> Peer:
+    (tmp_path / "snail_peer.py").write_text(PEER)
+    (tmp_path / "README.md").write_text("Run it so:\n\n    uv run --no-project python bench/snail_peer.py\n")
+    (peer,) = find_peers(tmp_path)
+    assert peer.command == ["uv", "run", "--no-project", "python", str(tmp_path / "snail_peer.py")]
+    peer.command[:4] = [sys.executable]
+    return peer
+
+
+def row_of(case: str, figure: str, value: float, *, is_rate: bool = True) -> Row:
+    return Row(case=case, database="sqlite", figure=figure, unit="u", is_rate=is_rate, values=[value])
+
+
+def test_a_peer_is_compared_by_its_best_figure_and_ahead_is_above_one(snail: Peer) -> None:
+    ours = [row_of("drain", "1 worker", 1000), row_of("latency", "submit to start, p50", 2, is_rate=False)]
+
+    snail.run()
+    drain, latency = ratios([snail], ours)
+
+    assert snail.rounds[0]["repeats"] == "1"
+    assert (drain.peer, drain.theirs, drain.ratio) == ("snail 1.0", 500, 2.0)
+    assert (latency.theirs, latency.ratio) == (8, 4.0)
+
+
+def test_what_a_peer_does_not_measure_is_not_compared(snail: Peer) -> None:
+    snail.run()
+
+    assert ratios([snail], [row_of("submit", "one by one", 1), row_of("memory", "server", 1)]) == []
+
+
+def test_a_peer_that_fails_says_why(tmp_path: Path) -> None:
+    (tmp_path / "broken_peer.py").write_text("raise SystemExit('no store here')")
+    peer = Peer("broken", [sys.executable, str(tmp_path / "broken_peer.py")])
+
+    with pytest.raises(BenchFailed, match="no store here"):
+        peer.run()
+
+
+def test_a_directory_without_peers_is_refused(tmp_path: Path) -> None:
+    assert "has no *_peer.py" in run_bench("start", "--against", tmp_path, code=2)
+
+
+def test_a_picture_has_a_line_for_each_database_and_figure_and_escapes_its_texts() -> None:
+    rows = [
+        Row(case="curve-<b>", database=database, figure="drain", unit="u", is_rate=True, x=x, axis="a & b", values=[y])
+        for database in BOTH
+        for x, y in ((0, 10), (1, 20), (1000, 3000))
+    ]
+
+    root = ET.fromstring(draw(rows))
+
+    lines = root.findall(".//{*}polyline")
+    texts = [text.text for text in root.iterfind(".//{*}text")]
+    assert [len(line.attrib["points"].split()) for line in lines] == [3, 3]
+    assert texts[0] == "<b>: drain, u"
+    assert "a & b" in texts
+
+
+def test_a_scale_is_logarithmic_and_nothing_stands_left_of_its_start() -> None:
+    scale = Scale(1, 100, 0, 200)
+
+    assert [scale.place(value) for value in (0, 1, 10, 100)] == [0, 0, 100, 200]
+
+
+def test_the_writer_commits_as_many_tasks_at_once_as_the_setting_says(tmp_path: Path) -> None:
+    default = create_app(Settings(data_dir=tmp_path))
+    single = create_app(Settings(data_dir=tmp_path, writer_max_rows=1))
+
+    assert default.state.api.engine._most_rows == 1000
+    assert single.state.api.engine._most_rows == 1
