@@ -16,11 +16,12 @@ from treadle_server.engine.world import World
 from treadle_server.errors import InvalidTaskTransition, Refused, TreadleError, ValidationFailed
 
 
-def keep_hold(world: World, task: Task, taken_until: datetime | None) -> None:
-    """Let the run's code keep its target and slot until it has stopped, or its lease ends."""
+def keep_hold(world: World, task: Task, taken_until: datetime | None) -> bool:
+    """Let the run's code keep its target and slot until it has stopped, or its lease ends; return whether it may."""
     if taken_until is None or task.worker_id is None or task.unfenced or taken_until <= world.now:
-        return
+        return False
     world.add_hold(Hold(task.seq, task.run_id, task.worker_id, task.target_num, task.weight, taken_until, task.id))
+    return True
 
 
 def cancel_task(world: World, task: Task, reason: Reason = Reason.CANCELLED) -> Task:

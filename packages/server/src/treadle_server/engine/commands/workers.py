@@ -12,6 +12,7 @@ from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
+from treadle_server.engine.commands.steering import keep_hold
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
@@ -52,11 +53,15 @@ def revive(world: World, worker: Worker) -> None:
 
 
 def lose_run(world: World, task: Task, reason: Reason, error: str) -> None:
-    """End a run whose worker is gone: requeued within budget, failed beyond (Z11, G8)."""
+    """End a run whose worker is gone: requeued within budget, failed beyond (Z11, G8).
+
+    A target stays held until the run's lease ends: a worker that was given up, or removed, may run its code until then.
+    """
     world.open(task)
     ending = Ending(Outcome.EXCEPTION, reason, error)
+    until = task.taken_until if task.target_num is not None else None
     run = life.fail(task, ending, world.now, world.draw)
-    world.add_run(task, run, code_ended=True)
+    world.add_run(task, run, code_ended=not keep_hold(world, task, until))
     world.changed(task)
     if task.completed_at is not None:
         world.maybe_orphan(task.job_num)
