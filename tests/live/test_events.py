@@ -1,9 +1,11 @@
 """Each transition once, and how a stream is resumed (G7, Z16)."""
 
+import tracemalloc
 from typing import Any
 
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, Socket, submit
+from treadle_server.api import encode
 from treadle_server.live import events
 from treadle_server.testing import Served
 
@@ -104,3 +106,27 @@ async def test_no_event_is_sent_for_what_was_refused(served: Served, opened: Ope
 
     assert served.engine.hub.seq == seq
     assert not observer.pushes
+
+
+async def test_what_is_kept_of_the_stream_takes_no_more_memory_than_its_text(served: Served, opened: Open):
+    client = await opened()
+    await client.call("register", **JOB)
+    kept = served.app.state.live.events._kept
+    before = len(kept)
+
+    tracemalloc.start(1)
+    try:
+        await submit(client, 200)
+        traced = tracemalloc.take_snapshot()
+    finally:
+        tracemalloc.stop()
+
+    fresh = list(kept)[before:]
+    text = sum(len(event.encoded) for event in fresh)
+    taken = sum(
+        stat.size
+        for stat in traced.statistics("filename")
+        if stat.traceback[0].filename in {events.__file__, encode.__file__}
+    )
+    assert len(fresh) == 400
+    assert text < taken < 2 * text
