@@ -52,6 +52,12 @@ def tests_postgres(session: nox.Session) -> None:
         run_tests(session, "PostgreSQL", "-m", "postgres", env={POSTGRES_URL: url})
 
 
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Every bar of the benchmark, on SQLite and PostgreSQL; `nox -s bench -- --list` says what it can be given."""
+    session.run("treadle", "bench", *session.posargs)
+
+
 def run_tests(session: nox.Session, database: str, *arguments: str, env: dict[str, str] | None = None) -> None:
     """Run pytest on every core, and say how many tests have run on which database."""
     with TemporaryDirectory() as directory:

@@ -250,10 +250,10 @@ def row_of(case: str, figure: str, value: float, *, is_rate: bool = True) -> Row
     return Row(case=case, database="sqlite", figure=figure, unit="u", is_rate=is_rate, values=[value])
 
 
-def test_a_peer_is_compared_by_its_best_figure_and_ahead_is_above_one(snail: Peer) -> None:
+def test_a_peer_is_compared_by_its_best_figure_and_ahead_is_above_one(snail: Peer, tmp_path: Path) -> None:
     ours = [row_of("drain", "1 worker", 1000), row_of("latency", "submit to start, p50", 2, is_rate=False)]
 
-    snail.run()
+    snail.run(tmp_path)
     drain, latency = ratios([snail], ours)
 
     assert snail.rounds[0]["repeats"] == "1"
@@ -261,8 +261,8 @@ def test_a_peer_is_compared_by_its_best_figure_and_ahead_is_above_one(snail: Pee
     assert (latency.theirs, latency.ratio) == (8, 4.0)
 
 
-def test_what_a_peer_does_not_measure_is_not_compared(snail: Peer) -> None:
-    snail.run()
+def test_what_a_peer_does_not_measure_is_not_compared(snail: Peer, tmp_path: Path) -> None:
+    snail.run(tmp_path)
 
     assert ratios([snail], [row_of("submit", "one by one", 1), row_of("memory", "server", 1)]) == []
 
@@ -272,7 +272,7 @@ def test_a_peer_that_fails_says_why(tmp_path: Path) -> None:
     peer = Peer("broken", [sys.executable, str(tmp_path / "broken_peer.py")])
 
     with pytest.raises(BenchFailed, match="no store here"):
-        peer.run()
+        peer.run(tmp_path)
 
 
 def test_a_directory_without_peers_is_refused(tmp_path: Path) -> None:

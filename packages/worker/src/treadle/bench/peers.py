@@ -7,9 +7,11 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from treadle.bench.figures import BenchFailed, Ratio, Row
@@ -17,6 +19,10 @@ from treadle.bench.stage import without_treadle
 from treadle.bench.submits import BULK, MANY, ONE
 
 PEER_SECONDS = 1800
+"""How long one round of a peer may take."""
+
+STOP_SECONDS = 10.0
+"""How long an interrupted peer may take to end."""
 
 COUNTERPARTS: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("submit", ONE): (("one_by_one", "median"),),
@@ -38,22 +44,20 @@ class Peer:
     command: list[str]
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
-    def run(self) -> None:
-        """Measure once. Raises `BenchFailed`."""
-        environment = {**without_treadle(), "PEER_REPEATS": "1"}
-        process = subprocess.Popen(  # noqa: S603 - the user's own script
-            self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            output, errors = process.communicate(timeout=PEER_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise BenchFailed(f"{self.name} took longer than {PEER_SECONDS} s") from None
-        finally:
-            # It leads a group, to which its own workers belong.
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+    def run(self, scratch: Path) -> None:
+        """Measure once, with its store in a directory of its own in `scratch`. Raises `BenchFailed`."""
+        with TemporaryDirectory(prefix="treadle-bench-peer-", dir=scratch, ignore_cleanup_errors=True) as directory:
+            environment = {**without_treadle(), "PEER_REPEATS": "1", "TMPDIR": directory}
+            process = subprocess.Popen(  # noqa: S603 - the user's own script
+                self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                output, errors = process.communicate(timeout=PEER_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise BenchFailed(f"{self.name} took longer than {PEER_SECONDS} s") from None
+            finally:
+                _end(process)
         lines = [line for line in output.splitlines() if line.startswith("{")]
         if process.returncode != 0 or not lines:
             raise BenchFailed(f"{self.name} ended with {process.returncode}: {errors[-1000:]}")
@@ -64,6 +68,18 @@ class Peer:
         found = [[value for one in self.rounds if (value := _at(one, place)) is not None] for place in places]
         medians = [median(values) for values in found if values]
         return (max if is_rate else min)(medians, default=None)
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """End a peer that still runs: first so that it can end its own store, then with all of its group."""
+    if process.poll() is not None:
+        return
+    os.killpg(process.pid, signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def find_peers(directory: Path) -> list[Peer]:

@@ -108,7 +108,7 @@ class Bench:
             return
         self._tell(self._title(nth, peer.name, "its own store", is_once=False))
         try:
-            peer.run()
+            peer.run(self._plan.scratch)
         except BenchFailed as error:
             self._fail(peer.name, NONE, error)
 
