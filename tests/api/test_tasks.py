@@ -121,6 +121,8 @@ async def test_tasks_are_filtered_by_status_job_target_worker_tag_and_text(root:
     assert await found("tag=kind%3Dother") == await found("tag=nope") == []
     assert await found("room=den") == [spelt["id"], aimed["id"]]
     assert await found(f"text={tagged['id'][9:]}") == [tagged["id"]]
+    assert await found(f"id={tagged['id'][:30].upper()}") == await found(f"id={tagged['id']}") == [tagged["id"]]
+    assert await found("id=ffff") == []
     assert await found("text=DEN:tasks") == [spelt["id"], aimed["id"]]
     assert await found("text=%25") == []
 

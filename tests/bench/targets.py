@@ -48,7 +48,7 @@ def visits(sizes: Sizes, *, targeted: bool) -> list[Bound[None]]:
 async def submit(client: Client, bounds: list[Bound[None]]) -> None:
     """Submit them in their order to a queue that is paused."""
     await client.register(visit)
-    await client.pause_job(visit.full_name)
+    await client.pause_queue(visit.full_name)
     for start in range(0, len(bounds), MOST_AT_ONCE):
         await client.submit_many(bounds[start : start + MOST_AT_ONCE])
 
@@ -62,7 +62,7 @@ async def drain(database: str, sizes: Sizes, *, targeted: bool) -> dict[str, Any
         submitted = time.monotonic() - began
         await site.open_workers("tests.bench.visits", sizes.workers, concurrency=sizes.concurrency)
         began, used = time.monotonic(), site.cpu_seconds()
-        await site.client.resume_job(visit.full_name)
+        await site.client.resume_queue(visit.full_name)
         over = await site.ended(len(bounds))
         took, used = time.monotonic() - began, site.cpu_seconds() - used
     return {

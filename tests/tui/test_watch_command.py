@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from treadle.errors import TreadleError
+from treadle.filters import parse
 from treadle_tui.cli import place_of, watch
 from treadle_tui.core.feed import Lost, Opened, Pushed
 from treadle_tui.core.ndjson import Stream
-from treadle_tui.core.query import parse
 
 from .scene import task, uuid
 

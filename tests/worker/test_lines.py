@@ -197,8 +197,8 @@ async def test_tasks_are_listed_steered_edited_and_settled(client: Client) -> No
     assert await first.result(timeout=10) == 7
     assert (await client.rerun(first.id)).status == "pending"
     assert (await client.act("cancel", ids=[first.id, second.id])).changed == 2
-    assert (await client.pause_job("@global:tasks:double")).paused
-    assert not (await client.resume_job("@global:tasks:double")).paused
+    assert (await client.pause_queue("@global:tasks:double")).paused
+    assert not (await client.resume_queue("@global:tasks:double")).paused
     assert (await client.jobs()).items[0].counts["cancelled"] == 2
     assert (await client.whoami()).superuser
 

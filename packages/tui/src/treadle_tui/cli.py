@@ -31,11 +31,11 @@ def watch(
 
     FILTER narrows the tasks, as in `status:pending,running target:cam-1 some text`.
     """
-    from treadle_tui.core.query import QueryError, parse
+    from treadle.filters import FilterError, parse
 
     try:
         chosen = parse(wanted)
-    except QueryError as error:
+    except FilterError as error:
         raise click.BadParameter(str(error), param_hint="FILTER") from None
     urls, read_token = _connection(url, token)
     if as_json:

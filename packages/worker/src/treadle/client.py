@@ -28,6 +28,7 @@ from treadle.settings import Settings, split_urls
 from treadle.tasks import Bound, Task
 from treadle.wire.jobs import JobItem
 from treadle.wire.names import GLOBAL, SHARED_ROOMS, InvalidJobName, JobName, parse_job_name
+from treadle.wire.runs import LogItem
 from treadle.wire.status import TERMINAL, Status
 from treadle.wire.tasks import Action, BulkResult, RunItem, TaskItem
 
@@ -192,6 +193,11 @@ class Client(Queries):
         answer = await self.call("runs", {"id": task_id})
         return [RunItem.model_validate(item) for item in answer["items"]]
 
+    async def logs(self, task_id: str) -> list[LogItem]:
+        """Return the last 1,000 lines that a task's code logged, first to last."""
+        answer = await self.call("logs", {"id": task_id})
+        return [LogItem.model_validate(item) for item in answer["items"]]
+
     async def cancel(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
         """Cancel a task, at once; raises `InvalidTaskTransition` when it has ended, `TaskConflict` by `if_version`."""
         return await self._act(task_id, "cancel", if_version=if_version)
@@ -229,11 +235,11 @@ class Client(Queries):
         """One verb for many tasks, as `BulkAction` says: `ids=[…]` or `filter={…}`."""
         return BulkResult.model_validate(await self.call("actions", {"action": action, **which}, resend=False))
 
-    async def pause_job(self, full_name: str) -> JobItem:
+    async def pause_queue(self, full_name: str) -> JobItem:
         """Pause a queue: nothing is claimed from it."""
         return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": True}))
 
-    async def resume_job(self, full_name: str) -> JobItem:
+    async def resume_queue(self, full_name: str) -> JobItem:
         """Let a paused queue go on."""
         return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": False}))
 

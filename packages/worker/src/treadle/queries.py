@@ -1,4 +1,4 @@
-"""What a client reads: lists of tasks, jobs, workers and tokens, over HTTP."""
+"""What a client reads: lists of tasks, jobs, workers, targets and tokens, over HTTP."""
 
 import builtins
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from treadle.wire.fields import Model
 from treadle.wire.jobs import JobItem
 from treadle.wire.server import NewToken, Stats, TokenItem, Whoami
 from treadle.wire.status import Status
+from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import Page, TaskItem
 from treadle.wire.workers import WorkerItem
 
@@ -35,11 +36,16 @@ class Queries:
         target: str | None = None,
         worker: str | None = None,
         tag: str | None = None,
+        id: str | None = None,  # noqa: A002 - the wire's name
         text: str | None = None,
         limit: int = 50,
         offset: int = 0,
     ) -> Page[TaskItem]:
-        """Return tasks, newest first, for which all that is given holds; `tag` is `key` or `key=value`."""
+        """Return tasks, newest first, for which all that is given holds.
+
+        `tag` is `key` or `key=value`, `id` the beginning of the task's id, `text` part of its id, job's name, payload
+        or error.
+        """
         statuses = [status] if isinstance(status, str) else status
         params = {
             "status": ",".join(statuses) if statuses else None,
@@ -47,6 +53,7 @@ class Queries:
             "target": target,
             "worker": worker,
             "tag": tag,
+            "id": id,
             "text": text,
             "limit": limit,
             "offset": offset,
@@ -72,6 +79,25 @@ class Queries:
     async def worker(self, worker_id: str) -> WorkerItem:
         """Return one worker."""
         return WorkerItem.model_validate(await self.http().request("GET", f"/v1/workers/{_part(worker_id)}"))
+
+    async def targets(
+        self,
+        room: str = "@global",
+        *,
+        held: bool | None = None,
+        text: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Page[TargetItem]:
+        """Return a room's targets, newest first: the held ones, the free ones, those whose name has `text` in it."""
+        params = {"held": None if held is None else str(held).lower(), "text": text, "limit": limit, "offset": offset}
+        answer = await self.http().request("GET", f"/v1/rooms/{_part(room)}/targets", params=params)
+        return Page[TargetItem].model_validate(answer)
+
+    async def target(self, name: str, *, room: str = "@global") -> TargetItem:
+        """Return one target: what holds it and why, and who waits; raises `TargetNotFound`."""
+        path = f"/v1/rooms/{_part(room)}/targets/{_part(name)}"
+        return TargetItem.model_validate(await self.http().request("GET", path))
 
     async def stats(self) -> Stats:
         """Return totals over all jobs."""

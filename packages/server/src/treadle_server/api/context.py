@@ -109,7 +109,7 @@ class Call:
             raise from_validation(error) from None
 
 
-_FILTERS = ("room", "job", "target", "worker", "tag", "text")
+_FILTERS = ("room", "job", "target", "worker", "tag", "id", "text")
 _FLAGS = {"true": True, "false": False}
 _HEX = frozenset("0123456789abcdef-")
 

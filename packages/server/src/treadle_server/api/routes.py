@@ -50,7 +50,7 @@ SUBMIT = (
     "too-many-requests",
 )
 PAGE = ("limit", "offset")
-TASKS = (*PAGE, "cursor", "status", "job", "target", "worker", "tag", "text")
+TASKS = (*PAGE, "cursor", "status", "job", "target", "worker", "tag", "id", "text")
 
 anybody = partial(Endpoint, who=Who.ANYBODY)
 user = partial(Endpoint, who=Who.USER)

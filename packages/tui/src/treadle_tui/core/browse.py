@@ -1,8 +1,8 @@
 """Which tasks the list shows: the highlighted queue's, narrowed by the filter, in one of the orders."""
 
+from treadle import filters
 from treadle.wire.frames import Order, Window
 from treadle.wire.tasks import TaskFilter
-from treadle_tui.core import query
 from treadle_tui.core.rows import WINDOW, window_around
 from treadle_tui.core.subscriptions import Want
 from treadle_tui.core.tasks import ORDERS
@@ -36,8 +36,8 @@ class Browse:
         return changes
 
     def narrow(self, text: str) -> None:
-        """Filter by `text`; raises `QueryError` and changes nothing when it can't be read."""
-        parsed = query.parse(text)
+        """Filter by `text`; raises `FilterError` and changes nothing when it can't be read."""
+        parsed = filters.parse(text)
         self.text, self._filter = text, parsed
         self._window = self._fresh()
 

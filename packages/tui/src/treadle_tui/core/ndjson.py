@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from treadle.errors import ConnectionFailed, ProblemError, TreadleError
+from treadle.filters import matches
 from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.feed import Event, Link, Lost, Opened, Pushed
-from treadle_tui.core.query import matches
 
 
 class Stream:

@@ -6,8 +6,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
+from treadle.filters import KEYS
 from treadle_tui.core.actions import ACTIONS, Scope
-from treadle_tui.core.query import KEYS
 from treadle_tui.core.text import Span, Spans
 from treadle_tui.widgets.reader import Reader
 

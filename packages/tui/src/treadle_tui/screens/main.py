@@ -5,13 +5,13 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 
+from treadle.filters import FilterError
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.actions import Scope
 from treadle_tui.core.format import total
 from treadle_tui.core.model import Dirty
 from treadle_tui.core.overviews import QUEUE_COLUMNS
 from treadle_tui.core.pane import Pane
-from treadle_tui.core.query import QueryError
 from treadle_tui.core.queues import SORTS, QueueRow
 from treadle_tui.core.steer import Report
 from treadle_tui.core.subscriptions import Want
@@ -240,7 +240,7 @@ class Main(Board):
         """Show the tasks that a filter means; one that can't be read changes nothing."""
         try:
             self.desk.browse.narrow(text)
-        except QueryError as error:
+        except FilterError as error:
             self.tell(Report(str(error), ok=False))
             return
         self._prompt.put(text)

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input
 
-from treadle_tui.core import query
+from treadle import filters
 from treadle_tui.core.text import Span, Spans, width
 from treadle_tui.widgets.paper import Paper
 
@@ -24,7 +24,7 @@ class FilterSuggester(Suggester):
 
     async def get_suggestion(self, value: str) -> str | None:
         """Return the filter with its last word completed."""
-        return query.complete(value, jobs=self._jobs())
+        return filters.complete(value, jobs=self._jobs())
 
 
 class Prompt(Horizontal):

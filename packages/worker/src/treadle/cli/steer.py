@@ -1,93 +1,208 @@
-"""`treadle cancel`, `pause`, `resume`, `rerun` and `resolve`."""
+"""`treadle cancel`, `pause`, `resume`, `rerun` and `resolve`: for tasks by id, for those of a filter, for queues."""
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from treadle.cli.show import as_json, open_client, print_json, run
 from treadle.cli.submit import value_of
+from treadle.cli.which import NotOneTask, explaining_filters, filter_of, full_id
 
 if TYPE_CHECKING:
     from treadle.client import Client
-    from treadle.wire.tasks import TaskItem
+    from treadle.wire.jobs import JobItem
+    from treadle.wire.tasks import Action, BulkResult, TaskFilter, TaskItem
 
-Verb = Callable[["Client", str], Awaitable["TaskItem"]]
+T = TypeVar("T")
+Verb = Callable[["Client", str], Awaitable[T]]
 
-_ids = click.argument("ids", nargs=-1, required=True, metavar="ID...")
+MOST_SHOWN = 10
+"""Refusals of a bulk action that are shown one by one."""
+
+_MEANT: "dict[Action, tuple[str, ...]]" = {
+    "cancel": ("scheduled", "pending", "claimed", "running", "paused"),
+    "pause": ("scheduled", "pending", "claimed", "running"),
+    "resume": ("paused", "failed"),
+    "rerun": ("completed", "failed", "cancelled"),
+    "resolve": ("paused", "failed"),
+}
+"""The statuses that a filter without one means: those in which the verb does anything."""
+
+_ids = click.argument("ids", nargs=-1, metavar="[ID]...")
+_where = click.option("--where", metavar="FILTER", help="All tasks that the filter means, instead of IDs.")
+_queue = click.option("--queue", "queues", multiple=True, metavar="JOB", help="A whole queue, by its job's full name.")
 
 
-def _steer(ids: tuple[str, ...], verb: Verb, *, is_json: bool) -> None:
-    """Apply a verb to each task; every refusal is shown, and any makes the exit code 1."""
-    done, errors = run(_each(ids, verb))
+def _steer(action: "Action", ids: tuple[str, ...], where: str | None, *, is_json: bool, **fields: Any) -> None:
+    """Apply a verb to the tasks meant; every refusal is shown, and any makes the exit code 1."""
+    _check_one_of(ids=ids, where=where)
+    if where is not None:
+        _steer_where(action, _wanted(action, where), is_json=is_json, **fields)
+    else:
+        _steer_ids(lambda client, task_id: getattr(client, action)(task_id, **fields), ids, is_json=is_json)
+
+
+def _check_one_of(**given: object) -> None:
+    names = {"ids": "IDs", "where": "--where", "queues": "--queue"}
+    if sum(value not in ((), None) for value in given.values()) != 1:
+        raise click.UsageError(f"give {' or '.join(names[name] for name in given)}, one of them")
+
+
+def _wanted(action: "Action", where: str) -> "TaskFilter":
+    from treadle.wire.status import Status
+
+    if not where.strip():
+        raise click.UsageError("--where: the filter is empty; status:all means every task")
+    wanted = filter_of(where)
+    if wanted.status is None:
+        wanted = wanted.model_copy(update={"status": [Status(status) for status in _MEANT[action]]})
+    return wanted
+
+
+def _steer_ids(verb: "Verb[TaskItem]", ids: Sequence[str], *, is_json: bool) -> None:
+    async def found(client: "Client", given: str) -> "TaskItem":
+        return await verb(client, await full_id(client, given))
+
+    done, errors = run(_each(ids, found))
     if is_json:
         print_json(done)
     else:
         for item in done:
-            click.echo(f"{item.id} {item.status}")
-    for task_id, error in errors:
-        click.echo(f"Error: {task_id}: {error}", err=True)
+            asked = ", asked to stop" if item.cancel_requested else ""
+            click.echo(f"{item.id} {item.status}{asked}")
+    _fail_with(errors)
+
+
+async def _each(names: Sequence[str], verb: "Verb[T]") -> tuple[list[T], list[str]]:
+    """Return what came of each, and what was refused."""
+    from treadle.errors import ProblemError
+
+    done: list[T] = []
+    errors: list[str] = []
+    async with open_client() as client:
+        for name in names:
+            try:
+                done.append(await verb(client, name))
+            except (ProblemError, NotOneTask) as error:
+                errors.append(f"{name}: {error}")
+    return done, errors
+
+
+def _steer_where(action: "Action", wanted: "TaskFilter", *, is_json: bool, **fields: Any) -> None:
+    async def work() -> "BulkResult":
+        async with open_client() as client:
+            return await client.act(action, filter=wanted.model_dump(mode="json", exclude_none=True), **fields)
+
+    result = run(work())
+    if is_json:
+        print_json(result)
+    else:
+        click.echo(f"{action}: {result.changed} of {result.matched} tasks")
+    shown = [f"{problem.id}: {problem.detail}" for problem in result.problems[:MOST_SHOWN]]
+    refused = result.matched - result.changed
+    _fail_with([*shown, f"and {refused - len(shown)} more"] if refused > len(shown) else shown)
+
+
+def _steer_queues(names: Sequence[str], *, is_paused: bool, is_json: bool) -> None:
+    def change(client: "Client", name: str) -> "Awaitable[JobItem]":
+        return client.pause_queue(name) if is_paused else client.resume_queue(name)
+
+    done, errors = run(_each(names, change))
+    if is_json:
+        print_json(done)
+    else:
+        for item in done:
+            click.echo(f"{item.full_name} {'paused' if item.paused else 'open'}")
+    _fail_with(errors)
+
+
+def _fail_with(errors: Sequence[str]) -> None:
+    for error in errors:
+        click.echo(f"Error: {error}", err=True)
     if errors:
         raise SystemExit(1)
 
 
-async def _each(ids: tuple[str, ...], verb: Verb) -> "tuple[list[TaskItem], list[tuple[str, Exception]]]":
-    from treadle.errors import ProblemError
-
-    done: list[TaskItem] = []
-    errors: list[tuple[str, Exception]] = []
-    async with open_client() as client:
-        for task_id in ids:
-            try:
-                done.append(await verb(client, task_id))
-            except ProblemError as error:
-                errors.append((task_id, error))
-    return done, errors
+def _explained(function: Callable[..., None]) -> Callable[..., None]:
+    """Add to a verb's help what an ID and a FILTER are."""
+    explaining_filters(function)
+    id_help = "An ID may be the beginning of one, when it is one task's alone."
+    function.__doc__ = f"{function.__doc__}\nWithout a status it means what the verb can be applied to. {id_help}"
+    return function
 
 
 @click.command()
 @_ids
+@_where
 @as_json
-def cancel(ids: tuple[str, ...], *, is_json: bool) -> None:
+@_explained
+def cancel(ids: tuple[str, ...], *, where: str | None, is_json: bool) -> None:
     """Cancel tasks, at once."""
-    _steer(ids, lambda client, task_id: client.cancel(task_id), is_json=is_json)
+    _steer("cancel", ids, where, is_json=is_json)
 
 
 @click.command()
 @_ids
+@_where
+@_queue
 @as_json
-def pause(ids: tuple[str, ...], *, is_json: bool) -> None:
-    """Pause tasks; a running one stops with its checkpoint as soon as its worker has stopped the code."""
-    _steer(ids, lambda client, task_id: client.pause(task_id), is_json=is_json)
+@_explained
+def pause(ids: tuple[str, ...], *, where: str | None, queues: tuple[str, ...], is_json: bool) -> None:
+    """Pause tasks, or a queue.
+
+    A running task stops with its checkpoint as soon as its worker has stopped the code. From a paused queue nothing
+    is claimed; what runs goes on.
+    """
+    _check_one_of(ids=ids, where=where, queues=queues)
+    if queues:
+        _steer_queues(queues, is_paused=True, is_json=is_json)
+    else:
+        _steer("pause", ids, where, is_json=is_json)
 
 
 @click.command()
 @_ids
+@_where
+@_queue
 @as_json
-def resume(ids: tuple[str, ...], *, is_json: bool) -> None:
-    """Let paused or failed tasks go on from their checkpoint."""
-    _steer(ids, lambda client, task_id: client.resume(task_id), is_json=is_json)
+@_explained
+def resume(ids: tuple[str, ...], *, where: str | None, queues: tuple[str, ...], is_json: bool) -> None:
+    """Let paused or failed tasks go on from their checkpoint, or a paused queue."""
+    _check_one_of(ids=ids, where=where, queues=queues)
+    if queues:
+        _steer_queues(queues, is_paused=False, is_json=is_json)
+    else:
+        _steer("resume", ids, where, is_json=is_json)
 
 
 @click.command()
 @_ids
+@_where
 @as_json
-def rerun(ids: tuple[str, ...], *, is_json: bool) -> None:
+@_explained
+def rerun(ids: tuple[str, ...], *, where: str | None, is_json: bool) -> None:
     """Run ended tasks again, from their start."""
-    _steer(ids, lambda client, task_id: client.rerun(task_id), is_json=is_json)
+    _steer("rerun", ids, where, is_json=is_json)
 
 
 @click.command()
 @_ids
+@_where
 @click.option(
     "--status", type=click.Choice(["completed", "failed", "cancelled"]), default="completed", show_default=True
 )
 @click.option("--result", help="The result, as JSON when it parses as such.")
 @click.option("--error", help="The error, for a task settled as failed.")
 @as_json
-def resolve(ids: tuple[str, ...], *, status: str, result: str | None, error: str | None, is_json: bool) -> None:
+@_explained
+def resolve(
+    ids: tuple[str, ...], *, where: str | None, status: str, result: str | None, error: str | None, is_json: bool
+) -> None:
     """Settle paused or failed tasks by hand, which frees their targets."""
-    fields: dict[str, Any] = {"status": status, "error": error}
+    fields: dict[str, Any] = {"status": status}
+    if error is not None:
+        fields["error"] = error
     if result is not None:
         fields["result"] = value_of(result)
-    _steer(ids, lambda client, task_id: client.resolve(task_id, **fields), is_json=is_json)
+    _steer("resolve", ids, where, is_json=is_json, **fields)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Generic, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from treadle.wire.fields import (
     Amount,
@@ -209,6 +209,8 @@ class TaskFilter(Request):
     worker: Uuid | None = None
     tag: Annotated[str, Field(max_length=1300)] | None = None
     """`key` or `key=value`."""
+    id: Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]-?){1,32}$", to_lower=True)] | None = None
+    """The beginning of the id, or all of it."""
     text: Text | None = None
     """Part of the id, the job's name, the payload or the error."""
 

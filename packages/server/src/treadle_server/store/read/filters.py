@@ -1,6 +1,7 @@
 """What a `TaskFilter` means in SQL, and when its count is known without counting."""
 
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import Column, ColumnElement, String, cast, exists, func, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -63,6 +64,8 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> list[Co
         found.append(tasks.c.worker_id == wanted.worker)
     if wanted.tag is not None:
         found.append(_tagged(wanted.tag, connection.dialect.name))
+    if wanted.id is not None:
+        found.append(_begins(wanted.id))
     if wanted.text is not None:
         found.append(_holding(wanted.text))
     return found
@@ -78,6 +81,12 @@ def _tagged(tag: str, dialect: str) -> ColumnElement[bool]:
     return match.where(pairs.c.value == value) if has_value else match
 
 
+def _begins(prefix: str) -> ColumnElement[bool]:
+    """Return the condition that a task's id begins with `prefix`: a range of the ids, for which the index serves."""
+    digits = prefix.replace("-", "")
+    return tasks.c.id.between(str(UUID(digits.ljust(32, "0"))), str(UUID(digits.ljust(32, "f"))))
+
+
 def _holding(text: str) -> ColumnElement[bool]:
     def has(column: Column[Any]) -> ColumnElement[bool]:
         return cast(column, String).icontains(text, autoescape=True)
@@ -90,7 +99,7 @@ async def total(connection: AsyncConnection, wanted: TaskFilter) -> tuple[int, b
 
     By job and status alone the kept counts know; anything else is counted.
     """
-    others = (wanted.room, wanted.target, wanted.worker, wanted.tag, wanted.text)
+    others = (wanted.room, wanted.target, wanted.worker, wanted.tag, wanted.id, wanted.text)
     if all(part is None for part in others):
         return await _kept(connection, wanted), False
     limited = select(tasks.c.seq).where(*await conditions(connection, wanted)).limit(COUNT_CAP + 1).subquery()

@@ -1,4 +1,6 @@
-"""The filter language: `status:pending,running job:@global:tasks:bill target:cam-1 some text`, shared with the CLI.
+"""The filter language: `status:pending,running job:@global:tasks:bill target:cam-1 some text`.
+
+The command line and the dashboard speak it.
 
 A filter is words with spaces between. A word `key:value` narrows one field; all other words are searched for as one
 text, part of the id, the job's name, the payload or the error. Quotes keep spaces and colons in a value:
@@ -23,6 +25,7 @@ KEYS = {
     "target": "the target's name",
     "worker": "the worker's id",
     "tag": "key or key=value",
+    "id": "the beginning of the task's id",
 }
 """Every key of the language, with what its value is."""
 
@@ -34,7 +37,7 @@ _QUOTED = re.compile(r'"((?:\\.|[^"\\])*)"')
 _KEY = re.compile(r"([a-z]+):(.*)", re.DOTALL)
 
 
-class QueryError(ValueError):
+class FilterError(ValueError):
     """A filter that can't be read; `at` is the index of the word that is wrong."""
 
     def __init__(self, message: str, at: int) -> None:
@@ -53,17 +56,17 @@ class Word:
 
 
 def words(text: str) -> Iterator[Word]:
-    """Split a filter into its words; raises `QueryError` for a quote that is not closed."""
+    """Split a filter into its words; raises `FilterError` for a quote that is not closed."""
     for match in _WORD.finditer(text):
         raw, at = match[1], match.start(1)
         if raw == '"' or (raw.count('"') and _QUOTED.sub("", raw).count('"')):
-            raise QueryError("a quote is not closed", at)
+            raise FilterError("a quote is not closed", at)
         key = _KEY.fullmatch(raw)
         if key is not None and key[1] in KEYS:
             yield Word(at, raw, key[1], _unquoted(key[2]))
         elif key is not None and not raw.startswith("@"):
             known = ", ".join(KEYS)
-            raise QueryError(f'there is no "{key[1]}:"; write one of {known}, or quote the text', at)
+            raise FilterError(f'there is no "{key[1]}:"; write one of {known}, or quote the text', at)
         else:
             yield Word(at, raw, None, _unquoted(raw))
 
@@ -71,7 +74,7 @@ def words(text: str) -> Iterator[Word]:
 def parse(text: str) -> TaskFilter:
     """Return the filter that `text` means.
 
-    Raises `QueryError` for an unknown key or status, a key given twice (other than status), an empty or malformed
+    Raises `FilterError` for an unknown key or status, a key given twice (other than status), an empty or malformed
     value, and a quote that is not closed.
     """
     found: dict[str, Any] = {}
@@ -80,11 +83,11 @@ def parse(text: str) -> TaskFilter:
         if word.key is None:
             spoken.append(word.value)
         elif not word.value:
-            raise QueryError(f"{word.key}: wants a value: {KEYS[word.key]}", word.at)
+            raise FilterError(f"{word.key}: wants a value: {KEYS[word.key]}", word.at)
         elif word.key == "status":
             found.setdefault("status", []).extend(_statuses(word))
         elif word.key in found:
-            raise QueryError(f"{word.key}: is given twice", word.at)
+            raise FilterError(f"{word.key}: is given twice", word.at)
         else:
             found[word.key] = word.value
     if spoken:
@@ -97,7 +100,7 @@ def parse(text: str) -> TaskFilter:
         first = error.errors()[0]
         key = str(first["loc"][0])
         at = next((word.at for word in words(text) if word.key == key), 0)
-        raise QueryError(f"{key}: {first['msg'].lower()}", at) from None
+        raise FilterError(f"{key}: {first['msg'].lower()}", at) from None
 
 
 def ordered(statuses: Iterable[Status]) -> list[Status]:
@@ -129,6 +132,8 @@ def matches(task_filter: TaskFilter, task: Mapping[str, Any]) -> bool:
         wanted = getattr(task_filter, key)
         if wanted is not None and task.get(column) != wanted:
             return False
+    if task_filter.id is not None and not task["id"].startswith(task_filter.id):
+        return False
     if task_filter.tag is not None and not _has_tag(task.get("tags") or {}, task_filter.tag):
         return False
     text = (task_filter.text or "").casefold()
@@ -171,7 +176,7 @@ def _statuses(word: Word) -> Iterator[Status]:
             yield Status(name)
         except ValueError:
             known = ", ".join([*(status.value for status in Status), *GROUPS])
-            raise QueryError(f'there is no status "{name}"; write one of {known}', word.at) from None
+            raise FilterError(f'there is no status "{name}"; write one of {known}', word.at) from None
 
 
 def _status_words(statuses: list[Status]) -> str:

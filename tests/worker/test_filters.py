@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tui.scene import task, uuid
+from treadle.filters import KEYS, FilterError, complete, matches, parse, write
 from treadle.wire.status import OPEN, Status
 from treadle.wire.tasks import TaskFilter
-from treadle_tui.core.query import KEYS, QueryError, complete, matches, parse, write
-
-from .scene import task, uuid
 
 
 def test_words_narrow_fields_and_the_rest_is_searched_for() -> None:
@@ -39,10 +38,11 @@ def test_an_empty_filter_means_everything() -> None:
         ('text "open', "quote is not closed", 5),
         ('say "', "quote is not closed", 4),
         ("worker:web-1", "worker:", 0),
+        ("id:web-1", "id:", 0),
     ],
 )
 def test_what_cannot_be_read_says_where_and_why(text: str, says: str, at: int) -> None:
-    with pytest.raises(QueryError, match=says) as caught:
+    with pytest.raises(FilterError, match=says) as caught:
         parse(text)
 
     assert caught.value.at == at
@@ -54,7 +54,7 @@ NAMES = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), min_siz
 @given(
     st.builds(
         TaskFilter,
-        room=st.none() | st.sampled_from(["@global", "@internal", "lab", "a room", "\"quoted\"", "zimmer-ü"]),
+        room=st.none() | st.sampled_from(["@global", "@internal", "lab", "a room", '"quoted"', "zimmer-ü"]),
         status=st.none()
         | st.sets(st.sampled_from(list(Status)), min_size=1).map(
             lambda chosen: [status for status in Status if status in chosen]
@@ -63,6 +63,7 @@ NAMES = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), min_siz
         target=st.none() | NAMES,
         tag=st.none() | NAMES,
         worker=st.none() | st.integers(0, 999).map(uuid),
+        id=st.none() | st.integers(1, 36).map(lambda length: uuid(7)[:length]),
         text=st.none() | NAMES,
     )
 )
@@ -72,7 +73,7 @@ def test_a_filter_that_is_written_is_read_back_the_same(wanted: TaskFilter) -> N
 
 @given(st.text())
 def test_no_text_breaks_the_reader(text: str) -> None:
-    with suppress(QueryError):
+    with suppress(FilterError):
         parsed = parse(text)
 
         assert parse(write(parsed)) == parsed
@@ -99,8 +100,19 @@ def test_every_key_of_the_language_narrows() -> None:
         "tag:k=v",
         "ANGLE",
         row["id"][-8:],
+        f"id:{row['id'][:20].upper()}",
     ):
         assert matches(parse(text), row), text
-    for text in ("status:running", "job:x", "room:x", "target:x", f"worker:{uuid(6)}", "tag:k=w", "tag:l", "nothing"):
+    for text in (
+        "status:running",
+        "job:x",
+        "room:x",
+        "target:x",
+        f"worker:{uuid(6)}",
+        "tag:k=w",
+        "tag:l",
+        "nothing",
+        "id:ffff",
+    ):
         assert not matches(parse(text), row), text
-    assert {"status", "job", "room", "target", "worker", "tag"} == set(KEYS)
+    assert {"status", "job", "room", "target", "worker", "tag", "id"} == set(KEYS)

@@ -1,0 +1,68 @@
+"""`treadle targets`: which are held, by what and why, and who waits."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli.show import age, as_json, open_client, print_json, print_table, run
+
+if TYPE_CHECKING:
+    from treadle.wire.targets import TargetItem
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--room", default="@global", show_default=True, help="The room that the targets' tasks were submitted from."
+)
+@click.option("--held", is_flag=True, help="Only those that are held.")
+@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
+@as_json
+def targets(name: str | None, *, room: str, held: bool, limit: int, is_json: bool) -> None:
+    """List a room's targets, or show the one called NAME.
+
+    A target is held by a task that runs, is paused, has failed or waits for a retry, and by a cancelled one until its
+    code has stopped. `treadle resume` and `treadle resolve` settle what a paused or failed task holds.
+    """
+    if name is not None:
+        item = run(_one(name, room))
+        print_json(item) if is_json else _print_one(item)
+        return
+    page = run(_list(room, held=held, limit=limit))
+    if is_json:
+        print_json(page)
+        return
+    columns = ("target", "state", "since", "until", "held by", "waiting", "next")
+    print_table(columns, [_row(item) for item in page.items], empty=f"No targets{' held' if held else ''} in {room}.")
+    if page.total > len(page.items):
+        click.echo(f"{len(page.items)} of {page.total}; --limit shows more.")
+
+
+async def _one(name: str, room: str) -> "TargetItem":
+    async with open_client() as client:
+        return await client.target(name, room=room)
+
+
+async def _list(room: str, *, held: bool, limit: int) -> Any:
+    async with open_client() as client:
+        return await client.targets(room, held=True if held else None, limit=limit)
+
+
+def _row(item: "TargetItem") -> tuple[object, ...]:
+    holders = ", ".join(dict.fromkeys(holder.task_id for holder in item.holders))
+    since, until = (age(at) if at is not None else None for at in (item.since, item.until))
+    return (item.name, item.cause or "free", since, until, holders or None, item.waiting, item.next_task_id)
+
+
+def _print_one(item: "TargetItem") -> None:
+    click.echo(f"{click.style('target    ', bold=True)} {item.name}, in {item.room_id}")
+    for holder in item.holders:
+        until = f", until {age(holder.until)}" if holder.until is not None else ""
+        run_of = "" if holder.run_id is None else f", run {holder.run_id}"
+        said = f"{holder.cause}, since {age(holder.since)}{until}: {holder.task_id} of {holder.job_name}{run_of}"
+        click.echo(f"{click.style('held      ', bold=True)} {said}")
+    if not item.holders:
+        click.echo("free")
+    click.echo(f"{click.style('waiting   ', bold=True)} {item.waiting}")
+    if item.next_task_id is not None:
+        click.echo(f"{click.style('next      ', bold=True)} {item.next_task_id}")

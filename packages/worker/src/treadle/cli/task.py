@@ -1,0 +1,145 @@
+"""`treadle task ID`: all about one task."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, run
+from treadle.cli.which import full_id
+
+if TYPE_CHECKING:
+    from treadle.wire.runs import LogItem
+    from treadle.wire.targets import TargetItem
+    from treadle.wire.tasks import RunItem, TaskItem
+
+
+class _About(NamedTuple):
+    """What is read of a task."""
+
+    task: "TaskItem"
+    runs: "list[RunItem]"
+    logs: "list[LogItem]"
+    target: "TargetItem | None"
+    """Only of a task that waits for it."""
+
+
+@click.command()
+@click.argument("task_id", metavar="ID")
+@click.option("--traceback/--no-traceback", "is_long", default=True, help="The whole traceback of each failed run.")
+@click.option("--logs", "lines", type=click.IntRange(0, 1000), default=20, show_default=True, help="Lines at most.")
+@as_json
+def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:
+    """Show a task: its state, what it waits for, its runs and their errors, and what its code logged last.
+
+    ID may be the beginning of one, when it is one task's alone.
+    """
+    about = run(_read(task_id, lines))
+    if is_json:
+        print_json({"task": about.task, "runs": about.runs, "logs": about.logs, "target": about.target})
+        return
+    for name, value in _described(about):
+        if value is not None:
+            click.echo(f"{click.style(f'{name:<10}', bold=True)} {value}")
+    for each in about.runs:
+        click.echo(f"{click.style(f'run {each.run_id:<6}', bold=True)} {_run_line(each)}")
+        if each.traceback and is_long:
+            click.echo(each.traceback.rstrip())
+    for line in about.logs:
+        click.echo(
+            f"{click.style(f'log {line.run_id:<6}', bold=True)} {line.at:%H:%M:%S} {line.level:<7} {line.message}"
+        )
+
+
+async def _read(given: str, lines: int) -> _About:
+    async with open_client() as client:
+        task_id = await full_id(client, given)
+        item = await client.get(task_id)
+        runs = await client.runs(task_id)
+        logs = (await client.logs(task_id))[-lines:] if lines else []
+        waits = item.target is not None and bool(item.blocked_by)
+        target = await client.target(item.target, room=item.room_id) if waits and item.target else None
+    return _About(item, runs, logs, target)
+
+
+def _described(about: _About) -> list[tuple[str, object]]:
+    item = about.task
+    return [
+        ("task", item.id),
+        ("job", item.job_name),
+        ("room", item.room_id),
+        ("status", _status(item)),
+        ("position", item.queue_position),
+        ("target", item.target),
+        ("blocked by", _blockers(about)),
+        ("payload", brief(item.payload, 1000)),
+        ("result", None if item.result is None else brief(item.result, 1000)),
+        ("error", item.error),
+        ("checkpoint", None if item.checkpoint is None else brief(item.checkpoint, 1000)),
+        ("progress", _progress(item.progress)),
+        ("usage", _of(item.usage, item.budget)),
+        ("tags", None if not item.tags else ", ".join(f"{key}={value}" for key, value in item.tags.items())),
+        ("priority", item.priority or None),
+        ("weight", item.weight if item.weight != 1 else None),
+        ("pool", item.pool),
+        ("retries", f"{item.retry_count} of {item.max_retries}"),
+        ("requeues", f"{item.requeue_count} of {item.max_requeues}"),
+        ("created", _when(item.created_at)),
+        ("due", _when(item.scheduled_at) if item.status == "scheduled" else None),
+        ("deadline", _when(item.deadline)),
+        ("lease", _when(item.taken_until)),
+        ("ended", _when(item.completed_at)),
+        ("worker", item.worker_id),
+    ]
+
+
+def _status(item: "TaskItem") -> str:
+    reason = f" ({item.reason})" if item.reason else ""
+    asked = ", asked to stop" if item.cancel_requested else ""
+    return f"{item.status}{reason}{asked}{', settled by hand' if item.settled else ''}"
+
+
+def _blockers(about: _About) -> str | None:
+    """Return who holds the target, each with why."""
+    if not about.task.blocked_by:
+        return None
+    causes = {} if about.target is None else {holder.task_id: holder.cause for holder in about.target.holders}
+    named = [f"{task_id} ({causes[task_id]})" if task_id in causes else task_id for task_id in about.task.blocked_by]
+    return ", ".join(named)
+
+
+def _progress(progress: object) -> str | None:
+    if not isinstance(progress, Mapping):
+        return None
+    share, message = progress.get("share"), progress.get("message")
+    parts = [f"{share:.0%}" if isinstance(share, float | int) else None, message]
+    return " ".join(str(part) for part in parts if part is not None) or None
+
+
+def _of(usage: float | None, budget: float | None) -> str | None:
+    if usage is None and budget is None:
+        return None
+    return f"{usage or 0:g}" + ("" if budget is None else f" of {budget:g}")
+
+
+def _when(instant: datetime | None) -> str | None:
+    return None if instant is None else f"{instant:%Y-%m-%d %H:%M:%S %Z} ({age(instant)})"
+
+
+def _run_line(each: "RunItem") -> str:
+    parts = [str(each.status)]
+    if each.reason:
+        parts.append(f"({each.reason})")
+    if each.worker_name or each.worker_id:
+        parts.append(f"by {each.worker_name or each.worker_id}")
+    parts.append(_times([("claimed", each.claimed_at), ("started", each.started_at), ("ended", each.ended_at)]))
+    if each.started_at and each.ended_at:
+        parts.append(f"in {duration((each.ended_at - each.started_at).total_seconds())}")
+    if each.error:
+        parts.append(f"- {each.error}")
+    return " ".join(parts)
+
+
+def _times(named: Sequence[tuple[str, datetime | None]]) -> str:
+    return ", ".join(f"{name} {at:%H:%M:%S}" for name, at in named if at is not None)
