@@ -16,6 +16,7 @@ from treadle_server.api.context import Api, Call
 from treadle_server.api.endpoint import Endpoint, Who
 from treadle_server.api.problems import defect, problem_response
 from treadle_server.api.waits import ClientGone
+from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import Forbidden, NoSuchRoute, TreadleError, ValidationFailed
 
@@ -70,6 +71,9 @@ async def _serve(endpoint: Endpoint, request: Request, api: Api) -> Response:
         principal = await api.access.principal(bearer(request.headers))
     if endpoint.who is Who.SUPERUSER and not principal.superuser:
         raise Forbidden("only a superuser may do this")
+    if (room := request.path_params.get("room")) is not None:
+        # Here, so that every route which takes a room says this first, before a word on the body (Z2).
+        check_room(room)
     given = await _body(endpoint, request, api)
     return await endpoint.handler(Call(request, api, principal, given))
 

@@ -59,20 +59,23 @@ async def _submission(api: Api, room: str, job_name: str, wanted: TaskSubmit, in
         if of == 1:
             raise
         raise InvalidPayload(f"tasks.{index}.{error.detail}", errors=error.errors) from None
-    return build(job, wanted)
+    return build(job, room, wanted)
 
 
-def build(job: Job, wanted: TaskSubmit) -> Submission:
+def build(job: Job, room: str, wanted: TaskSubmit) -> Submission:
     """Return the submission. Raises `ValidationFailed` for a time that can't be kept."""
     given = wanted.model_dump(exclude_unset=True, exclude_none=True, exclude={"payload", "job"})
     due_at = body.instant(wanted.scheduled_at, "scheduled_at")
     deadline = body.instant(wanted.deadline, "deadline")
     if deadline is not None and due_at is not None and deadline <= due_at:
         raise ValidationFailed("deadline: lies before scheduled_at, so that the task could never run")
+    # The same instant is the same content, whatever the time zone that it was written in.
+    instants = {"scheduled_at": due_at, "deadline": deadline}
+    content = {**given, **{name: at for name, at in instants.items() if at is not None}, "room": room}
     return Submission(
         job_name=job.full_name,
         payload=body.text_of(wanted.payload),
-        content_hash=_content_hash(job, wanted.payload, given),
+        content_hash=_content_hash(job, wanted.payload, content),
         options={name: value for name, value in given.items() if name in _OPTIONS},
         id=None if wanted.id is None else TaskId(wanted.id),
         delay=wanted.delay,
@@ -86,9 +89,9 @@ def build(job: Job, wanted: TaskSubmit) -> Submission:
     )
 
 
-def _content_hash(job: Job, payload: dict[str, Any], given: dict[str, Any]) -> bytes:
-    """Return what makes two submissions under one id the same: job, payload and options (G6)."""
-    options = {name: value for name, value in given.items() if name != "id"}
+def _content_hash(job: Job, payload: dict[str, Any], content: dict[str, Any]) -> bytes:
+    """Return what makes two submissions under one id the same: job, room, payload and options (G6)."""
+    options = {name: value for name, value in content.items() if name != "id"}
     digest = sha256(job.full_name.encode())
     digest.update(orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z))
     digest.update(_canonical(payload))

@@ -23,7 +23,7 @@ from treadle_server.engine.principal import Principal
 from treadle_server.errors import InvalidTaskTransition, ValidationFailed
 from treadle_server.store.read import tasks as read_tasks
 
-_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?(\d{1,9})\"?\s*(?=$|[,;])", re.IGNORECASE)
+_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]+)\"?\s*(?=$|[,;])", re.IGNORECASE)
 NOT_NULL = ("priority", "scheduled_at", "payload", "weight")
 
 
@@ -80,7 +80,9 @@ def wanted_wait(prefer: list[str], most: float) -> int | None:
     """Return the seconds of `Prefer: wait=N` (RFC 7240), capped; None for 0, what is no number, and without it."""
     for header in prefer:
         if found := _WAIT.search(header):
-            seconds = int(found.group(1))
+            digits = found.group(1).lstrip("0") or "0"
+            # What has more digits is more than any cap, and Python refuses to read thousands of them.
+            seconds = int(digits[:9])
             return min(seconds, int(most)) or None
     return None
 
@@ -116,6 +118,7 @@ async def _patch_status(call: Call, wanted: TaskPatch, status: Status) -> Task:
         task_id=call.task_id,
         status=status,
         run_id=None if wanted.run_id is None else body.run_number(wanted.run_id),
+        if_version=wanted.if_version,
         report=from_patch(wanted),
     )
     return await call.api.engine.run(command)

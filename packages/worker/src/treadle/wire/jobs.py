@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from treadle.wire.fields import Instant, JsonObject, Model, Request, Text
+from treadle.wire.fields import Flag, Instant, JsonObject, Model, Request, Text
 from treadle.wire.ids import Uuid
 from treadle.wire.tasks import TaskOptions
 
@@ -20,8 +20,8 @@ class JobRegister(TaskOptions):
     name: Text
     schema_: JsonObject = Field(default_factory=dict, alias="schema")
     worker_id: Uuid | None = None
-    retain: bool = False
-    replace: bool = False
+    retain: Flag = False
+    replace: Flag = False
     fair: Fair | None = None
 
     @model_validator(mode="before")
@@ -35,7 +35,7 @@ class JobRegister(TaskOptions):
 class JobPatch(Request):
     """Pauses or resumes a queue."""
 
-    paused: bool
+    paused: Flag
 
 
 class QueueHistory(Model):

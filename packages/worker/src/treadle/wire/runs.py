@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from treadle.wire.fields import Amount, Instant, Json, LongText, Model, Request
+from treadle.wire.fields import Amount, GivenInstant, Instant, Json, LongText, Model, Request, Seconds, Share
 from treadle.wire.ids import Uuid
 from treadle.wire.status import Reason
 from treadle.wire.tasks import TaskItem
@@ -15,8 +15,8 @@ class ClaimRequest(Request):
     """Asks for tasks: `POST /v1/tasks/claim`."""
 
     worker_id: Uuid
-    tasks: Annotated[int, Field(ge=1, le=100)] = 1
-    wait: Annotated[float, Field(ge=0, le=20)] = 0
+    tasks: Annotated[int, Field(strict=True, ge=1, le=100)] = 1
+    wait: Annotated[float, Field(strict=True, ge=0, le=20)] = 0
 
 
 class Claim(TaskItem):
@@ -49,7 +49,7 @@ class Failed(Request):
     traceback: LongText | None = None
     reason: Literal[Reason.ERROR, Reason.TIMEOUT] = Reason.ERROR
     usage: Amount | None = None
-    retry_after: Annotated[float, Field(ge=0, le=315_360_000)] | None = None
+    retry_after: Seconds | None = None
     """Seconds until the retry, instead of the back-off."""
 
 
@@ -79,14 +79,14 @@ class Checkpoint(Request):
 class Progress(Request):
     """How far the run is: a share between 0 and 1, a message, or both."""
 
-    share: Annotated[float, Field(ge=0, le=1)] | None = None
+    share: Share | None = None
     message: Annotated[str, Field(max_length=1000)] | None = None
 
 
 class LogLine(Request):
     """One line that the task's code logged."""
 
-    at: Instant | None = None
+    at: GivenInstant | None = None
     level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     message: LongText
 
@@ -115,9 +115,9 @@ class Report(RunRef):
     traceback: LongText | None = None
     reason: Reason | None = None
     usage: Amount | None = None
-    retry_after: Annotated[float, Field(ge=0, le=315_360_000)] | None = None
+    retry_after: Seconds | None = None
     checkpoint: Json = None
-    share: Annotated[float, Field(ge=0, le=1)] | None = None
+    share: Share | None = None
     message: Annotated[str, Field(max_length=1000)] | None = None
     detail: LongText | None = None
     lines: list[LogLine] | None = Field(default=None, max_length=1000)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from treadle.wire.fields import Instant, Model, Request, Text
+from treadle.wire.fields import Flag, GivenInstant, Instant, Model, Request, Text
 
 
 class Health(Model):
@@ -41,9 +41,9 @@ class TokenCreate(Request):
     """Makes a token for a user."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
-    superuser: bool = False
+    superuser: Flag = False
     scopes: list[Text] | None = Field(default=None, max_length=64)
-    expires_at: Instant | None = None
+    expires_at: GivenInstant | None = None
 
 
 class TokenItem(Model):

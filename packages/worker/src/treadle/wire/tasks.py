@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 from treadle.wire.fields import (
     Amount,
     Budget,
+    GivenInstant,
     Instant,
     Json,
     JsonObject,
@@ -15,9 +16,11 @@ from treadle.wire.fields import (
     PositiveSeconds,
     Priority,
     Request,
+    RunNumber,
     Seconds,
     Tags,
     Text,
+    Version,
     Weight,
 )
 from treadle.wire.ids import Uuid
@@ -34,8 +37,8 @@ class TaskOptions(Request):
     max_retries: Budget | None = None
     max_requeues: Budget | None = None
     retry_base: Seconds | None = None
-    retry_multiplier: Annotated[float, Field(ge=1, le=100, allow_inf_nan=False)] | None = None
-    retry_randomization: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = None
+    retry_multiplier: Annotated[float, Field(strict=True, ge=1, le=100, allow_inf_nan=False)] | None = None
+    retry_randomization: Annotated[float, Field(strict=True, ge=0, le=10, allow_inf_nan=False)] | None = None
     timeout: PositiveSeconds | None = None
     lease_seconds: PositiveSeconds | None = None
     heartbeat_increment: Seconds | None = None
@@ -52,9 +55,9 @@ class TaskSubmit(TaskOptions):
     payload: JsonObject = Field(default_factory=dict)
     id: Uuid | None = None
     delay: Seconds | None = None
-    scheduled_at: Instant | None = None
+    scheduled_at: GivenInstant | None = None
     target: Text | None = None
-    deadline: Instant | None = None
+    deadline: GivenInstant | None = None
     tags: Tags | None = None
     scopes: list[Text] | None = Field(default=None, max_length=64)
     unique_key: Text | None = None
@@ -147,7 +150,7 @@ class TaskPatch(Request):
     """A status, by the worker or as the cancel verb; or an edit of a task that does not run yet."""
 
     status: Status | None = None
-    run_id: int | None = Field(default=None, ge=0)
+    run_id: RunNumber | None = None
     result: Json = None
     error: LongText | None = None
     traceback: LongText | None = None
@@ -156,12 +159,12 @@ class TaskPatch(Request):
     checkpoint: Json = None
 
     priority: Priority | None = None
-    scheduled_at: Instant | None = None
+    scheduled_at: GivenInstant | None = None
     payload: JsonObject | None = None
     tags: Tags | None = None
     target: Text | None = None
     weight: Weight | None = None
-    if_version: int | None = None
+    if_version: Version | None = None
 
     @model_validator(mode="after")
     def _status_or_edit(self) -> Self:
@@ -188,7 +191,7 @@ Action = Literal["cancel", "pause", "resume", "rerun", "resolve"]
 class Steer(Request):
     """The body of cancel, pause, resume and rerun; it may be left out."""
 
-    if_version: int | None = None
+    if_version: Version | None = None
 
 
 class Resolve(Steer):
@@ -221,7 +224,7 @@ class BulkAction(Request):
     action: Action
     ids: list[Uuid] | None = Field(default=None, max_length=10_000)
     filter: TaskFilter | None = None
-    if_versions: dict[Uuid, int] | None = None
+    if_versions: dict[Uuid, Version] | None = None
     status: Literal["completed", "failed", "cancelled"] | None = None
     result: Json = None
     error: LongText | None = None

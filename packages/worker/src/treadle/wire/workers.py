@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from treadle.wire.fields import Amount, Instant, Model, Request, Text
+from treadle.wire.fields import Amount, Flag, Instant, Model, Request, RunNumber, Text
 from treadle.wire.ids import Uuid
 from treadle.wire.status import WorkerState
 
-Capacity = Annotated[int, Field(ge=1, le=1_000_000)]
+Capacity = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
 
 class WorkerRegister(Request):
@@ -20,7 +20,7 @@ class WorkerRegister(Request):
     group: Text | None = None
     pool: Text | None = None
     concurrency: Capacity | None = None
-    min_concurrency: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    min_concurrency: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None = None
     version: Text | None = None
 
 
@@ -28,7 +28,7 @@ class RunRef(Request):
     """One run of one task: the fencing token."""
 
     task_id: Uuid
-    run_id: Annotated[int, Field(ge=0)]
+    run_id: RunNumber
 
 
 class Renewal(RunRef):
@@ -42,7 +42,7 @@ class Heartbeat(Request):
 
     tasks: list[Renewal] | None = Field(default=None, max_length=10_000)
     stopped: list[RunRef] | None = Field(default=None, max_length=10_000)
-    draining: bool | None = None
+    draining: Flag | None = None
 
 
 class TakenUntil(Model):

@@ -226,6 +226,7 @@ class PatchStatus(OneRow):
     task_id: TaskId
     status: Status
     run_id: int | None = None
+    if_version: int | None = None
     report: RunReport
 
     def needs(self, needs: Needs) -> None:
@@ -242,20 +243,22 @@ class PatchStatus(OneRow):
         task = get_task(world, self.task_id)
         worker = world.workers.get(task.worker_id) if task.worker_id else None
         owns = worker is not None and worker.owner == self.principal.user
+        if self.run_id is not None:
+            life.check_owner(task, self.run_id)
         if self.status is Status.CANCELLED:
             if not (owns and task.is_leased):
                 self._check_control(world, task, owned=owns)
+            life.check_version(task, self.if_version)
             return cancel_task(world, task)
         verb = _VERBS.get(self.status)
         if verb is None:
             raise InvalidTaskTransition(f"no update leads to {self.status}; see the verbs resume, rerun and pause")
-        if self.run_id is not None:
-            life.check_owner(task, self.run_id)
         if not task.is_leased:
             raise InvalidTaskTransition(f"the task is {task.status}: no run of it is open")
         if not (self.principal.superuser or owns):
             self._check_not_lost(world, task)
             raise Forbidden(f"run {task.run_id} belongs to another user's worker")
+        life.check_version(task, self.if_version)
         advance(task.status, verb, self.status)
         return take_report(world, task, self.run_id, self.report)
 
