@@ -29,9 +29,8 @@ class HttpWorker(Worker):
     async def heartbeat(
         self, *runs: Task, every: bool = False, stopped: list[Task] | None = None, **fields: Any
     ) -> dict[str, Any]:
-        body = {"stopped": [run_of(task) for task in stopped or ()], **fields}
-        if not every:
-            body["tasks"] = [run_of(task) for task in runs]
+        body: dict[str, Any] = {} if every else {"tasks": [run_of(task) for task in runs]}
+        body |= {"stopped": [run_of(task) for task in stopped or ()], **fields}
         return told(await self.user.http.patch(f"/v1/workers/{self.id}", json=body))  # type: ignore[no-any-return]
 
     async def hand_back(self, task: Task) -> Task:

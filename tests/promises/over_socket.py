@@ -68,9 +68,8 @@ class SocketWorker(Worker):
     async def heartbeat(
         self, *runs: Task, every: bool = False, stopped: list[Task] | None = None, **fields: Any
     ) -> dict[str, Any]:
-        body = {"stopped": [run_of(task) for task in stopped or ()], **fields}
-        if not every:
-            body["tasks"] = [run_of(task) for task in runs]
+        body: dict[str, Any] = {} if every else {"tasks": [run_of(task) for task in runs]}
+        body |= {"stopped": [run_of(task) for task in stopped or ()], **fields}
         return await asked(self.socket, "beat", **body)  # type: ignore[no-any-return]
 
     async def hand_back(self, task: Task) -> Task:

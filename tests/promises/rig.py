@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import httpx
 import pytest
 
 from tests.conftest import FakeClock
-from tests.live.sockets import connected
+from tests.live.sockets import Socket, connected
 from tests.promises.over_http import HttpUser
 from tests.promises.over_socket import SocketUser
 from tests.promises.problems import told
@@ -66,6 +66,12 @@ class Rig:
             return HttpUser(name, token, http)
         socket = await self._stack.enter_async_context(connected(self.served, token))
         return SocketUser(name, token, http, self.served, socket, self._stack)
+
+    async def observer(self, **wanted: Any) -> Socket:
+        """Connect somebody who is told of every transition, of the room or job `wanted`."""
+        socket = await self._stack.enter_async_context(connected(self.served))
+        await socket.call("every", **wanted)
+        return socket
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""

@@ -75,6 +75,8 @@ async def test_z2_every_op_that_takes_a_room_refuses_what_is_none(rig: Rig, room
         ("submit", {"room": room, "tasks": [{"job": "lab:tasks:add"}]}),
         ("register", {"room": room, "category": "tasks", "name": "add"}),
         ("open", {"jobs": [{**JOB_OF_ROOM, "room": room}]}),
+        ("watch", {"sub": "s", "topic": "jobs", "room": room}),
+        ("every", {"room": room}),
         ("watch", {"sub": "s", "topic": "tasks", "window": {"filter": {"room": room}}}),
         ("actions", {"action": "cancel", "filter": {"room": room}}),
     ):

@@ -132,7 +132,7 @@ class Desk:
         wanted = self._wanted(demands)
         if not wanted:
             return handover
-        lines = await self._lines(tx, wanted, demands)
+        lines = await self._lines(tx, wanted, demands, now)
         if not any(line.tasks for line in lines):
             return handover
         handover.world = world = World(tx, now, self._rules, random.random)
@@ -171,7 +171,7 @@ class Desk:
             else set()
         )
 
-    async def _lines(self, tx: Tx, wanted: set[int], demands: list[Demand]) -> list[Line]:
+    async def _lines(self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime) -> list[Line]:
         found = await claimable_lanes(tx, wanted)
         for lane, _room in found:
             self._lanes[lane.id] = lane
@@ -179,7 +179,7 @@ class Desk:
         self._ready -= wanted - {lane.id for lane, _ in found}
         served = [(lane, room) for lane, room in found if any(serves(demand, lane) for demand in demands)]
         most = min(MOST_HEADS, sum(_appetite(demand) for demand in demands))
-        read = await heads(tx, [lane.id for lane, _ in served], most)
+        read = await heads(tx, [lane.id for lane, _ in served], most, now)
         # A lane that gave less than was asked for is empty once this is handed out; leftovers wake it again.
         self._ready -= {lane for lane, tasks in read.items() if not tasks}
         return [Line(lane, lane.room or room, deque(read[lane.id])) for lane, room in served]

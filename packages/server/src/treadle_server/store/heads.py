@@ -1,10 +1,11 @@
 """The heads of the queues: what a claim reads. Each lane is read along its partial index, never sorted."""
 
 from collections.abc import Collection
+from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, bindparam, false, func, select, true, union_all
+from sqlalchemy import Select, bindparam, false, func, or_, select, true, union_all
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.names import INTERNAL
@@ -42,7 +43,13 @@ def _head_of(lane: Any) -> Select[Any]:
     # The literals let both planners prove that the partial index applies, and `blocked` pins its second column.
     return (
         select(tasks)
-        .where(tasks.c.lane == lane, status_in(Status.PENDING), tasks.c.blocked.is_(false()))
+        .where(
+            tasks.c.lane == lane,
+            status_in(Status.PENDING),
+            tasks.c.blocked.is_(false()),
+            # What is overdue waits for the sweeper to fail it, and is not claimed any more (C11).
+            or_(tasks.c.deadline.is_(None), tasks.c.deadline > bindparam("now")),
+        )
         .order_by(tasks.c.priority.desc(), tasks.c.due_at, tasks.c.seq)
         .limit(bindparam("most", literal_execute=False))
     )
@@ -59,16 +66,16 @@ def heads_statement(dialect: Dialect) -> Select[Any]:
     return select(*head.c).select_from(rows.join(head, true()))
 
 
-async def heads(tx: Tx, lane_ids: Collection[int], most: int) -> dict[int, list[Task]]:
-    """Return up to `most` claimable tasks of each lane, in the order of the queue; locked on PostgreSQL."""
+async def heads(tx: Tx, lane_ids: Collection[int], most: int, now: datetime) -> dict[int, list[Task]]:
+    """Return up to `most` tasks of each lane claimable `now`, in the order of the queue; locked on PostgreSQL."""
     found: dict[int, list[Task]] = {lane: [] for lane in lane_ids}
     statement = heads_statement(tx.dialect)
     if tx.dialect == "sqlite":
         for lane in lane_ids:
-            result = await tx.connection.execute(statement, {"lane": lane, "most": most})
+            result = await tx.connection.execute(statement, {"lane": lane, "most": most, "now": now})
             found[lane] = [to_task(row) for row in result]
         return found
-    result = await tx.connection.execute(statement, {"lanes": bound(tx.dialect, lane_ids), "most": most})
+    result = await tx.connection.execute(statement, {"lanes": bound(tx.dialect, lane_ids), "most": most, "now": now})
     for row in result:
         task = to_task(row)
         found[task.lane].append(task)

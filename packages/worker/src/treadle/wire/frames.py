@@ -10,6 +10,7 @@ from pydantic import Field
 
 from treadle.wire.fields import Request, Text
 from treadle.wire.ids import Uuid
+from treadle.wire.names import Room
 from treadle.wire.tasks import TaskFilter
 
 PROTOCOL = 1
@@ -56,7 +57,7 @@ class Watch(Request):
     topic: Topic
     window: Window | None = None
     task_id: Uuid | None = None
-    room: Text | None = None
+    room: Room | None = None
 
 
 class Unwatch(Request):
@@ -72,7 +73,7 @@ class Every(Request):
 
     op: Literal["every"] = "every"
     n: int
-    room: Text | None = None
+    room: Room | None = None
     job: Text | None = None
     since: Since | None = None
     on: bool = True

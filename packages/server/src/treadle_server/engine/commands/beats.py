@@ -10,6 +10,7 @@ from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import Hold, Task
 from treadle_server.engine.commands.reports import RunReport, take_report
+from treadle_server.engine.commands.steering import expire_task
 from treadle_server.engine.commands.workers import check_present, get_worker, revive, runs_of
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
@@ -93,6 +94,11 @@ class Beat:
             answer.gone.append(key)
 
     def _renew(self, world: World, task: Task, usage: float | None, answer: Beaten) -> None:
+        if task.deadline is not None and task.deadline <= world.now:
+            # Past its deadline nothing is renewed, even if the sweeper has not been there yet (C11).
+            expire_task(world, task)
+            answer.cancel.append((task.id, task.run_id))
+            return
         world.open(task)
         life.renew(task, world.now, usage)
         if life.is_over_budget(task):
