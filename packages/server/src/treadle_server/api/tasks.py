@@ -137,6 +137,8 @@ async def edit_task(api: Api, principal: Principal, task_id: TaskId, patch: Task
         changes[name] = value
     if "scheduled_at" in changes:
         changes["scheduled_at"] = body.instant(patch.scheduled_at, "scheduled_at")
+    if "checkpoint" in changes:
+        changes["checkpoint"] = body.text_or_none(patch.checkpoint)
     if "tags" in changes:
         changes["tags"] = body.text_or_none(patch.tags)
     if patch.payload is not None:

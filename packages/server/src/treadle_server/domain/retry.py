@@ -18,6 +18,8 @@ def backoff(attempt: int, *, base: float, multiplier: float, randomization: floa
     `base` is in seconds; `draw` is a random number in [0, 1). The result is at most `CAP`.
     """
     cap = CAP.total_seconds()
+    if base == 0:
+        return timedelta(0)
     try:
         delay = base * multiplier**attempt * (1 + draw * randomization)
     except OverflowError:

@@ -123,6 +123,7 @@ class Hold:
     weight: int
     until: datetime
     task_id: TaskId
+    lease_seconds: float
 
 
 __all__ = ["NEVER_RUN", "RUN_FIELDS", "TASK_FIELDS", "Hold", "Run", "RunId", "Task"]

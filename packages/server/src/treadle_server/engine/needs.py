@@ -38,4 +38,5 @@ class Needs:
     every_worker: bool = False
     """Whether all workers that are not lost are wanted."""
     ended_holds: bool = False
+    every_hold: bool = False
     new_jobs: int = 0

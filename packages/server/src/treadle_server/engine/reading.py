@@ -78,8 +78,13 @@ async def _load_holds(world: World, needs: Needs) -> None:
     found += await load.holds_of_workers(world.tx, needs.holds_of)
     if needs.ended_holds:
         found += await load.ended_holds(world.tx, world.now)
+    if needs.every_hold:
+        found += await load.all_holds(world.tx)
     for hold in found:
         world.holds[hold.task_seq, hold.run_id] = hold
+    missing = {hold.worker_id for hold in found} - world.workers.keys()
+    for worker in await load.workers_by_id(world.tx, missing):
+        world.workers[worker.id] = worker
 
 
 async def _load_new(world: World, needs: Needs) -> None:

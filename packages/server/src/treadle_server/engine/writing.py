@@ -7,7 +7,7 @@ from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.engine.world import World
 from treadle_server.store import flush, load
 from treadle_server.store.counts import CountKey, apply_counts, open_counts
-from treadle_server.store.targets import lock_targets, settle_targets, settle_tasks
+from treadle_server.store.targets import lock_targets, settle_targets, settle_tasks, targets_of
 
 
 async def write(world: World, *, settle: bool = True) -> None:
@@ -83,9 +83,11 @@ async def _settle(world: World, touched: set[int]) -> None:
     new = {task.seq for task in world.changes.new_tasks}
     pending = [t for t in _opened(world) + world.changes.new_tasks if t.status is Status.PENDING]
     world.woken |= {task.lane for task in pending if not task.blocked}
-    world.woken |= await settle_targets(world.tx, touched)
-    again = {task.seq for task in pending if task.target_num is None and task.seq not in new and task.has_run}
     ended = {seq for seq, _ in world.changes.gone_holds}
+    moved = await targets_of(world.tx, ended) - touched
+    await lock_targets(world.tx, moved)
+    world.woken |= await settle_targets(world.tx, touched | moved)
+    again = {task.seq for task in pending if task.target_num is None and task.seq not in new and task.has_run}
     world.woken |= await settle_tasks(world.tx, again | ended)
 
 

@@ -35,6 +35,8 @@ class Promoter(Interval):
         """Promote what is due, and return how long nothing else will be."""
         if await self._engine.run(PromoteDue()) >= MOST:
             return 0.0
+        # While it is read, whatever is scheduled ends the wait that follows: the reader may not have seen it.
+        self._next = None
         async with self._engine.store.read() as connection:
             self._next = await next_due(connection)
         if self._next is None:

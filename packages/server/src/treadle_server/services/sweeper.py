@@ -1,6 +1,7 @@
 """The sweeper: takes runs from workers that are gone, fails what is overdue, ends holds, deletes orphans (G8, Z11)."""
 
 import logging
+from datetime import datetime
 
 from treadle_server.engine.commands import (
     DeleteOrphans,
@@ -32,6 +33,7 @@ class Sweeper(Interval):
         self._interval = interval
         self._worker_timeout = worker_timeout
         self._last: tuple[float, float] | None = None
+        self._stamped_at: datetime | None = None
 
     async def turn(self) -> float:
         """Sweep once."""
@@ -40,6 +42,7 @@ class Sweeper(Interval):
         if self._last is None or self._has_jumped(times):
             # After an outage nobody is to blame for the heartbeats that could not be sent.
             stamped = await self._engine.run(RestampLeases())
+            self._stamped_at = clock.now()
             log.info("%d leases stamped anew", stamped)
         else:
             await self._sweep()
@@ -53,7 +56,7 @@ class Sweeper(Interval):
 
     async def _sweep(self) -> None:
         run = self._engine.run
-        for command in (MissDeadlines(), ExpireLeases()):
+        for command in (MissDeadlines(), ExpireLeases(self._stamped_at)):
             taken = MOST
             while taken >= MOST:
                 taken = await run(command)

@@ -243,6 +243,7 @@ _holds = (
         holds.c.weight,
         holds.c.until,
         tasks.c.id,
+        tasks.c.lease_seconds,
     )
     .join_from(holds, tasks, holds.c.task_seq == tasks.c.seq)
     .order_by(holds.c.task_seq)
@@ -271,6 +272,11 @@ async def ended_holds(tx: Tx, now: datetime) -> list[Hold]:
     """Return the holds whose lease is over."""
     statement = _locked(_holds.where(holds.c.until <= now), tx.dialect, holds)
     return [Hold(*row) for row in await tx.connection.execute(statement)]
+
+
+async def all_holds(tx: Tx) -> list[Hold]:
+    """Return every hold."""
+    return [Hold(*row) for row in await tx.connection.execute(_locked(_holds, tx.dialect, holds))]
 
 
 async def served_jobs(tx: Tx, nums: Collection[int]) -> set[int]:

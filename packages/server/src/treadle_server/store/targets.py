@@ -51,8 +51,14 @@ async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
 
 
 def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
-    """Return the seq of the pending task that gets the target next: one that ran before, else the first in line."""
-    line = select(_c.seq).where(_c.target_num == num, _pending).order_by(*_in_line).limit(1).correlate_except(tasks)
+    """Return the seq of the pending task that gets the target next: one that ran before, else the first in line.
+
+    One whose last run still holds another target, which it had before it was edited, is passed over.
+    """
+    free = ~exists(select(holds.c.task_seq).where(holds.c.task_seq == _c.seq))
+    line = (
+        select(_c.seq).where(_c.target_num == num, _pending, free).order_by(*_in_line).limit(1).correlate_except(tasks)
+    )
     again, first = line.where(_ran), line
     return func.coalesce(again.scalar_subquery(), first.scalar_subquery())
 
@@ -97,6 +103,14 @@ async def _set_blocked(tx: Tx, seqs: Collection[int], *, value: bool) -> set[int
         .values(blocked=true() if value else false())
         .returning(_c.lane)
     )
+    return set((await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})).scalars())
+
+
+async def targets_of(tx: Tx, seqs: Collection[int]) -> set[int]:
+    """Return the targets of those of the tasks that have one."""
+    if not seqs:
+        return set()
+    statement = select(_c.target_num).where(is_among(tx.dialect, _c.seq, "seqs", NUMBER), _c.target_num.is_not(None))
     return set((await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})).scalars())
 
 

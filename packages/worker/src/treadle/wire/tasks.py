@@ -157,6 +157,7 @@ class TaskPatch(Request):
     reason: Reason | None = None
     usage: Amount | None = None
     checkpoint: Json = None
+    """With a status: where the run stopped. In an edit: what the next run gets; null drops it."""
 
     priority: Priority | None = None
     scheduled_at: GivenInstant | None = None
@@ -171,19 +172,20 @@ class TaskPatch(Request):
         given = self.model_fields_set - {"if_version"}
         if not given:
             raise ValueError(
-                "give a status, or what is to be changed: priority, scheduled_at, payload, tags, target, weight"
+                "give a status, or what is to be changed:"
+                " priority, scheduled_at, payload, tags, target, weight, checkpoint"
             )
         if "status" in given and given & EDITABLE:
             raise ValueError("a change of status and an edit are two requests")
-        if "status" not in given and given - EDITABLE:
-            raise ValueError(f"{', '.join(sorted(given - EDITABLE))}: only with a status")
+        if "status" not in given and (others := given - EDITABLE - {"checkpoint"}):
+            raise ValueError(f"{', '.join(sorted(others))}: only with a status")
         if "status" in given and self.status is None:
             raise ValueError("status may not be null")
         return self
 
 
 EDITABLE = frozenset({"priority", "scheduled_at", "payload", "tags", "target", "weight"})
-"""What an edit may change."""
+"""What only an edit may change; a checkpoint may come with a status too."""
 
 Action = Literal["cancel", "pause", "resume", "rerun", "resolve"]
 

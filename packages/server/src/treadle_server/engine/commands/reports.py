@@ -77,23 +77,25 @@ class ReportRun(OneRow):
 
     def _check_user(self, world: World, task: Task) -> None:
         """Refuse another user's report."""
-        worker = world.workers.get(task.worker_id) if task.worker_id else None
-        owner = worker.owner if worker else None
-        if not (self.principal.superuser or owner is None or owner == self.principal.user):
+        if not self._is_owner(world, task.worker_id):
             raise Forbidden(f"run {task.run_id} belongs to another user's worker")
+
+    def _is_owner(self, world: World, worker_id: WorkerId | None) -> bool:
+        """Return whether the asker may speak for the worker; anybody may for one that was removed."""
+        worker = world.workers.get(worker_id) if worker_id else None
+        return self.principal.superuser or worker is None or worker.owner == self.principal.user
 
     def _late(self, world: World, task: Task) -> Task:
         """Answer a report about a run that is over: the same one again is fine, all else is refused (C7, G3)."""
         run = self._resolved(world, task)
         if run is not None and self.report.kind in ENDINGS and run.digest == self.report.digest():
             return task
-        if self.run_id is not None and (self.report.kind in ENDINGS or self.report.kind == "stopped"):
+        is_end = self.report.kind in ENDINGS or self.report.kind == "stopped"
+        if run is not None and is_end and self._is_owner(world, run.worker_id):
             # Whatever it says, it shows that the code has ended: its hold ends.
-            ended = world.end_hold(task, self.run_id)
-            if self.report.kind == "stopped" and (ended or run is not None):
+            world.end_hold(task, run.run_id)
+            if self.report.kind == "stopped":
                 return task
-        if self.report.kind == "stopped" and run is not None:
-            return task
         life.check_owner(task, self.run_id, self.worker_id)
         raise StaleRun(f"run {self.run_id} of task {task.id} is over")
 

@@ -17,10 +17,11 @@ from treadle_server.errors import InvalidTaskTransition, Refused, TreadleError, 
 
 
 def keep_hold(world: World, task: Task, taken_until: datetime | None) -> bool:
-    """Let the run's code keep its target and slot until it has stopped, or its lease ends; return whether it may."""
+    """Let the run's code keep its target and slot until it has stopped, or its lease ends; return whether it does."""
     if taken_until is None or task.worker_id is None or task.unfenced or taken_until <= world.now:
         return False
-    world.add_hold(Hold(task.seq, task.run_id, task.worker_id, task.target_num, task.weight, taken_until, task.id))
+    key = (task.seq, task.run_id, task.worker_id)
+    world.add_hold(Hold(*key, task.target_num, task.weight, taken_until, task.id, task.lease_seconds))
     return True
 
 
@@ -168,12 +169,15 @@ class SteerMany:
 
 @dataclass(slots=True, kw_only=True)
 class Edit(OneRow):
-    """Changes a task that does not run: priority, scheduled_at, payload, tags, target, weight."""
+    """Changes a task that does not run: priority, scheduled_at, payload, tags, target, weight, checkpoint.
+
+    A checkpoint stays, and outranks a changed payload, unless it is changed too.
+    """
 
     principal: Principal
     task_id: TaskId
     changes: dict[str, Any]
-    """Only what is to be changed; `payload` and `tags` as JSON text."""
+    """Only what is to be changed; `payload`, `tags` and `checkpoint` as JSON text."""
     if_version: int | None = None
 
     def needs(self, needs: Needs) -> None:
@@ -192,7 +196,7 @@ class Edit(OneRow):
                 f"edit: the task is {task.status}; only a scheduled or pending one can be changed"
             )
         world.open(task)
-        for name in ("priority", "payload", "tags", "weight"):
+        for name in ("priority", "payload", "tags", "weight", "checkpoint"):
             if name in self.changes:
                 setattr(task, name, self.changes[name])
         if "target" in self.changes:

@@ -1,6 +1,6 @@
 """What time does to tasks and workers; the services send these commands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from treadle.wire.ids import WorkerId
@@ -43,6 +43,9 @@ class PromoteDue:
 class ExpireLeases:
     """Takes runs from workers that did not renew them, did not start them, or ran over their time."""
 
+    stamped_at: datetime | None = None
+    """When the leases were last stamped anew: the two other limits count from then, too, for runs of before."""
+
     rows = MOST
 
     def needs(self, needs: Needs) -> None:
@@ -64,13 +67,21 @@ class ExpireLeases:
         if task.taken_until is not None and task.taken_until <= now:
             return Reason.CLAIM_EXPIRED, DISCONNECTED
         is_claimed = task.status is Status.CLAIMED
-        if task.claimed_at is not None and _is_past(now, task.claimed_at, task.start_timeout, is_claimed):
+        if is_claimed and self._is_past(now, task.claimed_at, task.start_timeout):
             return Reason.START_TIMEOUT, f"not started within {task.start_timeout:g} s of the claim"
         # The worker enforces its timeout itself; the server follows when the worker does not.
         limit = None if task.timeout is None else task.timeout + GRACE
-        if task.started_at is not None and _is_past(now, task.started_at, limit, task.status is Status.RUNNING):
+        if not is_claimed and self._is_past(now, task.started_at, limit):
             return Reason.TIMEOUT, f"ran longer than its timeout of {task.timeout:g} s"
         return None
+
+    def _is_past(self, now: datetime, since: datetime | None, limit: float | None) -> bool:
+        if since is None or limit is None:
+            return False
+        if self.stamped_at is not None and not self.stamped_at <= since <= now:
+            # The clock jumped or nobody was there since: what it shows says nothing of how long the run has had.
+            since = self.stamped_at
+        return since + timedelta(seconds=limit) <= now
 
     def _end(self, world: World, task: Task, reason: Reason, error: str) -> None:
         if reason is not Reason.TIMEOUT:
@@ -84,10 +95,6 @@ class ExpireLeases:
         world.changed(task)
         if task.completed_at is not None:
             world.maybe_orphan(task.job_num)
-
-
-def _is_past(now: datetime, since: datetime, limit: float | None, applies: bool) -> bool:  # noqa: FBT001
-    return applies and limit is not None and since + timedelta(seconds=limit) <= now
 
 
 GRACE = 2.0
@@ -161,7 +168,7 @@ class ReleaseHolds(OneRow):
 
 @dataclass(slots=True)
 class RestampLeases:
-    """Gives every lease its full length, and every worker its time, anew.
+    """Gives every lease and hold its full length, and every worker its time, anew.
 
     After an outage or a jump of the clock nobody is to blame for a missed heartbeat.
     """
@@ -172,6 +179,7 @@ class RestampLeases:
         """Read what is leased."""
         needs.found["leased"] = 100 * MOST
         needs.every_worker = True
+        needs.every_hold = True
 
     def apply(self, world: World) -> int:
         """Return how many leases were stamped."""
@@ -179,6 +187,8 @@ class RestampLeases:
         for task in leased:
             world.open(task)
             task.taken_until = world.now + task.lease
+        for hold in list(world.holds.values()):
+            world.renew_hold(replace(hold, until=world.now + timedelta(seconds=hold.lease_seconds)))
         for worker in world.workers.values():
             if worker.state is not WorkerState.LOST:
                 worker.last_heartbeat = world.now
