@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.worker.proxies import proxy_to
 from treadle import Client, Worker
 from treadle_server.testing import Served, serve
 
@@ -48,6 +49,18 @@ def working(server: Served) -> Working:
         return working_at(server.url, server.token, *tasks, **options)
 
     return at_server
+
+
+@pytest.fixture(params=["socket", "http"])
+async def either(request: pytest.FixtureRequest, server: Served) -> AsyncIterator[Working]:
+    """Make workers as `working` does: on the socket, and where none can be opened."""
+    async with proxy_to(server.url) as proxy:
+        proxy.refuses_sockets = request.param == "http"
+
+        def at_proxy(*tasks: Any, **options: Any) -> Any:
+            return working_at(proxy.url, server.token, *tasks, **options)
+
+        yield at_proxy
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -54,3 +56,28 @@ def picky() -> None:
 @task
 def where() -> int:
     return os.getpid()
+
+
+@task(isolation="process")
+def begets(pids: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    pids.write_text(f"{os.getpid()} {child.pid}")
+    child.wait()
+
+
+@task(isolation="process")
+def patient(ctx: Context) -> str:
+    if ctx.checkpoint is not None:
+        return f"went on from {ctx.checkpoint}"
+    ctx.save({"at": 1})
+    ctx.wait_cancelled(60)
+    ctx.raise_if_cancelled()
+    return "was not stopped"
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; a zombie doesn't."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False

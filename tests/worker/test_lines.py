@@ -1,13 +1,12 @@
 """What happens to the line between a worker, a client and the server: no socket, or none for a while."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from tests.worker.conftest import working_at
+from tests.worker.proxies import proxy_to
 from treadle import Client, Context, Options, SyncClient, TaskFailed, task
 from treadle.errors import Forbidden, SchemaConflict
 from treadle_server.testing import Served, serve
@@ -18,64 +17,6 @@ pytestmark = pytest.mark.anyio
 @task
 async def double(n: int) -> int:
     return 2 * n
-
-
-class Proxy:
-    """Passes bytes on; it may refuse websockets, or cut every connection."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target.rsplit("/", 1)[1].split(":")
-        self.refuses_sockets = False
-        self.is_down = False
-        self.url = ""
-        self.was_refused = asyncio.Event()
-        self._writers: set[asyncio.StreamWriter] = set()
-
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.is_down:
-            self.was_refused.set()
-            writer.close()
-            return
-        head = await reader.readuntil(b"\r\n\r\n")
-        if self.refuses_sockets and b"upgrade: websocket" in head.lower():
-            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-            writer.close()
-            return
-        to_server = await asyncio.open_connection(self._target[0], int(self._target[1]))
-        to_server[1].write(head)
-        self._writers |= {writer, to_server[1]}
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_pump(reader, to_server[1]))
-            group.create_task(_pump(to_server[0], writer))
-        self._writers -= {writer, to_server[1]}
-
-    def cut(self) -> None:
-        """Cut every connection."""
-        for writer in self._writers:
-            writer.transport.abort()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except ConnectionError:
-        return
-    finally:
-        writer.close()
-
-
-@asynccontextmanager
-async def proxy_to(url: str) -> AsyncIterator[Proxy]:
-    proxy = Proxy(url)
-    server = await asyncio.start_server(proxy.handle, "127.0.0.1", 0)
-    proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
-        yield proxy
-    finally:
-        server.close()
-        proxy.cut()
 
 
 async def test_everything_works_over_plain_http_when_no_socket_can_be_opened(server: Served) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -209,7 +208,7 @@ async def test_a_process_past_its_timeout_is_killed(client: Client, working: Any
         with pytest.raises(TaskFailed, match="timeout"):
             await (await jobs.never_ends.submit(started)).result(timeout=20)
 
-    assert not _lives(int(started.read_text()))
+    assert not jobs.lives(int(started.read_text()))
 
 
 async def test_a_cancelled_process_is_killed_at_once(client: Client, working: Any, tmp_path: Any, until: Any) -> None:
@@ -228,7 +227,7 @@ async def test_a_cancelled_process_is_killed_at_once(client: Client, working: An
             await handle.result(timeout=10)
 
         async def is_dead() -> bool:
-            return not _lives(int(started.read_text()))
+            return not jobs.lives(int(started.read_text()))
 
         await until(is_dead)
 
@@ -448,38 +447,3 @@ async def test_a_sync_function_with_a_target_runs_in_a_process(client: Client, w
     async with working(jobs.where):
         handle = await jobs.where.submit(options=Options(target="robot"))
         assert await handle.result(timeout=20) != os.getpid()
-
-
-async def test_a_blocked_event_loop_keeps_its_lease(client: Client, server: Served) -> None:
-    """E4: the watch beats from a thread of its own."""
-    from tests.worker.conftest import working_at
-
-    @task(lease_seconds=6, heartbeat_increment=6, max_requeues=0, max_retries=0)
-    async def blocking() -> str:
-        time.sleep(9)  # noqa: ASYNC251 - what is tested is a loop that is blocked past its lease
-        return "kept it"
-
-    ended = threading.Event()
-
-    async def work() -> None:
-        async with working_at(server.url, server.token, blocking):
-            await asyncio.to_thread(ended.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(work()))
-    thread.start()
-    try:
-        handle = await blocking.submit()
-        assert await handle.result(timeout=30) == "kept it"
-        assert len(await handle.runs()) == 1
-    finally:
-        ended.set()
-        await asyncio.to_thread(thread.join)
-
-
-def _lives(pid: int) -> bool:
-    from pathlib import Path
-
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return False

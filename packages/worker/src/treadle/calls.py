@@ -25,6 +25,9 @@ STUBBORN = 5.0
 COOPERATE = 2.0
 """Seconds that a child process gets to stop by itself when it is paused or its worker ends; then it is killed."""
 
+_QUIET = (asyncio.CancelledError, Interrupted, ChildDied)
+"""What code that stops as it was told to ends with."""
+
 Ended = tuple[Ending, BaseException | None]
 """The report of code that ended, and what it raised."""
 
@@ -67,7 +70,10 @@ class Caller:
                 ending, error = await self._in_loop(held, task, arguments)
         finally:
             timing.end()
-        return ending if held.stop is None else stopped(held, ending, error)
+        if held.stop is None:
+            return ending
+        _log_end(held, ending, error)
+        return stopped(held, ending, error)
 
     async def _in_loop(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
         code = asyncio.current_task()
@@ -220,6 +226,15 @@ class Timing:
             self._timer.cancel()
 
 
+def _log_end(held: Held, ending: Ending, error: BaseException | None) -> None:
+    """Tell what is lost of a run that was told to stop: its result, or what its cleaning up raised."""
+    if ending["kind"] == "completed":
+        if held.stop not in {"pause", "shutdown"}:
+            log.warning("the late result of task %s, run %s, is dropped", *held.key)
+    elif error is not None and not isinstance(error, _QUIET):
+        log.warning("task %s, run %s, raised while it was stopped (%s)", *held.key, held.stop, exc_info=error)
+
+
 def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> Ending:
     """Return what is reported of a run whose code was told to stop, from how it ended then."""
     has_completed = ending is not None and ending["kind"] == "completed"
@@ -244,7 +259,7 @@ def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> E
 
 def _paused(ending: Ending | None, error: BaseException | None) -> Ending:
     paused: Ending = {"kind": "paused", "detail": "interrupted by user"}
-    if ending is None or isinstance(error, asyncio.CancelledError | Interrupted | ChildDied):
+    if ending is None or isinstance(error, _QUIET):
         return paused
     if ending["kind"] == "paused":
         return ending

@@ -84,8 +84,8 @@ class Runner:
                 self._begin(held)
 
     def start_waiting(self) -> None:
-        """Begin what waits and fits; not while the server is away, which gives unstarted claims to others."""
-        while self._waiting and self._reporter.online.is_set():
+        """Begin what waits and fits; not in a drain, nor without the server, which gives unstarted claims to others."""
+        while self._waiting and self._reporter.online.is_set() and not self.is_draining:
             held = self._waiting[0]
             if self._used and self._used + held.weight > self._concurrency:
                 return
@@ -149,8 +149,6 @@ class Runner:
             ending = await self._ending(held)
             if not held.is_reported:
                 self._caller.report(held, ending)
-            else:
-                log.warning("the late result of task %s, run %s, is dropped", *held.key)
         except Exception:
             log.exception("running task %s, run %s, hit a defect of the worker", *held.key)
             self._caller.report(

@@ -140,7 +140,9 @@ class Shift:
     async def _drain(self, grace: float) -> None:
         """Take no more, let what runs end within `grace` seconds, and hand the rest back."""
         self._leases.is_draining = self._runner.is_draining = True
-        self._leases.beat_now()
+        if self._reporter.online.is_set():
+            # Told first: what is handed back must not be pushed here again.
+            await self._leases.beat()
         self._runner.return_waiting()
         if not await self._let_end(grace):
             log.warning("%d runs have not ended, and are stopped and handed back", len(self._runner.running))
@@ -216,7 +218,7 @@ class Shift:
         while True:
             sent = monotonic()
             try:
-                answer = await self._link.open(self._plan.opening(self._worker_id, self._leases.refs()))
+                answer = await self._link.open(self._opening())
             except WorkerNotFound:
                 self._forget()
             except _BUSY as error:
@@ -233,6 +235,9 @@ class Shift:
         self._runner.start_waiting()
         log.info("worker %s is open for %d jobs", self._worker_id, len(self._plan.tasks))
         self._on_open(answer["worker"]["id"])
+
+    def _opening(self) -> dict[str, Any]:
+        return self._plan.opening(self._worker_id, self._leases.refs(), draining=self._leases.is_draining)
 
     def _forget(self) -> None:
         """The server removed the worker: what it holds is lost, and it comes back as another."""

@@ -39,7 +39,7 @@ class Plan:
     replace_schema: bool
     settings: Settings = field(default_factory=Settings)
 
-    def opening(self, worker_id: str | None, held: list[dict[str, Any]]) -> dict[str, Any]:
+    def opening(self, worker_id: str | None, held: list[dict[str, Any]], *, draining: bool) -> dict[str, Any]:
         """Return the body that opens the worker on a connection."""
         worker: dict[str, Any] = {
             "name": self.name,
@@ -54,7 +54,8 @@ class Plan:
             {"room": task.job.room, **task.registration(self.settings, replace=self.replace_schema)}
             for task in self.tasks.values()
         ]
-        return {"worker": worker, "jobs": jobs, "links": [], "held": held, "prefetch": self.prefetch}
+        body = {"worker": worker, "jobs": jobs, "links": [], "held": held, "prefetch": self.prefetch}
+        return body | ({"draining": True} if draining else {})
 
 
 class Worker:

@@ -1,0 +1,165 @@
+"""A worker process that is told to stop: what runs may end, what can't is handed back (L10, E13)."""
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chaos import shifts
+from tests.chaos.processes import WorkerProcess, running_server
+from treadle import Client, Options
+from treadle.handle import TaskHandle
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
+
+
+class Shift:
+    """A worker process of the tasks in `shifts`, and what they mark."""
+
+    def __init__(self, client: Client, worker: WorkerProcess, marks: Path) -> None:
+        self.client = client
+        self.worker = worker
+        self.marks = marks
+
+    async def until(self, *names: str) -> None:
+        async with asyncio.timeout(40):
+            while not all((self.marks / name).exists() for name in names):
+                await asyncio.sleep(0.02)
+
+    def go(self) -> None:
+        (self.marks / "go").touch()
+
+    async def ended(self, limit: float) -> int:
+        async with asyncio.timeout(limit):
+            return await self.worker.ended()
+
+
+@asynccontextmanager
+async def at_work(tmp_path: Path, database_url: str, *options: str, concurrency: int = 20) -> AsyncIterator[Shift]:
+    marks = tmp_path / "marks"
+    _make(marks)
+    with running_server(tmp_path, database_url) as server:
+        worker = WorkerProcess(
+            server, "tests.chaos.shifts", *options, concurrency=concurrency, TREADLE_TEST_MARKS=str(marks)
+        )
+        async with Client(server.url, server.token) as client:
+            worker.start()
+            try:
+                yield Shift(client, worker, marks)
+            finally:
+                await asyncio.to_thread(worker.stop)
+
+
+def _make(directory: Path) -> None:
+    directory.mkdir()
+
+
+async def _ends(handle: TaskHandle[Any]) -> list[tuple[str, str | None]]:
+    return [(run.status, run.reason) for run in await handle.runs()]
+
+
+async def test_a_terminated_worker_lets_runs_end_and_returns_what_it_had_not_begun_l10_e13(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with at_work(tmp_path, database_url, "--prefetch", "3", concurrency=1) as shift:
+        running = await shift.client.submit(shifts.ends_in_time.bind())
+        await shift.until("in-time")
+        prefetched = await shift.client.submit(shifts.waits_its_turn.bind())
+        await _until_status(prefetched, "claimed")
+
+        shift.worker.signal(signal.SIGTERM)
+        await _until_status(prefetched, "pending")
+        later = await shift.client.submit(shifts.waits_its_turn.bind())
+        shift.go()
+
+        assert await running.result(timeout=20) == "done"
+        assert await shift.ended(20) == 0
+        assert await _ends(prefetched) == [("returned", "returned")]
+        assert (await prefetched.get()).requeue_count == 0
+        assert await _ends(later) == []
+        assert (await shift.client.workers()).items == []
+
+
+async def test_what_does_not_end_within_the_grace_is_stopped_and_handed_back_l10_c6(
+    tmp_path: Path, database_url: str
+) -> None:
+    """Coroutines are cancelled, processes killed, and threads, which nothing stops, are told and left behind."""
+    async with at_work(tmp_path, database_url, "--drain-grace", "0.5") as shift:
+        tasks = [shifts.would_go_on, shifts.sees_it, shifts.ignores_it, shifts.in_a_process]
+        handles = await shift.client.submit_many([task.bind() for task in tasks])
+        await shift.until("coroutine", "thread", "stubborn", "process")
+
+        shift.worker.signal(signal.SIGTERM)
+
+        assert await shift.ended(30) == 0
+        assert [await _ends(handle) for handle in handles] == [[("exception", "worker-shutdown")]] * 4
+        items = [await handle.get() for handle in handles]
+        assert {item.status for item in items} == {"pending"}
+        assert {item.retry_count for item in items} == {0}
+        assert items[1].checkpoint == "so far"
+        assert (shift.marks / "cleaned-up").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+async def test_a_second_signal_ends_the_grace_l10(tmp_path: Path, database_url: str, number: signal.Signals) -> None:
+    """Also while a thread runs that nothing stops."""
+    async with at_work(tmp_path, database_url, "--drain-grace", "600") as shift:
+        tasks = [shifts.would_go_on, shifts.ignores_it]
+        handles = await shift.client.submit_many([task.bind() for task in tasks])
+        await shift.until("coroutine", "stubborn")
+
+        shift.worker.signal(number)
+        await _until_draining(shift.client)
+        began = time.monotonic()
+        shift.worker.signal(number)
+
+        assert await shift.ended(30) == 0
+        assert time.monotonic() - began < 15
+        assert [await _ends(handle) for handle in handles] == [[("exception", "worker-shutdown")]] * 2
+
+
+async def test_a_coroutine_with_a_target_that_ignores_the_end_is_not_handed_back_before_its_process_is_gone_g5(
+    tmp_path: Path, database_url: str
+) -> None:
+    """Its lease is what frees the target: nobody could say when the code stopped."""
+    from tests.chaos import guarded
+
+    trace = tmp_path / "trace"
+    with running_server(tmp_path, database_url, TREADLE_SWEEPER_INTERVAL_SECONDS="0.3") as server:
+        worker = WorkerProcess(
+            server, "tests.chaos.guarded", "--drain-grace", "0.1",
+            TREADLE_TEST_TRACE=str(trace), TREADLE_TEST_NAME="a",
+        )  # fmt: skip
+        async with Client(server.url, server.token) as client:
+            handle = await client.submit(
+                guarded.ignores.bind(n=0), options=Options(target="robot", lease_seconds=30, max_requeues=1)
+            )
+            worker.start()
+            try:
+                await _until_status(handle, "running")
+                worker.signal(signal.SIGTERM)
+                async with asyncio.timeout(40):
+                    code = await worker.ended()
+            finally:
+                await asyncio.to_thread(worker.stop)
+            target = await client.http().request("GET", "/v1/rooms/@global/targets/robot")
+
+    assert code == 75
+    assert target["held"]
+
+
+async def _until_status(handle: TaskHandle[Any], status: str) -> None:
+    async with asyncio.timeout(30):
+        while await handle.status() != status:
+            await asyncio.sleep(0.02)
+
+
+async def _until_draining(client: Client) -> None:
+    async with asyncio.timeout(30):
+        while [worker.state for worker in (await client.workers()).items] != ["draining"]:
+            await asyncio.sleep(0.02)
