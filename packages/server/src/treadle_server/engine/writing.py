@@ -13,13 +13,14 @@ from treadle_server.store.targets import lock_targets, settle_targets, settle_ta
 async def write(world: World, *, settle: bool = True) -> None:
     """Write everything that the commands changed; the caller commits.
 
-    `settle` may be false for claims alone: they take the one claimable task of a target, and the others are
-    blocked already.
+    `settle` may be false for claims alone: they take the one claimable task of a target that they have locked, and
+    the others are blocked already.
     """
     tx = world.tx
     touched = _touched_targets(world)
     world.batch.targets |= touched
-    await lock_targets(tx, touched)
+    if settle:
+        await lock_targets(tx, touched)
     await flush.insert_jobs(tx, world.changes.new_jobs)
     await flush.update_jobs(tx, list(world.changes.changed_jobs.values()))
     await flush.insert_schemas(tx, world.changes.new_schemas, world.now)

@@ -17,6 +17,7 @@ from treadle_server.store.counts import all_counts
 from treadle_server.store.load import to_task
 from treadle_server.store.many import NUMBER, UUID, bound, is_among, rows_of
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
+from treadle_server.store.targets import free_targets
 
 
 @cache
@@ -67,7 +68,10 @@ def heads_statement(dialect: Dialect) -> Select[Any]:
 
 
 async def heads(tx: Tx, lane_ids: Collection[int], most: int, now: datetime) -> dict[int, list[Task]]:
-    """Return up to `most` tasks of each lane claimable `now`, in the order of the queue; locked on PostgreSQL."""
+    """Return up to `most` tasks of each lane claimable `now`, in the order of the queue.
+
+    On PostgreSQL they and their targets are locked; what another server has locked is left to it.
+    """
     found: dict[int, list[Task]] = {lane: [] for lane in lane_ids}
     statement = heads_statement(tx.dialect)
     if tx.dialect == "sqlite":
@@ -76,9 +80,11 @@ async def heads(tx: Tx, lane_ids: Collection[int], most: int, now: datetime) -> 
             found[lane] = [to_task(row) for row in result]
         return found
     result = await tx.connection.execute(statement, {"lanes": bound(tx.dialect, lane_ids), "most": most, "now": now})
-    for row in result:
-        task = to_task(row)
-        found[task.lane].append(task)
+    tasks_read = [to_task(row) for row in result]
+    free = await free_targets(tx, {task.target_num for task in tasks_read if task.target_num is not None})
+    for task in tasks_read:
+        if task.target_num is None or task.target_num in free:
+            found[task.lane].append(task)
     return found
 
 

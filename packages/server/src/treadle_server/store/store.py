@@ -12,11 +12,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.engine import READERS, parse_url, postgres_engine, sqlite_readers, sqlite_writer
+from treadle_server.store.flush import LostUpdate
 from treadle_server.store.inline import InlineWriter, Statements
 from treadle_server.store.migrations import upgrade
 
 RETRY_AFTER = 2.0
 """Seconds after which a client may try again when the database does not answer."""
+
+
+_BROKEN_OFF = frozenset({"40001", "40P01"})
+"""PostgreSQL's serialization_failure and deadlock_detected."""
 
 
 @asynccontextmanager
@@ -28,6 +33,17 @@ async def _failures_explained() -> AsyncIterator[None]:
     except DBAPIError as error:
         if error.connection_invalidated:
             raise _unavailable(error) from error
+        raise
+
+
+@asynccontextmanager
+async def _collisions_told() -> AsyncIterator[None]:
+    """Raise `LostUpdate` for a transaction that PostgreSQL broke off in favour of another: it can be done anew."""
+    try:
+        yield
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) in _BROKEN_OFF:
+            raise LostUpdate(f"another server was faster ({error.orig})") from error
         raise
 
 
@@ -93,9 +109,10 @@ class SqlStore:
     async def write(self) -> AsyncIterator[Tx]:
         """Open a transaction that commits durably at the end of the block, or rolls back when it raises.
 
-        Raises `StoreUnavailable` when the database does not answer.
+        Raises `StoreUnavailable` when the database does not answer, and `LostUpdate` when it gave way to another
+        server's transaction.
         """
-        async with _failures_explained(), self._writer.begin() as connection:
+        async with _failures_explained(), _collisions_told(), self._writer.begin() as connection:
             yield Tx(cast("Statements", connection), self.dialect)
 
     @asynccontextmanager

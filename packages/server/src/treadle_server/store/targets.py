@@ -50,6 +50,23 @@ async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
         await tx.connection.execute(statement, {"nums": bound(tx.dialect, nums)})
 
 
+@cache
+def _free(dialect: Dialect) -> Select[Any]:
+    condition = is_among(dialect, targets.c.num, "nums", NUMBER)
+    return select(targets.c.num).where(condition).with_for_update(skip_locked=True)
+
+
+async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
+    """PostgreSQL: lock those of the targets that no other server is deciding about, and return them.
+
+    A claim holds the row of the task that it takes already, and whoever holds a target may want that row: it must not
+    wait for the target, or both would wait for each other (docs/decisions/0007).
+    """
+    if not nums or tx.dialect != "postgresql":
+        return nums
+    return set((await tx.connection.execute(_free(tx.dialect), {"nums": bound(tx.dialect, nums)})).scalars())
+
+
 def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
     """Return the seq of the pending task that gets the target next: one that ran before, else the first in line.
 
