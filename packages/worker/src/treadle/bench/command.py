@@ -127,4 +127,5 @@ def _write(report: "Report", json_to: str | None, *, markdown: bool, svg: Path |
     if markdown:
         click.echo(as_markdown(report), nl=False)
     else:
-        print_report(report, Console(highlight=False))
+        # A file or a pipe has no width: lines that are not broken are easier to search.
+        print_report(report, Console(highlight=False, width=None if sys.stdout.isatty() else 140))

@@ -37,13 +37,13 @@ def _scaled(run: Run, points: Sequence[int]) -> list[int]:
 def _pending(run: Run) -> Iterator[Sample]:
     for x in _scaled(run, (1_000, 10_000, 100_000, 1_000_000)):
         with run.server() as stage:
+            preload(stage, x)
+            yield Sample(DRAIN, drain(stage, min(x, 5_000), workers_of(stage)), x)
+        with run.server() as stage:
             # A queue that the worker does not serve: an idle worker is what latency is measured on.
             stage.play("submit", count=x, how="bulk", first_job=1)
             stage.start_worker()
             yield from _latencies(run, stage, x)
-        with run.server() as stage:
-            preload(stage, x)
-            yield Sample(DRAIN, drain(stage, min(x, 5_000), workers_of(stage)), x)
 
 
 def _workers(run: Run) -> Iterator[Sample]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from treadle.bench.figures import BenchFailed, Case, Figure, Sample, on_both
 from treadle.bench.reads import MILLION
-from treadle.bench.stage import Run, Stage
+from treadle.bench.stage import Memory, Run, Stage
 
 AHEAD = 20_000
 """Tasks that are submitted at once."""
@@ -18,15 +18,16 @@ def _memory(run: Run) -> Iterator[Sample]:
     total = run.count(MILLION, least=200)
     sizes = _sizes(run, total)
     for passed, size in sizes.items():
-        yield Sample("server", size, passed)
+        yield Sample("server", size.resident, passed)
+        yield Sample("of it no mapped files", size.own, passed)
     settled = next(size for passed, size in sizes.items() if passed >= 0.3 * total)
-    yield Sample("growth over the last 70 %", 100 * (sizes[total] / settled - 1))
+    yield Sample("growth over the last 70 %", 100 * (sizes[total].resident / settled.resident - 1))
 
 
-def _sizes(run: Run, total: int) -> dict[int, float]:
-    """Let so many tasks pass, and return the server's memory in MB after each tenth of them."""
+def _sizes(run: Run, total: int) -> dict[int, Memory]:
+    """Let so many tasks pass, and return the server's memory after each tenth of them."""
     portion = min(AHEAD, total // 10)
-    sizes: dict[int, float] = {}
+    sizes: dict[int, Memory] = {}
     passed = 0
     with run.server() as stage:
         stage.start_worker()
@@ -35,7 +36,7 @@ def _sizes(run: Run, total: int) -> dict[int, float]:
             stage.play("submit", count=passed - before, how="bulk")
             _wait_for(stage, passed)
             if passed * 10 // total > before * 10 // total:
-                sizes[passed] = stage.server_rss()
+                sizes[passed] = stage.server_memory()
     return sizes
 
 
@@ -53,6 +54,7 @@ LASTING = (
         summary=f"the server's resident memory while 1,000,000 tasks pass through, {AHEAD:,} at a time",
         figures=(
             Figure(name="server", unit="MB", bars=on_both(200), is_rate=False),
+            Figure(name="of it no mapped files", unit="MB", is_rate=False),
             Figure(name="growth over the last 70 %", unit="%", bars=on_both(5), is_rate=False),
         ),
         measure=_memory,

@@ -12,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from treadle.bench import tasks
@@ -29,6 +29,13 @@ LOOK_SECONDS = 0.005
 
 MEASURE_SECONDS = 3600.0
 """How long one load may take before it is given up."""
+
+
+class Memory(NamedTuple):
+    """A process's memory in MB: all that is resident, and what of it is no page of a mapped file."""
+
+    resident: float
+    own: float
 
 
 class Stage:
@@ -117,9 +124,9 @@ class Stage:
         for path in self._directory.glob("first-*[0-9]"):
             path.unlink()
 
-    def server_rss(self) -> float:
-        """Return the server's resident memory in MB."""
-        return rss(self._server.process.pid)
+    def server_memory(self) -> Memory:
+        """Return the server's resident memory."""
+        return memory_of(self._server.process.pid)
 
     def _get(self, path: str) -> tuple[int, bytes]:
         self._connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
@@ -196,16 +203,16 @@ def until(happened: Callable[[], bool], child: Child, complaint: str) -> None:
         time.sleep(LOOK_SECONDS)
 
 
-def rss(pid: int) -> float:
-    """Return a process's resident memory in MB, as Linux tells it. Raises `BenchFailed` elsewhere."""
+def memory_of(pid: int) -> Memory:
+    """Return a process's resident memory, as Linux tells it. Raises `BenchFailed` elsewhere."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         raise BenchFailed(f"the memory of a process is read from /proc, which {sys.platform} has not") from None
-    found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
-    if found is None:
+    found = {name: int(size) * 1024 / 1e6 for name, size in re.findall(r"^(\w+):\s+(\d+) kB", status, re.MULTILINE)}
+    if "VmRSS" not in found:
         raise BenchFailed(f"process {pid} has ended")
-    return int(found[1]) * 1024 / 1e6
+    return Memory(resident=found["VmRSS"], own=found["RssAnon"])
 
 
 @contextmanager
