@@ -75,9 +75,9 @@ class Call:
         """Return the run's number from the path. Raises `ValidationFailed`."""
         return body.run_number(int(self.request.path_params["run_id"]))
 
-    def limit(self) -> int:
+    def limit(self, default: int = DEFAULT_PER_PAGE) -> int:
         """Return the query's `limit`. Raises `ValidationFailed` unless it is 0 to 500."""
-        return _number(self.request.query_params, "limit", DEFAULT_PER_PAGE, MOST_PER_PAGE)
+        return _number(self.request.query_params, "limit", default, MOST_PER_PAGE)
 
     def offset(self) -> int:
         """Return the query's `offset`. Raises `ValidationFailed`."""

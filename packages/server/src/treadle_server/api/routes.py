@@ -161,7 +161,9 @@ _TASKS = (
 )
 
 _RUNS = (
-    user(method="GET", path=f"{_TASK}/runs", handler=runs.list_of_task, answer=Page[RunItem], problems=TASK),
+    user(
+        method="GET", path=f"{_TASK}/runs", handler=runs.list_of_task, answer=Page[RunItem], problems=TASK, query=PAGE
+    ),
     user(method="GET", path=f"{_TASK}/logs", handler=runs.logs_of_task, answer=Page[LogItem], problems=TASK),
     user(method="POST", path=f"{_RUN}/reclaim", handler=runs.reclaim, answer=TakenUntil, problems=RUN),
     *(

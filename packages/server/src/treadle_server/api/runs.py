@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from starlette.responses import Response
 
 from treadle.wire.workers import Renewal
-from treadle_server.api.context import Call
-from treadle_server.api.encode import answer, log_data, run_data, taken_until_data
+from treadle_server.api.context import MOST_PER_PAGE, Call
+from treadle_server.api.encode import answer, log_data, page_data, run_data, taken_until_data
 from treadle_server.api.reading import read_task, shown_after
 from treadle_server.api.reporting import from_body
 from treadle_server.domain.life import check_owner
@@ -18,11 +18,13 @@ from treadle_server.store.read import tasks as read_tasks
 
 
 async def list_of_task(call: Call) -> Response:
-    """List the task's runs, the first one first; the last may be open."""
+    """List the task's runs, the first one first; the last may be open. Up to 500 unless `limit` says otherwise."""
+    limit, offset = call.limit(MOST_PER_PAGE), call.offset()
     async with call.api.engine.store.read() as connection:
         task = await read_tasks.get(connection, call.task_id)
         found = await read_runs.of_task(connection, task)
-    return answer({"items": [run_data(run) for run in found], "total": len(found), "limit": len(found), "offset": 0})
+    items = [run_data(run) for run in found[offset : offset + limit]]
+    return answer(page_data(items, len(found), limit, offset))
 
 
 async def logs_of_task(call: Call) -> Response:

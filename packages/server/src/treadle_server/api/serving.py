@@ -74,8 +74,17 @@ async def _serve(endpoint: Endpoint, request: Request, api: Api) -> Response:
     if (room := request.path_params.get("room")) is not None:
         # Here, so that every route which takes a room says this first, before a word on the body (Z2).
         check_room(room)
+    _check_query(endpoint, request)
     given = await _body(endpoint, request, api)
     return await endpoint.handler(Call(request, api, principal, given))
+
+
+def _check_query(endpoint: Endpoint, request: Request) -> None:
+    """Refuse a misspelt filter, which would otherwise show everything; probes and pages may be asked with anything."""
+    unknown = request.query_params.keys() - set(endpoint.query)
+    if unknown and endpoint.who is not Who.ANYBODY:
+        known = ", ".join(endpoint.query) or "none"
+        raise ValidationFailed(f"{', '.join(sorted(unknown))[:200]}: no parameter of this route; it takes: {known}")
 
 
 def _check_path(request: Request) -> None:

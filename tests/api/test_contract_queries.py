@@ -1,0 +1,66 @@
+"""What stands behind the question mark, and in the Prefer header: taken as documented, or refused."""
+
+import httpx
+import pytest
+
+from tests.api.rooms import Room, problem
+from tests.api.test_access import filled
+from treadle_server.api.endpoint import Who
+from treadle_server.api.routes import ENDPOINTS
+
+
+async def test_a_parameter_that_a_route_does_not_know_is_refused(root: httpx.AsyncClient):
+    """G9: a misspelt filter never shows everything."""
+    for endpoint in ENDPOINTS:
+        if endpoint.method == "GET" and endpoint.who is not Who.ANYBODY:
+            answer = await root.get(filled(endpoint.path), params={"statsu": "failed"})
+            assert (answer.status_code, problem(answer)) == (422, "validation-error"), endpoint.path
+            assert "statsu" in answer.json()["detail"]
+
+
+async def test_a_probe_may_be_asked_with_any_parameter(root: httpx.AsyncClient):
+    assert (await root.get("/healthz?from=balancer")).status_code == 200
+
+
+async def test_every_list_takes_a_limit_from_0_to_500(root: httpx.AsyncClient, lab: Room):
+    """Z17."""
+    task = await lab.submit()
+    paged = [endpoint.path for endpoint in ENDPOINTS if "limit" in endpoint.query]
+    paths = [filled(path.replace("{task_id}", task["id"])) for path in paged]
+
+    for path in paths:
+        for bad in ("-1", "501", "x", "", "1.0"):
+            answer = await root.get(path, params={"limit": bad})
+            assert (answer.status_code, problem(answer)) == (422, "validation-error"), (path, bad)
+        answer = await root.get(path, params={"limit": 0})
+        assert (answer.status_code, answer.json()["items"], answer.json()["limit"]) == (200, [], 0), path
+    assert len(paths) >= 9
+
+
+async def test_the_runs_of_a_task_are_a_list_with_pages(lab: Room):
+    """E12, Z17."""
+    url = f"/v1/rooms/lab/tasks/{lab.job}"
+    task = (await lab.client.post(url, json={"payload": {"n": 1}, "max_requeues": 2, "priority": 1})).json()["id"]
+    for run in range(2):
+        await lab.claim()
+        await lab.client.post(f"/v1/tasks/{task}/runs/{run}/exception", json={"reason": "returned"})
+    await lab.claim()
+
+    every = (await lab.client.get(f"/v1/tasks/{task}/runs")).json()
+    middle = (await lab.client.get(f"/v1/tasks/{task}/runs?limit=1&offset=1")).json()
+
+    assert [run["run_id"] for run in every["items"]] == [0, 1, 2]
+    assert (every["total"], every["limit"], every["offset"]) == (3, 500, 0)
+    assert [run["run_id"] for run in middle["items"]] == [1]
+    assert (middle["total"], middle["limit"], middle["offset"]) == (3, 1, 1)
+
+
+@pytest.mark.parametrize("digits", ["31", "0000000031", "9" * 10, "9" * 5000])
+async def test_a_wait_longer_than_the_cap_is_capped_however_long(lab: Room, digits: str):
+    """Z15."""
+    task = await lab.submit()
+    await lab.client.post(f"/v1/tasks/{task['id']}/cancel")
+
+    answer = await lab.client.get(f"/v1/tasks/{task['id']}", headers={"Prefer": f"wait={digits}"})
+
+    assert (answer.status_code, answer.headers["preference-applied"]) == (200, "wait=30")
