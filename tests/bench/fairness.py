@@ -38,8 +38,10 @@ async def small_rooms_done(client: Client, each: int) -> list[TaskItem]:
     """Wait until the small rooms are through, and return their tasks."""
     done: list[TaskItem] = []
     for room in ROOMS[1:]:
-        while len(items := (await client.list(room=room, status="completed", limit=500)).items) < each:
+        items: list[TaskItem] = []
+        while len(items) < each:
             await asyncio.sleep(0.02)
+            items = (await client.list(room=room, status="completed", limit=500)).items
         done += items
     return done
 

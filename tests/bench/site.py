@@ -15,7 +15,8 @@ import psutil
 from tests.chaos.processes import ServerProcess, WorkerProcess, running_server, stopped_at_the_end
 from treadle import Client
 
-SHARED = "/dev/shm"
+_MEMORY = Path("/dev/shm")
+SHARED = _MEMORY if _MEMORY.is_dir() else None
 """Memory that processes share, where the machine has it: what the tasks check must not cost the disk."""
 
 
@@ -64,7 +65,7 @@ class Site:
             worker = WorkerProcess(self.server, module, concurrency=concurrency, TREADLE_BENCH_ROOT=str(self._root))
             worker.start()
             self._stack.enter_context(stopped_at_the_end(worker))
-        while (await self.client.stats()).workers.get("online", 0) < count:
+        while (await self.client.stats()).workers.get("online", 0) < count:  # noqa: ASYNC110 - processes
             await asyncio.sleep(0.05)
 
     def cpu_seconds(self) -> float:
@@ -85,10 +86,9 @@ class Site:
 @asynccontextmanager
 async def open_site(database: str) -> AsyncIterator[Site]:
     """Open a server on an empty database for the block; `database` is what `databases` gave."""
-    shared = SHARED if Path(SHARED).is_dir() else None
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="treadle-bench-")))
-        root = Path(stack.enter_context(TemporaryDirectory(prefix="treadle-bench-", dir=shared)))
+        root = Path(stack.enter_context(TemporaryDirectory(prefix="treadle-bench-", dir=SHARED)))
         server = stack.enter_context(running_server(directory, await new_database(database, directory)))
         async with Client(server.url, server.token) as client:
             yield Site(server, client, root, stack.enter_context(ExitStack()))

@@ -61,13 +61,14 @@ async def test_a_heartbeat_reads_that_a_pause_is_wanted_l1(rig: Rig):
     assert (await rig.root.get(run))["cancel_requested"] is True
 
 
-async def test_a_heartbeat_reads_that_a_cancel_is_wanted_l1(rig: Rig):
+@pytest.mark.parametrize("every", [False, True])
+async def test_a_heartbeat_reads_that_a_cancel_is_wanted_l1(rig: Rig, every: bool):
     worker = await worker_of(rig)
     await rig.root.submit()
     run = await worker.begin()
     await rig.root.cancel(run)
 
-    answer = await worker.heartbeat(run)
+    answer = await worker.heartbeat(every=True) if every else await worker.heartbeat(run)
 
     assert answer["cancel"] == [{"task_id": run["id"], "run_id": 0}]
 

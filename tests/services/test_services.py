@@ -116,6 +116,7 @@ async def test_an_earlier_task_that_comes_later_shortens_the_promoters_sleep_e1(
 
 async def test_the_poll_finds_what_no_event_told_of(shop) -> None:
     worker = await shop.worker()
+    assert await shop.claim(worker) == []
     await shop.submit()
     shop.engine.desk._ready.clear()  # the wake-up is lost
     assert await shop.claim(worker) == []

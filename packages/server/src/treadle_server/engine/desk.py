@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from treadle.wire.ids import WorkerId
+from treadle.wire.status import WorkerState
 from treadle_server.domain import life
-from treadle_server.domain.jobs import Lane
+from treadle_server.domain.jobs import Lane, Worker
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.claims import Line, Turns, match, serves
 from treadle_server.engine.rules import Rules
@@ -16,7 +17,7 @@ from treadle_server.engine.seats import Capacity, Demand, RunKey, Seat, Waiting
 from treadle_server.engine.world import World
 from treadle_server.engine.writing import write
 from treadle_server.store.base import Tx
-from treadle_server.store.heads import claimable_lanes, heads, weights_held
+from treadle_server.store.heads import claimable_lanes, heads, waiting_lanes, weights_held
 
 MOST_HEADS = 500
 """Tasks that are read of one lane at once."""
@@ -52,6 +53,10 @@ class Desk:
         self._lanes: dict[int, Lane] = {}
         self._holder: dict[RunKey, Seat] = {}
         self._ready: set[int] = set()
+        self._met: set[int] = set()
+        """Jobs that somebody here has served: since then every wake-up for them was noted."""
+        self._strange: set[int] = set()
+        """Jobs that are served for the first time: what waits for them came when nobody listened."""
         self._news = False
         """Whether anything changed since claims were last tried in vain."""
 
@@ -76,7 +81,7 @@ class Desk:
     def open_seat(self, seat: Seat) -> None:
         """Let a worker on the socket wait."""
         self._seats.append(seat)
-        self._news = True
+        self._meet(seat.jobs)
         for key in seat.held:
             self._holder[key] = seat
 
@@ -90,6 +95,10 @@ class Desk:
     def wait(self, waiting: Waiting) -> None:
         """Let a claim over HTTP wait."""
         self._waiting.append(waiting)
+        self._meet(waiting.jobs)
+
+    def _meet(self, jobs: set[int]) -> None:
+        self._strange |= jobs - self._met
         self._news = True
 
     def forget(self, waiting: Waiting) -> None:
@@ -106,10 +115,18 @@ class Desk:
                 seat.release(key)
                 self._news = True
 
+    def heed(self, workers: Collection[Worker], gone: Collection[WorkerId]) -> None:
+        """Give no more to workers that drain or are gone, from this very batch on, and more to those that are back."""
+        draining = {worker.id: worker.state is not WorkerState.ONLINE for worker in workers} | dict.fromkeys(gone, True)
+        demands: list[Demand] = [*self._seats, *self._waiting] if draining else []
+        for demand in demands:
+            before, demand.draining = demand.draining, draining.get(demand.worker_id, demand.draining)
+            self._news = self._news or before > demand.draining
+
     @property
     def is_hungry(self) -> bool:
         """Return whether anyone takes a task."""
-        return bool(self._waiting) or any(seat.room() > 0 for seat in self._seats)
+        return any(not waiting.draining for waiting in self._waiting) or any(seat.room() > 0 for seat in self._seats)
 
     @property
     def has_impatient(self) -> bool:
@@ -119,7 +136,7 @@ class Desk:
     @property
     def can_serve(self) -> bool:
         """Return whether a claim may find something."""
-        return self._news and bool(self._ready) and self.is_hungry
+        return self._news and bool(self._ready or self._strange) and self.is_hungry
 
     async def hand_out(self, tx: Tx, now: datetime) -> Handover:
         """Claim what is ready for who waits, within the transaction."""
@@ -129,6 +146,7 @@ class Desk:
         demands = [demand for demand in demands if demand.room() > 0]
         self._seats.rotate(-1)
         self._news = False
+        await self._look_around(tx)
         wanted = self._wanted(demands)
         if not wanted:
             return handover
@@ -158,6 +176,13 @@ class Desk:
                 waiting.limit = limits.setdefault(waiting.worker_id, waiting.limit)
         for worker_id, weight in (await weights_held(tx, limits.keys())).items():
             limits[worker_id].used = weight
+
+    async def _look_around(self, tx: Tx) -> None:
+        """Find what came before anybody here served its job: before a restart, or through another server."""
+        if self._strange:
+            self._ready |= await waiting_lanes(tx)
+            self._met |= self._strange
+            self._strange = set()
 
     def _wanted(self, demands: list[Demand]) -> set[int]:
         """Return the ready lanes that one of the demands takes from; a lane that is not known yet may be one."""

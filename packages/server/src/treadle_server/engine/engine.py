@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import IntegrityError
 
 from treadle.wire.ids import WorkerId
+from treadle.wire.status import WorkerState
 from treadle_server.clock import Clock, SystemClock
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker, HandBack
@@ -115,8 +116,10 @@ class Engine:
         """
         worker = await self.run(FindWorker(principal=principal, worker_id=worker_id))
         answer: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
-        limit = Capacity(worker.concurrency, worker.min_concurrency) if worker.is_limited else None
-        waiting = Waiting(worker_id, set(worker.jobs), worker.pool, most, answer, patient=wait > 0, limit=limit)
+        waiting = Waiting(worker_id, set(worker.jobs), worker.pool, most, answer, patient=wait > 0)
+        waiting.draining = worker.state is WorkerState.DRAINING
+        if worker.is_limited:
+            waiting.limit = Capacity(worker.concurrency, worker.min_concurrency)
         self.desk.wait(waiting)
         self._wake.set()
         try:
@@ -290,6 +293,7 @@ class Engine:
 
     async def _hand_out(self, tx: Tx, world: World) -> Handover:
         self.desk.wake(world.woken)
+        self.desk.heed(world.batch.workers, world.changes.gone_workers)
         if not (self.desk.can_serve or self.desk.has_impatient):
             return Handover()
         return await self.desk.hand_out(tx, world.now)

@@ -91,6 +91,7 @@ class Waiting:
     """Whether it waits for tasks to come; otherwise the next batch answers it."""
     limit: Capacity | None = None
     """None when the worker never named its concurrency."""
+    draining: bool = False
     taken: int = 0
 
     @property
@@ -100,7 +101,7 @@ class Waiting:
 
     def room(self) -> int:
         """Return how much more weight it takes now."""
-        if self.taken >= self.most or self.answer.done():
+        if self.taken >= self.most or self.draining or self.answer.done():
             return 0
         return UNLIMITED if self.limit is None else self.limit.room()
 

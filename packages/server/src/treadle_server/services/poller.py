@@ -1,4 +1,7 @@
-"""The poll behind the wake-ups: looks for lanes in which something waits that no event told of."""
+"""The poll behind the wake-ups: looks for lanes in which something waits that no event told of.
+
+Also while no worker waits: one that asks now and then, and never waits, is to find what others put in.
+"""
 
 from treadle_server.engine.engine import Engine
 from treadle_server.services.base import Interval
@@ -10,7 +13,7 @@ EVERY = 1.0
 
 
 class Poller(Interval):
-    """Wakes the lanes that hold pending tasks, as long as a worker has room."""
+    """Wakes the lanes that hold pending tasks."""
 
     name = "poller"
 
@@ -20,8 +23,7 @@ class Poller(Interval):
 
     async def turn(self) -> float:
         """Poll once."""
-        if self._engine.desk.is_hungry:
-            async with self._engine.store.read() as connection:
-                lanes = await waiting_lanes(Tx(connection, self._engine.store.dialect))
-            self._engine.wake(lanes)
+        async with self._engine.store.read() as connection:
+            lanes = await waiting_lanes(Tx(connection, self._engine.store.dialect))
+        self._engine.wake(lanes)
         return EVERY

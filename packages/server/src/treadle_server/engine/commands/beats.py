@@ -68,9 +68,9 @@ class Beat:
         revive(world, worker)
         answer = Beaten(worker)
         for ref in self.stopped:
-            if (task := world.tasks.get(TaskId(ref.task_id))) is not None:
-                world.end_hold(task, ref.run_id)
+            self._stop(world, ref)
         if self.tasks is None:
+            answer.cancel += [(h.task_id, h.run_id) for h in world.holds.values() if h.worker_id == worker.id]
             for task in runs_of(world, worker.id):
                 self._renew(world, task, None, answer)
         else:
@@ -78,12 +78,20 @@ class Beat:
                 self._renew_named(world, renewal, answer)
         return answer
 
+    def _stop(self, world: World, ref: RunRef) -> None:
+        """End the hold of a run that was this worker's; whatever else is named is not its to end."""
+        if (task := world.tasks.get(TaskId(ref.task_id))) is None:
+            return
+        run = world.resolved.get((task.seq, ref.run_id))
+        if run is not None and run.worker_id == self.worker_id:
+            world.end_hold(task, ref.run_id)
+
     def _renew_named(self, world: World, renewal: Renewal, answer: Beaten) -> None:
         task = world.tasks.get(TaskId(renewal.task_id))
         key = (TaskId(renewal.task_id), renewal.run_id)
         if task is not None and task.is_leased and (task.worker_id, task.run_id) == (self.worker_id, renewal.run_id):
             self._renew(world, task, renewal.usage, answer)
-        elif task is not None and (hold := world.holds.get((task.seq, renewal.run_id))) is not None:
+        elif task is not None and (hold := self._hold(world, task, renewal.run_id)) is not None:
             # The code still runs though its task is settled: the hold lives as long as it says so.
             until = max(hold.until, world.now + timedelta(seconds=task.heartbeat_increment))
             renewed = replace(hold, until=until)
@@ -92,6 +100,10 @@ class Beat:
             answer.holds.append(renewed)
         else:
             answer.gone.append(key)
+
+    def _hold(self, world: World, task: Task, run_id: int) -> Hold | None:
+        hold = world.holds.get((task.seq, run_id))
+        return hold if hold is not None and hold.worker_id == self.worker_id else None
 
     def _renew(self, world: World, task: Task, usage: float | None, answer: Beaten) -> None:
         if task.deadline is not None and task.deadline <= world.now:
