@@ -65,7 +65,9 @@ def _watch(stage: Stage, workers: list[Child], base: int, take: int) -> tuple[Lo
     """Return the last look at which fewer than `take` were completed, and the first one with as many."""
     before = moved = Look(time.monotonic(), 0)
     while True:
-        look = Look(time.monotonic(), stage.counts().get("completed", 0) - base)
+        done = stage.counts().get("completed", 0) - base
+        # The instant of the answer: the question may have waited, and tasks that it counts have ended since.
+        look = Look(time.monotonic(), done)
         if look.done >= take:
             return before, look
         if ended := [worker for worker in workers if not worker.is_running]:
