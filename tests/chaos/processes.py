@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-START_LIMIT = 30.0
+START_LIMIT = 90.0
 """Seconds that a server may take to be ready."""
 
 
