@@ -1,0 +1,178 @@
+"""What a worker takes, and how little it says when there is nothing to take."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.worker.fakes import FakeServer, fake_server
+from treadle import Client, Options, Worker, task
+from treadle.lease import IDLE_BEAT, Leases
+
+pytestmark = pytest.mark.anyio
+
+
+@task
+async def noop(n: int = 0) -> int:
+    return n
+
+
+@task(name="other")
+async def other(n: int = 0) -> int:
+    return -n
+
+
+async def test_an_idle_worker_sends_nothing_but_a_heartbeat_each_15_seconds_t10(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Time passes a hundred times as fast for the heartbeats; the frames of ten idle intervals are counted."""
+    fast = 100
+    monkeypatch.setattr("treadle.lease.IDLE_BEAT", IDLE_BEAT / fast)
+    monkeypatch.setattr("treadle.lease.BUSY_BEAT", 2 / fast)
+    beats = asyncio.Queue[float]()
+    loop = asyncio.get_running_loop()
+
+    def answer(item: dict[str, Any]) -> Any:
+        if item["op"] == "beat":
+            beats.put_nowait(loop.time())
+        return {"worker": {"id": "w"}, "answers": []}
+
+    async with fake_server(answer) as fake, asyncio.TaskGroup() as group:
+        worker = Worker([noop], url=fake.url, token="t", drain_grace=0)
+        group.create_task(worker.run_async())
+        await worker.ready.wait()
+        opened = loop.time()
+        for _ in range(10):
+            last = await beats.get()
+        said = [item["op"] for item in _items(fake)]
+        worker.stop()
+
+    assert said == ["open"] + ["beat"] * 10
+    assert last - opened >= 10 * IDLE_BEAT / fast
+
+
+def _items(fake: FakeServer) -> list[dict[str, Any]]:
+    return [item for frame in fake.frames for item in frame if item["op"] != "hello"]
+
+
+def test_the_heartbeat_of_an_idle_worker_is_small_t10() -> None:
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+
+    assert len(json.dumps(leases.body())) < 20
+
+
+async def test_a_worker_takes_the_jobs_it_was_given_only_and_the_higher_priority_first_e2(
+    client: Client, either: Any
+) -> None:
+    """E2."""
+    order: list[int] = []
+
+    @task(name="noop")
+    async def serving(n: int = 0) -> int:
+        order.append(n)
+        return n
+
+    low, high = await client.submit_many([serving.bind(1), serving.bind(2)])
+    left = await client.submit(other.bind(3), options=Options(priority=100))
+    await client.edit(high.id, priority=5)
+    async with either(serving, concurrency=1):
+        assert [await handle.result(timeout=20) for handle in (low, high)] == [1, 2]
+        assert await left.status() == "pending"
+
+    assert order == [2, 1]
+
+
+async def test_a_worker_with_a_minimum_asks_for_more_only_below_it_e6(client: Client, working: Any, until: Any) -> None:
+    """E6: with 4 at once and a minimum of 2, nothing is taken while 2 run; below that, as many as there is room for."""
+    gates = [asyncio.Event() for _ in range(8)]
+    began: list[int] = []
+
+    @task
+    async def waits(n: int) -> None:
+        began.append(n)
+        await gates[n].wait()
+
+    handles = await client.submit_many([waits.bind(n) for n in range(8)])
+
+    async def took(count: int) -> None:
+        async def have() -> bool:
+            return len(began) == count
+
+        await until(have)
+
+    async with working(waits, concurrency=4, min_concurrency=2):
+        await took(4)
+        gates[0].set()
+        gates[1].set()
+        for handle in handles[:2]:
+            await handle.result(timeout=20)
+        assert len(began) == 4
+        gates[2].set()
+        await handles[2].result(timeout=20)
+        await took(7)
+        for gate in gates:
+            gate.set()
+        for handle in handles[3:]:
+            await handle.result(timeout=20)
+
+    assert began == list(range(8))
+
+
+async def test_the_weight_that_runs_stays_within_the_concurrency_and_what_is_too_heavy_is_left_for_another_e5(
+    client: Client, either: Any
+) -> None:
+    """E5: the heavier one at the head is waited for; one heavier than the whole worker runs on a bigger one."""
+    running = most = 0
+
+    @task
+    async def heavy(n: int, weight: int) -> int:
+        nonlocal running, most
+        running += weight
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= weight
+        return n
+
+    weights = [1, 3, 2, 3, 1, 2, 3]
+    handles = [
+        await client.submit(heavy.bind(n, weight), options=Options(weight=weight)) for n, weight in enumerate(weights)
+    ]
+    giant = await client.submit(heavy.bind(99, 4), options=Options(weight=4, priority=9))
+    async with either(heavy, concurrency=3):
+        assert [await handle.result(timeout=20) for handle in handles] == list(range(7))
+        assert await giant.status() == "pending"
+        assert most == 3
+
+        async with either(heavy, concurrency=4):
+            assert await giant.result(timeout=20) == 99
+
+
+async def test_a_draining_worker_on_plain_http_claims_no_more_e13(client: Client, either: Any, until: Any) -> None:
+    """E13: what is submitted while it drains has no run at all, over HTTP too, where it would claim by itself."""
+    begun, release = asyncio.Event(), asyncio.Event()
+
+    @task
+    async def last() -> str:
+        begun.set()
+        await release.wait()
+        return "done"
+
+    async with either(last, noop, concurrency=3, drain_grace=20) as worker:
+        running = await last.submit()
+        await begun.wait()
+        worker.stop()
+
+        async def is_draining() -> bool:
+            return (await client.worker(worker.id or "")).state == "draining"
+
+        await until(is_draining)
+        late = [await noop.submit(n) for n in range(3)]
+        release.set()
+        assert await running.result(timeout=20) == "done"
+
+    # A claim that was waiting at the server when the drain began may be answered once; it is handed back at no cost.
+    runs = [run for handle in late for run in await handle.runs()]
+    assert {run.reason for run in runs} <= {"returned"}
+    assert len(runs) <= 3
+    assert [await handle.status() for handle in late] == ["pending"] * 3
