@@ -12,7 +12,6 @@ from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read.targets import holders_statement, line_statement
 from treadle_server.store.tables import holds, runs, targets
 
-N = 100_000
 PER_TARGET = 10
 
 
@@ -38,25 +37,26 @@ async def plan_of(connection: Any, statement: Executable, nums: list[int]) -> st
     return "\n".join(str(row[-1]) for row in rows)
 
 
-@pytest.fixture
-async def many(shelf: Shelf) -> Shelf:
-    """100,000 tasks on 10,000 targets; of every target one runs, and the others wait."""
-    await put_targets(shelf, [f"t{num}" for num in range(1, N // PER_TARGET + 1)])
+async def put_many(shelf: Shelf, count: int) -> None:
+    """Put in so many tasks, ten to a target: of every target one is claimed, and the others wait."""
+    await put_targets(shelf, [f"t{num}" for num in range(1, count // PER_TARGET + 1)])
     statuses = ["claimed"] + ["pending"] * (PER_TARGET - 1)
     await shelf.put(
-        [row_of(seq, seq // PER_TARGET + 1, status=statuses[seq % PER_TARGET], blocked=True) for seq in range(N)]
+        [row_of(seq, seq // PER_TARGET + 1, status=statuses[seq % PER_TARGET], blocked=True) for seq in range(count)]
     )
     if shelf.store.dialect == "postgresql":
         async with shelf.store.write() as tx:
             # As the autovacuum does sooner or later; SQLite is never given statistics.
             await tx.connection.exec_driver_sql("ANALYZE")
-    return shelf
 
 
-async def test_with_100_000_tasks_holders_and_lines_are_read_along_the_targets_indexes_l7(many: Shelf):
-    async with many.store.read() as connection:
-        held = await plan_of(connection, holders_statement(many.store.dialect), [1, 2, 3])
-        line = await plan_of(connection, line_statement(many.store.dialect), [1, 2, 3])
+@pytest.mark.slow
+async def test_with_100_000_tasks_holders_and_lines_are_read_along_the_targets_indexes_l7(shelf: Shelf):
+    await put_many(shelf, 100_000)
+
+    async with shelf.store.read() as connection:
+        held = await plan_of(connection, holders_statement(shelf.store.dialect), [1, 2, 3])
+        line = await plan_of(connection, line_statement(shelf.store.dialect), [1, 2, 3])
 
     assert "ix_tasks_target_held" in held or "uq_tasks_live_target" in held
     assert "ix_tasks_target_queue" in line
@@ -65,26 +65,27 @@ async def test_with_100_000_tasks_holders_and_lines_are_read_along_the_targets_i
         assert not [step for step in steps.splitlines() if step.strip().startswith("SCAN tasks")]
 
 
-async def test_a_page_of_targets_costs_as_many_statements_as_one_l7(many: Shelf):
+async def test_a_page_of_targets_costs_as_many_statements_as_one_l7(shelf: Shelf):
+    await put_many(shelf, 5000)
     statements: list[str] = []
 
     def count(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         if statement.startswith("SELECT"):
             statements.append(statement)
 
-    engine = many.store._reader.sync_engine
+    engine = shelf.store._reader.sync_engine
     event.listen(engine, "before_cursor_execute", count)
     try:
-        async with many.store.read() as connection:
+        async with shelf.store.read() as connection:
             for limit in (1, 50, 500):
                 statements.clear()
                 found, total = await read_targets.page(connection, room="lab", held=True, limit=limit)
-                assert (len(found), total, len(statements)) == (limit, N // PER_TARGET, 4)
+                assert (len(found), total, len(statements)) == (limit, 5000 // PER_TARGET, 4)
     finally:
         event.remove(engine, "before_cursor_execute", count)
 
     assert {(view.waiting, len(view.holders)) for view in found} == {(PER_TARGET - 1, 1)}
-    assert found[0].name == f"t{N // PER_TARGET}"
+    assert found[0].name == f"t{5000 // PER_TARGET}"
 
 
 async def test_what_holds_a_target_is_told_by_the_state_of_its_tasks_l7(shelf: Shelf):
