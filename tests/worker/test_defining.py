@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from treadle import Context, Options, errors, task
+from treadle import Client, Context, Options, Worker, errors, task
 from treadle.registry import collect
 from treadle.settings import Settings
 
@@ -200,6 +200,40 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
     assert bound.options.wire() == {"timeout": 2.0}
     with pytest.raises(TypeError, match="Options"):
         plain.bind(options={"timeout": 2})  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda made: Options(dely=3), "there is no option dely; there are .*delay"),  # type: ignore[call-arg]
+        (lambda made: Options(priority="high", timeout=-1), "priority: .* not 'high'; timeout: .* not -1"),  # type: ignore[arg-type]
+        (lambda made: Worker(made), r"write \[plain\]"),
+        (lambda made: Worker([made.function]), "no task: decorate"),
+        (lambda made: Worker([made], concurrency=0), "at least 1, not 0"),
+        (lambda made: Worker([made], concurrency=2, min_concurrency=3), "from 0 to the concurrency of 2, not 3"),
+        (lambda made: Worker([made], prefetch=-1), "0 or more, not -1"),
+        (lambda made: Worker([made], drain_grace=-1), "0 or more, not -1"),
+    ],
+)
+def test_what_is_misused_is_said_in_a_sentence(wrong: Any, message: str) -> None:
+    @task
+    def plain(): ...
+
+    with pytest.raises((ValueError, errors.DefinitionError), match=message) as refusal:
+        wrong(plain)
+
+    assert "pydantic" not in str(refusal.value)
+
+
+async def test_what_is_submitted_without_its_arguments_is_said_in_a_sentence() -> None:
+    @task
+    def plain(): ...
+
+    async with Client("http://127.0.0.1:1", "t") as client:
+        with pytest.raises(errors.InvalidArguments, match=r"submit plain\.bind"):
+            await client.submit(plain)  # type: ignore[arg-type]
+        with pytest.raises(errors.InvalidArguments, match="a call runs the function here"):
+            await client.submit(plain())  # type: ignore[arg-type]
 
 
 def test_the_decorator_goes_over_settings_when_the_job_is_registered() -> None:

@@ -156,6 +156,8 @@ class Client(Queries):
         self, bounds: Sequence[Bound[R]], *, options: Options | None = None, wait: bool = False
     ) -> list[TaskHandle[R]]:
         """Submit many tasks, all or none (of each 10,000), in one request; raises as `submit`."""
+        for bound in bounds:
+            _check_bound(bound)
         items = [_item(bound.task.full_name, bound.payload, _over(options, bound.options)) for bound in bounds]
         room = self.room or _common_room({bound.task.job.room for bound in bounds})
         tasks = [bound.task for bound in bounds]
@@ -365,6 +367,15 @@ def _item(job: str, payload: dict[str, Any], options: Options | None) -> dict[st
     # The id is the submitter's, so that a submit whose answer was lost can be repeated.
     item: dict[str, Any] = {"id": new_task_id(), "job": job, "payload": payload}
     return item if options is None else item | options.wire()
+
+
+def _check_bound(bound: object) -> None:
+    if isinstance(bound, Task):
+        raise InvalidArguments(f"{bound!r} has no arguments yet: submit {bound.job.name}.bind(…)")
+    if not isinstance(bound, Bound):
+        raise InvalidArguments(
+            f"what is submitted is task.bind(…), not {bound!r}: a call runs the function here and now"
+        )
 
 
 def _over(options: Options | None, base: Options | None) -> Options | None:

@@ -1,10 +1,11 @@
 """Options of one submit: when, how urgently and how often a task is run."""
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError
 
+from treadle.errors import InvalidArguments
 from treadle.wire.fields import Amount, Budget, Instant, Priority, Request, Tags, Text, Weight
 from treadle.wire.ids import Uuid
 from treadle.wire.tasks import OnFailure
@@ -23,8 +24,17 @@ _PositiveDuration = Annotated[float | timedelta, BeforeValidator(seconds), Field
 class Options(Request):
     """How one task is run. What is left out comes from the job, then from the server; an explicit 0 counts.
 
-    Durations are seconds or timedeltas, instants are aware datetimes.
+    Durations are seconds or timedeltas, instants are aware datetimes. Raises `InvalidArguments`, which names the option
+    and the value.
     """
+
+    if not TYPE_CHECKING:
+        # Type checkers know the options from the fields, which this would hide.
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise InvalidArguments(_explain(error)) from None
 
     id: Uuid | None = None
     """The task's id, a UUID: the same id with the same content is the same task."""
@@ -72,3 +82,14 @@ class Options(Request):
         if base is None:
             return self
         return base.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
+
+def _explain(error: ValidationError) -> str:
+    places = []
+    for detail in error.errors(include_url=False):
+        name = ".".join(map(str, detail["loc"]))
+        if detail["type"] == "extra_forbidden":
+            places.append(f"there is no option {name}; there are {', '.join(sorted(Options.model_fields))}")
+        else:
+            places.append(f"{name}: {detail['msg']}, not {detail['input']!r}")
+    return "; ".join(places)

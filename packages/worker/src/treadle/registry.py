@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from treadle.errors import DuplicateTask
+from treadle.errors import DefinitionError, DuplicateTask
 
 if TYPE_CHECKING:
     from treadle.tasks import Task
@@ -31,9 +31,15 @@ def remember(full_name: str, function: Callable[..., Any], frame: FrameType) -> 
 
 
 def by_name(tasks: "Iterable[Task[..., Any]]") -> "dict[str, Task[..., Any]]":
-    """Return tasks by their full names; raise `DuplicateTask` when two share one."""
+    """Return tasks by their full names; raise `DuplicateTask` when two share one, `DefinitionError` for no task."""
+    from treadle.tasks import Task as Made
+
+    if isinstance(tasks, Made):
+        raise DefinitionError(f"tasks come in a list: write [{tasks.job.name}]")
     named: dict[str, Task[..., Any]] = {}
     for task in tasks:
+        if not isinstance(task, Made):
+            raise DefinitionError(f"{task!r} is no task: decorate its function with @task")
         other = named.setdefault(task.full_name, task)
         if other is not task:
             raise DuplicateTask(f"{_where(other)} and {_where(task)} are both the task {task.full_name}: rename one")

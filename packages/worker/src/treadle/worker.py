@@ -68,8 +68,8 @@ class Worker:
     lets a new version of a task replace the registered schema. `url`, `token` and the defaults of tasks come from the
     environment when they are left out.
 
-    Raises `DuplicateTask` when two tasks share a name, and `DefinitionError` when a task with isolation="process"
-    stands where a child process can't find it.
+    Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task or when a task with
+    isolation="process" stands where a child process can't find it, and `ValueError` for numbers out of bounds.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class Worker:
         named = by_name(tasks)
         if not named:
             raise DefinitionError("a worker needs at least one task: Worker([my_task])")
-        if concurrency < 1:
-            raise ValueError(f"concurrency is the weight that runs at once, at least 1, not {concurrency}")
+        grace = seconds(drain_grace) or 0.0
+        _check(concurrency, min_concurrency, prefetch, grace)
         for task in named.values():
             if task.isolation == "process":
                 origin_of(task)
@@ -109,7 +109,7 @@ class Worker:
             group=group,
             pool=pool,
             lifespan=lifespan,
-            drain_grace=seconds(drain_grace) or 0.0,
+            drain_grace=grace,
             replace_schema=replace_schema,
             settings=settings,
         )
@@ -150,3 +150,14 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         await self.run_async()
+
+
+def _check(concurrency: int, min_concurrency: int, prefetch: int, grace: float) -> None:
+    if concurrency < 1:
+        raise ValueError(f"concurrency is the weight that runs at once, at least 1, not {concurrency}")
+    if not 0 <= min_concurrency <= concurrency:
+        raise ValueError(f"min_concurrency is from 0 to the concurrency of {concurrency}, not {min_concurrency}")
+    if prefetch < 0:
+        raise ValueError(f"prefetch is the weight that waits here, 0 or more, not {prefetch}")
+    if grace < 0:
+        raise ValueError(f"drain_grace is a time in seconds, 0 or more, not {grace:g}")
