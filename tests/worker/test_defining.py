@@ -205,9 +205,9 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda made: Options(dely=3), "there is no option dely; there are .*delay"),  # type: ignore[call-arg]
-        (lambda made: Options(priority="high", timeout=-1), "priority: .* not 'high'; timeout: .* not -1"),  # type: ignore[arg-type]
-        (lambda made: Worker(made), r"write \[plain\]"),
+        (lambda _: Options(dely=3), "there is no option dely; there are .*delay"),  # type: ignore[call-arg]
+        (lambda _: Options(priority="high", timeout=-1), "priority: .* not 'high'; timeout: .* not -1"),  # type: ignore[arg-type]
+        (Worker, r"write \[plain\]"),
         (lambda made: Worker([made.function]), "no task: decorate"),
         (lambda made: Worker([made], concurrency=0), "at least 1, not 0"),
         (lambda made: Worker([made], concurrency=2, min_concurrency=3), "from 0 to the concurrency of 2, not 3"),
@@ -232,7 +232,7 @@ async def test_what_is_submitted_without_its_arguments_is_said_in_a_sentence() -
     async with Client("http://127.0.0.1:1", "t") as client:
         with pytest.raises(errors.InvalidArguments, match=r"submit plain\.bind"):
             await client.submit(plain)  # type: ignore[arg-type]
-        with pytest.raises(errors.InvalidArguments, match="a call runs the function here"):
+        with pytest.raises(errors.InvalidArguments, match="a plain call runs the function"):
             await client.submit(plain())  # type: ignore[arg-type]
 
 

@@ -373,9 +373,7 @@ def _check_bound(bound: object) -> None:
     if isinstance(bound, Task):
         raise InvalidArguments(f"{bound!r} has no arguments yet: submit {bound.job.name}.bind(…)")
     if not isinstance(bound, Bound):
-        raise InvalidArguments(
-            f"what is submitted is task.bind(…), not {bound!r}: a call runs the function here and now"
-        )
+        raise InvalidArguments(f"submit task.bind(…), not {bound!r}: a plain call runs the function here and now")
 
 
 def _over(options: Options | None, base: Options | None) -> Options | None:
