@@ -15,7 +15,7 @@ from typing import Any
 from tests.bench.report import show
 from tests.bench.site import databases, open_site
 from tests.bench.visits import visit
-from treadle import Client, Options
+from treadle import Client, Options, TaskHandle
 from treadle.tasks import Bound
 
 MOST_AT_ONCE = 10_000
@@ -45,12 +45,14 @@ def visits(sizes: Sizes, *, targeted: bool) -> list[Bound[None]]:
     ]
 
 
-async def submit(client: Client, bounds: list[Bound[None]]) -> None:
-    """Submit them in their order to a queue that is paused."""
+async def submit(client: Client, bounds: list[Bound[None]]) -> list[TaskHandle[None]]:
+    """Submit them in their order to a queue that is paused, and return their handles."""
     await client.register(visit)
     await client.pause_queue(visit.full_name)
+    handles: list[TaskHandle[None]] = []
     for start in range(0, len(bounds), MOST_AT_ONCE):
-        await client.submit_many(bounds[start : start + MOST_AT_ONCE])
+        handles += await client.submit_many(bounds[start : start + MOST_AT_ONCE])
+    return handles
 
 
 async def drain(database: str, sizes: Sizes, *, targeted: bool) -> dict[str, Any]:
