@@ -63,7 +63,16 @@ async def test_with_min_concurrency_more_is_given_only_below_it_e6(shop) -> None
     assert await weights(shop, worker) == []
     await shop.run(first[0])
 
-    assert await weights(shop, worker) == [1]
+    # The minimum says when it asks, its concurrency how much it gets then.
+    assert await weights(shop, worker) == [1, 1, 1]
+
+
+async def test_what_is_too_heavy_for_all_who_ask_hides_nothing_behind_it_e5(shop) -> None:
+    worker = await shop.worker(concurrency=2)
+    await shop.submit(5, options={"weight": 3, "priority": 9})
+    [light] = await shop.submit()
+
+    assert [task.id for task in await shop.claim(worker)] == [light.id]
 
 
 async def test_a_waiting_claim_is_answered_when_a_run_makes_room_e5(shop) -> None:

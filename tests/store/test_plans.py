@@ -50,7 +50,7 @@ def _is_indexed(steps: str) -> bool:
 async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop, clock) -> None:
     async with shop.engine.store.write() as tx:
         lanes = {"lane": 1} if tx.dialect == "sqlite" else {"lanes": bound(tx.dialect, [1])}
-        steps = await plan(tx, heads_statement(tx.dialect), lanes | {"most": 100, "now": clock.now()})
+        steps = await plan(tx, heads_statement(tx.dialect), lanes | {"most": 100, "now": clock.now(), "heaviest": 9})
 
     assert "ix_tasks_queue" in steps
     assert _is_indexed(steps)

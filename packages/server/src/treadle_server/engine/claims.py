@@ -59,10 +59,12 @@ def match(lines: Sequence[Line], demands: Sequence[Demand], turns: Turns) -> lis
     for: the worker gets nothing else before it (E5). Tasks are taken out of `lines`.
     """
     given: list[tuple[Demand, Task]] = []
-    hungry = deque((demand, [line for line in lines if serves(demand, line.lane)]) for demand in demands)
+    # Who asks is given as much as it can take: a minimum says when it asks, not how much it gets (E6).
+    asking = [demand for demand in demands if demand.room() > 0]
+    hungry = deque((demand, [line for line in lines if serves(demand, line.lane)]) for demand in asking)
     while hungry:
         demand, served = hungry.popleft()
-        room = demand.room()
+        room = demand.spare()
         if room <= 0 or (picked := _pick(served, demand.capacity, turns)) is None:
             continue
         line, task = picked

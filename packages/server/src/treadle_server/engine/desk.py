@@ -114,6 +114,9 @@ class Desk:
             if (seat := self._holder.pop(key, None)) is not None:
                 seat.release(key)
                 self._news = True
+            elif self._waiting:
+                # Its worker may be one whose claim over HTTP waits for room.
+                self._news = True
 
     def heed(self, workers: Collection[Worker], gone: Collection[WorkerId]) -> None:
         """Give no more to workers that drain or are gone, from this very batch on, and more to those that are back."""
@@ -207,6 +210,10 @@ class Desk:
         read = await heads(tx, [lane.id for lane, _ in served], most, now)
         # A lane that gave less than was asked for is empty once this is handed out; leftovers wake it again.
         self._ready -= {lane for lane, tasks in read.items() if not tasks}
+        heaviest = max(demand.capacity for demand in demands)
+        if hidden := [lane for lane, tasks in read.items() if any(task.weight > heaviest for task in tasks)]:
+            # What is too heavy for all who ask must not hide what stands behind it, however much there is (E5).
+            read |= await heads(tx, hidden, most, now, heaviest)
         return [Line(lane, lane.room or room, deque(read[lane.id])) for lane, room in served]
 
     def deliver(self, handover: Handover) -> list[Demand]:

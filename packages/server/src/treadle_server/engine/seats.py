@@ -39,11 +39,12 @@ class Seat:
         return self.concurrency + self.prefetch
 
     def room(self) -> int:
-        """Return how much more weight it takes now; with `min_concurrency`, nothing until it holds less than that."""
-        used = self.used
-        if self.draining or not self.open or (self.min_concurrency and used >= self.min_concurrency):
-            return 0
-        return self.capacity - used
+        """Return how much more weight it asks for; with `min_concurrency`, nothing until it holds less than that."""
+        return 0 if self.min_concurrency and self.used >= self.min_concurrency else self.spare()
+
+    def spare(self) -> int:
+        """Return how much more weight it can take, once it asked for any."""
+        return self.capacity - self.used if self.open and not self.draining else 0
 
     def reserve(self, task: Task) -> None:
         """Note that the task's next run will be its own."""
@@ -69,9 +70,12 @@ class Capacity:
     """The weight of what it holds, as the store says when tasks are handed out, and of what it was given since."""
 
     def room(self) -> int:
-        """Return how much more weight it takes now, as `Seat.room`."""
-        is_enough = self.min_concurrency and self.used >= self.min_concurrency
-        return 0 if is_enough else max(0, self.concurrency - self.used)
+        """Return how much more weight it asks for, as `Seat.room`."""
+        return 0 if self.min_concurrency and self.used >= self.min_concurrency else self.spare()
+
+    def spare(self) -> int:
+        """Return how much more weight it can take, once it asked for any."""
+        return max(0, self.concurrency - self.used)
 
 
 UNLIMITED = 1_000_000
@@ -100,10 +104,14 @@ class Waiting:
         return UNLIMITED if self.limit is None else self.limit.concurrency
 
     def room(self) -> int:
-        """Return how much more weight it takes now."""
+        """Return how much more weight it asks for."""
+        return 0 if self.limit is not None and self.limit.room() <= 0 else self.spare()
+
+    def spare(self) -> int:
+        """Return how much more weight it can take, once it asked for any."""
         if self.taken >= self.most or self.draining or self.answer.done():
             return 0
-        return UNLIMITED if self.limit is None else self.limit.room()
+        return UNLIMITED if self.limit is None else self.limit.spare()
 
     def reserve(self, task: Task) -> None:
         """Note that the task's next run will be its own."""

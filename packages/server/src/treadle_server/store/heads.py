@@ -19,6 +19,9 @@ from treadle_server.store.many import NUMBER, UUID, bound, is_among, rows_of
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
 from treadle_server.store.targets import free_targets
 
+ANY_WEIGHT = 1_000_000
+"""The largest weight that a task can have."""
+
 
 @cache
 def _claimable(dialect: Dialect) -> Select[Any]:
@@ -50,6 +53,7 @@ def _head_of(lane: Any) -> Select[Any]:
             tasks.c.blocked.is_(false()),
             # What is overdue waits for the sweeper to fail it, and is not claimed any more (C11).
             or_(tasks.c.deadline.is_(None), tasks.c.deadline > bindparam("now")),
+            tasks.c.weight <= bindparam("heaviest"),
         )
         .order_by(tasks.c.priority.desc(), tasks.c.due_at, tasks.c.seq)
         .limit(bindparam("most", literal_execute=False))
@@ -67,19 +71,22 @@ def heads_statement(dialect: Dialect) -> Select[Any]:
     return select(*head.c).select_from(rows.join(head, true()))
 
 
-async def heads(tx: Tx, lane_ids: Collection[int], most: int, now: datetime) -> dict[int, list[Task]]:
-    """Return up to `most` tasks of each lane claimable `now`, in the order of the queue.
+async def heads(
+    tx: Tx, lane_ids: Collection[int], most: int, now: datetime, heaviest: int = ANY_WEIGHT
+) -> dict[int, list[Task]]:
+    """Return up to `most` tasks of each lane claimable `now` and of weight up to `heaviest`, in the queue's order.
 
     On PostgreSQL they and their targets are locked; what another server has locked is left to it.
     """
     found: dict[int, list[Task]] = {lane: [] for lane in lane_ids}
     statement = heads_statement(tx.dialect)
+    limits = {"most": most, "now": now, "heaviest": heaviest}
     if tx.dialect == "sqlite":
         for lane in lane_ids:
-            result = await tx.connection.execute(statement, {"lane": lane, "most": most, "now": now})
+            result = await tx.connection.execute(statement, {"lane": lane} | limits)
             found[lane] = [to_task(row) for row in result]
         return found
-    result = await tx.connection.execute(statement, {"lanes": bound(tx.dialect, lane_ids), "most": most, "now": now})
+    result = await tx.connection.execute(statement, {"lanes": bound(tx.dialect, lane_ids)} | limits)
     tasks_read = [to_task(row) for row in result]
     free = await free_targets(tx, {task.target_num for task in tasks_read if task.target_num is not None})
     for task in tasks_read:
