@@ -2,12 +2,15 @@
 
 from collections import Counter
 
-from treadle.wire.status import Status
+from treadle.wire.status import LEASED, Status
 from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.engine.world import World
 from treadle_server.store import flush, load
 from treadle_server.store.counts import CountKey, apply_counts, open_counts
 from treadle_server.store.targets import lock_targets, settle_targets, settle_tasks, targets_of
+
+_STATUS = TASK_FIELDS.index("status")
+_RUN = TASK_FIELDS.index("run_id")
 
 
 async def write(world: World, *, settle: bool = True) -> None:
@@ -18,7 +21,7 @@ async def write(world: World, *, settle: bool = True) -> None:
     """
     tx = world.tx
     touched = _touched_targets(world)
-    world.batch.targets |= touched
+    world.batch.targets |= touched | {task.target_num for task in _kept(world) if task.target_num is not None}
     if settle:
         await lock_targets(tx, touched)
     await flush.insert_jobs(tx, world.changes.new_jobs)
@@ -48,8 +51,22 @@ def _opened(world: World) -> list[Task]:
     return [task for task in world.tasks.values() if task.seq in world.changes.before]
 
 
+def _kept(world: World) -> list[Task]:
+    """Return the tasks whose run goes on: they started, beat, or saved something, and hold what they held before.
+
+    Their targets need no settling; that is half of all settling where tasks are started and completed.
+    """
+    before = world.changes.before
+    return [
+        task
+        for task in _opened(world)
+        if task.is_leased and before[task.seq][_STATUS] in LEASED and before[task.seq][_RUN] == task.run_id
+    ]
+
+
 def _touched_targets(world: World) -> set[int]:
-    touched = {task.target_num for task in _opened(world) + world.changes.new_tasks}
+    kept = {task.seq for task in _kept(world)}
+    touched = {task.target_num for task in _opened(world) + world.changes.new_tasks if task.seq not in kept}
     touched |= {hold.target_num for hold in world.holds.values()} | world.left_targets | world.changes.freed_targets
     return {num for num in touched if num is not None}
 

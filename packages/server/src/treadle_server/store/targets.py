@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, exists, false, func, or_, select, text, true, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from treadle.wire.status import Status
 from treadle_server.store.base import Dialect, Tx
@@ -111,15 +112,20 @@ async def settle_targets(tx: Tx, nums: Collection[int]) -> set[int]:
     return await _set_blocked(tx, wanted - present, value=False)
 
 
-async def _set_blocked(tx: Tx, seqs: Collection[int], *, value: bool) -> set[int]:
-    if not seqs:
-        return set()
-    statement = (
+@cache
+def _blocking(dialect: Dialect, *, value: bool) -> ReturningUpdate[tuple[int]]:
+    return (
         update(tasks)
-        .where(is_among(tx.dialect, _c.seq, "seqs", NUMBER), status_in(Status.PENDING))
+        .where(is_among(dialect, _c.seq, "seqs", NUMBER), status_in(Status.PENDING))
         .values(blocked=true() if value else false())
         .returning(_c.lane)
     )
+
+
+async def _set_blocked(tx: Tx, seqs: Collection[int], *, value: bool) -> set[int]:
+    if not seqs:
+        return set()
+    statement = _blocking(tx.dialect, value=value)
     return set((await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})).scalars())
 
 
