@@ -424,6 +424,7 @@ async def test_a_task_that_comes_while_the_promoter_reads_the_next_time_shortens
     promoter = Promoter(shop.engine)
     await shop.submit(delay=1)
     await promoter.turn()
+    await promoter.wait(0)  # what woke it until now is over
     original = module.next_due
 
     async def slow(connection):
