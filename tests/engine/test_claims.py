@@ -69,7 +69,7 @@ def test_a_task_too_heavy_for_a_worker_is_left_for_a_bigger_one_e5() -> None:
 
 def test_a_heavy_task_at_the_head_is_waited_for_and_not_overtaken_e5() -> None:
     busy = seat("w", [1], concurrency=4)
-    busy.held["x", 0] = 2
+    busy.hold({("x", 0): 2})
 
     assert given_to([line(1, [task(1, weight=3), task(2)])], [busy]) == []
 
@@ -84,9 +84,9 @@ def test_a_task_with_a_pool_goes_to_that_pool_only_and_one_without_anywhere_c3()
 
 def test_a_worker_with_a_minimum_asks_only_when_it_holds_less_e6() -> None:
     asking = Seat("w", {1}, None, 8, 2, 0, deliver=lambda _tasks: None)
-    asking.held["a", 0] = 1
+    asking.hold({("a", 0): 1})
     assert asking.room() == 7
-    asking.held["b", 0] = 1
+    asking.hold({("a", 0): 1, ("b", 0): 1})
     assert asking.room() == 0
 
 

@@ -44,8 +44,10 @@ async def test_each_transition_is_told_once_and_in_order(served: Served, opened:
 
 async def test_a_stream_is_resumed_where_it_was_left(served: Served, opened: Open):
     """G7."""
-    client = await opened()
+    client, early = await opened(), await opened()
     await client.call("register", **JOB)
+    await early.call("every")
+    await early.connection.close()
     seq = served.engine.hub.seq
     await submit(client, 3)
     late = await opened()
@@ -54,6 +56,18 @@ async def test_a_stream_is_resumed_where_it_was_left(served: Served, opened: Ope
 
     found = await told(late, served.engine.hub.seq)
     assert [e["seq"] for e in found if e["type"] == "task.updated"] == [seq + 1, seq + 2, seq + 3]
+
+
+async def test_what_happened_while_nobody_wanted_to_know_says_reload(served: Served, opened: Open):
+    """G7: events are not kept for nobody."""
+    client, late = await opened(), await opened()
+    await client.call("register", **JOB)
+    seq = served.engine.hub.seq
+    await submit(client, 3)
+
+    await late.call("every", since={"stream": served.engine.hub.stream, "seq": seq})
+
+    assert (await late.pushed("reload"))["seq"] == served.engine.hub.seq
 
 
 async def test_another_stream_or_a_gap_says_reload(served: Served, opened: Open, monkeypatch: Any):

@@ -9,6 +9,7 @@ import httpx
 from tests.live.sockets import Socket, connected
 from tests.promises.problems import Problem
 from tests.promises.words import JOB, Task, User, Worker, run_of
+from treadle.wire.runs import Claim
 from treadle_server.testing import Served
 
 
@@ -26,6 +27,11 @@ def accepted(answer: dict[str, Any]) -> None:
         raise Problem(answer)
 
 
+def whole(claim: dict[str, Any]) -> Task:
+    """Return a pushed claim with what it leaves out: null, or the default that the model names."""
+    return Claim.model_validate(claim).model_dump(mode="json")
+
+
 class SocketWorker(Worker):
     """A worker that claims are pushed to while it does not drain."""
 
@@ -37,7 +43,7 @@ class SocketWorker(Worker):
     def _pushed(self) -> list[Task]:
         claims = [push for push in self.socket.pushes if push["push"] == "claim"]
         self.socket.pushes = [push for push in self.socket.pushes if push["push"] != "claim"]
-        return [task for push in claims for task in push["tasks"]]
+        return [whole(task) for push in claims for task in push["tasks"]]
 
     async def claim(self, most: int = 1, *, wait: float = 0) -> list[Task]:
         await asked(self.socket, "beat", tasks=[], draining=False)
@@ -45,7 +51,7 @@ class SocketWorker(Worker):
         if wait:
             try:
                 async with asyncio.timeout(wait):
-                    found = await self.socket.claims(1)
+                    found = [whole(task) for task in await self.socket.claims(1)]
             except TimeoutError:
                 found = []
         # Its batch hands out before it is answered, so that all claims have come before the answer.

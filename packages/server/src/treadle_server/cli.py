@@ -42,8 +42,22 @@ def server(**options: Any) -> None:
     for chatty in ("alembic", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     settings = _settings(**options)
+    _calm_collector()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings))
+
+
+def _calm_collector() -> None:
+    """Have the collector of cycles look less often, and never at what was imported.
+
+    A batch makes thousands of objects that are freed by their counts; looking through them for cycles every 700 took a
+    third of a bulk submit's time.
+    """
+    import gc
+
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def _loop_factory() -> Any:

@@ -19,6 +19,7 @@ from treadle.errors import (
     TaskConflict,
     TreadleError,
 )
+from treadle.gather import Gathered
 from treadle.handle import TaskHandle
 from treadle.ids import new_task_id
 from treadle.options import Options
@@ -94,6 +95,7 @@ class Client(Queries):
         self._http: HttpChannel | None = None
         self._is_plain = False
         self._board = Board(self._ask, self._spawn)
+        self._gathered = Gathered(lambda fields: self.call("submit", fields), self._spawn)
         # Thirty-two long polls at once, where there is no socket; a further one waits for its turn.
         self._polls = asyncio.Semaphore(32)
         self._entered: Token[Client] | None = None
@@ -150,7 +152,18 @@ class Client(Queries):
         that is missing is registered when the token may. Raises `JobNotFound`, `InvalidPayload`, `TaskConflict`,
         `Forbidden` and `ConnectionFailed`.
         """
-        return (await self.submit_many([bound], options=options, wait=wait))[0]
+        if self._is_plain:
+            return (await self.submit_many([bound], options=options, wait=wait))[0]
+        task = bound.task
+        item = _item(task.full_name, bound.payload, _over(options, bound.options))
+        room = self.room or task.job.room
+        try:
+            return await self._send_one(room, item, task, wait=wait)
+        except JobNotFound as missing:
+            if not self._register_missing:
+                raise
+            await self._register_all({task}, missing)
+            return await self._send_one(room, item, task, wait=wait)
 
     async def submit_many(
         self, bounds: Sequence[Bound[R]], *, options: Options | None = None, wait: bool = False
@@ -279,7 +292,7 @@ class Client(Queries):
         answers: list[RawTask] = []
         try:
             for start in range(0, len(items), _MANY):
-                body = {"room": room, "tasks": items[start : start + _MANY], **({"wait": True} if wait else {})}
+                body = {"room": room, "tasks": items[start : start + _MANY], "wait": wait, "brief": True}
                 # Sent again after a lost answer: the same ids with the same content are the same tasks.
                 answers += (await self.call("submit", body))["tasks"]
         except BaseException:
@@ -300,6 +313,20 @@ class Client(Queries):
             )
             for answer, task in zip(answers, tasks, strict=True)
         ]
+
+    async def _send_one(self, room: str, item: dict[str, Any], task: Task[..., Any], *, wait: bool) -> TaskHandle[Any]:
+        """Send one task, in one request with all that this turn of the loop submits."""
+        ending = self._board.expect(item["id"]) if wait else None
+        try:
+            receipt = await self._gathered.add(room, item, wait=wait)
+        except BaseException:
+            self._board.forget([item["id"]])
+            raise
+        if receipt["id"] != item["id"]:
+            # A unique key led to an older task, whose end was not asked for.
+            self._board.forget([item["id"]])
+            ending = None
+        return TaskHandle(self, receipt["id"], returns=task.signature.returns, submitted=receipt, ending=ending)
 
     async def _register_all(self, tasks: set[Task[..., Any]], missing: JobNotFound) -> None:
         for task in tasks:

@@ -10,7 +10,7 @@ from treadle.errors import TaskCancelled, TaskFailed, WaitTimeout
 from treadle.results import RawTask
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle.wire.tasks import RunItem, TaskItem
+from treadle.wire.tasks import Receipt, RunItem, TaskItem
 
 if TYPE_CHECKING:
     from treadle.client import Client
@@ -40,9 +40,9 @@ class TaskHandle(Generic[R_co]):
         return f"<TaskHandle {self.id}>"
 
     @property
-    def submitted(self) -> TaskItem | None:
-        """The task as the server took it; None for a handle made from an id."""
-        return None if self._submitted is None else TaskItem.model_validate(self._submitted)
+    def submitted(self) -> Receipt | None:
+        """What the server said when it took the task; None for a handle made from an id."""
+        return None if self._submitted is None else Receipt.model_validate(self._submitted)
 
     async def result(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - part of the API, as in asyncio.wait_for
         """Wait up to `timeout` seconds (None: for ever) for the task's end and return its result.

@@ -18,6 +18,9 @@ CLAIM_WAIT = 20
 """Seconds that one request waits for tasks."""
 
 
+_TAKEN: dict[str, Any] = {"status": 200}
+
+
 class Link(Protocol):
     """What a worker asks of its line. Every call raises `ConnectionFailed` and `ProblemError`."""
 
@@ -56,8 +59,10 @@ class SocketLink:
 
     async def reports(self, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Send reports in one request."""
-        answer = await self._session.call("reports", {"reports": reports}, bound=True)
-        answers: list[dict[str, Any]] = answer["answers"]
+        answer = await self._session.call("reports", {"reports": reports, "brief": True}, bound=True)
+        answers: list[dict[str, Any]] = [_TAKEN] * len(reports)
+        for refused in answer["refused"]:
+            answers[refused["index"]] = refused
         return answers
 
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:

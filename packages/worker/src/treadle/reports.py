@@ -39,6 +39,9 @@ KEPT_LINES = 1000
 
 ENDS = frozenset({"completed", "failed", "exception", "paused", "stopped"})
 
+_WITH_START = frozenset({"completed", "failed", "exception"})
+"""Ends that may tell the start as well."""
+
 Send = Callable[[list[Report]], Awaitable[list[Answer]]]
 
 
@@ -64,6 +67,8 @@ class Reporter:
         self._send = send
         self._on_answer = on_answer
         self._queue: deque[tuple[Report, asyncio.Future[None] | None]] = deque()
+        self._starts: dict[Key, Report] = {}
+        """Starts that were not sent yet, and that nothing followed."""
         self._soft: dict[Key, _Soft] = {}
         self._wake = asyncio.Event()
         self._empty = asyncio.Event()
@@ -73,13 +78,21 @@ class Reporter:
 
     def add(self, report: Report) -> None:
         """Send a report, behind those before it."""
+        key = (report["task_id"], report["run_id"])
         if self._soft and report["kind"] in ENDS:
-            self._harden((report["task_id"], report["run_id"]))
+            self._harden(key)
+        if report["kind"] == "started":
+            self._starts[key] = report
+        elif (start := self._starts.pop(key, None)) is not None and report["kind"] in _WITH_START:
+            # One report says both: it stands where the start stood, before which nothing of the run was said.
+            start.update(report, starts=True)
+            return
         self._queue.append((report, None))
         self._wake.set()
 
     async def confirm(self, report: Report) -> None:
         """Send a report and wait for its answer; raise the `ProblemError` that it was refused with."""
+        self._starts.pop((report["task_id"], report["run_id"]), None)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((report, future))
         self._wake.set()
@@ -128,6 +141,7 @@ class Reporter:
 
     async def _send_batch(self, size: int) -> None:
         batch = list(islice(self._queue, size))
+        self._starts.clear()
         try:
             answers = await self._send([report for report, _ in batch])
         except (StoreUnavailable, TooManyRequests, InternalServerError) as error:
@@ -177,6 +191,7 @@ class Reporter:
         soft = self._soft.pop(key, None)
         if soft is None:
             return
+        self._starts.pop(key, None)
         if soft.progress is not None:
             self._queue.append((soft.progress, None))
         lines = list(soft.lines)

@@ -12,6 +12,7 @@ from treadle.errors import ConnectionFailed
 from treadle.handle import TaskHandle
 from treadle.options import Options
 from treadle.tasks import Bound
+from treadle.wire.tasks import Receipt
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -95,10 +96,14 @@ class SyncHandle(Generic[R_co]):
         self._run = client.run
         self.handle = handle
         self.id = handle.id
-        self.submitted = handle.submitted
 
     def __repr__(self) -> str:
         return f"<SyncHandle {self.id}>"
+
+    @property
+    def submitted(self) -> Receipt | None:
+        """What the server said when it took the task."""
+        return self.handle.submitted
 
     def result(self, timeout: float | None = None) -> R_co:
         """Wait up to `timeout` seconds (None: for ever) and return the task's result; as `TaskHandle.result`."""

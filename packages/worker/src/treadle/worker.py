@@ -30,7 +30,7 @@ class Plan:
     token: str | None
     concurrency: int
     min_concurrency: int
-    prefetch: int
+    prefetch: int | None
     name: str
     group: str | None
     pool: str | None
@@ -62,11 +62,11 @@ class Worker:
     """Runs tasks until it is stopped: `Worker([rdf], concurrency=8).run()`.
 
     `concurrency` is the weight that runs at once, and `prefetch` the weight that is claimed beyond it, which saves a
-    round trip where tasks are short. With `min_concurrency` more is asked for only when less than that runs.
-    `lifespan` makes what tasks share: an async context manager whose value is `ctx.resources`. When the worker is
-    stopped, what runs has `drain_grace` seconds (or a timedelta) to end; the rest is handed back. `replace_schema`
-    lets a new version of a task replace the registered schema. `url`, `token` and the defaults of tasks come from the
-    environment when they are left out.
+    round trip where tasks are short; left out, the server gives as much ahead as the worker ends in 30 ms. With
+    `min_concurrency` more is asked for only when less than that runs. `lifespan` makes what tasks share: an async
+    context manager whose value is `ctx.resources`. When the worker is stopped, what runs has `drain_grace` seconds (or
+    a timedelta) to end; the rest is handed back. `replace_schema` lets a new version of a task replace the registered
+    schema. `url`, `token` and the defaults of tasks come from the environment when they are left out.
 
     Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task or when a task with
     isolation="process" stands where a child process can't find it, and `ValueError` for numbers out of bounds.
@@ -78,7 +78,7 @@ class Worker:
         *,
         concurrency: int = 8,
         min_concurrency: int = 0,
-        prefetch: int = 0,
+        prefetch: int | None = None,
         url: str | None = None,
         token: str | None = None,
         name: str | None = None,
@@ -152,12 +152,12 @@ class Worker:
         await self.run_async()
 
 
-def _check(concurrency: int, min_concurrency: int, prefetch: int, grace: float) -> None:
+def _check(concurrency: int, min_concurrency: int, prefetch: int | None, grace: float) -> None:
     if concurrency < 1:
         raise ValueError(f"concurrency is the weight that runs at once, at least 1, not {concurrency}")
     if not 0 <= min_concurrency <= concurrency:
         raise ValueError(f"min_concurrency is from 0 to the concurrency of {concurrency}, not {min_concurrency}")
-    if prefetch < 0:
+    if prefetch is not None and prefetch < 0:
         raise ValueError(f"prefetch is the weight that waits here, 0 or more, not {prefetch}")
     if grace < 0:
         raise ValueError(f"drain_grace is a time in seconds, 0 or more, not {grace:g}")

@@ -9,6 +9,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+import orjson
 import pydantic_core
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
@@ -117,6 +118,11 @@ def validate(model: type[M], value: Any) -> M:
 
 def text_of(value: Any) -> str:
     """Return JSON as the compact text that is kept."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        # orjson takes no integer beyond 64 bits.
+        pass
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.tasks import NEVER_RUN, Task
-from treadle_server.engine.commands import Beaten
+from treadle_server.engine.commands import Beaten, Submitted
 from treadle_server.store.read.jobs import JobView
 from treadle_server.store.read.logs import LogView
 from treadle_server.store.read.runs import RunView
@@ -86,6 +86,21 @@ def task_data(task: Task, position: int | None = None, blocked_by: list[str] | N
     return data
 
 
+def receipt_data(submitted: Submitted) -> dict[str, Any]:
+    """Return what a submitter has to know of a task that is in, as `Receipt`."""
+    task = submitted.task
+    return {
+        "id": task.id,
+        "job_name": task.job_name,
+        "room_id": task.room,
+        "status": task.status,
+        "created": submitted.created,
+        "queue_position": submitted.position,
+        "scheduled_at": task.due_at,
+        "version": task.version,
+    }
+
+
 def seen_data(seen: Seen) -> dict[str, Any]:
     """Return a task that was read with its position as `TaskItem`."""
     return task_data(seen.task, seen.position, seen.blocked_by)
@@ -98,6 +113,40 @@ def claim_data(task: Task, now: datetime) -> dict[str, Any]:
     data["heartbeat_increment"] = task.heartbeat_increment
     data["credentials"] = None
     return data
+
+
+def brief_claim(task: Task, now: datetime) -> dict[str, Any]:
+    """Return a claimed task as `Claim`, without what is null or as it is by default: for the socket's pushes."""
+    data: dict[str, Any] = {
+        "id": task.id,
+        "job_name": task.job_name,
+        "room_id": task.room,
+        "status": task.status,
+        "run_id": task.run_id,
+        "created_at": task.created_at,
+        "scheduled_at": task.due_at,
+        "claimed_at": task.claimed_at,
+        "taken_until": task.taken_until,
+        "seconds_left": seconds_left(task, now),
+        "heartbeat_increment": task.heartbeat_increment,
+        "retry_count": task.retry_count,
+        "requeue_count": task.requeue_count,
+        "max_retries": task.max_retries,
+        "payload": orjson.Fragment(task.payload),
+    }
+    for name in _RARE:
+        if value := getattr(task, name):
+            data[name] = value
+    for name in _RARE_JSON:
+        if (text := getattr(task, name)) is not None:
+            data[name] = orjson.Fragment(text)
+    if task.weight != 1:
+        data["weight"] = task.weight
+    return data
+
+
+_RARE = ("priority", "timeout", "target", "budget", "usage", "deadline", "pool")
+_RARE_JSON = ("tags", "checkpoint")
 
 
 def seconds_left(task: Task, now: datetime) -> float:

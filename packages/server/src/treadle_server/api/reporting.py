@@ -1,6 +1,5 @@
 """From a worker's report on the wire to the engine's; HTTP and the socket share it."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,9 +18,12 @@ from treadle.wire.runs import (
 from treadle.wire.tasks import TaskPatch
 from treadle_server.api import body
 from treadle_server.api.context import Api
-from treadle_server.engine.commands import ReportRun, RunReport
+from treadle_server.engine.commands import ReportMany, RunReport
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import TreadleError, ValidationFailed
+
+MOST_REPORTS = 10_000
+"""Reports of one request."""
 
 Body = Completed | Failed | ExceptionReport | Paused | Checkpoint | Progress | Logs | None
 
@@ -76,6 +78,7 @@ def from_report(report: Report) -> RunReport:
     checkpoint = body.text_of(report.checkpoint) if null_is_kept else body.text_or_none(report.checkpoint)
     return RunReport(
         kind=report.kind,
+        starts=report.starts,
         result=body.text_or_none(report.result) if report.kind == "completed" else None,
         error=report.error if report.kind != "failed" else report.error or "",
         traceback=report.traceback,
@@ -109,33 +112,73 @@ def from_patch(patch: TaskPatch) -> RunReport:
     )
 
 
+_PLAIN_KEYS = frozenset({"task_id", "run_id", "kind", "result", "starts"})
+_PLAIN_KINDS = frozenset({"started", "completed"})
+
+
+def plain_reports(api: Api, fields: dict[str, Any]) -> list[tuple[TaskId, int, RunReport]] | None:
+    """Return the reports when all of them are starts and completions of runs that this server knows; else None.
+
+    What is known needs no validation of its own: its id is compared, and its result is JSON that was read already.
+    """
+    reports = fields.get("reports")
+    if len(fields) != 1 or not isinstance(reports, list) or not 0 < len(reports) <= MOST_REPORTS:
+        return None
+    knows = api.engine.express.knows
+    plain: list[tuple[TaskId, int, RunReport]] = []
+    for report in reports:
+        if not (isinstance(report, dict) and report.keys() <= _PLAIN_KEYS):
+            return None
+        task_id, run_id, kind = report.get("task_id"), report.get("run_id"), report.get("kind")
+        if (
+            type(run_id) is not int
+            or kind not in _PLAIN_KINDS
+            or type(task_id) is not str
+            or not knows(TaskId(task_id))
+        ):
+            return None
+        result = report.get("result")
+        text = None if result is None or kind == "started" else body.text_of(result)
+        plain.append((TaskId(task_id), run_id, RunReport(kind=kind, result=text, starts=report.get("starts") is True)))
+    return plain
+
+
 async def report_many(
     api: Api, principal: Principal, worker_id: WorkerId, reports: Sequence[Report]
-) -> list[dict[str, Any]]:
-    """Take the reports in their order, each with its own answer as `ReportAnswer`. Raises `StoreUnavailable`."""
-
-    async def one(report: Report) -> None:
-        command = ReportRun(
-            principal=principal,
-            worker_id=worker_id,
-            task_id=TaskId(report.task_id),
-            run_id=body.run_number(report.run_id),
-            report=from_report(report),
-        )
-        await api.engine.run(command)
-
-    # Tasks start in the order in which they are made, so that the writer sees the reports in theirs.
-    outcomes = await asyncio.gather(*(one(report) for report in reports), return_exceptions=True)
-    return [
-        report_answer(report.task_id, report.run_id, outcome) for report, outcome in zip(reports, outcomes, strict=True)
-    ]
+) -> dict[int, TreadleError]:
+    """Take the reports in their order; return why some, by their place, were refused. Raises `StoreUnavailable`."""
+    taken: list[tuple[TaskId, int, RunReport]] = []
+    places: list[int] = []
+    refused: dict[int, TreadleError] = {}
+    for i, report in enumerate(reports):
+        try:
+            taken.append((TaskId(report.task_id), body.run_number(report.run_id), from_report(report)))
+            places.append(i)
+        except TreadleError as error:
+            refused[i] = error
+    if taken:
+        found = await take_reports(api, principal, worker_id, taken)
+        refused |= {places[i]: error for i, error in found.items()}
+    return refused
 
 
-def report_answer(task_id: str, run_id: int, outcome: BaseException | None) -> dict[str, Any]:
-    """Return how one report was taken as `ReportAnswer`; raises what is no answer to a single report."""
-    if outcome is None:
-        return {"task_id": task_id, "run_id": run_id, "status": 200, "type": None, "detail": None}
-    if not isinstance(outcome, TreadleError) or outcome.type.status >= 500 or outcome.type.status == 429:
-        raise outcome
-    kind = outcome.type
-    return {"task_id": task_id, "run_id": run_id, "status": kind.status, "type": kind.uri, "detail": outcome.detail}
+async def take_reports(
+    api: Api, principal: Principal, worker_id: WorkerId, reports: list[tuple[TaskId, int, RunReport]]
+) -> dict[int, TreadleError]:
+    """Take reports as the engine knows them; return why some, by their place, were refused."""
+    refused = await api.engine.run(ReportMany(principal=principal, worker_id=worker_id, reports=reports))
+    for error in refused.values():
+        if error.type.status >= 500 or error.type.status == 429:
+            raise error
+    return refused
+
+
+def refusal(error: TreadleError) -> dict[str, Any]:
+    """Return why a report was refused."""
+    return {"status": error.type.status, "type": error.type.uri, "detail": error.detail}
+
+
+def report_answer(task_id: str, run_id: int, error: TreadleError | None) -> dict[str, Any]:
+    """Return how one report was taken as `ReportAnswer`."""
+    taken: dict[str, Any] = {"status": 200, "type": None, "detail": None}
+    return {"task_id": task_id, "run_id": run_id, **(taken if error is None else refusal(error))}

@@ -11,10 +11,10 @@ from treadle.wire.tasks import TaskOfMany, TaskOptions, TaskSubmit
 from treadle_server.api import body
 from treadle_server.api.context import Api
 from treadle_server.domain.jobs import Job
-from treadle_server.engine.commands import SchemaMoved, Submission, Submit, Submitted
+from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
-from treadle_server.errors import InvalidPayload, SchemaConflict, ValidationFailed
+from treadle_server.errors import InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
 
 TRIES = 5
 """How often a payload is checked anew when its job's schema changes at the same moment."""
@@ -42,17 +42,47 @@ async def submit(
     """
     check_room(room)
     for _ in range(TRIES):
-        items = [await _submission(api, room, name, item, i, len(wanted)) for i, (name, item) in enumerate(wanted)]
+        jobs = {name: await api.catalog.find(name, room=room) for name in {name for name, _ in wanted}}
+        items = [_submission(api, jobs[name], room, item, i, len(wanted)) for i, (name, item) in enumerate(wanted)]
         try:
             return await api.engine.run(Submit(principal=principal, room=room, items=items))
         except SchemaMoved:
-            for name, _item in wanted:
+            for name in jobs:
                 api.catalog.forget(name)
-    raise SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
+    raise _unstable()
 
 
-async def _submission(api: Api, room: str, job_name: str, wanted: TaskSubmit, index: int, of: int) -> Submission:
-    job = await api.catalog.find(job_name, room=room)
+async def submit_each(api: Api, principal: Principal, room: str, wanted: Sequence[TaskOfMany]) -> list[Taken]:
+    """Put tasks in, each by itself; return for each what became of it.
+
+    Raises `InvalidRoomId`, `TooManyRequests` or `StoreUnavailable`, which hold for all of them.
+    """
+    check_room(room)
+    taken: dict[int, Taken] = {}
+    for _ in range(TRIES):
+        items: dict[int, Submission] = {}
+        for i, item in enumerate(wanted):
+            if i not in taken:
+                try:
+                    items[i] = _submission(api, await api.catalog.find(item.job, room=room), room, item, 0, 1)
+                except TreadleError as refusal:
+                    taken[i] = refusal
+        if not items:
+            break
+        done = await api.engine.run(SubmitEach(principal=principal, room=room, items=list(items.values())))
+        for i, outcome in zip(items, done, strict=True):
+            if isinstance(outcome, SchemaMoved):
+                api.catalog.forget(wanted[i].job)
+            else:
+                taken[i] = outcome
+    return [taken.get(i) or _unstable() for i in range(len(wanted))]
+
+
+def _unstable() -> SchemaConflict:
+    return SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
+
+
+def _submission(api: Api, job: Job, room: str, wanted: TaskSubmit, index: int, of: int) -> Submission:
     try:
         api.catalog.check_payload(job, wanted.payload)
     except InvalidPayload as error:
@@ -62,8 +92,19 @@ async def _submission(api: Api, room: str, job_name: str, wanted: TaskSubmit, in
     return build(job, room, wanted)
 
 
+_PLAIN = frozenset({"id", "job", "payload"})
+
+
 def build(job: Job, room: str, wanted: TaskSubmit) -> Submission:
     """Return the submission. Raises `ValidationFailed` for a time that can't be kept."""
+    if wanted.model_fields_set <= _PLAIN:
+        return Submission(
+            job_name=job.full_name,
+            payload=body.text_of(wanted.payload),
+            content_hash=_content_hash(job, wanted.payload, {"room": room}),
+            id=None if wanted.id is None else TaskId(wanted.id),
+            schema_version=job.schema_version,
+        )
     given = wanted.model_dump(exclude_unset=True, exclude_none=True, exclude={"payload", "job"})
     due_at = body.instant(wanted.scheduled_at, "scheduled_at")
     deadline = body.instant(wanted.deadline, "deadline")

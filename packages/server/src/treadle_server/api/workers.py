@@ -10,7 +10,7 @@ from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, beaten_data, claim_data, page_data, plain_worker, worker_data
-from treadle_server.api.reporting import report_many
+from treadle_server.api.reporting import report_answer, report_many
 from treadle_server.api.waits import while_connected
 from treadle_server.domain.jobs import Worker
 from treadle_server.engine.commands import Beat, Beaten, RegisterWorker, RemoveWorker
@@ -128,8 +128,9 @@ async def report(call: Call) -> Response:
     """Take many reports, each with its own answer."""
     wanted: Reports = call.body
     await check_owner(call.api, call.principal, call.worker_id)
-    answers = await report_many(call.api, call.principal, call.worker_id, wanted.reports)
-    return answer({"answers": answers})
+    refused = await report_many(call.api, call.principal, call.worker_id, wanted.reports)
+    named = enumerate(wanted.reports)
+    return answer({"answers": [report_answer(one.task_id, one.run_id, refused.get(i)) for i, one in named]})
 
 
 async def check_owner(api: Api, principal: Principal, worker_id: WorkerId) -> None:

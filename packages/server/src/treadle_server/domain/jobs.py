@@ -26,11 +26,11 @@ class Job:
     paused: bool = False
     deleted_at: datetime | None = None
     version: int = 1
+    full_name: str = field(init=False)
+    """`room:category:name`"""
 
-    @property
-    def full_name(self) -> str:
-        """Return `room:category:name`."""
-        return str(JobName(self.room, self.category, self.name))
+    def __post_init__(self) -> None:
+        self.full_name = str(JobName(self.room, self.category, self.name))
 
     @property
     def is_internal(self) -> bool:
@@ -42,7 +42,7 @@ class Job:
         return (self.num, room if self.fair == "room" else "", pool or "")
 
 
-JOB_FIELDS = tuple(f.name for f in fields(Job))
+JOB_FIELDS = tuple(f.name for f in fields(Job) if f.init)
 
 
 @dataclass(frozen=True, slots=True)

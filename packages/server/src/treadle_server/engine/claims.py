@@ -1,9 +1,10 @@
 """Who gets which task: in the order of each queue, in turn between jobs and rooms within a priority (L9)."""
 
-from collections import deque
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from heapq import heapify, heappop, heapreplace
 
 from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
@@ -11,6 +12,12 @@ from treadle_server.engine.seats import Demand
 
 Group = tuple[int, str]
 """A job and, when it is fair between rooms, the room: within it the order is strict."""
+
+Key = tuple[int, int, int]
+"""A group's place among its room's: least urgent last, then who was served longest ago, then who came first."""
+
+RoomKey = tuple[int, int, int, int]
+"""A room's place: the urgency of its first group, when the room was served, and what tells equals apart."""
 
 
 @dataclass(slots=True)
@@ -36,11 +43,25 @@ class Line:
     room: str
     """The room whose turn it is: the lane's in a fair job, else the job's."""
     tasks: deque[Task]
+    group: Group = field(init=False)
+    """Within it the order is strict."""
 
-    @property
-    def group(self) -> Group:
-        """Return within which the order is strict."""
-        return (self.lane.job_num, self.lane.room)
+    def __post_init__(self) -> None:
+        self.group = (self.lane.job_num, self.lane.room)
+
+    def first(self, capacity: int) -> Task | None:
+        """Return the first task that is not heavier than `capacity`."""
+        for task in self.tasks:
+            if task.weight <= capacity:
+                return task
+        return None
+
+    def take(self, task: Task) -> None:
+        """Take the task out."""
+        if self.tasks[0] is task:
+            self.tasks.popleft()
+        else:
+            self.tasks.remove(task)
 
 
 def _in_queue(task: Task) -> tuple[int, datetime, int]:
@@ -52,6 +73,65 @@ def serves(demand: Demand, lane: Lane) -> bool:
     return lane.job_num in demand.jobs and (not lane.pool or lane.pool == demand.pool)
 
 
+class Order:
+    """The lines that demands of one kind serve, in the order in which they are served.
+
+    A heap of rooms, and in each a heap of groups. Only who was served moves, and always back: so an entry is looked
+    at anew when it comes to the top, and a pick among n groups costs O(log n), with any number of jobs.
+    """
+
+    def __init__(self, lines: Iterable[Line], capacity: int, turns: Turns) -> None:
+        self._capacity = capacity
+        self._turns = turns
+        self._lines: dict[Group, list[Line]] = defaultdict(list)
+        self._groups: dict[str, list[tuple[Key, Group]]] = defaultdict(list)
+        for line in lines:
+            self._lines[line.group].append(line)
+        for group, members in self._lines.items():
+            if (key := self._key(group)) is not None:
+                self._groups[members[0].room].append((key, group))
+        for groups in self._groups.values():
+            heapify(groups)
+        self._rooms = [(place, room) for room in self._groups if (place := self._room_key(room)) is not None]
+        heapify(self._rooms)
+
+    def first(self) -> tuple[Line, Task] | None:
+        """Return the task whose turn it is, and its line."""
+        while self._rooms:
+            key, room = self._rooms[0]
+            now = self._room_key(room)
+            if now is None:
+                heappop(self._rooms)
+            elif now != key:
+                heapreplace(self._rooms, (now, room))
+            else:
+                return self._head(self._groups[room][0][1])
+        return None
+
+    def _room_key(self, room: str) -> RoomKey | None:
+        groups = self._groups[room]
+        while groups:
+            key, group = groups[0]
+            now = self._key(group)
+            if now is None:
+                heappop(groups)
+            elif now != key:
+                heapreplace(groups, (now, group))
+            else:
+                return (key[0], self._turns.rooms.get(room, 0), key[1], key[2])
+        return None
+
+    def _key(self, group: Group) -> Key | None:
+        found = self._head(group)
+        return None if found is None else (-found[1].priority, self._turns.groups.get(group, 0), found[1].seq)
+
+    def _head(self, group: Group) -> tuple[Line, Task] | None:
+        heads = [(line, task) for line in self._lines[group] if (task := line.first(self._capacity)) is not None]
+        if len(heads) > 1:
+            return min(heads, key=lambda head: _in_queue(head[1]))
+        return heads[0] if heads else None
+
+
 def match(lines: Sequence[Line], demands: Sequence[Demand], turns: Turns) -> list[tuple[Demand, Task]]:
     """Hand the lines' tasks to the demands, one at a time and the demands in turn, until one side has no more.
 
@@ -59,40 +139,28 @@ def match(lines: Sequence[Line], demands: Sequence[Demand], turns: Turns) -> lis
     for: the worker gets nothing else before it (E5). Tasks are taken out of `lines`.
     """
     given: list[tuple[Demand, Task]] = []
-    # Who asks is given as much as it can take: a minimum says when it asks, not how much it gets (E6).
-    asking = [demand for demand in demands if demand.room() > 0]
-    hungry = deque((demand, [line for line in lines if serves(demand, line.lane)]) for demand in asking)
-    while hungry:
-        demand, served = hungry.popleft()
-        room = demand.spare()
-        if room <= 0 or (picked := _pick(served, demand.capacity, turns)) is None:
+    orders: dict[tuple[tuple[int, ...], int], Order] = {}
+    hungry: deque[tuple[Demand, Order]] = deque()
+    for demand in demands:
+        # Who asks is given as much as it can take: a minimum says when it asks, not how much it gets (E6).
+        if demand.room() <= 0:
             continue
-        line, task = picked
+        served = [line for line in lines if serves(demand, line.lane)]
+        kind = (tuple(line.lane.id for line in served), demand.capacity)
+        if kind not in orders:
+            orders[kind] = Order(served, demand.capacity, turns)
+        hungry.append((demand, orders[kind]))
+    while hungry:
+        demand, order = hungry.popleft()
+        room = demand.spare()
+        if room <= 0 or (found := order.first()) is None:
+            continue
+        line, task = found
         if task.weight > room:
             continue
-        line.tasks.remove(task)
+        line.take(task)
         demand.reserve(task)
         turns.served(line.room, line.group)
         given.append((demand, task))
-        hungry.append((demand, served))
+        hungry.append((demand, order))
     return given
-
-
-def _pick(lines: list[Line], capacity: int, turns: Turns) -> tuple[Line, Task] | None:
-    """Return the task whose turn it is among the lines' heads."""
-    heads: dict[Group, tuple[Line, Task]] = {}
-    for line in lines:
-        task = next((t for t in line.tasks if t.weight <= capacity), None)
-        if task is None:
-            continue
-        other = heads.get(line.group)
-        if other is None or _in_queue(task) < _in_queue(other[1]):
-            heads[line.group] = (line, task)
-    if not heads:
-        return None
-
-    def turn(group: Group) -> tuple[int, int, int, int]:
-        line, task = heads[group]
-        return (-task.priority, turns.rooms.get(line.room, 0), turns.groups.get(group, 0), task.seq)
-
-    return heads[min(heads, key=turn)]

@@ -1,23 +1,22 @@
 """Where workers wait and tasks are handed to them: the claims of a batch, in its own transaction."""
 
-import random
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from treadle.wire.ids import WorkerId
-from treadle.wire.status import WorkerState
+from treadle.wire.status import Status, WorkerState
 from treadle_server.domain import life
-from treadle_server.domain.jobs import Lane, Worker
+from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.claims import Line, Turns, match, serves
-from treadle_server.engine.rules import Rules
+from treadle_server.engine.hub import Change
 from treadle_server.engine.seats import Capacity, Demand, RunKey, Seat, Waiting
-from treadle_server.engine.world import World
-from treadle_server.engine.writing import write
+from treadle_server.store import hot
 from treadle_server.store.base import Tx
-from treadle_server.store.heads import claimable_lanes, heads, waiting_lanes, weights_held
+from treadle_server.store.counts import CountKey, apply_counts
+from treadle_server.store.heads import Claimable, claimable_lanes, heads, waiting_lanes, weights_held
 
 MOST_HEADS = 500
 """Tasks that are read of one lane at once."""
@@ -28,7 +27,12 @@ class Handover:
     """The claims of one transaction, not committed yet."""
 
     given: dict[Demand, list[Task]] = field(default_factory=lambda: defaultdict(list))
-    world: World | None = None
+    changes: list[Change] = field(default_factory=list)
+    retained: list[Task] = field(default_factory=list)
+    """The claimed tasks whose jobs stay, whatever becomes of the task."""
+    counted: Counter[CountKey] = field(default_factory=Counter)
+    targets: set[int] = field(default_factory=set)
+    """The targets that the claimed tasks hold from now on."""
     asked: list[Waiting] = field(default_factory=list)
     """HTTP claims that were there when the heads were read."""
 
@@ -45,12 +49,11 @@ class Handover:
 class Desk:
     """Seats and waiting claims, and the lanes in which something may be claimable."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self) -> None:
         self._seats: deque[Seat] = deque()
         self._waiting: list[Waiting] = []
         self._turns = Turns()
-        self._lanes: dict[int, Lane] = {}
+        self._lanes: dict[int, Claimable] = {}
         self._holder: dict[RunKey, Seat] = {}
         self._ready: set[int] = set()
         self._met: set[int] = set()
@@ -106,17 +109,21 @@ class Desk:
         if waiting in self._waiting:
             self._waiting.remove(waiting)
 
-    def release(self, keys: Collection[RunKey]) -> None:
-        """Free the weight of runs whose code has ended."""
+    def release(self, keys: Collection[RunKey], at: float) -> None:
+        """Free the weight of runs whose code has ended, at the monotonic instant `at`."""
         if keys and any(waiting.limit is not None for waiting in self._waiting):
             self._news = True
+        freed: set[Seat] = set()
         for key in keys:
             if (seat := self._holder.pop(key, None)) is not None:
                 seat.release(key)
-                self._news = True
+                freed.add(seat)
             elif self._waiting:
                 # Its worker may be one whose claim over HTTP waits for room.
                 self._news = True
+        for seat in freed:
+            seat.reckon(at)
+        self._news = self._news or bool(freed)
 
     def heed(self, workers: Collection[Worker], gone: Collection[WorkerId]) -> None:
         """Give no more to workers that drain or are gone, from this very batch on, and more to those that are back."""
@@ -156,19 +163,30 @@ class Desk:
         lines = await self._lines(tx, wanted, demands, now)
         if not any(line.tasks for line in lines):
             return handover
-        handover.world = world = World(tx, now, self._rules, random.random)
-        for demand, task in match(lines, demands, self._turns):
-            world.tasks[task.id] = world.open(task)
-            life.claim(task, demand.worker_id, now)
-            world.changed(task)
-            handover.given[demand].append(task)
+        await self._claim(tx, handover, match(lines, demands, self._turns), now)
         self._news = bool(handover.given)
+        return handover
+
+    async def _claim(self, tx: Tx, handover: Handover, matched: list[tuple[Demand, Task]], now: datetime) -> None:
+        """Write the claims: no target is settled, for a claim takes its one claimable task."""
+        moved: list[hot.Moved] = []
+        counts = handover.counted
+        for demand, task in matched:
+            moved.append((task, task.version))
+            life.claim(task, demand.worker_id, now)
+            handover.given[demand].append(task)
+            handover.changes.append(Change(task, Status.PENDING))
+            counts[task.lane, "pending", task.priority] -= 1
+            counts[task.lane, "claimed", 0] += 1
+            if self._lanes[task.lane].is_retained:
+                handover.retained.append(task)
         try:
-            await write(world, settle=False)
+            handover.targets = {task.target_num for _, task in matched if task.target_num is not None}
+            await hot.claim(tx, moved)
+            await apply_counts(tx, counts)
         except BaseException:
             handover.withdraw()
             raise
-        return handover
 
     @staticmethod
     async def _weigh(tx: Tx, asked: list[Waiting]) -> None:
@@ -193,7 +211,7 @@ class Desk:
             {
                 number
                 for number in self._ready
-                if (lane := self._lanes.get(number)) is None or any(serves(demand, lane) for demand in demands)
+                if (known := self._lanes.get(number)) is None or any(serves(demand, known.lane) for demand in demands)
             }
             if demands
             else set()
@@ -201,20 +219,19 @@ class Desk:
 
     async def _lines(self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime) -> list[Line]:
         found = await claimable_lanes(tx, wanted)
-        for lane, _room in found:
-            self._lanes[lane.id] = lane
+        self._lanes |= {one.lane.id: one for one in found}
         # What is paused, deleted or internal is woken when that changes.
-        self._ready -= wanted - {lane.id for lane, _ in found}
-        served = [(lane, room) for lane, room in found if any(serves(demand, lane) for demand in demands)]
+        self._ready -= wanted - {one.lane.id for one in found}
+        served = [one for one in found if any(serves(demand, one.lane) for demand in demands)]
         most = min(MOST_HEADS, sum(_appetite(demand) for demand in demands))
-        read = await heads(tx, [lane.id for lane, _ in served], most, now)
+        read = await heads(tx, [one.lane.id for one in served], most, now)
         # A lane that gave less than was asked for is empty once this is handed out; leftovers wake it again.
         self._ready -= {lane for lane, tasks in read.items() if not tasks}
         heaviest = max(demand.capacity for demand in demands)
         if hidden := [lane for lane, tasks in read.items() if any(task.weight > heaviest for task in tasks)]:
             # What is too heavy for all who ask must not hide what stands behind it, however much there is (E5).
             read |= await heads(tx, hidden, most, now, heaviest)
-        return [Line(lane, lane.room or room, deque(read[lane.id])) for lane, room in served]
+        return [Line(one.lane, one.lane.room or one.room, deque(read[one.lane.id])) for one in served]
 
     def deliver(self, handover: Handover) -> list[Demand]:
         """Give the claims out: the transaction is committed. Return the seats that were closed meanwhile."""

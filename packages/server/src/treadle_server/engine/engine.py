@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import IntegrityError
@@ -15,10 +16,14 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import WorkerState
 from treadle_server.clock import Clock, SystemClock
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import FindWorker, HandBack
+from treadle_server.engine.commands import FindWorker, HandBack, Submit, SubmitEach
 from treadle_server.engine.commands.base import Command
+from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.desk import Desk, Handover
-from treadle_server.engine.hub import Hub
+from treadle_server.engine.express import Carried, Express
+from treadle_server.engine.hub import Batch, Hub
+from treadle_server.engine.intake import Admitted, Intake
+from treadle_server.engine.memory import Memory
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import SYSTEM, Principal
 from treadle_server.engine.reading import read
@@ -27,8 +32,7 @@ from treadle_server.engine.seats import Capacity, Seat, Waiting
 from treadle_server.engine.world import World
 from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
-from treadle_server.store.base import Store, Tx
-from treadle_server.store.flush import LostUpdate
+from treadle_server.store.base import LostUpdate, Store, Tx
 from treadle_server.store.heads import lanes_of_job
 
 log = logging.getLogger(__name__)
@@ -52,6 +56,8 @@ class _Pending:
     answer: "asyncio.Future[Any]"
     outcome: Any = None
     refusal: Exception | None = None
+    is_done: bool = False
+    """Whether it went by express, in the transaction that is under way."""
 
     def settle(self) -> None:
         """Tell the outcome; the commit is done."""
@@ -84,7 +90,10 @@ class Engine:
         self.rules = rules or Rules()
         self.clock = clock or SystemClock()
         self.hub = Hub()
-        self.desk = Desk(self.rules)
+        self.desk = Desk()
+        self.express = Express(self.hub)
+        self._memory = Memory()
+        self._intake = Intake(self.rules, self._memory)
         self._most_rows = most_rows
         self._most_waiting = most_waiting
         self._queue: deque[_Pending] = deque()
@@ -219,8 +228,10 @@ class Engine:
     async def _turn(self, batch: Sequence[_Pending]) -> bool:
         """Apply a batch, commit, answer. Return whether there may be more to do at once."""
         for attempt in range(TRIES):
+            for pending in batch:
+                pending.is_done = False
             try:
-                return await self._commit(batch)
+                return await self._commit(batch, express=attempt == 0)
             except (IntegrityError, LostUpdate) as error:
                 log.info("another writer was faster (%s), attempt %d", error, attempt + 1)
                 if attempt == TRIES - 1:
@@ -247,39 +258,74 @@ class Engine:
             await self._turn([pending])
         return True
 
-    async def _commit(self, batch: Sequence[_Pending]) -> bool:
+    async def _commit(self, batch: Sequence[_Pending], *, express: bool) -> bool:
+        """Apply the batch in one transaction, what is plain by `express` first, and tell what was done."""
         handover = Handover()
+        now = self.clock.now()
         try:
             async with self.store.write() as tx:
-                world = await self._apply(tx, batch)
+                express = express and self._memory.look(tx)
+                admitted = await self._admit(tx, batch, now) if express else Admitted()
+                carried, world = await self._apply(tx, batch, now)
+                self.desk.wake(admitted.woken | carried.woken | world.woken)
                 handover = await self._hand_out(tx, world)
         except BaseException:
             handover.withdraw()
+            self.express.clear()
+            self._memory.clear()
             raise
         for pending in batch:
             pending.settle()
-        published = world.batch
-        if handover.world is not None:
-            published.tasks += handover.world.batch.tasks
-            published.targets |= handover.world.batch.targets
-        if published:
-            self.hub.publish(published)
-        self.desk.release(world.released)
+        self._remember(world, handover)
+        self._publish(admitted, carried, world, handover)
+        self.desk.release([*carried.released, *world.released], self.clock.monotonic())
         for seat in self.desk.deliver(handover):
             self._hand_back(seat.worker_id, handover.given[seat])
         return True
 
-    async def _apply(self, tx: Tx, batch: Sequence[_Pending]) -> World:
-        world = World(tx, self.clock.now(), self.rules, random.random)
+    def _remember(self, world: World, handover: Handover) -> None:
+        """Keep what is known current with what was committed."""
+        self.express.forget(world.opened)
+        self.express.know(handover.retained)
+        self._memory.count(world.counted)
+        self._memory.count(handover.counted)
+        self._memory.heed(world.batch.jobs, world.lanes.values(), new_tasks=bool(world.changes.new_tasks))
+
+    def _publish(self, admitted: Admitted, carried: Carried, world: World, handover: Handover) -> None:
+        """Tell what the commit changed, in the order in which it was done."""
+        told: Batch = world.batch
+        told.tasks = [*admitted.changes, *carried.changes, *told.tasks, *handover.changes]
+        told.runs = carried.runs + told.runs
+        told.targets |= carried.targets | handover.targets
+        if told:
+            self.hub.publish(told)
+
+    async def _admit(self, tx: Tx, batch: Sequence[_Pending], now: datetime) -> Admitted:
+        commands = [p.command if isinstance(p.command, (Submit, SubmitEach)) else None for p in batch]
+        admitted = await self._intake.admit(tx, commands, now)
+        for i, answers in admitted.answers.items():
+            batch[i].is_done, batch[i].outcome, batch[i].refusal = True, answers, None
+        return admitted
+
+    async def _apply(self, tx: Tx, batch: Sequence[_Pending], now: datetime) -> tuple[Carried, World]:
+        """Apply the commands: plain reports by express first, then everything else in its order."""
+        left = [pending for pending in batch if not pending.is_done]
+        reports = [pending.command for pending in left if isinstance(pending.command, ReportMany)]
         needs = Needs()
-        wanted = []
-        for pending in batch:
-            try:
-                pending.command.needs(needs)
-                wanted.append(pending)
-                pending.refusal = None
-            except Exception as error:  # noqa: BLE001 - told to the one who asked
-                pending.refusal = error
+        others = [pending for pending in left if not isinstance(pending.command, ReportMany)]
+        wanted = {pending for pending in others if _says_needs(pending, needs)}
+        carried = await self.express.carry(tx, reports, needs.tasks, now)
+        for pending in left:
+            if isinstance(pending.command, ReportMany):
+                pending.outcome, pending.refusal = {}, None
+                if pending.command.rest and _says_needs(pending, needs):
+                    wanted.add(pending)
+        world = World(tx, now, self.rules, random.random)
+        if wanted:
+            await self._work(world, needs, [pending for pending in left if pending in wanted])
+        return carried, world
+
+    async def _work(self, world: World, needs: Needs, wanted: Sequence[_Pending]) -> None:
         await read(world, needs)
         for pending in wanted:
             try:
@@ -288,12 +334,21 @@ class Engine:
                 pending.refusal = error
         await write(world)
         for job_num in world.wake_jobs:
-            world.woken |= await lanes_of_job(tx, job_num)
-        return world
+            world.woken |= await lanes_of_job(world.tx, job_num)
 
     async def _hand_out(self, tx: Tx, world: World) -> Handover:
-        self.desk.wake(world.woken)
         self.desk.heed(world.batch.workers, world.changes.gone_workers)
         if not (self.desk.can_serve or self.desk.has_impatient):
             return Handover()
         return await self.desk.hand_out(tx, world.now)
+
+
+def _says_needs(pending: _Pending, needs: Needs) -> bool:
+    """Let the command say what it needs read; return whether it is to be applied."""
+    pending.refusal = None
+    try:
+        pending.command.needs(needs)
+    except Exception as error:  # noqa: BLE001 - told to the one who asked
+        pending.refusal = error
+        return False
+    return True

@@ -53,6 +53,8 @@ class Hub:
         self.stream = str(uuid7())
         """Names this start of the server."""
         self.seq = 0
+        self.each = False
+        """Whether every transition is wanted: else one that another follows in the same commit need not be told."""
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> Callable[[], None]:

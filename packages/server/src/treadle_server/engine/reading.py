@@ -1,5 +1,7 @@
 """Reads what the commands of a batch need, each kind in one statement."""
 
+from collections import deque
+
 from treadle_server.domain.jobs import Lane
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.world import World
@@ -91,7 +93,7 @@ async def _load_new(world: World, needs: Needs) -> None:
     """Make room for new tasks: their numbers, lanes, and the counts from which their position follows."""
     if not needs.new_tasks:
         return
-    world.seqs = await allocate(world.tx, "task_seq", len(needs.new_tasks))
+    world.seqs = deque(await allocate(world.tx, "task_seq", len(needs.new_tasks)))
     nums = {world.jobs[name].num for name, _, _ in needs.new_tasks if name in world.jobs}
     for lane in await load.lanes_of_jobs(world.tx, nums):
         world.lanes[lane.key] = lane

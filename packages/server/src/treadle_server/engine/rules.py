@@ -1,6 +1,6 @@
 """What the server's settings say about tasks and jobs, in the form that the engine uses."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -36,6 +36,12 @@ def _parsed(defaults: str) -> dict[str, Any]:
     return found
 
 
+@lru_cache(maxsize=4096)
+def _merged(defaults: TaskDefaults, of_job: str) -> dict[str, Any]:
+    options = {name: value for name, value in _parsed(of_job).items() if value is not None}
+    return {**asdict(defaults), **options}
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The settings that commands need."""
@@ -49,10 +55,7 @@ class Rules:
         """Return what the job's registration says of its tasks."""
         return _parsed(job.defaults)
 
-    def option(self, name: str, call: dict[str, Any], job: Job) -> Any:
-        """Return the call's value, else the job's, else the server's; an explicit 0 counts."""
-        if call.get(name) is not None:
-            return call[name]
-        if (value := self.defaults_of(job).get(name)) is not None:
-            return value
-        return getattr(self.defaults, name)
+    def options(self, call: dict[str, Any], job: Job) -> dict[str, Any]:
+        """Return each option of a task: the call's value, else the job's, else the server's; an explicit 0 counts."""
+        base = _merged(self.defaults, job.defaults)
+        return {**base, **{name: value for name, value in call.items() if value is not None}} if call else base

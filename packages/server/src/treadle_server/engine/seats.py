@@ -9,6 +9,15 @@ from treadle_server.domain.tasks import Task
 
 RunKey = tuple[TaskId, int]
 
+AHEAD = 0.03
+"""Seconds of work that a worker may have before it begins it."""
+
+MOST_AHEAD = 4
+"""How many times its concurrency that may be at most."""
+
+RECKONED = 0.05
+"""Seconds over which a worker's pace is measured."""
+
 
 @dataclass(slots=True, eq=False)
 class Seat:
@@ -20,23 +29,31 @@ class Seat:
     pool: str | None
     concurrency: int
     min_concurrency: int
-    prefetch: int
+    prefetch: int | None
+    """The most weight beyond the concurrency; None: as much as the worker ends in `AHEAD` seconds."""
     deliver: Callable[[list[Task]], None]
     """Called after the commit; must not raise."""
     held: dict[RunKey, int] = field(default_factory=dict)
     """The weight of each run that it holds."""
     draining: bool = False
     open: bool = True
+    used: int = 0
+    """The weight of what it holds."""
+    ahead: int = 0
+    """The weight that is claimed ahead, so that short tasks never wait for a round trip; long ones are not hoarded."""
+    _rate: float = 0.0
+    _ended: int = 0
+    _since: float = 0.0
 
-    @property
-    def used(self) -> int:
-        """Return the weight of what it holds."""
-        return sum(self.held.values())
+    def hold(self, held: dict[RunKey, int]) -> None:
+        """Note what the worker held when it came."""
+        self.held = held
+        self.used = sum(held.values())
 
     @property
     def capacity(self) -> int:
-        """Return the most weight that it may ever hold."""
-        return self.concurrency + self.prefetch
+        """Return the most weight of one task; a heavier one is left for a bigger worker (E5)."""
+        return self.concurrency
 
     def room(self) -> int:
         """Return how much more weight it asks for; with `min_concurrency`, nothing until it holds less than that."""
@@ -44,20 +61,34 @@ class Seat:
 
     def spare(self) -> int:
         """Return how much more weight it can take, once it asked for any."""
-        return self.capacity - self.used if self.open and not self.draining else 0
+        if self.draining or not self.open:
+            return 0
+        return self.concurrency + (self.ahead if self.prefetch is None else self.prefetch) - self.used
+
+    def reckon(self, at: float) -> None:
+        """Reckon from what was ended lately how much may be claimed ahead."""
+        passed = at - self._since
+        if passed < RECKONED:
+            return
+        self._rate += (self._ended / passed - self._rate) * 0.5
+        self._ended, self._since = 0, at
+        self.ahead = 0 if self.min_concurrency else min(int(self._rate * AHEAD), MOST_AHEAD * self.concurrency)
 
     def reserve(self, task: Task) -> None:
         """Note that the task's next run will be its own."""
         self.held[task.id, task.run_id + 1] = task.weight
+        self.used += task.weight
 
     def release(self, key: RunKey) -> None:
         """Note that the run's code has ended."""
-        self.held.pop(key, None)
+        weight = self.held.pop(key, 0)
+        self.used -= weight
+        self._ended += weight
 
     def withdraw(self, keys: list[RunKey]) -> None:
         """Forget claims that were not committed."""
         for key in keys:
-            self.held.pop(key, None)
+            self.release(key)
 
 
 @dataclass(slots=True, eq=False)

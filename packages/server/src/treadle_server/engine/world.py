@@ -5,7 +5,7 @@ one bulk statement for each kind of change. See docs/decisions/0001.
 """
 
 import copy
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -63,6 +63,8 @@ class World:
         self.targets: dict[tuple[str, str], int] = {}
         self.unique: dict[tuple[int, str], Task] = {}
         self.pending: Counter[tuple[int, int]] = Counter()
+        """How many were pending when the batch began, by (lane, priority)."""
+        self._queues: dict[tuple[int, str], Counter[int]] = {}
         self.resolved: dict[tuple[int, int], Run] = {}
         self.past_owners: dict[int, set[str]] = {}
         self.holds: dict[tuple[int, int], Hold] = {}
@@ -73,14 +75,21 @@ class World:
         self.left_targets: set[int] = set()
         """Targets that a task was moved away from."""
         self._line = int(now.timestamp() * 1e6)
-        self.seqs: list[int] = []
+        self.seqs: deque[int] = deque()
         self.job_nums: list[int] = []
         self.changes = Changes()
+        self.counted: Counter[tuple[int, str, int]] = Counter()
+        """What was written changes of the kept counts."""
         self.batch = Batch(at=now)
         self.woken: set[int] = set()
         """Lanes in which something became claimable."""
         self.wake_jobs: set[int] = set()
         """Jobs of which any lane may have become claimable."""
+
+    @property
+    def opened(self) -> list[TaskId]:
+        """Return the tasks that were there before and may have been changed."""
+        return [task_id for task_id, task in self.tasks.items() if task.seq in self.changes.before]
 
     # What commands read
 
@@ -88,9 +97,21 @@ class World:
         """Return the task's job, which must have been asked for."""
         return self.jobs_by_num[task.job_num]
 
+    def queue(self, job_num: int, room: str) -> Counter[int]:
+        """Return how many wait in the job's queue, of `room` in a fair job, by priority; new ones are added to it."""
+        key = (job_num, room)
+        if key not in self._queues:
+            mine = {lane.id for lane in self.lanes.values() if (lane.job_num, lane.room) == key}
+            counted: Counter[int] = Counter()
+            for (lane, priority), n in self.pending.items():
+                if lane in mine:
+                    counted[priority] += n
+            self._queues[key] = counted
+        return self._queues[key]
+
     def next_seq(self) -> int:
         """Return a new task's number."""
-        return self.seqs.pop(0)
+        return self.seqs.popleft()
 
     def next_job_num(self) -> int:
         """Return a new job's number."""

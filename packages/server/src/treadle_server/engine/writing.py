@@ -5,7 +5,7 @@ from collections import Counter
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.engine.world import World
-from treadle_server.store import flush, load
+from treadle_server.store import flush, hot, load
 from treadle_server.store.counts import CountKey, apply_counts, open_counts
 from treadle_server.store.targets import lock_targets, settle_targets, settle_tasks, targets_of
 
@@ -37,10 +37,11 @@ async def write(world: World, *, settle: bool = True) -> None:
     new = {task.seq for task in world.changes.new_tasks}
     changed = [(t, world.changes.before[t.seq]) for t in _opened(world) if t.seq not in new]
     await flush.update_tasks(tx, changed)
-    await flush.insert_runs(tx, world.changes.new_runs)
+    await hot.insert_runs(tx, world.changes.new_runs)
     await flush.insert_logs(tx, world.changes.logs)
     await _write_holds(world)
-    await apply_counts(tx, _count_deltas(world))
+    world.counted = _count_deltas(world)
+    await apply_counts(tx, world.counted)
     await flush.delete_workers(tx, world.changes.gone_workers)
     if settle:
         await _settle(world, touched)

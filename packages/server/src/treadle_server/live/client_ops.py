@@ -1,5 +1,6 @@
 """What a client asks for on the session socket: submit, await, look, steer."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import Field
@@ -10,14 +11,15 @@ from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room, parse_job_name
 from treadle.wire.tasks import Action, BulkAction, Resolve, Steer, TaskOfMany, TaskPatch
 from treadle_server.api import body
-from treadle_server.api.encode import log_data, run_data
+from treadle_server.api.encode import log_data, receipt_data, run_data
 from treadle_server.api.jobs import patch_job, register_job, shown_job
+from treadle_server.api.problems import problem_body
 from treadle_server.api.reading import shown_after, shown_submitted, shown_task
 from treadle_server.api.steering import bulk, steer_task
-from treadle_server.api.submitting import submit_many
+from treadle_server.api.submitting import submit_each, submit_many
 from treadle_server.api.tasks import edit_task
-from treadle_server.engine.commands import Submitted
-from treadle_server.errors import JobNotFound, ValidationFailed
+from treadle_server.engine.commands import Submitted, Taken
+from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.store.read import logs as read_logs
 from treadle_server.store.read import runs as read_runs
@@ -30,6 +32,8 @@ class Submit(Request):
     room: Room
     tasks: list[TaskOfMany] = Field(min_length=1, max_length=10_000)
     wait: bool = False
+    brief: bool = False
+    each: bool = False
 
 
 class Ids(Request):
@@ -63,19 +67,60 @@ class PauseJob(Request):
 
 
 async def submit(session: Session, fields: dict[str, Any]) -> Reply:
-    """Put tasks in; with `wait` their results are pushed."""
+    """Put tasks in; with `wait` their results are pushed, with `each` one that is refused leaves the others."""
+    if fields.get("each") is True:
+        return await _submit_each(session, fields)
     wanted = body.validate(Submit, fields)
     api = session.live.api
     done = await submit_many(api, session.principal, wanted.room, wanted.tasks)
-    ids = [item.task.id for item in done]
-    if wanted.wait:
-        # At once, before anything else is awaited: an end that comes now must find it.
-        session.live.results.want(session, ids)
-    ok = {"tasks": _without_payloads_if_large(session, await shown_submitted(api, done), done)}
-    if not wanted.wait:
-        return Reply(ok)
+    then = _awaited(session, done) if wanted.wait else None
+    if wanted.brief:
+        return Reply({"tasks": [receipt_data(one) for one in done]}, then)
+    return Reply({"tasks": _without_payloads_if_large(session, await shown_submitted(api, done), done)}, then)
+
+
+async def _submit_each(session: Session, fields: dict[str, Any]) -> Reply:
+    refused: dict[int, TreadleError] = {}
+    try:
+        wanted = body.validate(Submit, fields)
+    except ValidationFailed:
+        refused = _malformed(fields.get("tasks"))
+        if not refused:
+            raise
+        good = [task for i, task in enumerate(fields["tasks"]) if i not in refused]
+        wanted = (
+            body.validate(Submit, {**fields, "tasks": good}) if good else Submit.model_construct(**fields, tasks=[])
+        )
+    taken = await submit_each(session.live.api, session.principal, wanted.room, wanted.tasks)
+    then = _awaited(session, [one for one in taken if isinstance(one, Submitted)]) if wanted.wait else None
+    answers = iter(taken)
+    told = [refused[i] if i in refused else next(answers) for i in range(len(refused) + len(taken))]
+    return Reply({"tasks": [_told(one) for one in told]}, then)
+
+
+_ANY = {"job": "stands for tasks of which none has the form of one"}
+
+
+def _malformed(tasks: Any) -> dict[int, TreadleError]:
+    """Return which of the tasks have not even the form of one, by their place."""
+    refused: dict[int, TreadleError] = {}
+    for i, task in enumerate(tasks if isinstance(tasks, list) else ()):
+        try:
+            body.validate(TaskOfMany, task)
+        except TreadleError as error:
+            refused[i] = error
+    return refused
+
+
+def _told(one: Taken) -> dict[str, Any]:
+    return receipt_data(one) if isinstance(one, Submitted) else {"problem": problem_body(one)}
+
+
+def _awaited(session: Session, done: list[Submitted]) -> Callable[[], None] | None:
+    """Have the results pushed: at once, before anything else is awaited, so that an end that comes now finds it."""
+    session.live.results.want(session, [item.task.id for item in done])
     known = [item.task.id for item in done if not item.created]
-    return Reply(ok, (lambda: session.live.results.look_soon(known)) if known else None)
+    return (lambda: session.live.results.look_soon(known)) if known else None
 
 
 ITEM_BYTES = 1500

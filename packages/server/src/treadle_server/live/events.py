@@ -1,4 +1,7 @@
-"""Each transition, once, to those who want every one; the last 10,000 are kept for those who come back."""
+"""Each transition, once, to those who want every one; the last 10,000 are kept for those who come back.
+
+Nothing is encoded while nobody wants it: a server without such an observer spends nothing on its events.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -9,10 +12,15 @@ from treadle.wire.frames import Since
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import Status
 from treadle_server.api.encode import dumps, light_task, plain_job, plain_worker
+from treadle_server.clock import Clock
 from treadle_server.engine.hub import Batch, Hub
 
 KEPT = 10_000
 """Events that are kept; who comes back later than that is told to read everything anew."""
+
+
+KEPT_SECONDS = 300.0
+"""How long after the last listener left the events are still kept for its return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +49,21 @@ class Listener:
 class Events:
     """The stream of transitions."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, clock: Clock) -> None:
         self._hub = hub
+        self._clock = clock
+        self._left_at = 0.0
         self._kept: deque[Event] = deque(maxlen=KEPT)
         self._first = hub.seq
         self._listeners: set[Listener] = set()
 
     def heed(self, batch: Batch) -> None:
         """Keep what a commit changed, and send it out."""
+        if not self._hub.each:
+            return
+        if not self._listeners and self._clock.monotonic() - self._left_at > KEPT_SECONDS:
+            self._rest()
+            return
         fresh = list(_events(batch))
         for event in fresh:
             if len(self._kept) == KEPT:
@@ -56,6 +71,10 @@ class Events:
             self._kept.append(event)
         for listener in self._listeners:
             self._send(listener, fresh, batch.seq)
+
+    def _rest(self) -> None:
+        self._hub.each = False
+        self._kept.clear()
 
     def _send(self, listener: Listener, events: list[Event], seq: int) -> None:
         wanted = [event.encoded for event in events if listener.wants(event)]
@@ -65,6 +84,9 @@ class Events:
 
     def add(self, listener: Listener, since: Since | None) -> None:
         """Send the listener what it missed `since`, or tell it to reload, and then everything that comes."""
+        if not self._hub.each:
+            self._hub.each = True
+            self._first = self._hub.seq
         if since is not None:
             if since.stream == self._hub.stream and self._first <= since.seq <= self._hub.seq:
                 missed = [event for event in self._kept if event.seq > since.seq]
@@ -76,6 +98,7 @@ class Events:
     def remove(self, listener: Listener) -> None:
         """Send it nothing more."""
         self._listeners.discard(listener)
+        self._left_at = self._clock.monotonic()
 
 
 def _events(batch: Batch) -> Iterator[Event]:

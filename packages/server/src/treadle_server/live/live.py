@@ -38,7 +38,7 @@ class Live:
     def __init__(self, api: Api) -> None:
         self.api = api
         self.rates = Rates(api.engine.clock)
-        self.events = Events(api.engine.hub)
+        self.events = Events(api.engine.hub, api.engine.clock)
         self.feeds = Feeds(api.engine, self.rates)
         self.results = Results(api.engine.store)
         self._sessions: set[Session] = set()

@@ -1,6 +1,7 @@
 """What a worker asks for on the session socket."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -11,9 +12,9 @@ from treadle.wire.names import Room
 from treadle.wire.runs import Reports
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.api import body
-from treadle_server.api.encode import beaten_data, claim_data, job_data, leases_data, run_names
+from treadle_server.api.encode import beaten_data, brief_claim, job_data, leases_data, run_names
 from treadle_server.api.jobs import register_job
-from treadle_server.api.reporting import report_answer, report_many
+from treadle_server.api.reporting import plain_reports, refusal, report_answer, report_many, take_reports
 from treadle_server.api.workers import in_range, register_worker, shown_worker, take_beat
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
@@ -38,7 +39,7 @@ class Open(Request):
     jobs: list[JobOfRoom] = Field(default_factory=list, max_length=1000)
     links: list[Text] = Field(default_factory=list, max_length=1000)
     held: list[RunRef] = Field(default_factory=list, max_length=10_000)
-    prefetch: int = Field(default=0, ge=0, le=1_000_000)
+    prefetch: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     draining: bool = False
     """Whether it takes nothing until a `beat` says otherwise."""
 
@@ -83,7 +84,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         draining=wanted.draining,
         deliver=lambda tasks: _deliver(session, tasks),
     )
-    seat.held = await _held(session, worker.id, beaten)
+    seat.hold(await _held(session, worker.id, beaten))
     ok = await _opened(session, worker.id, jobs, beaten)
     session.worker_id = worker.id
     return Reply(ok, lambda: session.live.seat(session, seat))
@@ -132,15 +133,24 @@ async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten
 
 def _deliver(session: Session, tasks: list[Task]) -> None:
     now = session.live.api.now()
-    session.push_tasks("claim", [claim_data(task, now) for task in tasks])
+    session.push_tasks("claim", [brief_claim(task, now) for task in tasks])
 
 
 async def reports(session: Session, fields: dict[str, Any]) -> Reply:
-    """Take reports, each with its own answer."""
+    """Take reports, each with its own answer; `brief` asks for the refusals alone."""
     worker_id = _worker_of(session)
-    wanted = body.validate(Reports, fields)
-    answers = await report_many(session.live.api, session.principal, worker_id, wanted.reports)
-    return Reply({"answers": answers})
+    api = session.live.api
+    brief = fields.pop("brief", False)
+    if (plain := plain_reports(api, fields)) is not None:
+        refused = await take_reports(api, session.principal, worker_id, plain)
+        names: Sequence[tuple[str, int]] = [(task_id, run_id) for task_id, run_id, _ in plain]
+    else:
+        wanted = body.validate(Reports, fields).reports
+        refused = await report_many(api, session.principal, worker_id, wanted)
+        names = [(report.task_id, report.run_id) for report in wanted]
+    if brief is True:
+        return Reply({"refused": [{"index": i, **refusal(error)} for i, error in sorted(refused.items())]})
+    return Reply({"answers": [report_answer(*name, refused.get(i)) for i, name in enumerate(names)]})
 
 
 async def beat(session: Session, fields: dict[str, Any]) -> Reply:

@@ -3,6 +3,7 @@
 from sqlalchemy import Column, func, select, text
 
 from treadle_server.store.base import Tx
+from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import SEQUENCES, jobs, lanes, targets, tasks
 
 _COLUMNS: dict[str, Column[int]] = {
@@ -13,6 +14,13 @@ _COLUMNS: dict[str, Column[int]] = {
 }
 
 
+def _greatest(column: Column[int]) -> Prepared:
+    return Prepared(lambda _: select(func.max(column)))
+
+
+_GREATEST = {kind: _greatest(column) for kind, column in _COLUMNS.items()}
+
+
 async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
     """Return `count` new keys of the kind (task_seq, job_num, lane_id, target_num), ascending.
 
@@ -21,7 +29,8 @@ async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
     if count == 0:
         return []
     if tx.dialect == "sqlite":
-        greatest = (await tx.connection.execute(select(func.max(_COLUMNS[kind])))).scalar() or 0
+        [(greatest,)] = await _GREATEST[kind].rows(tx)
+        greatest = greatest or 0
         return list(range(greatest + 1, greatest + 1 + count))
     statement = text("SELECT nextval(CAST(:name AS regclass)) FROM generate_series(1, :count)")
     result = await tx.connection.execute(statement, {"name": SEQUENCES[kind].name, "count": count})

@@ -20,6 +20,10 @@ class Tx:
     dialect: Dialect
 
 
+class LostUpdate(RuntimeError):
+    """A guarded update met a row that is not as it was read: another writer was faster; the batch is done anew."""
+
+
 class Store(Protocol):
     """Keeps everything; `SqlStore` is the one implementation, on two databases."""
 
@@ -48,4 +52,4 @@ class Store(Protocol):
         ...
 
 
-__all__ = ["AsyncIterator", "Dialect", "Store", "Tx"]
+__all__ = ["AsyncIterator", "Dialect", "LostUpdate", "Store", "Tx"]

@@ -4,10 +4,13 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Executable, delete, func, insert, select, union_all
+from sqlalchemy import Executable, Select, delete, func, insert, literal_column, select, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.inline import InlineConnection
+from treadle_server.store.many import NUMBER, bound, is_among
+from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import count_deltas, lane_counts, lanes
 
 CountKey = tuple[int, str, int]
@@ -28,8 +31,18 @@ def _apply(dialect: Dialect) -> Executable:
     return _upsert("sqlite") if dialect == "sqlite" else insert(count_deltas)
 
 
+_ADD = """
+INSERT INTO lane_counts (lane, status, priority, n) VALUES (?, ?, ?, ?)
+    ON CONFLICT (lane, status, priority) DO UPDATE SET n = n + excluded.n
+"""
+
+
 async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
     """Add the deltas to the counts."""
+    if isinstance(tx.connection, InlineConnection):
+        added = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
+        tx.connection.run_many(_ADD, added)
+        return
     rows = [
         {"lane": lane, "status": str(status), "priority": priority, "n": n}
         for (lane, status, priority), n in deltas.items()
@@ -64,17 +77,24 @@ def all_counts(dialect: Dialect) -> Any:
     return union_all(kept, pending).subquery("counts")
 
 
+def _pending(dialect: Dialect) -> Select[Any]:
+    counts = all_counts(dialect)
+    return (
+        select(counts.c.lane, counts.c.priority, func.sum(counts.c.n))
+        .where(counts.c.status == literal_column("'pending'"), is_among(dialect, counts.c.lane, "lanes", NUMBER))
+        .group_by(counts.c.lane, counts.c.priority)
+    )
+
+
+_pending_counts = Prepared(_pending)
+
+
 async def pending_counts(tx: Tx, lane_ids: Collection[int]) -> dict[tuple[int, int], int]:
     """Return how many tasks are pending, by (lane, priority)."""
     if not lane_ids:
         return {}
-    counts = all_counts(tx.dialect)
-    statement = (
-        select(counts.c.lane, counts.c.priority, func.sum(counts.c.n))
-        .where(counts.c.status == "pending", counts.c.lane.in_(sorted(lane_ids)))
-        .group_by(counts.c.lane, counts.c.priority)
-    )
-    return {(lane, priority): int(n) for lane, priority, n in await tx.connection.execute(statement)}
+    rows = await _pending_counts.rows(tx, lanes=bound(tx.dialect, lane_ids))
+    return {(lane, priority): int(n) for lane, priority, n in rows}
 
 
 async def open_counts(tx: Tx, job_nums: Collection[int]) -> dict[int, int]:

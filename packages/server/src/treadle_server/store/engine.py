@@ -40,6 +40,8 @@ def sqlite_writer(url: URL) -> Engine:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(
         url.set(drivername="sqlite"),
+        # SQLAlchemy leaves transactions to the writer.
+        isolation_level="AUTOCOMMIT",
         json_serializer=_as_text,
         json_deserializer=_as_text,
         poolclass=StaticPool,

@@ -10,14 +10,14 @@ from sqlalchemy import Update, bindparam, delete, insert, tuple_, update
 
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
-from treadle_server.domain.tasks import RUN_FIELDS, TASK_FIELDS, Hold, Run, Task
-from treadle_server.store.base import Tx
+from treadle_server.domain.tasks import TASK_FIELDS, Hold, Task
+from treadle_server.store import hot
+from treadle_server.store.base import LostUpdate, Tx
 from treadle_server.store.tables import (
     holds,
     job_schemas,
     jobs,
     lanes,
-    runs,
     targets,
     task_logs,
     tasks,
@@ -28,18 +28,16 @@ from treadle_server.store.tables import (
 task_values = attrgetter(*TASK_FIELDS)
 """All of a task's values, in the order of the columns; what an update is compared with."""
 
-_run_values = attrgetter(*RUN_FIELDS)
 _STATUS = TASK_FIELDS.index("status")
 _RUN = TASK_FIELDS.index("run_id")
 
 
-class LostUpdate(RuntimeError):
-    """A guarded update met a row that is not as it was read: another writer was faster; the batch is done anew."""
-
-
-async def insert_tasks(tx: Tx, new: Iterable[Task]) -> None:
+async def insert_tasks(tx: Tx, new: Sequence[Task]) -> None:
     """Insert tasks. Raises SQLAlchemy's IntegrityError when an id or unique key was taken meanwhile."""
-    if rows := [dict(zip(TASK_FIELDS, task_values(task), strict=True)) for task in new]:
+    plain = [task for task in new if task.version == 1]
+    if plain:
+        await hot.insert(tx, plain)
+    if rows := [dict(zip(TASK_FIELDS, task_values(task), strict=True)) for task in new if task.version != 1]:
         await tx.connection.execute(insert(tasks), rows)
 
 
@@ -77,14 +75,6 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
         # asyncpg does not count the rows of an executemany; there they are locked since they were read.
         if 0 <= result.rowcount != len(rows):
             raise LostUpdate(f"{len(rows) - result.rowcount} of {len(rows)} tasks were changed by another writer")
-
-
-async def insert_runs(tx: Tx, resolved: Sequence[Run]) -> None:
-    """Insert resolved runs."""
-    if resolved:
-        await tx.connection.execute(
-            insert(runs), [dict(zip(RUN_FIELDS, _run_values(run), strict=True)) for run in resolved]
-        )
 
 
 async def insert_holds(tx: Tx, new: Collection[Hold]) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Select, bindparam, false, func, or_, select, true, union_all
+from sqlalchemy import Select, bindparam, false, func, literal_column, or_, select, true, union_all
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.names import INTERNAL
@@ -16,6 +16,8 @@ from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.counts import all_counts
 from treadle_server.store.load import to_task
 from treadle_server.store.many import NUMBER, UUID, bound, is_among, rows_of
+from treadle_server.store.prepared import Prepared
+from treadle_server.store.rows import micros, task_of
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
 from treadle_server.store.targets import free_targets
 
@@ -23,24 +25,34 @@ ANY_WEIGHT = 1_000_000
 """The largest weight that a task can have."""
 
 
-@cache
-def _claimable(dialect: Dialect) -> Select[Any]:
-    return (
-        select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool, jobs.c.room)
+class Claimable(NamedTuple):
+    """A lane that may be claimed from."""
+
+    lane: Lane
+    room: str
+    """The job's room."""
+    is_retained: bool
+    """Whether its job stays without workers and open tasks."""
+
+
+_claimable = Prepared(
+    lambda dialect: (
+        select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool, jobs.c.room, jobs.c.retain)
         .join_from(lanes, jobs, lanes.c.job_num == jobs.c.num)
         .where(
             is_among(dialect, lanes.c.id, "lanes", NUMBER),
             jobs.c.paused.is_(false()),
             jobs.c.deleted_at.is_(None),
-            jobs.c.room != INTERNAL,
+            jobs.c.room != literal_column(f"'{INTERNAL}'"),
         )
     )
+)
 
 
-async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[tuple[Lane, str]]:
-    """Return those of the lanes that may be claimed from (no paused, deleted or internal job), with the job's room."""
-    result = await tx.connection.execute(_claimable(tx.dialect), {"lanes": bound(tx.dialect, lane_ids)})
-    return [(Lane(*row[:4]), row[4]) for row in result]
+async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[Claimable]:
+    """Return those of the lanes that may be claimed from: no paused, deleted or internal job's."""
+    rows = await _claimable.rows(tx, lanes=bound(tx.dialect, lane_ids))
+    return [Claimable(Lane(*row[:4]), row[4], bool(row[5])) for row in rows]
 
 
 def _head_of(lane: Any) -> Select[Any]:
@@ -71,6 +83,9 @@ def heads_statement(dialect: Dialect) -> Select[Any]:
     return select(*head.c).select_from(rows.join(head, true()))
 
 
+_heads = Prepared(heads_statement)
+
+
 async def heads(
     tx: Tx, lane_ids: Collection[int], most: int, now: datetime, heaviest: int = ANY_WEIGHT
 ) -> dict[int, list[Task]]:
@@ -79,15 +94,13 @@ async def heads(
     On PostgreSQL they and their targets are locked; what another server has locked is left to it.
     """
     found: dict[int, list[Task]] = {lane: [] for lane in lane_ids}
-    statement = heads_statement(tx.dialect)
-    limits = {"most": most, "now": now, "heaviest": heaviest}
     if tx.dialect == "sqlite":
         for lane in lane_ids:
-            result = await tx.connection.execute(statement, {"lane": lane} | limits)
-            found[lane] = [to_task(row) for row in result]
+            rows = await _heads.rows(tx, lane=lane, most=most, now=micros(now), heaviest=heaviest)
+            found[lane] = [task_of(row) for row in rows]
         return found
-    result = await tx.connection.execute(statement, {"lanes": bound(tx.dialect, lane_ids)} | limits)
-    tasks_read = [to_task(row) for row in result]
+    rows = await _heads.rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
+    tasks_read = [to_task(row) for row in rows]
     free = await free_targets(tx, {task.target_num for task in tasks_read if task.target_num is not None})
     for task in tasks_read:
         if task.target_num is None or task.target_num in free:

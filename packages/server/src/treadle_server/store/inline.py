@@ -2,21 +2,22 @@
 
 A statement takes SQLite 10 to 30 microseconds; handing it to a thread and waiting for the answer takes ten times that.
 One submit needs 27 such hand-overs: 4.4 ms of processor time, against 1.3 ms with statements that run where they are
-called (both in one run, 2 cores; a drain through the engine: 3,500 against 6,100 tasks a second). Only what may really
-wait goes elsewhere: the commit, which syncs the disk, runs on a thread, and a database that another process has locked
-is asked for again with growing pauses.
+called (both in one run, 2 cores; a drain through the engine: 3,500 against 6,100 tasks a second). A commit syncs the
+disk: where that takes less than handing it to a thread and back, it is done in place too, and on a thread where the
+disk is slow. A database that another process has locked is asked for again with growing pauses.
 """
 
 import asyncio
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from time import perf_counter
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, CursorResult, Dialect, Engine, Executable
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 T = TypeVar("T")
 
@@ -27,6 +28,14 @@ FIRST_PAUSE = 0.01
 
 TRIES = 10
 """How often it is asked before the writer gives up: about ten seconds in all."""
+
+
+QUICK = 0.001
+"""Seconds: a disk that syncs within this is not worth a thread. A loop that is busy gives the thread its turn back only
+after up to 5 ms."""
+
+LOOK_AGAIN = 200
+"""Commits on the thread after which one in place shows whether the disk is quick again."""
 
 
 class Statements(Protocol):
@@ -51,10 +60,13 @@ class Statements(Protocol):
 
 
 class InlineConnection:
-    """An open transaction on SQLite's writer; none of its methods waits."""
+    """SQLite's writer in a transaction; none of its methods waits."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        self.driver = driver
 
     @property
     def dialect(self) -> Dialect:
@@ -73,13 +85,42 @@ class InlineConnection:
         """Call `function` with the connection."""
         return function(self._connection)
 
+    def close(self) -> None:
+        """Give the connection up."""
+        self._connection.close()
+
+    def fetch(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run SQL on the driver itself and return its rows as they come; the hot path's way."""
+        with _named(statement):
+            return self.driver.execute(statement, parameters).fetchall()
+
+    def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Run SQL on the driver itself for each row of parameters, and return how many rows it changed in all."""
+        with _named(statement):
+            return self.driver.executemany(statement, rows).rowcount
+
+
+@contextmanager
+def _named(statement: str) -> Iterator[None]:
+    """Raise the driver's errors as SQLAlchemy does, so that they are told apart in one place."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise IntegrityError(statement, None, error) from error
+    except sqlite3.OperationalError as error:
+        raise OperationalError(statement, None, error) from error
+
 
 class InlineWriter:
-    """Lends the one connection that writes, a transaction at a time."""
+    """Lends the one connection that writes, a transaction at a time; its BEGIN, COMMIT and ROLLBACK are given here."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._connection: InlineConnection | None = None
         self._turn = asyncio.Lock()
+        self._pace = 0.0
+        """Seconds that a commit in place takes, smoothed."""
+        self._threaded = 0
         self._committer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="treadle-commit")
 
     @property
@@ -94,18 +135,33 @@ class InlineWriter:
         Raises SQLAlchemy's `OperationalError` when another process keeps the database locked.
         """
         async with self._turn:
-            with self._engine.connect() as connection:
-                await _lock(connection)
-                transaction = connection.begin()
-                try:
-                    yield InlineConnection(connection)
-                except BaseException:
-                    transaction.rollback()
-                    raise
-                await self._commit(transaction.commit)
+            if self._connection is None:
+                self._connection = InlineConnection(self._engine.connect())
+            driver = self._connection.driver
+            await _lock(driver)
+            try:
+                yield self._connection
+                with _named("COMMIT"):
+                    await self._commit(driver.commit)
+            except BaseException:
+                if driver.in_transaction:
+                    driver.rollback()
+                raise
 
     async def _commit(self, commit: Callable[[], None]) -> None:
-        """Commit on a thread, and wait for it even when the caller is cancelled: what was begun is to be known."""
+        if self._pace < QUICK or self._threaded >= LOOK_AGAIN:
+            began = perf_counter()
+            commit()
+            took = min(perf_counter() - began, 2 * QUICK)
+            # One that was tried after many on the thread says by itself how quick the disk is now.
+            self._pace = took if self._threaded else self._pace + (took - self._pace) * 0.1
+            self._threaded = 0
+        else:
+            self._threaded += 1
+            await self._commit_on_thread(commit)
+
+    async def _commit_on_thread(self, commit: Callable[[], None]) -> None:
+        """Wait for the commit even when the caller is cancelled: what was begun is to be known."""
         done = asyncio.get_running_loop().run_in_executor(self._committer, commit)
         try:
             await asyncio.shield(done)
@@ -116,12 +172,13 @@ class InlineWriter:
     def close(self) -> None:
         """Close the connection."""
         self._committer.shutdown()
+        if self._connection is not None:
+            self._connection.close()
         self._engine.dispose()
 
 
-async def _lock(connection: Connection) -> None:
+async def _lock(driver: sqlite3.Connection) -> None:
     """Take SQLite's write lock, before anything is read: who finds out late that it is taken could not wait for it."""
-    driver: Any = connection.connection.driver_connection
     for attempt in range(TRIES):
         try:
             driver.execute("BEGIN IMMEDIATE")

@@ -5,19 +5,21 @@ row that a command may change is locked, in the order of its key so that two wri
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import BindParameter, Row, Select, bindparam, or_, select, tuple_
+from sqlalchemy import ARRAY, BindParameter, Row, Select, bindparam, func, or_, select, tuple_
 
 from treadle.wire.ids import TaskId, WorkerId
-from treadle.wire.status import LEASED, OPEN, Outcome, Reason, Status, WorkerState
+from treadle.wire.status import LEASED, Outcome, Reason, Status, WorkerState
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
 from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run, Task
 from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.many import NUMBER, UUID, bound, is_among
+from treadle_server.store.many import NUMBER, TEXT, UUID, bound, is_among
+from treadle_server.store.prepared import Prepared
+from treadle_server.store.rows import instant, task_of
 from treadle_server.store.tables import holds, jobs, lanes, runs, schedules, status_in, tasks, worker_jobs, workers
 
 _STATUS = {str(status): status for status in Status}
@@ -44,18 +46,19 @@ def _locked(statement: Select[Any], dialect: Dialect, of: Any, *, share: bool = 
     return statement.with_for_update(of=of, read=share) if dialect == "postgresql" else statement
 
 
-@cache
-def _tasks_by_id(dialect: Dialect) -> Select[Any]:
-    statement = select(tasks).where(is_among(dialect, tasks.c.id, "ids", UUID)).order_by(tasks.c.seq)
-    return _locked(statement, dialect, tasks)
+_tasks_by_id = Prepared(
+    lambda dialect: _locked(
+        select(tasks).where(is_among(dialect, tasks.c.id, "ids", UUID)).order_by(tasks.c.seq), dialect, tasks
+    )
+)
 
 
 async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
     """Return those of the tasks that exist."""
     if not ids:
         return []
-    result = await tx.connection.execute(_tasks_by_id(tx.dialect), {"ids": bound(tx.dialect, ids)})
-    return [to_task(row) for row in result]
+    convert = task_of if tx.dialect == "sqlite" else to_task
+    return [convert(row) for row in await _tasks_by_id.rows(tx, ids=bound(tx.dialect, ids))]
 
 
 @cache
@@ -65,7 +68,7 @@ def _tasks_by_unique_key(dialect: Dialect) -> Select[Any]:
         .where(
             tasks.c.job_num == bindparam("job_num"),
             tasks.c.unique_key == bindparam("unique_key"),
-            status_in(*OPEN),
+            tasks.c.completed_at.is_(None),
         )
         .order_by(tasks.c.seq)
     )
@@ -115,7 +118,7 @@ def _finders(dialect: Dialect) -> dict[str, Select[Any]]:
         .order_by(tasks.c.due_at, tasks.c.seq),
         "expired": select(tasks).where(leased, tasks.c.taken_until <= now).order_by(tasks.c.taken_until),
         "overdue": select(tasks)
-        .where(tasks.c.deadline.is_not(None), status_in(*OPEN), tasks.c.deadline <= now)
+        .where(tasks.c.deadline.is_not(None), tasks.c.completed_at.is_(None), tasks.c.deadline <= now)
         .order_by(tasks.c.deadline),
         "leased": select(tasks).where(leased).order_by(tasks.c.taken_until),
         "limited": select(tasks)
@@ -138,31 +141,70 @@ async def tasks_found(tx: Tx, finder: str, now: datetime, most: int) -> list[Tas
 _JOB_COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
 
 
+def _jobs_named(dialect: Dialect) -> Select[Any]:
+    if dialect == "sqlite":
+        names = [jobs.c[name] == bindparam(name) for name in _NAME]
+        return select(*_JOB_COLUMNS).where(*names)
+    wanted = select(*(func.unnest(bindparam(name, type_=ARRAY(TEXT))) for name in _NAME))
+    return select(*_JOB_COLUMNS).where(tuple_(*(jobs.c[name] for name in _NAME)).in_(wanted)).order_by(jobs.c.num)
+
+
+def _jobs_numbered(dialect: Dialect) -> Select[Any]:
+    return select(*_JOB_COLUMNS).where(is_among(dialect, jobs.c.num, "nums", NUMBER)).order_by(jobs.c.num)
+
+
+_NAME = ("room", "category", "name")
+
+
+def _jobs(build: Callable[[Dialect], Select[Any]], *, to_change: bool) -> Prepared:
+    return Prepared(lambda dialect: _locked(build(dialect), dialect, jobs, share=not to_change))
+
+
+_BY_NAME = {to_change: _jobs(_jobs_named, to_change=to_change) for to_change in (False, True)}
+_BY_NUM = {to_change: _jobs(_jobs_numbered, to_change=to_change) for to_change in (False, True)}
+
+
+def _to_job(row: Sequence[Any]) -> Job:
+    job = Job(*row)
+    if isinstance(job.created_at, int):
+        # As SQLite's driver gives them.
+        job.created_at = instant(job.created_at)
+        job.deleted_at = None if job.deleted_at is None else instant(cast("int", job.deleted_at))
+        job.retain, job.paused = bool(job.retain), bool(job.paused)
+    return job
+
+
 async def jobs_by_name(tx: Tx, names: Collection[tuple[str, str, str]], *, to_change: bool) -> list[Job]:
     """Return the jobs, deleted ones too. They can't change until the commit; `to_change` locks them for this writer."""
     if not names:
         return []
-    key = tuple_(jobs.c.room, jobs.c.category, jobs.c.name)
-    statement = select(*_JOB_COLUMNS).where(key.in_(sorted(names))).order_by(jobs.c.num)
-    result = await tx.connection.execute(_locked(statement, tx.dialect, jobs, share=not to_change))
-    return [Job(*row) for row in result]
+    statement = _BY_NAME[to_change]
+    if tx.dialect == "sqlite":
+        found = [await statement.rows(tx, **dict(zip(_NAME, name, strict=True))) for name in sorted(names)]
+        return [_to_job(row) for rows in found for row in rows]
+    columns = zip(_NAME, zip(*sorted(names), strict=True), strict=True)
+    return [_to_job(row) for row in await statement.rows(tx, **{name: list(values) for name, values in columns})]
 
 
 async def jobs_by_num(tx: Tx, nums: Collection[int], *, to_change: bool) -> list[Job]:
     """Return the jobs with these numbers, locked as in `jobs_by_name`."""
     if not nums:
         return []
-    statement = select(*_JOB_COLUMNS).where(jobs.c.num.in_(sorted(nums))).order_by(jobs.c.num)
-    result = await tx.connection.execute(_locked(statement, tx.dialect, jobs, share=not to_change))
-    return [Job(*row) for row in result]
+    return [_to_job(row) for row in await _BY_NUM[to_change].rows(tx, nums=bound(tx.dialect, nums))]
+
+
+_lanes_of_jobs = Prepared(
+    lambda dialect: select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool).where(
+        is_among(dialect, lanes.c.job_num, "nums", NUMBER)
+    )
+)
 
 
 async def lanes_of_jobs(tx: Tx, nums: Collection[int]) -> list[Lane]:
     """Return every lane of the jobs."""
     if not nums:
         return []
-    statement = select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool).where(lanes.c.job_num.in_(sorted(nums)))
-    return [Lane(*row) for row in await tx.connection.execute(statement)]
+    return [Lane(*row) for row in await _lanes_of_jobs.rows(tx, nums=bound(tx.dialect, nums))]
 
 
 @cache

@@ -10,9 +10,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
-from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.base import Dialect, LostUpdate, Tx
 from treadle_server.store.engine import READERS, parse_url, postgres_engine, sqlite_readers, sqlite_writer
-from treadle_server.store.flush import LostUpdate
 from treadle_server.store.inline import InlineWriter, Statements
 from treadle_server.store.migrations import upgrade
 

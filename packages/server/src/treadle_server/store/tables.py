@@ -1,5 +1,7 @@
 """The tables: what Treadle keeps, and the invariants that the database itself holds."""
 
+from enum import StrEnum
+
 from sqlalchemy import (
     Boolean,
     CheckConstraint,
@@ -21,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-from treadle.wire.status import LEASED, OPEN, Outcome, Reason, Status, WorkerState
+from treadle.wire.status import LEASED, Outcome, Reason, Status, WorkerState
 from treadle_server.store.types import BigKey, Id, Instant, Json
 
 metadata = MetaData(
@@ -39,8 +41,17 @@ def _quoted(values: object) -> str:
     return ", ".join(f"'{value}'" for value in sorted(values))  # type: ignore[call-overload]
 
 
-def _one_of(column: str, values: object) -> CheckConstraint:
-    return CheckConstraint(f"{column} IN ({_quoted(values)})", name=f"{column}_known")
+def _either(column: str, *values: str) -> str:
+    """Return the condition that the column has one of the values.
+
+    SQLite makes a table of an IN with more than two values anew for each row that it writes: 3 of 11 microseconds of
+    a claim went into such tables of checks and partial indexes. It also proves an index's OR from one of its parts.
+    """
+    return "(" + " OR ".join(f"{column} = '{value}'" for value in values) + ")"
+
+
+def _one_of(column: str, values: type[StrEnum]) -> CheckConstraint:
+    return CheckConstraint(_either(column, *values), name=f"{column}_known")
 
 
 def _status_in(values: object) -> str:
@@ -224,7 +235,7 @@ tasks = Table(
         name="leased_has_taken_until",
     ),
     CheckConstraint(
-        "(status IN ('completed', 'failed', 'cancelled')) = (completed_at IS NOT NULL)",
+        f"{_either('status', 'completed', 'failed', 'cancelled')} = (completed_at IS NOT NULL)",
         name="terminal_has_completed_at",
     ),
     CheckConstraint(
@@ -250,15 +261,18 @@ queue_index = _partial(
 _partial("ix_tasks_due", _c.due_at, where="status = 'scheduled'")
 _partial("ix_tasks_lease", _c.taken_until, where=_status_in(LEASED))
 _partial("ix_tasks_worker", _c.worker_id, where=_status_in(LEASED))
-_partial("ix_tasks_deadline", _c.deadline, where=f"deadline IS NOT NULL AND {_status_in(OPEN)}")
+_partial("ix_tasks_deadline", _c.deadline, where="deadline IS NOT NULL AND completed_at IS NULL")
 _partial(
     "uq_tasks_unique_key",
     _c.job_num,
     _c.unique_key,
-    where=f"unique_key IS NOT NULL AND {_status_in(OPEN)}",
+    where="unique_key IS NOT NULL AND completed_at IS NULL",
     unique=True,
 )
 _partial("uq_tasks_live_target", _c.target_num, where=f"target_num IS NOT NULL AND {_status_in(LEASED)}", unique=True)
+HOLDING = _either("status", "claimed", "running", "paused", "scheduled", "failed")
+"""The statuses in which a task may hold its target, as the index says it: a query that wants it says the same."""
+
 _TARGETED = "target_num IS NOT NULL"
 _partial(
     "ix_tasks_target_queue",
@@ -273,10 +287,14 @@ _partial("ix_tasks_target_again", _c.target_num, where=f"{_TARGETED} AND status 
 _partial(
     "ix_tasks_target_held",
     _c.target_num,
-    where=f"{_TARGETED} AND NOT settled AND status IN ('claimed', 'running', 'paused', 'scheduled', 'failed')",
+    where=f"{_TARGETED} AND NOT settled AND {HOLDING}",
 )
 _partial(
-    "ix_tasks_held", _c.job_num, _c.status, _c.seq, where="status IN ('failed', 'paused', 'cancelled', 'scheduled')"
+    "ix_tasks_held",
+    _c.job_num,
+    _c.status,
+    _c.seq,
+    where=_either("status", "failed", "paused", "cancelled", "scheduled"),
 )
 Index("ix_tasks_job", _c.job_num, _c.seq)
 Index("ix_tasks_room", _c.room, _c.seq)

@@ -13,7 +13,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from treadle.wire.status import Status
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.many import NUMBER, bound, is_among, rows_of
-from treadle_server.store.tables import holds, status_in, targets, tasks
+from treadle_server.store.tables import HOLDING, holds, status_in, targets, tasks
 
 _c = tasks.c
 _pending = and_(_c.target_num.is_not(None), status_in(Status.PENDING))
@@ -23,7 +23,7 @@ _in_line = (_c.priority.desc(), _c.due_at, _c.seq)
 holding = and_(
     _c.target_num.is_not(None),
     text("NOT tasks.settled"),
-    text("tasks.status IN ('claimed', 'running', 'paused', 'scheduled', 'failed')"),
+    text(HOLDING),
     or_(
         status_in(Status.CLAIMED, Status.RUNNING, Status.PAUSED),
         and_(status_in(Status.SCHEDULED), _ran),

@@ -110,6 +110,8 @@ class Report(RunRef):
     """One of a worker's reports: `kind` says which of the others' fields count."""
 
     kind: Literal["started", "completed", "failed", "exception", "paused", "stopped", "checkpoint", "progress", "logs"]
+    starts: bool = False
+    """Whether the start, which was not reported before, is told with this end."""
     result: Json = None
     error: LongText | None = None
     traceback: LongText | None = None

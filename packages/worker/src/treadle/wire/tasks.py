@@ -81,6 +81,20 @@ class TaskSubmitMany(Request):
     tasks: list[TaskOfMany] = Field(min_length=1, max_length=10_000)
 
 
+class Receipt(Model):
+    """What a submitter learns at once of a task that is in."""
+
+    id: str
+    job_name: str
+    room_id: str
+    status: Status
+    created: bool = True
+    """False for a task that was there already: the same id, or the holder of the unique key."""
+    queue_position: int | None = None
+    scheduled_at: Instant
+    version: int = 1
+
+
 class TaskItem(Model):
     """A task as the server shows it."""
 

@@ -3,9 +3,9 @@
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
-from treadle_server.engine.commands.reports import HandBack, PatchStatus, ReportRun, RunReport
+from treadle_server.engine.commands.reports import HandBack, PatchStatus, ReportMany, ReportRun, RunReport
 from treadle_server.engine.commands.steering import Edit, Steer, SteerMany
-from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, Submitted
+from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.sweeps import (
     DeleteOrphans,
     ExpireLeases,
@@ -37,6 +37,7 @@ __all__ = [
     "Registered",
     "ReleaseHolds",
     "RemoveWorker",
+    "ReportMany",
     "ReportRun",
     "RestampLeases",
     "ReturnUnstarted",
@@ -46,6 +47,8 @@ __all__ = [
     "SteerMany",
     "Submission",
     "Submit",
+    "SubmitEach",
     "Submitted",
     "SweepWorkers",
+    "Taken",
 ]

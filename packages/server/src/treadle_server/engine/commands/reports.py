@@ -1,5 +1,6 @@
 """What workers report of the runs that they hold; each report is fenced by (task, run)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -22,11 +23,13 @@ ENDINGS = frozenset({"completed", "failed", "exception", "paused", "returned"})
 """Kinds of reports after which the run is over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RunReport:
     """What is reported; `kind` says which fields count. JSON fields are text."""
 
     kind: str
+    starts: bool = False
+    """Whether the start, which was not reported before, is told with it."""
     result: str | None = None
     error: str | None = None
     traceback: str | None = None
@@ -37,6 +40,11 @@ class RunReport:
     progress: str | None = None
     detail: str | None = None
     lines: list[LogLine] | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether it says no more than that the run has started, or completed with a result."""
+        return self.usage is None and (self.kind in {"completed", "started"})
 
     def digest(self) -> bytes:
         """Return what two reports must share to be the same report."""
@@ -110,6 +118,8 @@ class ReportRun(OneRow):
 
 def take_report(world: World, task: Task, run_id: int | None, report: RunReport) -> Task:
     """Apply a report about the open run. Raises `InvalidTaskTransition` or `ValidationFailed`."""
+    if report.starts and task.status is Status.CLAIMED and report.kind in ENDINGS - {"returned"}:
+        _start(world, task, run_id)
     match report.kind:
         case "started":
             _start(world, task, run_id)
@@ -218,6 +228,47 @@ def _ending(task: Task, report: RunReport) -> Ending:
         raise ValidationFailed("failed takes the reasons error and timeout; report anything else as an exception")
     error = report.error if report.error is not None else report.detail
     return Ending(outcome, reason, error, report.traceback, report.usage, report.digest())
+
+
+@dataclass(slots=True, kw_only=True)
+class ReportMany:
+    """Reports of one worker about its runs, each with an outcome of its own."""
+
+    principal: Principal
+    worker_id: WorkerId
+    reports: list[tuple[TaskId, int, RunReport]]
+    rest: list[int] | None = None
+    """Which of them did not go by express; None: all."""
+
+    @property
+    def rows(self) -> int:
+        """Return how many tasks it may write."""
+        return len(self.reports)
+
+    def _ones(self) -> Iterator[tuple[int, ReportRun]]:
+        for i in range(len(self.reports)) if self.rest is None else self.rest:
+            task_id, run_id, report = self.reports[i]
+            yield (
+                i,
+                ReportRun(
+                    principal=self.principal, worker_id=self.worker_id, task_id=task_id, run_id=run_id, report=report
+                ),
+            )
+
+    def needs(self, needs: Needs) -> None:
+        """Read what each of them needs."""
+        for _, one in self._ones():
+            one.needs(needs)
+
+    def apply(self, world: World) -> dict[int, TreadleError]:
+        """Return why some of them, by their place, were refused."""
+        refused: dict[int, TreadleError] = {}
+        for i, one in self._ones():
+            try:
+                one.apply(world)
+            except TreadleError as error:
+                refused[i] = error
+        return refused
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """New tasks."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,14 +16,14 @@ from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
-from treadle_server.errors import InternalJobNotConfigured, TaskConflict
+from treadle_server.errors import InternalJobNotConfigured, TaskConflict, TreadleError
 
 
 class SchemaMoved(Exception):
     """The job's schema changed after the payload was checked: check it again and submit anew."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Submission:
     """A task to be, checked in form and against the job's schema."""
 
@@ -52,9 +53,13 @@ class Submitted:
     position: int | None
 
 
+Taken = Submitted | TreadleError
+"""What became of one task among many."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Submit:
-    """Puts tasks in, all or none."""
+    """Puts tasks in: all or none."""
 
     principal: Principal
     room: str
@@ -83,10 +88,18 @@ class Submit:
 
         Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, or `SchemaMoved`.
         """
-        jobs = {item.job_name: find_job(world, self.room, item.job_name) for item in self.items}
+        jobs = {name: find_job(world, self.room, name) for name in {item.job_name for item in self.items}}
+        self._check_twins()
         for item in self.items:
             self._check(world, item, jobs[item.job_name])
         return [self._put(world, item, jobs[item.job_name]) for item in self.items]
+
+    def _check_twins(self) -> None:
+        """Raise `TaskConflict` when one id stands for two different tasks of this request."""
+        seen: dict[TaskId, bytes] = {}
+        for item in self.items if len(self.items) > 1 else ():
+            if item.id is not None and seen.setdefault(item.id, item.content_hash) != item.content_hash:
+                raise TaskConflict(f"id {item.id} stands twice in this request, with different content")
 
     def _check(self, world: World, item: Submission, job: Job) -> None:
         if job.is_internal:
@@ -95,10 +108,6 @@ class Submit:
             raise SchemaMoved
         if item.id is not None and (first := world.tasks.get(item.id)) is not None:
             self._check_same(first, item)
-        if item.id is not None and sum(other.id == item.id for other in self.items) > 1:
-            for other in self.items:
-                if other.id == item.id and other.content_hash != item.content_hash:
-                    raise TaskConflict(f"id {item.id} stands twice in this request, with different content")
 
     def _check_same(self, first: Task, item: Submission) -> None:
         if first.content_hash != item.content_hash or first.submitter != self.principal.user:
@@ -111,9 +120,53 @@ class Submit:
             first = holder if holder is not None and holder.status in OPEN else None
         if first is not None:
             return Submitted(first, created=False, position=None)
-        task = _new_task(world, item, job, self.room, self.principal.user)
+        option = world.rules.options(item.options, job)
+        task = new_task(
+            item,
+            job,
+            option,
+            room=self.room,
+            user=self.principal.user,
+            now=world.now,
+            seq=world.next_seq(),
+            lane=world.lanes[job.lane_key(self.room, option["pool"])].id,
+            target_num=None if item.target is None else world.targets[self.room, item.target],
+        )
         world.add_task(task)
         return Submitted(task, created=True, position=_position(world, task, job))
+
+
+@dataclass(slots=True, kw_only=True)
+class SubmitEach:
+    """Puts tasks in, each by itself: one that is refused leaves the others (E11)."""
+
+    principal: Principal
+    room: str
+    items: list[Submission]
+
+    @property
+    def rows(self) -> int:
+        """Return how many tasks it may write."""
+        return len(self.items)
+
+    def _ones(self) -> Iterator[Submit]:
+        for item in self.items:
+            yield Submit(principal=self.principal, room=self.room, items=[item])
+
+    def needs(self, needs: Needs) -> None:
+        """Read what each of them needs."""
+        for one in self._ones():
+            one.needs(needs)
+
+    def apply(self, world: World) -> list[Taken | SchemaMoved]:
+        """Return what became of each."""
+        taken: list[Taken | SchemaMoved] = []
+        for one in self._ones():
+            try:
+                taken += one.apply(world)
+            except (TreadleError, SchemaMoved) as refusal:
+                taken.append(refusal)
+        return taken
 
 
 def _position(world: World, task: Task, job: Job) -> int | None:
@@ -121,60 +174,65 @@ def _position(world: World, task: Task, job: Job) -> int | None:
     if task.status is not Status.PENDING:
         return None
     _, room, _ = job.lane_key(task.room, task.pool)
-    ahead = 0
-    for lane in world.lanes.values():
-        if lane.job_num == job.num and lane.room == room:
-            ahead += sum(n for (at, p), n in world.pending.items() if at == lane.id and p >= task.priority)
-    world.pending[task.lane, task.priority] += 1
+    queue = world.queue(job.num, room)
+    ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
+    queue[task.priority] += 1
     return ahead + 1
 
 
-def _new_task(world: World, item: Submission, job: Job, room: str, user: str) -> Task:
-    def option(name: str) -> Any:
-        return world.rules.option(name, item.options, job)
-
-    now = world.now
+def new_task(
+    item: Submission,
+    job: Job,
+    option: dict[str, Any],
+    *,
+    room: str,
+    user: str,
+    now: datetime,
+    seq: int,
+    lane: int,
+    target_num: int | None = None,
+) -> Task:
+    """Return the task that a submission makes, with each `option` as `Rules.options` gives it."""
     due_at = item.due_at or (now + timedelta(seconds=item.delay or 0))
-    lease = option("lease_seconds")
-    increment = option("heartbeat_increment")
-    pool = option("pool")
+    lease = option["lease_seconds"]
+    increment = option["heartbeat_increment"]
     return Task(
-        seq=world.next_seq(),
+        seq=seq,
         id=item.id or TaskId(str(uuid7())),
         job_num=job.num,
-        lane=world.lanes[job.lane_key(room, pool)].id,
+        lane=lane,
         job_name=job.full_name,
         room=room,
         status=Status.SCHEDULED if due_at > now else Status.PENDING,
-        priority=option("priority"),
+        priority=option["priority"],
         due_at=due_at,
         created_at=now,
         updated_at=now,
         payload=item.payload,
         content_hash=item.content_hash,
         submitter=user,
-        max_retries=option("max_retries"),
-        max_requeues=option("max_requeues"),
-        retry_base=option("retry_base"),
-        retry_multiplier=option("retry_multiplier"),
-        retry_randomization=option("retry_randomization"),
+        max_retries=option["max_retries"],
+        max_requeues=option["max_requeues"],
+        retry_base=option["retry_base"],
+        retry_multiplier=option["retry_multiplier"],
+        retry_randomization=option["retry_randomization"],
         lease_seconds=lease,
-        start_timeout=option("start_timeout"),
+        start_timeout=option["start_timeout"],
         heartbeat_increment=lease if increment is None else increment,
         schema_version=job.schema_version,
-        timeout=option("timeout"),
-        weight=option("weight"),
-        on_failure=option("on_failure"),
+        timeout=option["timeout"],
+        weight=option["weight"],
+        on_failure=option["on_failure"],
         blocked=item.target is not None,
-        target_num=None if item.target is None else world.targets[room, item.target],
+        target_num=target_num,
         target=item.target,
         deadline=item.deadline,
-        pool=pool,
+        pool=option["pool"],
         tags=item.tags,
         scopes=item.scopes,
         unique_key=item.unique_key,
-        budget=option("budget"),
+        budget=option["budget"],
     )
 
 
-__all__ = ["SchemaMoved", "Submission", "Submit", "Submitted"]
+__all__ = ["SchemaMoved", "Submission", "Submit", "SubmitEach", "Submitted", "Taken", "new_task"]

@@ -96,7 +96,7 @@ def upgrade() -> None:
         sa.Column("min_concurrency", sa.Integer(), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("lost_at", Instant(), nullable=True),
-        sa.CheckConstraint("state IN ('draining', 'lost', 'online')", name="ck_workers_state_known"),
+        sa.CheckConstraint("(state = 'online' OR state = 'draining' OR state = 'lost')", name="ck_workers_state_known"),
         sa.CheckConstraint("concurrency >= 1", name="ck_workers_concurrency_positive"),
         sa.PrimaryKeyConstraint("id", name="pk_workers"),
     )
@@ -224,7 +224,7 @@ def upgrade() -> None:
             "(status IN ('claimed', 'running')) = (taken_until IS NOT NULL)", name="ck_tasks_leased_has_taken_until"
         ),
         sa.CheckConstraint(
-            "(status IN ('completed', 'failed', 'cancelled')) = (completed_at IS NOT NULL)",
+            "(status = 'completed' OR status = 'failed' OR status = 'cancelled') = (completed_at IS NOT NULL)",
             name="ck_tasks_terminal_has_completed_at",
         ),
         sa.CheckConstraint("on_failure IN ('hold', 'release')", name="ck_tasks_on_failure_known"),
@@ -233,7 +233,7 @@ def upgrade() -> None:
             name="ck_tasks_reason_known",
         ),
         sa.CheckConstraint(
-            "status IN ('cancelled', 'claimed', 'completed', 'failed', 'paused', 'pending', 'running', 'scheduled')",
+            "(status = 'scheduled' OR status = 'pending' OR status = 'claimed' OR status = 'running' OR status = 'paused' OR status = 'completed' OR status = 'failed' OR status = 'cancelled')",
             name="ck_tasks_status_known",
         ),
         sa.CheckConstraint(
@@ -252,12 +252,8 @@ def upgrade() -> None:
         "tasks",
         ["deadline"],
         unique=False,
-        sqlite_where=sa.text(
-            "deadline IS NOT NULL AND status IN ('claimed', 'paused', 'pending', 'running', 'scheduled')"
-        ),
-        postgresql_where=sa.text(
-            "deadline IS NOT NULL AND status IN ('claimed', 'paused', 'pending', 'running', 'scheduled')"
-        ),
+        sqlite_where=sa.text("deadline IS NOT NULL AND completed_at IS NULL"),
+        postgresql_where=sa.text("deadline IS NOT NULL AND completed_at IS NULL"),
     )
     op.create_index(
         "ix_tasks_due",
@@ -272,8 +268,12 @@ def upgrade() -> None:
         "tasks",
         ["job_num", "status", "seq"],
         unique=False,
-        sqlite_where=sa.text("status IN ('failed', 'paused', 'cancelled', 'scheduled')"),
-        postgresql_where=sa.text("status IN ('failed', 'paused', 'cancelled', 'scheduled')"),
+        sqlite_where=sa.text(
+            "(status = 'failed' OR status = 'paused' OR status = 'cancelled' OR status = 'scheduled')"
+        ),
+        postgresql_where=sa.text(
+            "(status = 'failed' OR status = 'paused' OR status = 'cancelled' OR status = 'scheduled')"
+        ),
     )
     op.create_index("ix_tasks_job", "tasks", ["job_num", "seq"], unique=False)
     op.create_index(
@@ -307,10 +307,10 @@ def upgrade() -> None:
         ["target_num"],
         unique=False,
         sqlite_where=sa.text(
-            "target_num IS NOT NULL AND NOT settled AND status IN ('claimed', 'running', 'paused', 'scheduled', 'failed')"
+            "target_num IS NOT NULL AND NOT settled AND (status = 'claimed' OR status = 'running' OR status = 'paused' OR status = 'scheduled' OR status = 'failed')"
         ),
         postgresql_where=sa.text(
-            "target_num IS NOT NULL AND NOT settled AND status IN ('claimed', 'running', 'paused', 'scheduled', 'failed')"
+            "target_num IS NOT NULL AND NOT settled AND (status = 'claimed' OR status = 'running' OR status = 'paused' OR status = 'scheduled' OR status = 'failed')"
         ),
     )
     op.create_index(
@@ -350,12 +350,8 @@ def upgrade() -> None:
         "tasks",
         ["job_num", "unique_key"],
         unique=True,
-        sqlite_where=sa.text(
-            "unique_key IS NOT NULL AND status IN ('claimed', 'paused', 'pending', 'running', 'scheduled')"
-        ),
-        postgresql_where=sa.text(
-            "unique_key IS NOT NULL AND status IN ('claimed', 'paused', 'pending', 'running', 'scheduled')"
-        ),
+        sqlite_where=sa.text("unique_key IS NOT NULL AND completed_at IS NULL"),
+        postgresql_where=sa.text("unique_key IS NOT NULL AND completed_at IS NULL"),
     )
     op.create_table(
         "artifacts",
@@ -412,7 +408,7 @@ def upgrade() -> None:
         sa.Column("ended_at", Instant(), nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=True),
         sa.CheckConstraint(
-            "status IN ('cancelled', 'completed', 'exception', 'failed', 'paused', 'returned')",
+            "(status = 'completed' OR status = 'failed' OR status = 'exception' OR status = 'paused' OR status = 'cancelled' OR status = 'returned')",
             name="ck_runs_status_known",
         ),
         sa.CheckConstraint("run_id >= 0", name="ck_runs_run_id_from_zero"),
@@ -466,12 +462,8 @@ def downgrade() -> None:
     op.drop_index(
         "uq_tasks_unique_key",
         table_name="tasks",
-        sqlite_where=sa.text(
-            "unique_key IS NOT NULL AND status IN ('claimed', 'paused', 'pending', 'running', 'scheduled')"
-        ),
-        postgresql_where=sa.text(
-            "unique_key IS NOT NULL AND status IN ('claimed', 'paused', 'pending', 'running', 'scheduled')"
-        ),
+        sqlite_where=sa.text("unique_key IS NOT NULL AND completed_at IS NULL"),
+        postgresql_where=sa.text("unique_key IS NOT NULL AND completed_at IS NULL"),
     )
     op.drop_index(
         "uq_tasks_live_target",
@@ -501,10 +493,10 @@ def downgrade() -> None:
         "ix_tasks_target_held",
         table_name="tasks",
         sqlite_where=sa.text(
-            "target_num IS NOT NULL AND NOT settled AND status IN ('claimed', 'running', 'paused', 'scheduled', 'failed')"
+            "target_num IS NOT NULL AND NOT settled AND (status = 'claimed' OR status = 'running' OR status = 'paused' OR status = 'scheduled' OR status = 'failed')"
         ),
         postgresql_where=sa.text(
-            "target_num IS NOT NULL AND NOT settled AND status IN ('claimed', 'running', 'paused', 'scheduled', 'failed')"
+            "target_num IS NOT NULL AND NOT settled AND (status = 'claimed' OR status = 'running' OR status = 'paused' OR status = 'scheduled' OR status = 'failed')"
         ),
     )
     op.drop_index(
@@ -530,8 +522,12 @@ def downgrade() -> None:
     op.drop_index(
         "ix_tasks_held",
         table_name="tasks",
-        sqlite_where=sa.text("status IN ('failed', 'paused', 'cancelled', 'scheduled')"),
-        postgresql_where=sa.text("status IN ('failed', 'paused', 'cancelled', 'scheduled')"),
+        sqlite_where=sa.text(
+            "(status = 'failed' OR status = 'paused' OR status = 'cancelled' OR status = 'scheduled')"
+        ),
+        postgresql_where=sa.text(
+            "(status = 'failed' OR status = 'paused' OR status = 'cancelled' OR status = 'scheduled')"
+        ),
     )
     op.drop_index(
         "ix_tasks_due",
@@ -542,12 +538,8 @@ def downgrade() -> None:
     op.drop_index(
         "ix_tasks_deadline",
         table_name="tasks",
-        sqlite_where=sa.text(
-            "deadline IS NOT NULL AND status IN ('claimed', 'paused', 'pending', 'running', 'scheduled')"
-        ),
-        postgresql_where=sa.text(
-            "deadline IS NOT NULL AND status IN ('claimed', 'paused', 'pending', 'running', 'scheduled')"
-        ),
+        sqlite_where=sa.text("deadline IS NOT NULL AND completed_at IS NULL"),
+        postgresql_where=sa.text("deadline IS NOT NULL AND completed_at IS NULL"),
     )
     op.drop_table("tasks")
     op.drop_table("lane_counts")

@@ -1,0 +1,154 @@
+"""The express way of the commonest reports: starts and completions of runs that this server handed out.
+
+Such a run is known here as it stands in the database, so that nothing is read; what its reports change is written in
+three statements for the whole batch, guarded by the task's version. Whatever is not plain (another outcome, a budget,
+a pause that was asked for, a job that may become an orphan, a command of the same batch that names the task) goes the
+long way through the unit of work, after what went by express: both ways use the same verbs of `domain.life`.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Outcome, Status
+from treadle_server.domain import life
+from treadle_server.domain.life import Ending
+from treadle_server.domain.tasks import Run, Task
+from treadle_server.engine.commands.reports import ReportMany, RunReport
+from treadle_server.engine.hub import Change, Hub
+from treadle_server.engine.seats import RunKey
+from treadle_server.store import hot
+from treadle_server.store.base import Tx
+from treadle_server.store.counts import CountKey, apply_counts
+from treadle_server.store.targets import lock_targets, settle_targets
+
+
+@dataclass(slots=True)
+class Carried:
+    """What went by express in one transaction, not committed yet."""
+
+    before: dict[TaskId, tuple[int, Status]] = field(default_factory=dict)
+    """The version and status that each task had."""
+    tasks: dict[TaskId, Task] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    released: list[RunKey] = field(default_factory=list)
+    targets: set[int] = field(default_factory=set)
+    """Targets whose task has started or completed."""
+    woken: set[int] = field(default_factory=set)
+    """Lanes in which a target's next task became claimable."""
+
+
+class Express:
+    """The runs that are known, and what is done with their reports."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._known: dict[TaskId, Task] = {}
+
+    def knows(self, task_id: TaskId) -> bool:
+        """Return whether a report of the task may go by express."""
+        return task_id in self._known
+
+    def know(self, claimed: Iterable[Task]) -> None:
+        """Remember runs that were handed out: their claim is committed."""
+        for task in claimed:
+            if task.budget is None:
+                self._known[task.id] = task
+
+    def forget(self, task_ids: Iterable[TaskId]) -> None:
+        """Forget runs that something else has changed."""
+        for task_id in task_ids:
+            self._known.pop(task_id, None)
+
+    def clear(self) -> None:
+        """Forget everything: a transaction failed, and with it what was noted of its tasks."""
+        self._known.clear()
+
+    async def carry(self, tx: Tx, commands: Sequence[ReportMany], named: Collection[TaskId], now: datetime) -> Carried:
+        """Take what is plain of the reports, except of the tasks that are `named` elsewhere, and write it.
+
+        Raises `LostUpdate` when a task is no longer as it is known.
+        """
+        carried = Carried()
+        taboo = set(named)
+        for command in commands:
+            taboo.update(task_id for task_id, _, report in command.reports if not report.is_plain)
+            command.rest = [
+                i
+                for i, (task_id, run_id, report) in enumerate(command.reports)
+                if task_id in taboo or not self._take(carried, command, task_id, run_id, report, now, taboo)
+            ]
+        if carried.tasks:
+            await self._write(tx, carried)
+        return carried
+
+    def _take(
+        self,
+        carried: Carried,
+        command: ReportMany,
+        task_id: TaskId,
+        run_id: int,
+        report: RunReport,
+        now: datetime,
+        taboo: set[TaskId],
+    ) -> bool:
+        """Apply one report, if it can be; what can't goes the long way, and so does all that follows on its task."""
+        task = self._known.get(task_id)
+        if (
+            task is None
+            or task.run_id != run_id
+            or task.worker_id != command.worker_id
+            or task.cancel_requested
+            or not _fits(task, report)
+        ):
+            taboo.add(task_id)
+            return False
+        if task_id not in carried.tasks:
+            carried.before[task_id] = (task.version, task.status)
+            carried.tasks[task_id] = task
+        if task.status is Status.CLAIMED:
+            life.start(task, run_id, now)
+            if self._hub.each:
+                carried.changes.append(Change(copy.copy(task), Status.CLAIMED))
+            elif report.kind == "started":
+                carried.changes.append(Change(task, Status.CLAIMED))
+        if report.kind == "completed":
+            ending = Ending(Outcome.COMPLETED, digest=report.digest())
+            carried.runs.append(life.complete(task, report.result, ending, now))
+            carried.changes.append(Change(task, Status.RUNNING))
+            carried.released.append((task_id, run_id))
+            del self._known[task_id]
+        return True
+
+    async def _write(self, tx: Tx, carried: Carried) -> None:
+        started: list[hot.Moved] = []
+        completed: list[hot.Moved] = []
+        counts: Counter[CountKey] = Counter()
+        freed: set[int] = set()
+        for task_id, task in carried.tasks.items():
+            version, status = carried.before[task_id]
+            if task.version == version:
+                continue
+            (completed if task.status is Status.COMPLETED else started).append((task, version))
+            counts[task.lane, status, 0] -= 1
+            counts[task.lane, task.status, 0] += 1
+            if task.target_num is not None:
+                carried.targets.add(task.target_num)
+                if task.status is Status.COMPLETED:
+                    freed.add(task.target_num)
+        await lock_targets(tx, freed)
+        await hot.start(tx, started)
+        await hot.complete(tx, completed)
+        await hot.insert_runs(tx, carried.runs)
+        await apply_counts(tx, counts)
+        carried.woken = await settle_targets(tx, freed)
+
+
+def _fits(task: Task, report: RunReport) -> bool:
+    if report.kind == "started":
+        return task.status in {Status.CLAIMED, Status.RUNNING}
+    return task.status is Status.RUNNING or (report.starts and task.status is Status.CLAIMED)

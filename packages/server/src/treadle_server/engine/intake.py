@@ -1,0 +1,125 @@
+"""The express way of new tasks: plain submits to jobs that are remembered, written in one statement.
+
+What is not plain (a target, a unique key, a time, a job that is not remembered or whose schema has moved) goes the long
+way through the unit of work. That an id is new is not looked up: the database says so when it is not, and then the
+whole batch goes the long way.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from treadle.wire.names import visible_from
+from treadle.wire.status import Status
+from treadle_server.domain.jobs import Job
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.submit import Submission, Submit, SubmitEach, Submitted, new_task
+from treadle_server.engine.hub import Change
+from treadle_server.engine.memory import Memory
+from treadle_server.engine.rules import Rules
+from treadle_server.store import hot
+from treadle_server.store.base import Tx
+from treadle_server.store.counts import CountKey, apply_counts
+
+Submits = Submit | SubmitEach
+
+
+@dataclass(slots=True)
+class Admitted:
+    """The new tasks of one transaction, not committed yet."""
+
+    answers: dict[int, list[Submitted]] = field(default_factory=dict)
+    """By the place of the command."""
+    changes: list[Change] = field(default_factory=list)
+    woken: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    job: Job
+    lane: int
+    room: str
+    """The room of the queue: empty unless the job is fair."""
+
+
+class Intake:
+    """Takes plain submits."""
+
+    def __init__(self, rules: Rules, memory: Memory) -> None:
+        self._rules = rules
+        self._memory = memory
+
+    async def admit(self, tx: Tx, commands: Sequence[Submits | None], now: datetime) -> Admitted:
+        """Put in the tasks of those commands that are plain; None stands for a command of another kind.
+
+        Raises IntegrityError when an id is taken.
+        """
+        admitted = Admitted()
+        places: dict[int, list[_Place]] = {}
+        for i, command in enumerate(commands):
+            if command is not None and (found := await self._places(tx, command)) is not None:
+                places[i] = found
+        if not places:
+            return admitted
+        seqs = iter(await self._memory.take_seqs(tx, sum(map(len, places.values()))))
+        new: list[Task] = []
+        for i, found in places.items():
+            command = commands[i]
+            assert command is not None
+            user = command.principal.user
+            answers = admitted.answers[i] = []
+            for place, item in zip(found, command.items, strict=True):
+                options = self._rules.options(item.options, place.job)
+                task = new_task(
+                    item, place.job, options, room=command.room, user=user, now=now, seq=next(seqs), lane=place.lane
+                )
+                new.append(task)
+                answers.append(Submitted(task, created=True, position=self._position(task, place)))
+        await self._write(tx, admitted, new)
+        return admitted
+
+    async def _places(self, tx: Tx, command: Submits) -> list[_Place] | None:
+        """Return where each of the tasks stands in line; None when one of them is not plain."""
+        found: dict[tuple[str, str | None], _Place] = {}
+        places: list[_Place] = []
+        for item in command.items:
+            if not _is_plain(item):
+                return None
+            key = (item.job_name, item.options.get("pool"))
+            if key not in found:
+                place = await self._place(tx, command.room, item)
+                if place is None:
+                    return None
+                found[key] = place
+            if item.schema_version not in {None, found[key].job.schema_version}:
+                return None
+            places.append(found[key])
+        return places
+
+    async def _place(self, tx: Tx, room: str, item: Submission) -> _Place | None:
+        job = await self._memory.job(tx, item.job_name)
+        if job is None or job.is_internal or not visible_from(room, job.room):
+            return None
+        key = job.lane_key(room, self._rules.options(item.options, job)["pool"])
+        lane = self._memory.lane(key)
+        return None if lane is None else _Place(job, lane, key[1])
+
+    def _position(self, task: Task, place: _Place) -> int:
+        queue = self._memory.waiting(place.job, place.room)
+        ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
+        queue[task.priority] += 1
+        return ahead + 1
+
+    async def _write(self, tx: Tx, admitted: Admitted, new: list[Task]) -> None:
+        counts: Counter[CountKey] = Counter()
+        for task in new:
+            counts[task.lane, Status.PENDING, task.priority] += 1
+            admitted.woken.add(task.lane)
+            admitted.changes.append(Change(task, None))
+        await hot.insert(tx, new)
+        await apply_counts(tx, counts)
+
+
+def _is_plain(item: Submission) -> bool:
+    return item.target is None and item.unique_key is None and item.due_at is None and not item.delay

@@ -1,0 +1,101 @@
+"""What the writer remembers of the database between its transactions, so that plain submits read nothing.
+
+SQLite tells by one number whether another connection has written since: as long as it has not, everything that this
+writer knew after its last commit still stands. PostgreSQL has other servers and no such number: nothing is remembered.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from treadle.wire.names import InvalidJobName, parse_job_name
+from treadle_server.domain.jobs import Job, Lane
+from treadle_server.store import load
+from treadle_server.store.allocate import allocate
+from treadle_server.store.base import Tx
+from treadle_server.store.counts import CountKey, pending_counts
+from treadle_server.store.inline import InlineConnection
+
+Queue = tuple[int, str]
+"""A job's number and, in a fair job, the room."""
+
+
+class Memory:
+    """Jobs with their lanes and the counts of their queues, and the next task's number."""
+
+    def __init__(self) -> None:
+        self._as_of: int | None = None
+        self._jobs: dict[str, Job] = {}
+        self._lanes: dict[tuple[int, str, str], int] = {}
+        self._queue_of: dict[int, Queue] = {}
+        self._waiting: dict[Queue, Counter[int]] = defaultdict(Counter)
+        self._next_seq: int | None = None
+
+    def clear(self) -> None:
+        """Forget everything: a transaction failed, or somebody else has written."""
+        self._as_of = None
+        self._jobs.clear()
+        self._lanes.clear()
+        self._queue_of.clear()
+        self._waiting.clear()
+        self._next_seq = None
+
+    def look(self, tx: Tx) -> bool:
+        """Return whether anything may be remembered in this transaction; forget it if another has written since."""
+        if not isinstance(tx.connection, InlineConnection):
+            return False
+        [(version,)] = tx.connection.fetch("PRAGMA data_version")
+        if version != self._as_of:
+            self.clear()
+            self._as_of = version
+        return True
+
+    async def job(self, tx: Tx, full_name: str) -> Job | None:
+        """Return the job, or None when there is none, or it was deleted."""
+        if full_name not in self._jobs:
+            try:
+                name = parse_job_name(full_name)
+            except InvalidJobName:
+                return None
+            for found in await load.jobs_by_name(tx, [name], to_change=False):
+                await self._learn(tx, found)
+        job = self._jobs.get(full_name)
+        return None if job is None or job.deleted_at is not None else job
+
+    async def _learn(self, tx: Tx, job: Job) -> None:
+        self._jobs[job.full_name] = job
+        lanes = await load.lanes_of_jobs(tx, [job.num])
+        for lane in lanes:
+            self._lanes[lane.key] = lane.id
+            self._queue_of[lane.id] = (job.num, lane.room)
+            self._waiting.pop((job.num, lane.room), None)
+        counted = await pending_counts(tx, [lane.id for lane in lanes])
+        self.count({(lane, "pending", priority): n for (lane, priority), n in counted.items()})
+
+    def lane(self, key: tuple[int, str, str]) -> int | None:
+        """Return the number of a lane of a job that was asked for."""
+        return self._lanes.get(key)
+
+    def waiting(self, job: Job, room: str) -> Counter[int]:
+        """Return how many wait in the queue of the job, by priority; who adds to it counts them there."""
+        return self._waiting[job.num, room]
+
+    async def take_seqs(self, tx: Tx, count: int) -> range:
+        """Return the numbers of `count` new tasks."""
+        if self._next_seq is None:
+            [self._next_seq] = await allocate(tx, "task_seq", 1)
+        first, self._next_seq = self._next_seq, self._next_seq + count
+        return range(first, first + count)
+
+    def count(self, deltas: Mapping[CountKey, int]) -> None:
+        """Follow what else was counted in a transaction."""
+        for (lane, status, priority), n in deltas.items():
+            if status == "pending" and (queue := self._queue_of.get(lane)) is not None:
+                self._waiting[queue][priority] += n
+
+    def heed(self, jobs: Iterable[Job], lanes: Iterable[Lane], *, new_tasks: bool) -> None:
+        """Follow what else was changed: jobs and lanes are read anew, and numbers that others took are left to them."""
+        changed = {job.num for job in jobs} | {lane.job_num for lane in lanes if lane.id not in self._queue_of}
+        for name in [name for name, job in self._jobs.items() if job.num in changed]:
+            del self._jobs[name]
+        if new_tasks:
+            self._next_seq = None

@@ -1,0 +1,219 @@
+"""The statements that every task passes: claimed, started, completed; many tasks in one, on each database its own way.
+
+Each is guarded by the version that the task had: who was overtaken by another writer raises `LostUpdate`. SQLite runs
+a prepared statement for each row, on the driver itself; PostgreSQL takes the rows as arrays, in one round trip.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any, cast
+
+from sqlalchemy import Dialect
+from sqlalchemy.dialects import postgresql
+
+from treadle_server.domain.tasks import Run, Task
+from treadle_server.store.base import LostUpdate, Tx
+from treadle_server.store.inline import InlineConnection
+from treadle_server.store.rows import micros
+from treadle_server.store.tables import tasks
+
+Moved = tuple[Task, int]
+"""A task as it is now, and the version that it had before."""
+
+_CLAIM = """
+UPDATE tasks SET status = 'claimed', version = ?, updated_at = ?, run_id = ?, worker_id = ?, claimed_at = ?,
+       started_at = NULL, taken_until = ?, cancel_requested = 0, unfenced = 0, next_retry_at = NULL
+ WHERE seq = ? AND version = ? AND status = 'pending'
+"""
+_START = """
+UPDATE tasks SET status = 'running', version = ?, updated_at = ?, started_at = ?, unfenced = 0
+ WHERE seq = ? AND version = ? AND status = 'claimed'
+"""
+_COMPLETE = """
+UPDATE tasks SET status = 'completed', version = ?, updated_at = ?, started_at = ?, completed_at = ?, result = ?,
+       taken_until = NULL, next_retry_at = NULL, error = NULL, reason = NULL, progress = NULL, cancel_requested = 0,
+       unfenced = 0
+ WHERE seq = ? AND version = ? AND status IN ('claimed', 'running')
+"""
+_RUN = """
+INSERT INTO runs (task_seq, run_id, status, reason, error, traceback, worker_id, usage, claimed_at, started_at,
+                  ended_at, digest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+_PG_CLAIM = """
+UPDATE tasks SET status = 'claimed', version = v.version, updated_at = $7, run_id = v.run_id, worker_id = v.worker_id,
+       claimed_at = $7, started_at = NULL, taken_until = v.taken_until, cancel_requested = false, unfenced = false,
+       next_retry_at = NULL
+  FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[], $5::uuid[], $6::timestamptz[])
+       AS v (seq, was, version, run_id, worker_id, taken_until)
+ WHERE tasks.seq = v.seq AND tasks.version = v.was AND tasks.status = 'pending'
+"""
+_PG_START = """
+UPDATE tasks SET status = 'running', version = v.version, updated_at = $4, started_at = $4, unfenced = false
+  FROM unnest($1::bigint[], $2::int[], $3::int[]) AS v (seq, was, version)
+ WHERE tasks.seq = v.seq AND tasks.version = v.was AND tasks.status = 'claimed'
+"""
+_PG_COMPLETE = """
+UPDATE tasks SET status = 'completed', version = v.version, updated_at = $6, started_at = v.started_at,
+       completed_at = $6, result = v.result::jsonb, taken_until = NULL, next_retry_at = NULL, error = NULL,
+       reason = NULL, progress = NULL, cancel_requested = false, unfenced = false
+  FROM unnest($1::bigint[], $2::int[], $3::int[], $4::timestamptz[], $5::text[])
+       AS v (seq, was, version, started_at, result)
+ WHERE tasks.seq = v.seq AND tasks.version = v.was AND tasks.status IN ('claimed', 'running')
+"""
+_PG_RUN = """
+INSERT INTO runs (task_seq, run_id, status, reason, error, traceback, worker_id, usage, claimed_at, started_at,
+                  ended_at, digest)
+SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::uuid[],
+                     $8::float8[], $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::bytea[])
+"""
+
+
+_NEW = (
+    "seq", "id", "job_num", "lane", "job_name", "room", "status", "priority", "due_at", "created_at", "updated_at",
+    "payload", "content_hash", "submitter", "max_retries", "max_requeues", "retry_base", "retry_multiplier",
+    "retry_randomization", "lease_seconds", "start_timeout", "heartbeat_increment", "schema_version", "timeout",
+    "weight", "on_failure", "blocked", "target_num", "target", "deadline", "pool", "tags", "scopes", "unique_key",
+    "limit_key", "budget", "schedule_id",
+)  # fmt: skip
+"""The columns in which new tasks differ; the others are as the constants say, or null."""
+_CONSTANTS = {
+    "version": "1", "run_id": "-1", "unfenced": "false", "retry_count": "0", "requeue_count": "0",
+    "cancel_requested": "false", "settled": "false",
+}  # fmt: skip
+_INSERT_INTO = f"INSERT INTO tasks ({', '.join((*_NEW, *_CONSTANTS))})"
+_INSERT = f"{_INSERT_INTO} VALUES ({', '.join('?' * len(_NEW))}, {', '.join(_CONSTANTS.values())})"
+_new_values = attrgetter(*_NEW)
+_NEW_STATUS = _NEW.index("status")
+_NEW_INSTANTS = tuple(_NEW.index(name) for name in ("due_at", "created_at", "updated_at", "deadline"))
+
+
+def _inline(tx: Tx) -> InlineConnection:
+    return cast("InlineConnection", tx.connection)
+
+
+async def _arrays(tx: Tx, statement: str, rows: Sequence[Sequence[Any]], *shared: Any) -> int:
+    """PostgreSQL: run the statement once for all rows, column by column, and return how many it changed."""
+    columns = tuple(list(column) for column in zip(*rows, strict=True))
+    return (await tx.connection.exec_driver_sql(statement, (*columns, *shared))).rowcount
+
+
+def _all_of(changed: int, rows: Sequence[Any]) -> None:
+    if changed != len(rows):
+        raise LostUpdate(f"{len(rows) - changed} of {len(rows)} tasks were changed by another writer")
+
+
+async def insert(tx: Tx, new: Sequence[Task]) -> None:
+    """Put in tasks that nothing has happened to yet. Raises IntegrityError when an id or unique key is taken."""
+    if tx.dialect == "postgresql":
+        rows = [_new_values(task) for task in new]
+        await _arrays(tx, _pg_insert(), rows)
+        return
+    known: dict[Any, int | None] = {None: None}
+    written = []
+    for task in new:
+        values = list(_new_values(task))
+        values[_NEW_STATUS] = task.status.value
+        for i in _NEW_INSTANTS:
+            value = values[i]
+            if value not in known:
+                known[value] = micros(value)
+            values[i] = known[value]
+        written.append(values)
+    _inline(tx).run_many(_INSERT, written)
+
+
+@cache
+def _pg_insert() -> str:
+    """Return PostgreSQL's statement: a row for each place of the arrays, whose types are the columns'."""
+    dialect: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    kinds = [tasks.c[name].type.compile(dialect=dialect) for name in _NEW]
+    arrays = ", ".join(f"${i}::{'text' if kind == 'JSONB' else kind}[]" for i, kind in enumerate(kinds, 1))
+    values = [f"v.{name}::jsonb" if kind == "JSONB" else f"v.{name}" for name, kind in zip(_NEW, kinds, strict=True)]
+    selected = ", ".join([*values, *_CONSTANTS.values()])
+    # Names of columns and types only; every value is bound.
+    return f"{_INSERT_INTO} SELECT {selected} FROM unnest({arrays}) AS v ({', '.join(_NEW)})"  # noqa: S608
+
+
+async def claim(tx: Tx, claimed: Sequence[Moved]) -> None:
+    """Write claims. Raises `LostUpdate`, and IntegrityError when a target is another task's already."""
+    if not claimed:
+        return
+    if tx.dialect == "postgresql":
+        rows = [(t.seq, was, t.version, t.run_id, t.worker_id, t.taken_until) for t, was in claimed]
+        _all_of(await _arrays(tx, _PG_CLAIM, rows, claimed[0][0].claimed_at), rows)
+        return
+    at = _at(claimed[0][0].claimed_at)
+    written = [(t.version, at, t.run_id, t.worker_id, at, _at(t.taken_until), t.seq, was) for t, was in claimed]
+    _all_of(_inline(tx).run_many(_CLAIM, written), written)
+
+
+async def start(tx: Tx, started: Sequence[Moved]) -> None:
+    """Write starts. Raises `LostUpdate`."""
+    if not started:
+        return
+    if tx.dialect == "postgresql":
+        rows = [(t.seq, was, t.version) for t, was in started]
+        _all_of(await _arrays(tx, _PG_START, rows, started[0][0].started_at), rows)
+        return
+    at = _at(started[0][0].started_at)
+    written = [(t.version, at, at, t.seq, was) for t, was in started]
+    _all_of(_inline(tx).run_many(_START, written), written)
+
+
+async def complete(tx: Tx, completed: Sequence[Moved]) -> None:
+    """Write completions. Raises `LostUpdate`."""
+    if not completed:
+        return
+    now = completed[0][0].completed_at
+    if tx.dialect == "postgresql":
+        rows = [(t.seq, was, t.version, t.started_at, t.result) for t, was in completed]
+        _all_of(await _arrays(tx, _PG_COMPLETE, rows, now), rows)
+        return
+    at = _at(now)
+    written = [
+        (t.version, at, at if t.started_at is now else _at(t.started_at), at, t.result, t.seq, was)
+        for t, was in completed
+    ]
+    _all_of(_inline(tx).run_many(_COMPLETE, written), written)
+
+
+async def insert_runs(tx: Tx, ended: Sequence[Run]) -> None:
+    """Keep runs that are over."""
+    if not ended:
+        return
+    now = ended[0].ended_at
+    if tx.dialect == "postgresql":
+        await _arrays(tx, _PG_RUN, [_run(run, run.claimed_at, run.started_at, run.ended_at) for run in ended])
+        return
+    at = micros(now)
+    _inline(tx).run_many(
+        _RUN,
+        [
+            _run(run, micros(run.claimed_at), _at(run.started_at), at if run.ended_at is now else micros(run.ended_at))
+            for run in ended
+        ],
+    )
+
+
+def _run(run: Run, claimed_at: Any, started_at: Any, ended_at: Any) -> tuple[Any, ...]:
+    return (
+        run.task_seq,
+        run.run_id,
+        str(run.status),
+        None if run.reason is None else str(run.reason),
+        run.error,
+        run.traceback,
+        run.worker_id,
+        run.usage,
+        claimed_at,
+        started_at,
+        ended_at,
+        run.digest,
+    )
+
+
+def _at(instant: Any) -> int | None:
+    return None if instant is None else micros(instant)

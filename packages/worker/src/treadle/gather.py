@@ -1,0 +1,75 @@
+"""Submits of many coroutines, gathered into one request: a frame costs as much as twenty tasks in it."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from treadle.dialing import problem_of
+from treadle.errors import ProblemError, TreadleError, error_for
+
+MOST = 1000
+"""Tasks of one request; further ones make the next."""
+
+Item = dict[str, Any]
+Receipt = dict[str, Any]
+Send = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class Gathered:
+    """What was submitted in this turn of the loop, by room; each task is taken or refused by itself."""
+
+    def __init__(self, send: Send, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._send = send
+        self._spawn = spawn
+        self._waiting: dict[tuple[str, bool], list[tuple[Item, asyncio.Future[Receipt]]]] = defaultdict(list)
+
+    async def add(self, room: str, item: Item, *, wait: bool) -> Receipt:
+        """Submit one task and return its receipt; raises the `TreadleError` that it is refused with."""
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._flush)
+        future: asyncio.Future[Receipt] = loop.create_future()
+        self._waiting[room, wait].append((item, future))
+        return await future
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, defaultdict(list)
+        for (room, wait), batch in waiting.items():
+            for start in range(0, len(batch), MOST):
+                self._spawn(self._submit(room, batch[start : start + MOST], wait=wait))
+
+    async def _submit(self, room: str, batch: list[tuple[Item, "asyncio.Future[Receipt]"]], *, wait: bool) -> None:
+        # Sent again after a lost answer: the same ids with the same content are the same tasks.
+        fields = {"room": room, "tasks": [item for item, _ in batch], "wait": wait, "each": True}
+        try:
+            answers = (await self._send(fields))["tasks"]
+        except ProblemError as error:
+            await self._one_by_one(room, batch, error, wait=wait)
+            return
+        except TreadleError as error:
+            _refuse(batch, error)
+            return
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if future.done():
+                continue
+            if (problem := answer.get("problem")) is not None:
+                future.set_exception(error_for(problem_of(problem)))
+            else:
+                future.set_result(answer)
+
+    async def _one_by_one(
+        self, room: str, batch: list[tuple[Item, "asyncio.Future[Receipt]"]], error: TreadleError, *, wait: bool
+    ) -> None:
+        """Find those for which a request was refused as a whole: over plain HTTP it is all or none."""
+        if len(batch) == 1:
+            _refuse(batch, error)
+            return
+        for one in batch:
+            await self._submit(room, [one], wait=wait)
+
+
+def _refuse(batch: list[tuple[Item, "asyncio.Future[Receipt]"]], error: TreadleError) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)
