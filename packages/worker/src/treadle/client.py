@@ -95,7 +95,7 @@ class Client(Queries):
         self._http: HttpChannel | None = None
         self._is_plain = False
         self._board = Board(self._ask, self._spawn)
-        self._gathered = Gathered(lambda fields: self.call("submit", fields), self._spawn)
+        self._gathered = Gathered(lambda fields: self.call("submit_each", fields), self._spawn)
         # Thirty-two long polls at once, where there is no socket; a further one waits for its turn.
         self._polls = asyncio.Semaphore(32)
         self._entered: Token[Client] | None = None

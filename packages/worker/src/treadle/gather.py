@@ -41,7 +41,7 @@ class Gathered:
 
     async def _submit(self, room: str, batch: list[tuple[Item, "asyncio.Future[Receipt]"]], *, wait: bool) -> None:
         # Sent again after a lost answer: the same ids with the same content are the same tasks.
-        fields = {"room": room, "tasks": [item for item, _ in batch], "wait": wait, "each": True}
+        fields = {"room": room, "tasks": [item for item, _ in batch], "wait": wait}
         try:
             answers = (await self._send(fields))["tasks"]
         except ProblemError as error:

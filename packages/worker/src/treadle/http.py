@@ -53,6 +53,7 @@ def _job(f: Fields) -> Route:
 
 ROUTES: dict[str, Callable[[Fields], Route]] = {
     "submit": _submit,
+    "submit_each": _submit,
     "get": _task("GET"),
     "runs": _task("GET", "/runs"),
     "logs": _task("GET", "/logs"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
 from treadle.wire.fields import Request, Text
 from treadle.wire.ids import TaskId, Uuid
@@ -33,7 +33,14 @@ class Submit(Request):
     tasks: list[TaskOfMany] = Field(min_length=1, max_length=10_000)
     wait: bool = False
     brief: bool = False
-    each: bool = False
+
+
+class SubmitEach(Request):
+    """Tasks to be put in, each by itself; their form is checked one by one."""
+
+    room: Text
+    tasks: list[Any] = Field(min_length=1, max_length=10_000)
+    wait: bool = False
 
 
 class Ids(Request):
@@ -67,9 +74,7 @@ class PauseJob(Request):
 
 
 async def submit(session: Session, fields: dict[str, Any]) -> Reply:
-    """Put tasks in; with `wait` their results are pushed, with `each` one that is refused leaves the others."""
-    if fields.get("each") is True:
-        return await _submit_each(session, fields)
+    """Put tasks in, all or none; with `wait` their results are pushed, with `brief` the answer has receipts."""
     wanted = body.validate(Submit, fields)
     api = session.live.api
     done = await submit_many(api, session.principal, wanted.room, wanted.tasks)
@@ -79,37 +84,34 @@ async def submit(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply({"tasks": _without_payloads_if_large(session, await shown_submitted(api, done), done)}, then)
 
 
-async def _submit_each(session: Session, fields: dict[str, Any]) -> Reply:
-    refused: dict[int, TreadleError] = {}
-    try:
-        wanted = body.validate(Submit, fields)
-    except ValidationFailed:
-        refused = _malformed(fields.get("tasks"))
-        if not refused:
-            raise
-        good = [task for i, task in enumerate(fields["tasks"]) if i not in refused]
-        wanted = (
-            body.validate(Submit, {**fields, "tasks": good}) if good else Submit.model_construct(**fields, tasks=[])
-        )
-    taken = await submit_each(session.live.api, session.principal, wanted.room, wanted.tasks)
+async def submit_by_itself(session: Session, fields: dict[str, Any]) -> Reply:
+    """Put tasks in, each by itself: the answer has a receipt or a problem for each."""
+    wanted = body.validate(SubmitEach, fields)
+    told = _well_formed(wanted.tasks)
+    good = [task for task in told if isinstance(task, TaskOfMany)]
+    taken = await submit_each(session.live.api, session.principal, wanted.room, good) if good else []
     then = _awaited(session, [one for one in taken if isinstance(one, Submitted)]) if wanted.wait else None
-    answers = iter(taken)
-    told = [refused[i] if i in refused else next(answers) for i in range(len(refused) + len(taken))]
-    return Reply({"tasks": [_told(one) for one in told]}, then)
+    outcomes = iter(taken)
+    answers = [next(outcomes) if isinstance(one, TaskOfMany) else one for one in told]
+    return Reply({"tasks": [_told(one) for one in answers]}, then)
 
 
-_ANY = {"job": "stands for tasks of which none has the form of one"}
+_TASKS = TypeAdapter(list[TaskOfMany])
 
 
-def _malformed(tasks: Any) -> dict[int, TreadleError]:
-    """Return which of the tasks have not even the form of one, by their place."""
-    refused: dict[int, TreadleError] = {}
-    for i, task in enumerate(tasks if isinstance(tasks, list) else ()):
+def _well_formed(tasks: list[Any]) -> list[TaskOfMany | TreadleError]:
+    """Return each of the tasks, or why it has not even the form of one."""
+    try:
+        return list(_TASKS.validate_python(tasks))
+    except ValidationError:
+        pass
+    found: list[TaskOfMany | TreadleError] = []
+    for task in tasks:
         try:
-            body.validate(TaskOfMany, task)
+            found.append(body.validate(TaskOfMany, task))
         except TreadleError as error:
-            refused[i] = error
-    return refused
+            found.append(error)
+    return found
 
 
 def _told(one: Taken) -> dict[str, Any]:
@@ -234,6 +236,7 @@ async def ping(session: Session, fields: dict[str, Any]) -> Reply:
 
 OPS: dict[str, Op] = {
     "submit": submit,
+    "submit_each": submit_by_itself,
     "await": await_tasks,
     "unawait": unawait,
     "get": get,

@@ -1,0 +1,305 @@
+"""The express ways of submits and reports: quicker than the long way, and never different from it."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+import sqlalchemy as sa
+
+from tests.engine.conftest import ADMIN, Shop
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle_server.engine.commands import ReportMany, RunReport, Submission, Submit, SubmitEach
+from treadle_server.engine.engine import Engine
+from treadle_server.errors import InvalidTaskTransition, JobNotFound, StaleRun, StoreUnavailable, TaskConflict
+from treadle_server.store.read.positions import positions
+from treadle_server.store.store import SqlStore
+from treadle_server.store.tables import jobs, lane_counts, runs, tasks
+
+pytestmark = pytest.mark.anyio
+
+JOB = "@global:tasks:noop"
+
+
+def numbered(n: int) -> TaskId:
+    return TaskId(str(UUID(int=n)))
+
+
+def item(n: int, **details) -> Submission:
+    return Submission(job_name=JOB, payload=f'{{"n":{n}}}', content_hash=b"%d" % n, id=numbered(n), **details)
+
+
+def each(*items: Submission) -> SubmitEach:
+    return SubmitEach(principal=ADMIN, room="@global", items=list(items))
+
+
+def reports(worker, *said: tuple[TaskId, int, RunReport]) -> ReportMany:
+    return ReportMany(principal=ADMIN, worker_id=worker, reports=list(said))
+
+
+def take_the_long_way(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine._memory, "look", lambda _tx: False)
+    monkeypatch.setattr(engine.express, "know", lambda _tasks: None)
+
+
+def note_the_long_way(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by the number of commands whenever some of them go the long way."""
+    noted: list[int] = []
+    work = engine._work
+
+    async def noted_work(world, needs, wanted):
+        noted.append(len(wanted))
+        await work(world, needs, wanted)
+
+    monkeypatch.setattr(engine, "_work", noted_work)
+    return noted
+
+
+async def everything(engine: Engine) -> dict[str, list[tuple]]:
+    """Return every row of what a task leaves behind, without the names that are drawn at random."""
+    async with engine.store.read() as connection:
+        found = {
+            "tasks": [tuple(r) for r in await connection.execute(sa.select(tasks).order_by(tasks.c.seq))],
+            "runs": [tuple(r) for r in await connection.execute(sa.select(runs).order_by(runs.c.task_seq))],
+            "counts": [tuple(r) for r in await connection.execute(sa.select(lane_counts).where(lane_counts.c.n != 0))],
+        }
+    worker = tasks.c.keys().index("worker_id")
+    owner = runs.c.keys().index("worker_id")
+    found["tasks"] = [(*row[:worker], row[worker] is None, *row[worker + 1 :]) for row in found["tasks"]]
+    found["runs"] = [(*row[:owner], row[owner] is None, *row[owner + 1 :]) for row in found["runs"]]
+    found["counts"].sort()
+    return found
+
+
+async def a_days_work(shop: Shop, clock) -> None:
+    """Submit, claim, start, complete, in all the forms that may go by express."""
+    worker = await shop.worker()
+    await shop.engine.run(each(*(item(n) for n in range(1, 6))))
+    await shop.engine.run(Submit(principal=ADMIN, room="@global", items=[item(6, options={"priority": 3}), item(7)]))
+    await shop.engine.run(each(item(8, tags='{"a":"b"}', options={"timeout": 5.0, "weight": 2, "max_retries": 1})))
+    clock.advance(1)
+    claimed = {task.id: task for task in await shop.claim(worker, 6)}
+    clock.advance(1)
+    done, started, gone = list(claimed)[:3], list(claimed)[3:5], list(claimed)[5]
+    await shop.engine.run(reports(worker, *((t, 0, RunReport(kind="started")) for t in [*started, done[0]])))
+    clock.advance(1)
+    await shop.engine.run(
+        reports(
+            worker,
+            (done[0], 0, RunReport(kind="completed", result="1")),
+            (done[1], 0, RunReport(kind="started")),
+            (done[1], 0, RunReport(kind="completed", result='{"x":[1]}')),
+            (done[2], 0, RunReport(kind="completed", starts=True)),
+            (gone, 0, RunReport(kind="failed", error="boom", starts=True)),
+            (started[0], 0, RunReport(kind="progress", progress='{"share":0.5}')),
+            (started[0], 0, RunReport(kind="completed", result="2")),
+        )
+    )
+
+
+async def test_both_ways_leave_the_same_rows(tmp_path, clock, monkeypatch) -> None:
+    left = []
+    for name, is_long in (("express", False), ("long", True)):
+        store = SqlStore(f"sqlite:///{tmp_path / name}.db")
+        await store.open()
+        engine = Engine(store, clock=replace_clock(clock))
+        async with engine.running():
+            if is_long:
+                take_the_long_way(engine, monkeypatch)
+            shop = Shop(engine)
+            await shop.register()
+            await engine.run(each(item(100)))  # the first one makes the lane
+            await a_days_work(shop, engine.clock)
+            left.append(await everything(engine))
+        await store.close()
+
+    assert left[0] == left[1]
+    assert len(left[0]["runs"]) == 5
+
+
+def replace_clock(clock):
+    """Return a clock of its own that shows the same time."""
+    other = type(clock)()
+    other.at, other.passed = clock.at, clock.passed
+    return other
+
+
+async def test_plain_submits_and_reports_go_by_express_on_sqlite(shop, monkeypatch) -> None:
+    worker = await shop.worker()
+    await shop.submit()
+    await shop.engine.run(each(item(1)))
+    claimed = await shop.claim(worker, 2)
+    long = note_the_long_way(shop.engine, monkeypatch)
+
+    await shop.engine.run(each(item(2), item(3)))
+    said = [(task.id, 0, RunReport(kind="completed", starts=True)) for task in claimed]
+    assert await shop.engine.run(reports(worker, *said)) == {}
+
+    # PostgreSQL has other servers: there a submit always reads.
+    assert long == ([] if shop.engine.store.dialect == "sqlite" else [1])
+    assert (await shop.get(claimed[0].id)).status is Status.COMPLETED
+
+
+async def test_an_id_that_is_taken_is_found_out_by_the_database_g6(shop) -> None:
+    await shop.submit()
+    [first] = await shop.engine.run(each(item(1)))
+
+    again, other, fresh = await shop.engine.run(
+        each(item(1), replace(item(1), content_hash=b"other"), item(2)),
+    )
+
+    assert (again.task.id, again.created) == (first.task.id, False)
+    assert isinstance(other, TaskConflict)
+    assert fresh.created
+    with pytest.raises(TaskConflict):
+        twins = [item(9), replace(item(9), content_hash=b"o")]
+        await shop.engine.run(Submit(principal=ADMIN, room="@global", items=twins))
+
+
+async def test_one_that_is_refused_leaves_the_others_of_its_request_e11(shop) -> None:
+    good, bad, better = await shop.engine.run(each(item(1), replace(item(2), job_name="@global:tasks:none"), item(3)))
+
+    assert good.created
+    assert isinstance(bad, JobNotFound)
+    assert better.created
+
+
+async def test_places_are_those_that_a_read_finds_z14(shop) -> None:
+    await shop.submit()
+    told = {}
+    for n, priority in enumerate([0, 2, 0, 1, 2, -1, 0], start=1):
+        [taken] = await shop.engine.run(each(item(n, options={"priority": priority})))
+        told[taken.task.seq] = taken.position
+        async with shop.engine.store.read() as connection:
+            found = await positions(connection, [taken.task])
+        assert found[taken.task.seq] == taken.position
+    worker = await shop.worker()
+    await shop.claim(worker, 3)
+    await shop.steer((await shop.engine.run(each(item(50))))[0].task, "cancel")
+
+    [last] = await shop.engine.run(each(item(99)))
+
+    assert last.position == 5  # four of its priority before it, and one of a lower behind
+
+
+async def test_a_cancel_of_the_same_batch_goes_before_the_report_that_follows_it(shop) -> None:
+    worker = await shop.worker()
+    await shop.submit(2)
+    one, other = await shop.claim(worker, 2)
+    said = [(task.id, 0, RunReport(kind="completed", starts=True)) for task in (one, other)]
+
+    _, refused = await asyncio.gather(shop.steer(one, "cancel"), shop.engine.run(reports(worker, *said)))
+
+    assert isinstance(refused[0], StaleRun)
+    assert (await shop.get(one.id)).status is Status.CANCELLED
+    assert (await shop.get(other.id)).status is Status.COMPLETED
+
+
+async def test_a_report_that_is_not_plain_takes_all_of_its_run_the_long_way_in_order(shop) -> None:
+    worker = await shop.worker()
+    await shop.submit()
+    [task] = await shop.claim(worker)
+
+    refused = await shop.engine.run(
+        reports(
+            worker,
+            (task.id, 0, RunReport(kind="started")),
+            (task.id, 0, RunReport(kind="checkpoint", checkpoint="[1]")),
+            (task.id, 0, RunReport(kind="completed", result="1")),
+            (task.id, 0, RunReport(kind="progress", progress="{}")),
+        )
+    )
+
+    assert list(refused) == [3]
+    ended = await shop.get(task.id)
+    assert (ended.status, ended.checkpoint, ended.result) == (Status.COMPLETED, "[1]", "1")
+
+
+async def test_a_completion_without_its_start_is_refused_as_ever_z7(shop) -> None:
+    worker = await shop.worker()
+    await shop.submit()
+    [task] = await shop.claim(worker)
+
+    refused = await shop.engine.run(reports(worker, (task.id, 0, RunReport(kind="completed"))))
+
+    assert isinstance(refused[0], InvalidTaskTransition)
+    assert (await shop.get(task.id)).status is Status.CLAIMED
+
+
+async def test_the_same_completion_twice_is_fine_and_another_is_refused_c7(shop) -> None:
+    worker = await shop.worker()
+    await shop.submit()
+    [task] = await shop.claim(worker)
+    same = (task.id, 0, RunReport(kind="completed", result="1", starts=True))
+
+    assert await shop.engine.run(reports(worker, same)) == {}
+    refused = await shop.engine.run(reports(worker, same, (task.id, 0, RunReport(kind="completed", result="2"))))
+
+    assert list(refused) == [1]
+    assert isinstance(refused[1], StaleRun)
+
+
+async def test_what_another_writer_changed_is_read_anew_and_the_report_judged_by_it_g3(shop) -> None:
+    worker = await shop.worker()
+    await shop.submit(2)
+    one, other = await shop.claim(worker, 2)
+    async with shop.engine.store.write() as tx:
+        # As another server would, behind this engine's back.
+        stolen = sa.update(tasks).where(tasks.c.id == one.id)
+        await tx.connection.execute(stolen.values(run_id=1, version=one.version + 2))
+    said = [(task.id, 0, RunReport(kind="completed", starts=True)) for task in (one, other)]
+
+    refused = await shop.engine.run(reports(worker, *said))
+
+    assert list(refused) == [0]
+    assert isinstance(refused[0], StaleRun)
+    assert (await shop.get(one.id)).status is Status.CLAIMED
+    assert (await shop.get(other.id)).status is Status.COMPLETED
+
+
+async def test_a_job_that_somebody_else_deleted_takes_no_submit_z6(shop) -> None:
+    await shop.submit()
+    await shop.engine.run(each(item(1)))
+    gone = jobs.update().values(deleted_at=shop.engine.clock.now())
+    if shop.engine.store.dialect == "sqlite":
+        other = SqlStore(str(shop.engine.store.url))
+        async with other.write() as tx:
+            await tx.connection.execute(gone)
+        await other.close()
+    else:
+        async with shop.engine.store.write() as tx:
+            await tx.connection.execute(gone)
+
+    [refused] = await shop.engine.run(each(item(2)))
+
+    assert isinstance(refused, JobNotFound)
+
+
+async def test_a_failed_commit_leaves_nothing_remembered_g1(shop, monkeypatch) -> None:
+    worker = await shop.worker()
+    await shop.submit()
+    await shop.engine.run(each(item(1)))
+    [first, *_] = await shop.claim(worker, 2)
+    write = shop.engine.store.write
+    fails = [True]
+
+    @asynccontextmanager
+    async def failing():
+        async with write() as tx:
+            yield tx
+            if fails:
+                fails.clear()
+                raise StoreUnavailable("the disk is gone")
+
+    monkeypatch.setattr(shop.engine.store, "write", failing)
+    said = reports(worker, (first.id, 0, RunReport(kind="completed", starts=True)))
+    with pytest.raises(StoreUnavailable):
+        await asyncio.gather(shop.engine.run(said), shop.engine.run(each(item(2))))
+    assert (await shop.get(first.id)).status is Status.CLAIMED
+
+    [again] = await shop.engine.run(each(item(2)))
+    assert again.created
+    assert await shop.engine.run(replace(said, rest=None)) == {}
+    assert (await shop.get(first.id)).status is Status.COMPLETED
