@@ -91,23 +91,30 @@ class Scene:
     def drop_every_event(self) -> None:
         """Lose what wakes the claims from now on: each hint of a commit, of a seat and of a claim."""
         engine, desk = self.shop.engine, self.shop.engine.desk
-        apply, commit, open_seat, wait = engine._apply, engine._commit, desk.open_seat, desk.wait
+        admit, apply, commit = engine._admit, engine._apply, engine._commit
+        open_seat, wait = desk.open_seat, desk.wait
 
         def forget() -> None:
             desk._news = False
             desk._strange.clear()
 
-        async def deaf_apply(tx, batch):
-            world = await apply(tx, batch)
-            world.woken.clear()
-            return world
+        async def deaf_admit(tx, batch, now):
+            admitted = await admit(tx, batch, now)
+            admitted.woken.clear()
+            return admitted
 
-        async def deaf_commit(batch):
-            done = await commit(batch)
+        async def deaf_apply(tx, batch, now):
+            carried, world = await apply(tx, batch, now)
+            carried.woken.clear()
+            world.woken.clear()
+            return carried, world
+
+        async def deaf_commit(batch, *, express):
+            done = await commit(batch, express=express)
             forget()
             return done
 
-        engine._apply, engine._commit = deaf_apply, deaf_commit
+        engine._admit, engine._apply, engine._commit = deaf_admit, deaf_apply, deaf_commit
         desk.look_again = lambda: None
         desk.open_seat = lambda seat: (open_seat(seat), forget())
         desk.wait = lambda waiting: (wait(waiting), forget())

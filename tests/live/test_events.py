@@ -125,6 +125,8 @@ async def test_no_event_is_sent_for_what_was_refused(served: Served, opened: Ope
 async def test_what_is_kept_of_the_stream_takes_no_more_memory_than_its_text(served: Served, opened: Open):
     client = await opened()
     await client.call("register", **JOB)
+    observer = await opened()
+    await observer.call("every")
     kept = served.app.state.live.events._kept
     before = len(kept)
 

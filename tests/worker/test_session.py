@@ -56,7 +56,7 @@ async def test_a_request_whose_answer_was_lost_is_sent_again_with_the_same_conte
     silent = True
 
     def answer(item: dict[str, Any]) -> Any:
-        if silent and item["op"] == "submit":
+        if silent and item["op"] == "submit_each":
             return None
         return {"tasks": [{"id": task["id"]} for task in item["tasks"]]}
 

@@ -152,6 +152,7 @@ class Client(Queries):
         that is missing is registered when the token may. Raises `JobNotFound`, `InvalidPayload`, `TaskConflict`,
         `Forbidden` and `ConnectionFailed`.
         """
+        _check_bound(bound)
         if self._is_plain:
             return (await self.submit_many([bound], options=options, wait=wait))[0]
         task = bound.task
