@@ -191,11 +191,14 @@ class Runner:
         It begins only when the start is known to be ours, with a lease that is counted from our own clock.
         """
         try:
-            await self._reporter.confirm({**held.ref, "kind": "started"})
+            # At once, and for this run alone: one after the other, and for all runs in hand, a task with a target took
+            # the server 1.02 ms instead of 0.75.
+            start = self._reporter.confirm({**held.ref, "kind": "started"})
+            _, is_renewed = await asyncio.gather(start, self._leases.beat(held))
         except ProblemError as error:
             log.info("task %s, run %s, is not begun: %s", *held.key, error)
             return {"kind": "stopped"}
-        if not await self._leases.beat():
+        if not is_renewed and not await self._leases.beat(held):
             held.stop = held.stop or "lease"
         self._leases.guard(held)
         return None

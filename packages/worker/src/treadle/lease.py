@@ -115,10 +115,11 @@ class Leases:
         """Every run in hand, for an opening that says what the worker still holds."""
         return [held.ref for held in list(self.held.values())]
 
-    def body(self) -> dict[str, Any]:
-        """Return a heartbeat that renews every run in hand."""
+    def body(self, *only: Held) -> dict[str, Any]:
+        """Return a heartbeat that renews every run in hand, or `only` some."""
         tasks = [
-            held.ref if held.usage is None else held.ref | {"usage": held.usage} for held in list(self.held.values())
+            held.ref if held.usage is None else held.ref | {"usage": held.usage}
+            for held in only or list(self.held.values())
         ]
         return {"tasks": tasks, "draining": True} if self.is_draining else {"tasks": tasks}
 
@@ -144,12 +145,12 @@ class Leases:
             self._now.clear()
             await self.beat()
 
-    async def beat(self) -> bool:
-        """Send one heartbeat and do what its answer says; return whether it was acknowledged."""
+    async def beat(self, *only: Held) -> bool:
+        """Send one heartbeat, for all runs or `only` some, and do what its answer says; return whether it came."""
         sent = monotonic()
         try:
             async with asyncio.timeout(SILENCE):
-                answer = await self._beat(self.body())
+                answer = await self._beat(self.body(*only))
         except TimeoutError:
             log.warning("no heartbeat: the server did not answer within %g s", SILENCE)
             self._on_silence()
