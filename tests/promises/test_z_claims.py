@@ -199,10 +199,9 @@ async def test_z9_a_locked_database_is_asked_ten_times_with_growing_pauses(monke
     holder = sqlite3.connect("file:z9?mode=memory&cache=shared", uri=True, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     asking = sqlite3.connect("file:z9?mode=memory&cache=shared", uri=True, isolation_level=None, timeout=0)
-    connection: Any = SimpleNamespace(connection=SimpleNamespace(driver_connection=asking))
 
     with pytest.raises(inline.OperationalError, match="locked"):
-        await inline._lock(connection)
+        await inline._lock(asking)
 
     asking.close()
     holder.close()

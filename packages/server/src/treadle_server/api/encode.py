@@ -123,6 +123,7 @@ def brief_claim(task: Task, now: datetime) -> dict[str, Any]:
         "room_id": task.room,
         "status": task.status,
         "run_id": task.run_id,
+        "worker_id": task.worker_id,
         "created_at": task.created_at,
         "scheduled_at": task.due_at,
         "claimed_at": task.claimed_at,
