@@ -40,6 +40,8 @@ class Waits:
 
     def heed(self, batch: Batch) -> None:
         """Wake the waiters of every task that a commit ended."""
+        if not self._events:
+            return
         for change in batch.tasks:
             if change.task.status in TERMINAL:
                 for event in self._events.get(change.task.id, ()):

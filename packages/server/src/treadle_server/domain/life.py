@@ -18,7 +18,7 @@ Draw = Callable[[], float]
 """A source of random numbers in [0, 1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ending:
     """How a run ended, as its worker or the server says."""
 

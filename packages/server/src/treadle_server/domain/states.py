@@ -1,14 +1,13 @@
 """Which verb takes a task from which state to which: the one table that code, SQL guards, docs and tests share."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 
-from treadle.wire.status import OPEN, Status
+from treadle.wire.status import OPEN, Status, Word
 from treadle_server.errors import InvalidTaskTransition
 
 
-class Verb(StrEnum):
+class Verb(Word):
     """What can happen to a task."""
 
     PROMOTE = "promote"

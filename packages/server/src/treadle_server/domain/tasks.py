@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.status import LEASED, Outcome, Reason, Status
 
 NEVER_RUN = -1
 """The `run_id` of a task that was never claimed."""
+
+
+seconds = lru_cache(maxsize=1024)(lambda number: timedelta(seconds=number))
+"""A number of seconds as a timedelta: tasks have few different ones."""
 
 
 @dataclass(slots=True)
@@ -84,15 +89,18 @@ class Task:
     @property
     def lease(self) -> timedelta:
         """Return how long a claim lasts without a heartbeat."""
-        return timedelta(seconds=self.lease_seconds)
+        return seconds(self.lease_seconds)
 
 
 TASK_FIELDS = tuple(field.name for field in fields(Task))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Run:
-    """A resolved attempt at a task; it is written once and never changes."""
+    """A resolved attempt at a task; it is written once and never changes.
+
+    Not frozen, though: that would make it three times as dear, and there is one for every task.
+    """
 
     task_seq: int
     run_id: int

@@ -83,10 +83,14 @@ class Order:
     def __init__(self, lines: Iterable[Line], capacity: int, turns: Turns) -> None:
         self._capacity = capacity
         self._turns = turns
+        self._lone: Line | None = None
+        """The only line, when there is but one: then there are no turns to take."""
         self._lines: dict[Group, list[Line]] = defaultdict(list)
         self._groups: dict[str, list[tuple[Key, Group]]] = defaultdict(list)
         for line in lines:
             self._lines[line.group].append(line)
+        if len(self._lines) == 1 and len(members := next(iter(self._lines.values()))) == 1:
+            self._lone = members[0]
         for group, members in self._lines.items():
             if (key := self._key(group)) is not None:
                 self._groups[members[0].room].append((key, group))
@@ -97,6 +101,8 @@ class Order:
 
     def first(self) -> tuple[Line, Task] | None:
         """Return the task whose turn it is, and its line."""
+        if self._lone is not None:
+            return self._first_of(self._lone)
         while self._rooms:
             key, room = self._rooms[0]
             now = self._room_key(room)
@@ -126,10 +132,15 @@ class Order:
         return None if found is None else (-found[1].priority, self._turns.groups.get(group, 0), found[1].seq)
 
     def _head(self, group: Group) -> tuple[Line, Task] | None:
-        heads = [(line, task) for line in self._lines[group] if (task := line.first(self._capacity)) is not None]
-        if len(heads) > 1:
-            return min(heads, key=lambda head: _in_queue(head[1]))
-        return heads[0] if heads else None
+        lines = self._lines[group]
+        if len(lines) == 1:
+            return self._first_of(lines[0])
+        heads = [head for line in lines if (head := self._first_of(line)) is not None]
+        return min(heads, key=lambda head: _in_queue(head[1])) if heads else None
+
+    def _first_of(self, line: Line) -> tuple[Line, Task] | None:
+        task = line.first(self._capacity)
+        return None if task is None else (line, task)
 
 
 def match(lines: Sequence[Line], demands: Sequence[Demand], turns: Turns) -> list[tuple[Demand, Task]]:

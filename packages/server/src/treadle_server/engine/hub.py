@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from uuid_utils import uuid7
 
@@ -13,8 +14,7 @@ from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.tasks import Run, Task
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A task after one transition, and the status that it left; `was` is None for a new one."""
 
     task: Task

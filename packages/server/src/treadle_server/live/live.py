@@ -177,10 +177,11 @@ class Live:
         for worker in batch.workers:
             if worker.state is WorkerState.LOST and worker.id in self._workers:
                 self._drop_lost(self._workers[worker.id])
-        ids = {change.task.seq: change.task.id for change in batch.tasks}
-        for run in batch.runs:
-            # A run that its own worker reported has a digest; that worker knows.
-            if run.digest is None and run.worker_id in self._workers and run.task_seq in ids:
+        # A run that its own worker reported has a digest; that worker knows.
+        lost = [run for run in batch.runs if run.digest is None and run.worker_id in self._workers]
+        ids = {change.task.seq: change.task.id for change in batch.tasks} if lost else {}
+        for run in lost:
+            if run.task_seq in ids and run.worker_id is not None:
                 kind = "gone" if run.reason in _TAKEN_AWAY else "cancel"
                 self._workers[run.worker_id].push(kind, runs=run_names([(ids[run.task_seq], run.run_id)]))
         for change in batch.tasks:

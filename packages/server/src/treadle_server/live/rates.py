@@ -1,6 +1,6 @@
 """How many tasks of each job ended lately: counted as they are committed, kept in memory for five minutes."""
 
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 from treadle.wire.status import TERMINAL, Status
@@ -26,13 +26,10 @@ class Rates:
     def heed(self, batch: Batch) -> None:
         """Count what a commit ended."""
         self.roll()
-        for change in batch.tasks:
-            status = change.task.status
-            if status in TERMINAL and change.was not in TERMINAL:
-                kind = {Status.COMPLETED: self._completed, Status.FAILED: self._failed}.get(status)
-                if kind is not None:
-                    steps = kind.setdefault(change.task.job_num, deque([0] * STEPS, STEPS))
-                    steps[-1] += 1
+        for status, kind in ((Status.COMPLETED, self._completed), (Status.FAILED, self._failed)):
+            ended = Counter(task.job_num for task, was in batch.tasks if task.status is status and was not in TERMINAL)
+            for job_num, n in ended.items():
+                kind.setdefault(job_num, deque([0] * STEPS, STEPS))[-1] += n
 
     def roll(self) -> bool:
         """Let time pass; return whether a step has ended that anything happened in, or fell out of."""

@@ -65,6 +65,8 @@ class Results:
 
     def heed(self, batch: Batch) -> None:
         """Push what a commit ended."""
+        if not self._wanted:
+            return
         ended = {c.task.id: c.task for c in batch.tasks if c.task.id in self._wanted}
         if ended:
             self._push([task for task in ended.values() if task.status in TERMINAL])

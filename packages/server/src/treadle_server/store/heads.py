@@ -1,6 +1,6 @@
 """The heads of the queues: what a claim reads. Each lane is read along its partial index, never sorted."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from treadle_server.store.counts import all_counts
 from treadle_server.store.load import to_task
 from treadle_server.store.many import NUMBER, UUID, bound, is_among, rows_of
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.rows import micros, task_of
+from treadle_server.store.rows import AS_PENDING, head_of, micros
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
 from treadle_server.store.targets import free_targets
 
@@ -55,7 +55,11 @@ async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[Claimable]:
     return [Claimable(Lane(*row[:4]), row[4], bool(row[5])) for row in rows]
 
 
-def _head_of(lane: Any) -> Select[Any]:
+_HEAD = [literal_column(AS_PENDING[c.name]).label(c.name) if c.name in AS_PENDING else c for c in tasks.c]
+"""SQLite: the columns of a claimable task; a fifth of them is known without being read."""
+
+
+def _head_of(columns: Sequence[Any], lane: Any) -> Select[Any]:
     # The literals let both planners prove that the partial index applies, and `blocked` pins its second column.
     return (
         select(tasks)
@@ -77,9 +81,9 @@ def heads_statement(dialect: Dialect) -> Select[Any]:
     """Return the statement that reads the heads: of one `lane` on SQLite, of all `lanes` on PostgreSQL."""
     if dialect == "sqlite":
         # SQLite has no lateral join; a statement a lane costs 0.06 ms, and lanes that wait are few.
-        return _head_of(bindparam("lane"))
+        return _head_of(_HEAD, bindparam("lane"))
     rows, lane = rows_of(dialect, "lanes", NUMBER)
-    head = _head_of(lane).with_for_update(of=tasks, skip_locked=True).lateral("head")
+    head = _head_of(list(tasks.c), lane).with_for_update(of=tasks, skip_locked=True).lateral("head")
     return select(*head.c).select_from(rows.join(head, true()))
 
 
@@ -97,7 +101,7 @@ async def heads(
     if tx.dialect == "sqlite":
         for lane in lane_ids:
             rows = await _heads.rows(tx, lane=lane, most=most, now=micros(now), heaviest=heaviest)
-            found[lane] = [task_of(row) for row in rows]
+            found[lane] = [head_of(row) for row in rows]
         return found
     rows = await _heads.rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
     tasks_read = [to_task(row) for row in rows]

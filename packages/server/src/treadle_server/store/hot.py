@@ -145,8 +145,12 @@ async def claim(tx: Tx, claimed: Sequence[Moved]) -> None:
         rows = [(t.seq, was, t.version, t.run_id, t.worker_id, t.taken_until) for t, was in claimed]
         _all_of(await _arrays(tx, _PG_CLAIM, rows, claimed[0][0].claimed_at), rows)
         return
-    at = _at(claimed[0][0].claimed_at)
-    written = [(t.version, at, t.run_id, t.worker_id, at, _at(t.taken_until), t.seq, was) for t, was in claimed]
+    assert claimed[0][0].claimed_at is not None
+    at = micros(claimed[0][0].claimed_at)
+    # `taken_until` is the claim and the lease: one sum is cheaper than the difference of two instants.
+    written = [
+        (t.version, at, t.run_id, t.worker_id, at, at + round(t.lease_seconds * 1e6), t.seq, was) for t, was in claimed
+    ]
     _all_of(_inline(tx).run_many(_CLAIM, written), written)
 
 
@@ -184,18 +188,19 @@ async def insert_runs(tx: Tx, ended: Sequence[Run]) -> None:
     """Keep runs that are over."""
     if not ended:
         return
-    now = ended[0].ended_at
     if tx.dialect == "postgresql":
         await _arrays(tx, _PG_RUN, [_run(run, run.claimed_at, run.started_at, run.ended_at) for run in ended])
         return
-    at = micros(now)
-    _inline(tx).run_many(
-        _RUN,
-        [
-            _run(run, micros(run.claimed_at), _at(run.started_at), at if run.ended_at is now else micros(run.ended_at))
-            for run in ended
-        ],
-    )
+    # Runs of a batch share their instants; the objects live as long as the runs do.
+    known: dict[int, int] = {id(None): None}  # type: ignore[dict-item]
+
+    def at(moment: Any) -> Any:
+        key = id(moment)
+        if key not in known:
+            known[key] = micros(moment)
+        return known[key]
+
+    _inline(tx).run_many(_RUN, [_run(run, at(run.claimed_at), at(run.started_at), at(run.ended_at)) for run in ended])
 
 
 def _run(run: Run, claimed_at: Any, started_at: Any, ended_at: Any) -> tuple[Any, ...]:

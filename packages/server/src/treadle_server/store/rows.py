@@ -26,6 +26,16 @@ _STATUS = TASK_FIELDS.index("status")
 _REASON = TASK_FIELDS.index("reason")
 
 
+AS_PENDING = {
+    "status": "'pending'", "blocked": "0", "unfenced": "0", "cancel_requested": "0", "settled": "0",
+    "claimed_at": "NULL", "started_at": "NULL", "completed_at": "NULL", "taken_until": "NULL", "next_retry_at": "NULL",
+    "result": "NULL", "progress": "NULL",
+}  # fmt: skip
+"""What stands in the columns of a claimable task, or is put there by its claim, as SQL."""
+
+_HEAD_INSTANTS = tuple(i for i in _INSTANTS if TASK_FIELDS[i] not in AS_PENDING)
+
+
 def micros(instant: datetime) -> int:
     """Return the instant as SQLite keeps it: microseconds since 1970."""
     return (instant - _EPOCH) // _MICROSECOND
@@ -45,5 +55,18 @@ def task_of(row: Sequence[Any]) -> Task:
     for i in _BOOLEANS:
         values[i] = values[i] == 1
     values[_STATUS] = STATUS[values[_STATUS]]
+    values[_REASON] = REASON[values[_REASON]]
+    return Task(*values)
+
+
+def head_of(row: Sequence[Any]) -> Task:
+    """Return a row of a claimable task, in which what `AS_PENDING` names was not read."""
+    values = list(row)
+    for i in _HEAD_INSTANTS:
+        if (value := values[i]) is not None:
+            values[i] = _EPOCH + timedelta(microseconds=value)
+    for i in _BOOLEANS:
+        values[i] = False
+    values[_STATUS] = Status.PENDING
     values[_REASON] = REASON[values[_REASON]]
     return Task(*values)

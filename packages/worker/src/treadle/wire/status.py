@@ -3,7 +3,16 @@
 from enum import StrEnum
 
 
-class Status(StrEnum):
+class Word(StrEnum):
+    """A text with a name, which hashes as the text that it equals.
+
+    The hash of an Enum is a call of Python code, and every task passes a dozen of them.
+    """
+
+    __hash__ = str.__hash__
+
+
+class Status(Word):
     """Where a task is in its life."""
 
     SCHEDULED = "scheduled"
@@ -29,7 +38,7 @@ LEASED = frozenset({Status.CLAIMED, Status.RUNNING})
 """The states in which a worker holds a run of the task."""
 
 
-class Outcome(StrEnum):
+class Outcome(Word):
     """How a run ended; once set it never changes."""
 
     COMPLETED = "completed"
@@ -43,7 +52,7 @@ class Outcome(StrEnum):
     """Handed back before it was started; costs no budget."""
 
 
-class Reason(StrEnum):
+class Reason(Word):
     """Why a run did not complete."""
 
     ERROR = "error"
@@ -88,7 +97,7 @@ REPORTABLE = frozenset(
 """Reasons that a worker may give; the others are the server's to find."""
 
 
-class WorkerState(StrEnum):
+class WorkerState(Word):
     """Whether a worker is there and takes tasks."""
 
     ONLINE = "online"

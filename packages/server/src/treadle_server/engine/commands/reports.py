@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from hashlib import blake2b
 
 from treadle.wire.ids import TaskId, WorkerId
@@ -49,7 +50,19 @@ class RunReport:
     def digest(self) -> bytes:
         """Return what two reports must share to be the same report."""
         parts = (self.kind, self.result, self.error, self.reason and str(self.reason), self.checkpoint, self.detail)
-        return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return _digest_of_nothing(self.kind) if parts[1:] == _NOTHING else _digest(parts)
+
+
+_NOTHING = (None,) * 5
+
+
+def _digest(parts: tuple[str | None, ...]) -> bytes:
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+@cache
+def _digest_of_nothing(kind: str) -> bytes:
+    return _digest((kind, *_NOTHING))
 
 
 @dataclass(slots=True, kw_only=True)
