@@ -400,7 +400,7 @@ async def test_a_due_task_is_promoted_at_its_time_by_the_promoter_alone_e1(store
         await scene.shop.register()
         await scene.sit()
         async with _turning(Promoter(engine), engine):
-            await scene.shop.submit(delay=0.3)
+            await scene.shop.submit(delay=60)
             [later] = await scene.shop.submit(delay=3600)
             [sooner] = await scene.shop.submit(delay=0.1)  # comes later and shortens the wait
 

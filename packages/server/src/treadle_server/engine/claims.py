@@ -43,6 +43,8 @@ class Line:
     room: str
     """The room whose turn it is: the lane's in a fair job, else the job's."""
     tasks: deque[Task]
+    is_all: bool = False
+    """Whether there are no more claimable tasks in the lane than these."""
     group: Group = field(init=False)
     """Within it the order is strict."""
 

@@ -54,6 +54,8 @@ class Desk:
         self._waiting: list[Waiting] = []
         self._turns = Turns()
         self._lanes: dict[int, Claimable] = {}
+        self._open: set[int] = set()
+        """Lanes of which it is known that they may be claimed from."""
         self._holder: dict[RunKey, Seat] = {}
         self._ready: set[int] = set()
         self._met: set[int] = set()
@@ -164,6 +166,7 @@ class Desk:
         if not any(line.tasks for line in lines):
             return handover
         await self._claim(tx, handover, match(lines, demands, self._turns), now)
+        self._ready -= {line.lane.id for line in lines if line.is_all and not line.tasks}
         self._news = bool(handover.given)
         return handover
 
@@ -218,20 +221,35 @@ class Desk:
         )
 
     async def _lines(self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime) -> list[Line]:
-        found = await claimable_lanes(tx, wanted)
-        self._lanes |= {one.lane.id: one for one in found}
+        found = await self._claimable(tx, wanted)
         # What is paused, deleted or internal is woken when that changes.
         self._ready -= wanted - {one.lane.id for one in found}
         served = [one for one in found if any(serves(demand, one.lane) for demand in demands)]
         most = min(MOST_HEADS, sum(_appetite(demand) for demand in demands))
         read = await heads(tx, [one.lane.id for one in served], most, now)
-        # A lane that gave less than was asked for is empty once this is handed out; leftovers wake it again.
         self._ready -= {lane for lane, tasks in read.items() if not tasks}
+        whole = {lane for lane, tasks in read.items() if len(tasks) < most}
         heaviest = max(demand.capacity for demand in demands)
         if hidden := [lane for lane, tasks in read.items() if any(task.weight > heaviest for task in tasks)]:
             # What is too heavy for all who ask must not hide what stands behind it, however much there is (E5).
             read |= await heads(tx, hidden, most, now, heaviest)
-        return [Line(one.lane, one.lane.room or one.room, deque(read[one.lane.id])) for one in served]
+        return [
+            Line(one.lane, one.lane.room or one.room, deque(read[one.lane.id]), is_all=one.lane.id in whole)
+            for one in served
+        ]
+
+    async def _claimable(self, tx: Tx, wanted: set[int]) -> list[Claimable]:
+        """Return those of the lanes that may be claimed from, as they are remembered if all of them are."""
+        if not wanted <= self._open:
+            found = await claimable_lanes(tx, wanted)
+            self._lanes |= {one.lane.id: one for one in found}
+            self._open |= {one.lane.id for one in found}
+            return found
+        return [self._lanes[number] for number in wanted]
+
+    def doubt_lanes(self) -> None:
+        """Read anew which lanes may be claimed from: a job was changed, or may have been by another writer."""
+        self._open.clear()
 
     def deliver(self, handover: Handover) -> list[Demand]:
         """Give the claims out: the transaction is committed. Return the seats that were closed meanwhile."""

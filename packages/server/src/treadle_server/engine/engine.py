@@ -92,7 +92,7 @@ class Engine:
         self.hub = Hub()
         self.desk = Desk()
         self.express = Express(self.hub)
-        self._memory = Memory()
+        self._memory = Memory(self.desk.doubt_lanes)
         self._intake = Intake(self.rules, self._memory)
         self._most_rows = most_rows
         self._most_waiting = most_waiting
@@ -264,7 +264,7 @@ class Engine:
         now = self.clock.now()
         try:
             async with self.store.write() as tx:
-                express = express and self._memory.look(tx)
+                express = self._memory.look(tx) and express
                 admitted = await self._admit(tx, batch, now) if express else Admitted()
                 carried, world = await self._apply(tx, batch, now)
                 self.desk.wake(admitted.woken | carried.woken | world.woken)
@@ -337,6 +337,8 @@ class Engine:
             world.woken |= await lanes_of_job(world.tx, job_num)
 
     async def _hand_out(self, tx: Tx, world: World) -> Handover:
+        if world.batch.jobs:
+            self.desk.doubt_lanes()
         self.desk.heed(world.batch.workers, world.changes.gone_workers)
         if not (self.desk.can_serve or self.desk.has_impatient):
             return Handover()

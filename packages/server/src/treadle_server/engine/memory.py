@@ -5,7 +5,7 @@ writer knew after its last commit still stands. PostgreSQL has other servers and
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from treadle.wire.names import InvalidJobName, parse_job_name
 from treadle_server.domain.jobs import Job, Lane
@@ -22,13 +22,14 @@ Queue = tuple[int, str]
 class Memory:
     """Jobs with their lanes and the counts of their queues, and the next task's number."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_clear: Callable[[], None]) -> None:
         self._as_of: int | None = None
         self._jobs: dict[str, Job] = {}
         self._lanes: dict[tuple[int, str, str], int] = {}
         self._queue_of: dict[int, Queue] = {}
         self._waiting: dict[Queue, Counter[int]] = defaultdict(Counter)
         self._next_seq: int | None = None
+        self._on_clear = on_clear
 
     def clear(self) -> None:
         """Forget everything: a transaction failed, or somebody else has written."""
@@ -38,10 +39,12 @@ class Memory:
         self._queue_of.clear()
         self._waiting.clear()
         self._next_seq = None
+        self._on_clear()
 
     def look(self, tx: Tx) -> bool:
         """Return whether anything may be remembered in this transaction; forget it if another has written since."""
         if not isinstance(tx.connection, InlineConnection):
+            self._on_clear()
             return False
         [(version,)] = tx.connection.fetch("PRAGMA data_version")
         if version != self._as_of:
