@@ -4,7 +4,8 @@ Each is guarded by the version that the task had: who was overtaken by another w
 a prepared statement for each row, on the driver itself; PostgreSQL takes the rows as arrays, in one round trip.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from typing import Any, cast
@@ -111,16 +112,13 @@ async def insert(tx: Tx, new: Sequence[Task]) -> None:
         rows = [_new_values(task) for task in new]
         await _arrays(tx, _pg_insert(), rows)
         return
-    known: dict[Any, int | None] = {None: None}
+    at = _shared()
     written = []
     for task in new:
         values = list(_new_values(task))
         values[_NEW_STATUS] = task.status.value
         for i in _NEW_INSTANTS:
-            value = values[i]
-            if value not in known:
-                known[value] = micros(value)
-            values[i] = known[value]
+            values[i] = at(values[i])
         written.append(values)
     _inline(tx).run_many(_INSERT, written)
 
@@ -191,16 +189,24 @@ async def insert_runs(tx: Tx, ended: Sequence[Run]) -> None:
     if tx.dialect == "postgresql":
         await _arrays(tx, _PG_RUN, [_run(run, run.claimed_at, run.started_at, run.ended_at) for run in ended])
         return
-    # Runs of a batch share their instants; the objects live as long as the runs do.
-    known: dict[int, int] = {id(None): None}  # type: ignore[dict-item]
+    at = _shared()
+    _inline(tx).run_many(_RUN, [_run(run, at(run.claimed_at), at(run.started_at), at(run.ended_at)) for run in ended])
 
-    def at(moment: Any) -> Any:
+
+def _shared() -> Callable[[Any], Any]:
+    """Return what turns instants into numbers, once for each object: the rows of a batch share theirs.
+
+    The objects must live as long as it does. Their identity is compared because their hash is dear.
+    """
+    known: dict[int, int | None] = {id(None): None}
+
+    def at(moment: datetime | None) -> int | None:
         key = id(moment)
-        if key not in known:
+        if key not in known and moment is not None:
             known[key] = micros(moment)
         return known[key]
 
-    _inline(tx).run_many(_RUN, [_run(run, at(run.claimed_at), at(run.started_at), at(run.ended_at)) for run in ended])
+    return at
 
 
 def _run(run: Run, claimed_at: Any, started_at: Any, ended_at: Any) -> tuple[Any, ...]:
