@@ -1,11 +1,12 @@
 """What a worker has to tell the server: kept in order until it is acknowledged, and sent in batches."""
 
 import asyncio
+import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from treadle.endings import clean
@@ -30,6 +31,9 @@ Key = tuple[str, int]
 
 BATCH = 2000
 """Reports of one request at most; the rest waits for the next one."""
+
+MUCH = 64
+"""Reports that make a second request worth while beside one that is under way."""
 
 SOFT_DELAY = 0.2
 """Seconds that progress and log lines are gathered before they are sent."""
@@ -56,17 +60,37 @@ class _Soft:
         self.dropped = 0
 
 
-class Reporter:
-    """Sends reports one request at a time, so that their order holds; what comes meanwhile makes the next batch.
+class _Entry:
+    """A report on its way, with its place in the order and whoever waits for its answer."""
 
-    Bounded by what the worker holds: a run has one start, one end and one checkpoint under way, and coalesced lines.
-    `on_answer` is told each end's and each refused report's answer.
+    __slots__ = ("future", "number", "report")
+
+    def __init__(self, number: int, report: Report, future: "asyncio.Future[None] | None") -> None:
+        self.number = number
+        self.report = report
+        self.future = future
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether it says all that there is to say of its run, so that it depends on no other report."""
+        return self.report.get("starts") is True
+
+
+class Reporter:
+    """Sends reports in requests that keep their order; what comes meanwhile makes the next one.
+
+    While one request is under way a second one goes out if it has many reports that depend on nothing before them:
+    so the server has the next work at hand when it has done the last. Bounded by what the worker holds: a run has one
+    start, one end and one checkpoint under way, and coalesced lines. `on_answer` is told each end's and each refused
+    report's answer.
     """
 
     def __init__(self, send: Send, on_answer: Callable[[Report, Answer], None]) -> None:
         self._send = send
         self._on_answer = on_answer
-        self._queue: deque[tuple[Report, asyncio.Future[None] | None]] = deque()
+        self._waiting: deque[_Entry] = deque()
+        self._numbers = itertools.count()
+        self._flying = 0
         self._starts: dict[Key, Report] = {}
         """Starts that were not sent yet, and that nothing followed."""
         self._soft: dict[Key, _Soft] = {}
@@ -86,16 +110,21 @@ class Reporter:
         elif (start := self._starts.pop(key, None)) is not None and report["kind"] in _WITH_START:
             # One report says both: it stands where the start stood, before which nothing of the run was said.
             start.update(report, starts=True)
+            if self._flying:
+                # It may be what makes a second request worth while.
+                self._wake.set()
             return
-        self._queue.append((report, None))
+        self._put(report)
+
+    def _put(self, report: Report, future: "asyncio.Future[None] | None" = None) -> None:
+        self._waiting.append(_Entry(next(self._numbers), report, future))
         self._wake.set()
 
     async def confirm(self, report: Report) -> None:
         """Send a report and wait for its answer; raise the `ProblemError` that it was refused with."""
         self._starts.pop((report["task_id"], report["run_id"]), None)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append((report, future))
-        self._wake.set()
+        self._put(report, future)
         await future
 
     def progress(self, key: Key, share: float | None, message: str | None) -> None:
@@ -115,20 +144,79 @@ class Reporter:
 
     async def run(self) -> None:
         """Send for ever; ends by cancellation only."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._queue:
-                self._empty.clear()
-                await self.online.wait()
-                await self._send_batch(min(BATCH, len(self._queue)))
-            self._empty.set()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._waiting and self._flying < 2:
+                    self._empty.clear()
+                    await self.online.wait()
+                    batch = self._take()
+                    if not batch:
+                        break
+                    self._flying += 1
+                    group.create_task(self._fly(batch))
+                if not (self._waiting or self._flying):
+                    self._empty.set()
+
+    def _take(self) -> list[_Entry]:
+        """Take what is to be sent now: everything, or beside another request only what is whole, if it is much."""
+        size = min(BATCH, len(self._waiting))
+        if self._flying:
+            size = sum(1 for _ in takewhile(lambda entry: entry.is_whole, islice(self._waiting, size)))
+            if size < MUCH:
+                return []
+        batch = [self._waiting.popleft() for _ in range(size)]
+        for entry in batch:
+            if entry.report["kind"] == "started":
+                self._starts.pop((entry.report["task_id"], entry.report["run_id"]), None)
+        return batch
+
+    async def _fly(self, batch: list[_Entry]) -> None:
+        """Send a request; what could not be delivered waits again, in its place."""
+        try:
+            await self._deliver(batch)
+        except (StoreUnavailable, TooManyRequests, InternalServerError) as error:
+            log.warning("reports wait: %s", error)
+            self._again(batch)
+            await asyncio.sleep(1)
+        except WorkerNotFound:
+            # The connection opens the worker anew; what it reports is judged by its run, not by its worker.
+            self._again(batch)
+            self.online.clear()
+        except ConnectionFailed:
+            # Nothing is lost: the same reports go again once the worker is open on a new connection.
+            self._again(batch)
+            await asyncio.sleep(0.05)
+        finally:
+            self._flying -= 1
+            self._wake.set()
+
+    async def _deliver(self, batch: list[_Entry]) -> None:
+        """Send reports and settle them. Raises what says that they are to be sent again; those that remain in it."""
+        try:
+            answers = await self._send([entry.report for entry in batch])
+        except (StoreUnavailable, TooManyRequests, InternalServerError, WorkerNotFound, ConnectionFailed):
+            raise
+        except (ProblemError, InvalidArguments) as error:
+            # One bad report refuses the batch: each is sent alone, and the bad one is answered here.
+            if len(batch) == 1:
+                self._settle(batch, [_refused(batch[0].report, error)])
+                return
+            while batch:
+                await self._deliver(batch[:1])
+                del batch[0]
+        else:
+            self._settle(batch, answers)
+
+    def _again(self, batch: list[_Entry]) -> None:
+        self._waiting = deque(sorted([*batch, *self._waiting], key=lambda entry: entry.number))
 
     async def flushed(self, timeout: float) -> bool:  # noqa: ASYNC109 - the answer says whether it was enough
         """Wait up to `timeout` seconds until everything is acknowledged; return whether it is."""
         for key in list(self._soft):
             self._harden(key)
-        if not self._queue:
+        if not (self._waiting or self._flying):
             return True
         self._empty.clear()
         self._wake.set()
@@ -139,33 +227,9 @@ class Reporter:
             return False
         return True
 
-    async def _send_batch(self, size: int) -> None:
-        batch = list(islice(self._queue, size))
-        self._starts.clear()
-        try:
-            answers = await self._send([report for report, _ in batch])
-        except (StoreUnavailable, TooManyRequests, InternalServerError) as error:
-            log.warning("reports wait: %s", error)
-            await asyncio.sleep(1)
-        except WorkerNotFound:
-            # The connection opens the worker anew; what it reports is judged by its run, not by its worker.
-            self.online.clear()
-        except ConnectionFailed:
-            # Nothing is lost: the same reports go again once the worker is open on a new connection.
-            await asyncio.sleep(0.05)
-        except (ProblemError, InvalidArguments) as error:
-            # One bad report refuses the batch: each is sent alone, and the bad one is answered here.
-            if size > 1:
-                for _ in range(size):
-                    await self._send_batch(1)
-            else:
-                self._settle([_refused(batch[0][0], error)])
-        else:
-            self._settle(answers)
-
-    def _settle(self, answers: list[Answer]) -> None:
-        for answer in answers:
-            report, future = self._queue.popleft()
+    def _settle(self, batch: list[_Entry], answers: list[Answer]) -> None:
+        for entry, answer in zip(batch, answers, strict=True):
+            report, future = entry.report, entry.future
             if future is not None and not future.done():
                 _resolve(future, answer)
             elif answer["status"] != 200 or report["kind"] in ENDS:
@@ -193,14 +257,13 @@ class Reporter:
             return
         self._starts.pop(key, None)
         if soft.progress is not None:
-            self._queue.append((soft.progress, None))
+            self._put(soft.progress)
         lines = list(soft.lines)
         if soft.dropped:
             lost = {"level": "warning", "message": f"{soft.dropped + 1} lines were logged too fast and left out"}
             lines[0] = lines[0] | lost
         if lines:
-            self._queue.append(({"task_id": key[0], "run_id": key[1], "kind": "logs", "lines": lines}, None))
-        self._wake.set()
+            self._put({"task_id": key[0], "run_id": key[1], "kind": "logs", "lines": lines})
 
 
 def _resolve(future: "asyncio.Future[None]", answer: Answer) -> None:
