@@ -14,10 +14,9 @@ from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.counts import all_counts
-from treadle_server.store.load import to_task
 from treadle_server.store.many import NUMBER, UUID, bound, is_among, rows_of
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.rows import AS_PENDING, head_of, micros
+from treadle_server.store.rows import AS_PENDING, head_of, micros, record_of
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
 from treadle_server.store.targets import free_targets
 
@@ -103,8 +102,8 @@ async def heads(
             rows = await _heads.rows(tx, lane=lane, most=most, now=micros(now), heaviest=heaviest)
             found[lane] = [head_of(row) for row in rows]
         return found
-    rows = await _heads.rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
-    tasks_read = [to_task(row) for row in rows]
+    rows = await _heads.driver_rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
+    tasks_read = [record_of(row) for row in rows]
     free = await free_targets(tx, {task.target_num for task in tasks_read if task.target_num is not None})
     for task in tasks_read:
         if task.target_num is None or task.target_num in free:

@@ -9,32 +9,38 @@ from typing import Any
 
 from sqlalchemy import Select
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.postgresql import asyncpg
 
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.inline import InlineConnection
 
 Rows = Sequence[Sequence[Any]]
 
+_Compiled = tuple[str, tuple[str, ...], Mapping[str, Any]]
+"""The text, the names of its parameters in their order, and the values of those that are constants."""
+
 
 class Prepared:
-    """A query. Its rows come as the driver gives them: on SQLite instants are numbers, and booleans too."""
+    """A query. On SQLite its rows come as the driver gives them: instants are numbers, and booleans too."""
 
     def __init__(self, build: Callable[[Dialect], Select[Any]]) -> None:
         self._build = build
         self._statements: dict[Dialect, Select[Any]] = {}
-        self._text = ""
-        self._names: tuple[str, ...] = ()
-        self._constants: Mapping[str, Any] = {}
+        self._texts: dict[Dialect, _Compiled] = {}
 
     async def rows(self, tx: Tx, **parameters: Any) -> Rows:
         """Run it and return every row."""
-        connection = tx.connection
-        if isinstance(connection, InlineConnection):
-            if not self._text:
-                self._compile()
-            values = parameters if not self._constants else {**self._constants, **parameters}
-            return connection.fetch(self._text, [values[name] for name in self._names])
-        return (await connection.execute(self.statement(tx.dialect), parameters)).all()
+        if isinstance(tx.connection, InlineConnection):
+            return await self.driver_rows(tx, **parameters)
+        return (await tx.connection.execute(self.statement(tx.dialect), parameters)).all()
+
+    async def driver_rows(self, tx: Tx, **parameters: Any) -> Rows:
+        """Run it and return every row as the driver gives it, on PostgreSQL too: there UUIDs are objects."""
+        text, names, constants = self._compiled(tx.dialect)
+        values = tuple(parameters[name] if name in parameters else constants[name] for name in names)
+        if isinstance(tx.connection, InlineConnection):
+            return tx.connection.fetch(text, values)
+        return (await tx.connection.exec_driver_sql(text, values)).all()
 
     def statement(self, dialect: Dialect) -> Select[Any]:
         """Return the statement."""
@@ -43,8 +49,12 @@ class Prepared:
             found = self._statements[dialect] = self._build(dialect)
         return found
 
-    def _compile(self) -> None:
-        compiled = self.statement("sqlite").compile(dialect=sqlite.dialect())
-        self._names = tuple(compiled.positiontup or ())
-        self._constants = {name: value for name, value in compiled.params.items() if value is not None}
-        self._text = str(compiled)
+    def _compiled(self, dialect: Dialect) -> _Compiled:
+        """Return the statement as the driver takes it."""
+        found = self._texts.get(dialect)
+        if found is None:
+            spoken: Any = sqlite.dialect() if dialect == "sqlite" else asyncpg.dialect()  # type: ignore[no-untyped-call]
+            compiled = self.statement(dialect).compile(dialect=spoken)
+            constants = {name: value for name, value in compiled.params.items() if value is not None}
+            found = self._texts[dialect] = (str(compiled), tuple(compiled.positiontup or ()), constants)
+        return found

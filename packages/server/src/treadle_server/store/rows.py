@@ -12,7 +12,7 @@ from sqlalchemy import Boolean
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.store.tables import tasks
-from treadle_server.store.types import Instant
+from treadle_server.store.types import Id, Instant
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -20,6 +20,7 @@ _MICROSECOND = timedelta(microseconds=1)
 STATUS = {str(status): status for status in Status}
 REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason for reason in Reason}
 
+_IDS = tuple(i for i, name in enumerate(TASK_FIELDS) if tasks.c[name].type is Id)
 _INSTANTS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(tasks.c[name].type, Instant))
 _BOOLEANS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(tasks.c[name].type, Boolean))
 _STATUS = TASK_FIELDS.index("status")
@@ -68,5 +69,16 @@ def head_of(row: Sequence[Any]) -> Task:
     for i in _BOOLEANS:
         values[i] = False
     values[_STATUS] = Status.PENDING
+    values[_REASON] = REASON[values[_REASON]]
+    return Task(*values)
+
+
+def record_of(row: Sequence[Any]) -> Task:
+    """Return a row of every column of `tasks` as PostgreSQL's driver gives it."""
+    values = list(row)
+    for i in _IDS:
+        if (value := values[i]) is not None:
+            values[i] = str(value)
+    values[_STATUS] = STATUS[values[_STATUS]]
     values[_REASON] = REASON[values[_REASON]]
     return Task(*values)
