@@ -1,12 +1,25 @@
-"""A worker that is given up before its lease has ended may still run the code of a target."""
+"""A worker that is given up before its lease has ended may still run the code of a target.
+
+It may have begun it without having said so: a run that was never reported as started holds its target like another.
+"""
+
+from datetime import timedelta
 
 import pytest
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason, Status
-from treadle_server.engine.commands import ReleaseHolds, RemoveWorker, SweepWorkers
+from treadle_server.engine.commands import (
+    ExpireLeases,
+    MissDeadlines,
+    ReleaseHolds,
+    RemoveWorker,
+    ReturnUnstarted,
+    SweepWorkers,
+)
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.principal import Principal
+from treadle_server.errors import StaleRun
 
 pytestmark = pytest.mark.anyio
 
@@ -63,3 +76,67 @@ async def test_what_has_no_target_is_run_again_as_soon_as_its_worker_is_lost(sho
     await _sweep(shop.engine, shop.principal, worker)
 
     assert [again.id for again in await shop.claim(await shop.worker())] == [task.id]
+
+
+async def _expire(engine: Engine, principal: Principal, worker: WorkerId) -> None:
+    assert await engine.run(ExpireLeases()) == 1
+
+
+async def _miss(engine: Engine, principal: Principal, worker: WorkerId) -> None:
+    assert await engine.run(MissDeadlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "lose", [_sweep, _remove, _expire, _miss], ids=["silent", "removed", "start timeout", "deadline"]
+)
+async def test_g5_a_run_that_was_never_reported_as_started_holds_its_target_until_its_lease_ends(
+    shop, clock, lose
+) -> None:
+    worker = await shop.worker()
+    deadline = shop.engine.clock.now() + timedelta(seconds=65)
+    await shop.submit(
+        target="robot", deadline=deadline, options={"lease_seconds": 600, "start_timeout": 60, "on_failure": "release"}
+    )
+    [second] = await shop.submit(target="robot")
+    await shop.claim(worker)
+    clock.advance(70)
+
+    await lose(shop.engine, shop.principal, worker)
+
+    other = await shop.worker()
+    assert await shop.claim(other) == []
+    clock.advance(529)
+    assert await shop.engine.run(ReleaseHolds()) == 0
+    assert await shop.claim(other) == []
+    clock.advance(1)
+    assert await shop.engine.run(ReleaseHolds()) == 1
+    assert [task.id for task in await shop.claim(other)] == [second.id]
+
+
+async def test_g5_a_task_cancelled_before_its_start_was_reported_holds_its_target_until_its_code_has_stopped(
+    shop,
+) -> None:
+    worker = await shop.worker()
+    await shop.submit(target="robot")
+    [second] = await shop.submit(target="robot")
+    [claimed] = await shop.claim(worker)
+    await shop.steer(claimed, "cancel")
+    with pytest.raises(StaleRun):
+        await shop.report(claimed, "started")
+
+    other = await shop.worker()
+    assert await shop.claim(other) == []
+    await shop.report(claimed, "stopped")
+    assert [task.id for task in await shop.claim(other)] == [second.id]
+
+
+async def test_g5_a_broken_session_returns_what_was_not_started_but_nothing_with_a_target(shop) -> None:
+    """G8 for the rest."""
+    worker = await shop.worker()
+    [held] = await shop.submit(target="robot")
+    [free] = await shop.submit()
+    await shop.claim(worker, 2)
+
+    assert await shop.engine.run(ReturnUnstarted(principal=shop.principal, worker_id=worker)) == 1
+
+    assert [(await shop.get(task.id)).status for task in (held, free)] == [Status.CLAIMED, Status.PENDING]

@@ -140,7 +140,7 @@ async def test_a_lease_is_counted_from_before_the_renewal_was_sent() -> None:
         return {"taken_until": [{"task_id": "t", "run_id": 0, "seconds_left": 10}], "cancel": [REF]}
 
     leases = Leases(beat)
-    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 1, "target": "robot"})
+    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 1, "target": "robot"}, monotonic())
     held.usage = 2.5
     before = monotonic()
     assert await leases.beat()
@@ -154,7 +154,7 @@ async def test_the_code_of_a_target_is_stopped_before_its_lease_ends() -> None:
     """G5."""
     stopped = asyncio.Event()
     leases = Leases(lambda _: asyncio.sleep(0, {}))
-    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 0.4, "target": "robot"})
+    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 0.4, "target": "robot"}, monotonic())
     held.stop_code = stopped.set
 
     leases.guard(held)
@@ -168,7 +168,7 @@ async def test_the_code_of_a_target_is_stopped_before_its_lease_ends() -> None:
 
 def test_a_cancel_outranks_a_pause_and_nothing_else_changes_the_first_reason() -> None:
     leases = Leases(lambda _: asyncio.sleep(0, {}))
-    held = leases.add({"id": "t", "run_id": 0})
+    held = leases.add({"id": "t", "run_id": 0}, monotonic())
 
     for why in ("pause", "pause", "cancel", "timeout"):
         leases.stop_runs([REF], why)
@@ -188,8 +188,8 @@ async def test_a_target_that_can_not_be_stopped_ends_its_process_before_its_leas
     aborted = threading.Event()
     killed = threading.Event()
     leases = Leases(lambda _: asyncio.sleep(0, {}))
-    coroutine = leases.add({"id": "c", "run_id": 0, "seconds_left": 0.4, "target": "robot"})
-    process = leases.add({"id": "p", "run_id": 0, "seconds_left": 0.4, "target": "arm"})
+    coroutine = leases.add({"id": "c", "run_id": 0, "seconds_left": 0.4, "target": "robot"}, monotonic())
+    process = leases.add({"id": "p", "run_id": 0, "seconds_left": 0.4, "target": "arm"}, monotonic())
     process.kill = killed.set
     for held in (coroutine, process):
         held.code_runs = True

@@ -27,6 +27,10 @@ SILENCE = 10.0
 """Seconds after which a heartbeat that is not answered shows that its connection is dead."""
 
 
+LOOKS = 1.0
+"""Seconds between two looks of the watch at most: what ends later than that it finds by itself."""
+
+
 class Held:
     """A run in this worker's hands, from the claim until its end is acknowledged."""
 
@@ -47,14 +51,15 @@ class Held:
         "weight",
     )
 
-    def __init__(self, claim: dict[str, Any], received: float) -> None:
+    def __init__(self, claim: dict[str, Any], since: float) -> None:
         self.claim = claim
         self.key: Key = (claim["id"], claim["run_id"])
         self.weight: int = claim.get("weight") or 1
         self.has_target = claim.get("target") is not None
         self.length = _length(claim)
         """Seconds that a renewal lasts; for a lease that can't be renewed, those that it lasts in all."""
-        self.expires = received + (claim.get("seconds_left") or 0.0)
+        self.expires = since + (claim.get("seconds_left") or 0.0)
+        """By our monotonic clock; never later than the server lets it end (docs/decisions/0009)."""
         self.usage: float | None = None
         self.stop: Stop | None = None
         """Why the code is to stop; None while it may go on."""
@@ -72,6 +77,11 @@ class Held:
     def last_moment(self) -> float:
         """When a target's code is ended by force, should it still run: just before its lease is over."""
         return self.expires - abort_margin(self.length)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether enough of the lease is left for code to begin: half of what a renewal gives."""
+        return self.expires - monotonic() >= self.length / 2
 
     @property
     def ref(self) -> dict[str, Any]:
@@ -97,11 +107,11 @@ class Leases:
         """When the last acknowledged heartbeat was sent."""
         self._now = asyncio.Event()
         self.guarded = threading.Event()
-        """Set when the code of another target begins: for the watch, which may sleep longer than its lease."""
+        """Set when a run is guarded whose lease ends before the watch looks next."""
 
-    def add(self, claim: dict[str, Any]) -> Held:
-        """Take a claimed run."""
-        held = Held(claim, monotonic())
+    def add(self, claim: dict[str, Any], since: float) -> Held:
+        """Take a claimed run; its `seconds_left` count from `since`, before which they were not written."""
+        held = Held(claim, since)
         self.held[held.key] = held
         return held
 
@@ -185,7 +195,7 @@ class Leases:
         """Have the code of a run with a target stopped in good time before its lease ends."""
         if held.timer is not None:
             held.timer.cancel()
-        else:
+        elif held.last_moment - monotonic() < LOOKS:
             self.guarded.set()
         left = held.expires - monotonic() - stop_margin(held.length)
         if left > 0:

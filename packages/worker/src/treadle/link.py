@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle.http import HttpChannel
 from treadle.reaching import delays
@@ -12,7 +13,8 @@ from treadle.session import Session
 
 log = logging.getLogger("treadle.worker")
 
-Claims = Callable[[list[dict[str, Any]]], None]
+Claims = Callable[[list[dict[str, Any]], float], None]
+"""Takes claims, and a moment of our monotonic clock before which the server did not write them."""
 
 CLAIM_WAIT = 20
 """Seconds that one request waits for tasks."""
@@ -139,8 +141,9 @@ async def poll(link: HttpLink, take: Claims, free: Callable[[], int], room: asyn
         await room.wait()
         room.clear()
         while (count := free()) > 0:
+            asked = monotonic()
             try:
-                take(await link.claim(count))
+                take(await link.claim(count), asked)
             except ConnectionFailed as error:
                 log.warning("no claim: %s", error)
                 await asyncio.sleep(next(waits))

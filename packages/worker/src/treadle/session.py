@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from pydantic_core import to_json
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from treadle.clock import monotonic
 from treadle.dialing import MAX_FRAME, close_error, dial, items_of, problem_of
 from treadle.errors import (
     ConnectionFailed,
@@ -41,6 +43,7 @@ class _Request:
     future: asyncio.Future[Any]
     resend: bool
     bound: bool
+    asked: float
     sent: bool = False
 
 
@@ -86,6 +89,10 @@ class Session:
         self._ended: TreadleError | None = None
         self.hello: dict[str, Any] | None = None
         """What the server said of itself when the connection was last opened."""
+        self.heard = -math.inf
+        """When the latest of the answered requests was made, by our monotonic clock.
+
+        What is read behind its answer was written by the server later than that."""
 
     @property
     def is_connected(self) -> bool:
@@ -112,7 +119,7 @@ class Session:
         n = self._next
         self._next += 1
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending[n] = _Request({"op": op, "n": n, **(fields or {})}, future, resend, bound)
+        self._pending[n] = _Request({"op": op, "n": n, **(fields or {})}, future, resend, bound, monotonic())
         self._outbox.append(n)
         self._wake.set()
         try:
@@ -214,6 +221,7 @@ class Session:
         request = self._pending.get(n)
         if request is None or request.future.done():
             return
+        self.heard = max(self.heard, request.asked)
         if "ok" in item:
             request.future.set_result(item["ok"])
         else:

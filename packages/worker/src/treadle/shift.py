@@ -261,7 +261,7 @@ class Shift:
     def _on_push(self, item: dict[str, Any]) -> None:
         match item["push"]:
             case "claim":
-                self._runner.take(item["tasks"])
+                self._runner.take(item["tasks"], self._session.heard)
             case "cancel" | "pause" | "gone" as why:
                 self._leases.stop_runs(item["runs"], why)
             case "drain":

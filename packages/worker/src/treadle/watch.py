@@ -9,12 +9,9 @@ from collections.abc import Callable
 from types import FrameType
 
 from treadle.clock import monotonic
-from treadle.lease import Held, Leases, stop_margin
+from treadle.lease import LOOKS, Held, Leases, stop_margin
 
 log = logging.getLogger("treadle.worker")
-
-TURN = 1.0
-"""Seconds between two looks at most."""
 
 BLOCKED = 2.0
 """Seconds after which an event loop that has made no turn is called blocked."""
@@ -66,7 +63,7 @@ class Watch:
 
     def _pause(self) -> float:
         left = min((held.last_moment for held in self._targets()), default=float("inf")) - monotonic()
-        return max(0.05, min(TURN, left))
+        return max(0.05, min(LOOKS, left))
 
     def _targets(self) -> list[Held]:
         return [held for held in list(self._leases.held.values()) if held.has_target and held.code_runs and held.timer]

@@ -1,0 +1,224 @@
+"""When the code of a target begins: at once, where enough of its lease is known to be left (G5)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.worker.conftest import working_at
+from tests.worker.fakes import fake_server
+from treadle import task
+from treadle.clock import monotonic
+from treadle.execute import Runner
+from treadle.http import HttpChannel
+from treadle.lease import Held, Leases
+from treadle.link import HttpLink, poll
+from treadle.reports import Answer, Report, Reporter
+from treadle.session import Session
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+LEASE = 60.0
+RUN = {"task_id": "t", "run_id": 0}
+CLAIM = {
+    "id": "t", "run_id": 0, "job_name": "@global:tasks:hold", "payload": {}, "target": "robot", "seconds_left": LEASE,
+    "heartbeat_increment": LEASE,
+}  # fmt: skip
+
+
+@dataclass
+class Scene:
+    """A runner whose one task has a target, and a server that answers it nothing before it may."""
+
+    runner: Runner
+    leases: Leases
+    speaks: asyncio.Event
+    told: list[str]
+    """What was sent, in its order."""
+    begun: asyncio.Event
+    asked: asyncio.Event
+    """Set when both a start and a renewal were sent."""
+    told_first: list[str] = field(default_factory=list)
+    """What had been sent when the code began."""
+
+
+@asynccontextmanager
+async def staged() -> AsyncIterator[Scene]:
+    told: list[str] = []
+    speaks, begun, asked = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def tell(*kinds: str) -> None:
+        told.extend(kinds)
+        if {"started", "beat"} <= set(told):
+            asked.set()
+
+    async def send(reports: list[Report]) -> list[Answer]:
+        tell(*(report["kind"] for report in reports))
+        await speaks.wait()
+        return [{"status": 200} for _ in reports]
+
+    async def beat(body: dict[str, Any]) -> dict[str, Any]:
+        assert body == {"tasks": [RUN]}
+        tell("beat")
+        await speaks.wait()
+        return {"taken_until": [{**RUN, "seconds_left": LEASE}]}
+
+    @task(name="hold")
+    async def hold() -> None:
+        scene.told_first = told.copy()
+        begun.set()
+        await asyncio.Event().wait()
+
+    reporter = Reporter(send, lambda _report, _answer: None)
+    reporter.online.set()
+    leases = Leases(beat)
+    async with asyncio.TaskGroup() as group:
+        runner = Runner({hold.full_name: hold}, reporter, leases, group, concurrency=1, give_back=lambda _: None)
+        scene = Scene(runner, leases, speaks, told, begun, asked)
+        sending = group.create_task(reporter.run())
+        yield scene
+        speaks.set()
+        for held in list(leases.held.values()):
+            leases.stop_run(held, "cancel")
+        assert await runner.idle(5)
+        assert await reporter.flushed(5)
+        sending.cancel()
+    for held in list(leases.held.values()):
+        leases.drop(held)
+
+
+async def test_g5_code_with_a_target_begins_without_an_answer_when_its_lease_has_just_begun() -> None:
+    async with staged() as scene, asyncio.timeout(10):
+        since = monotonic()
+        scene.runner.take([CLAIM], since)
+        await scene.begun.wait()
+
+        [held] = scene.leases.held.values()
+        assert held.expires == since + LEASE
+        assert held.timer is not None  # its code is stopped before its lease ends
+
+    assert "beat" not in scene.told
+
+
+async def test_g5_seconds_that_may_have_passed_before_the_claim_was_read_count_as_passed() -> None:
+    """The last answer came 40 s ago: of 60 s of the lease 20 are known to be left, and the lease is renewed first."""
+    async with staged() as scene, asyncio.timeout(10):
+        scene.runner.take([CLAIM], monotonic() - 40)
+        await scene.asked.wait()
+        assert not scene.begun.is_set()
+        before = monotonic()
+        scene.speaks.set()
+        await scene.begun.wait()
+
+        [held] = scene.leases.held.values()
+        assert before + 20 < held.expires <= before + LEASE
+        assert held.timer is not None
+
+    assert set(scene.told_first) == {"started", "beat"}
+
+
+async def test_g5_code_begins_at_once_as_long_as_half_of_a_renewal_is_left() -> None:
+    async with staged() as scene, asyncio.timeout(10):
+        scene.runner.take([CLAIM], monotonic() - LEASE / 2 + 1)
+        await scene.begun.wait()
+
+    assert "beat" not in scene.told
+
+
+async def test_g5_the_code_stops_when_its_start_is_refused() -> None:
+    """The task was cancelled while the claim was on its way: its hold stands until the word that the code stopped."""
+    cancelled, stopped = asyncio.Event(), asyncio.Event()
+
+    def answer(item: dict[str, Any]) -> Any:
+        kinds = [report["kind"] for report in item.get("reports", ())]
+        if "stopped" in kinds:
+            assert cancelled.is_set()
+            stopped.set()
+        refused = [{"index": i, "status": 409} for i, kind in enumerate(kinds) if kind == "started"]
+        return {"worker": {"id": "w"}, "refused": refused}
+
+    @task(name="hold")
+    async def hold() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with fake_server(answer) as fake, working_at(fake.url, "t", hold):
+        await fake.push(push="claim", tasks=[CLAIM])
+        async with asyncio.timeout(10):
+            await stopped.wait()
+
+
+class HandClock:
+    """A monotonic clock that is turned by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_g5_a_session_knows_when_the_latest_of_its_answered_requests_was_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that was made later and has no answer says nothing of what is read meanwhile."""
+    clock = HandClock()
+    monkeypatch.setattr("treadle.session.monotonic", clock)
+    asked = asyncio.Event()
+
+    def answer(item: dict[str, Any]) -> Any:
+        if item["op"] == "ping":
+            clock.now += 1  # the answer comes later than the request
+            return {}
+        asked.set()
+        return None
+
+    async with fake_server(answer) as fake, asyncio.TaskGroup() as group:
+        session = Session((fake.url,), None, on_push=lambda _: None)
+        group.create_task(session.run())
+        made = clock.now
+        await session.call("ping")
+        clock.now += 5
+        silent = group.create_task(session.call("get"))
+        async with asyncio.timeout(10):
+            await asked.wait()
+
+        assert session.heard == made
+        silent.cancel()
+        await session.close()
+
+
+async def test_g5_over_http_a_lease_counts_from_when_the_claim_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other requests have connections of their own, whose answers may overtake the claim."""
+    clock = HandClock()
+    monkeypatch.setattr("treadle.link.monotonic", clock)
+    taken: list[Held] = []
+    took = asyncio.Event()
+
+    class SlowLink(HttpLink):
+        async def claim(self, count: int, *, wait: float = 20) -> list[dict[str, Any]]:
+            clock.now += 19
+            return [CLAIM]
+
+    def take(claims: list[dict[str, Any]], since: float) -> None:
+        taken.extend(Held(claim, since) for claim in claims)
+        took.set()
+
+    frees: Iterator[int] = iter([1, 0])
+    room = asyncio.Event()
+    room.set()
+    began = clock.now
+    polling = asyncio.ensure_future(
+        poll(SlowLink(HttpChannel(("http://unused.invalid",), None)), take, lambda: next(frees), room)
+    )
+    async with asyncio.timeout(10):
+        await took.wait()
+    polling.cancel()
+    await asyncio.wait({polling})
+
+    assert [held.expires for held in taken] == [began + LEASE]
