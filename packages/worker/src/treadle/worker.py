@@ -12,6 +12,7 @@ from typing import Any
 
 from treadle import __version__
 from treadle.errors import DefinitionError
+from treadle.loops import loop_factory
 from treadle.options import seconds
 from treadle.processes import origin_of
 from treadle.registry import by_name
@@ -125,7 +126,8 @@ class Worker:
 
         Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …
         """
-        asyncio.run(self._run_with_signals())
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(self._run_with_signals())
 
     async def run_async(self) -> None:
         """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs."""

@@ -9,10 +9,10 @@ import importlib
 import json
 import signal
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from treadle.demo.leash import hold
+from treadle.loops import loop_factory
 
 MODULE = "treadle.bench.role"
 
@@ -35,7 +35,7 @@ def main() -> None:
     hold(int(pipe))
     module, _, function = ROLES[name].partition(":")
     role = getattr(importlib.import_module(module), function)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         say(runner.run(role(**json.loads(arguments))))
 
 
@@ -49,14 +49,6 @@ async def stopped() -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await stop.wait()
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:  # the server brings it; a submitter may live without
-        return None
-    return uvloop.new_event_loop
 
 
 if __name__ == "__main__":
