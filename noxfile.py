@@ -83,4 +83,7 @@ def postgres_url() -> Iterator[str]:
         TemporaryDirectory(prefix="treadle-postgres-", ignore_cleanup_errors=True) as directory,
         get_server(Path(directory), cleanup_mode="stop") as server,
     ):
+        # What is tested here is Treadle, not that PostgreSQL survives a loss of power.
+        server.psql("ALTER SYSTEM SET fsync = off")
+        server.psql("SELECT pg_reload_conf()")
         yield server.get_uri()
