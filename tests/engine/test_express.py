@@ -9,14 +9,14 @@ import pytest
 import sqlalchemy as sa
 
 from tests.engine.conftest import ADMIN, Shop
-from treadle.wire.ids import TaskId
+from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Status
 from treadle_server.engine.commands import ReportMany, RunReport, Submission, Submit, SubmitEach
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import InvalidTaskTransition, JobNotFound, StaleRun, StoreUnavailable, TaskConflict
 from treadle_server.store.read.positions import positions
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import jobs, lane_counts, runs, tasks
+from treadle_server.store.tables import jobs, lane_counts, runs, targets, tasks
 
 pytestmark = pytest.mark.anyio
 
@@ -62,6 +62,7 @@ async def everything(engine: Engine) -> dict[str, list[tuple]]:
     async with engine.store.read() as connection:
         found = {
             "tasks": [tuple(r) for r in await connection.execute(sa.select(tasks).order_by(tasks.c.seq))],
+            "targets": [tuple(r) for r in await connection.execute(sa.select(targets).order_by(targets.c.num))],
             "runs": [tuple(r) for r in await connection.execute(sa.select(runs).order_by(runs.c.task_seq))],
             "counts": [tuple(r) for r in await connection.execute(sa.select(lane_counts).where(lane_counts.c.n != 0))],
         }
@@ -97,6 +98,23 @@ async def a_days_work(shop: Shop, clock) -> None:
             (started[0], 0, RunReport(kind="completed", result="2")),
         )
     )
+    await a_targets_work(shop, worker, clock)
+
+
+async def a_targets_work(shop: Shop, worker: WorkerId, clock) -> None:
+    """Two lines before two targets: the next in each is free when the first has completed, or else waits."""
+    await shop.engine.run(each(item(11, target="robot"), item(12, target="arm"), item(13, target="robot")))
+    await shop.engine.run(
+        each(item(14, target="robot", options={"priority": 5}), item(15, target="arm"), item(16, target="hand"))
+    )
+    clock.advance(1)
+    one, *others = [task for task in await shop.claim(worker, 20) if task.target is not None]
+    assert [task.id for task in (one, *others)] == [numbered(n) for n in (14, 12, 16)]
+    await shop.engine.run(reports(worker, (one.id, 0, RunReport(kind="completed", starts=True))))
+    await shop.engine.run(reports(worker, *((task.id, 0, RunReport(kind="started")) for task in others)))
+    clock.advance(1)
+    again = await shop.claim(worker, 20)
+    assert [task.id for task in again if task.target is not None] == [numbered(11)]
 
 
 async def test_both_ways_leave_the_same_rows(tmp_path, clock, monkeypatch) -> None:
@@ -116,7 +134,7 @@ async def test_both_ways_leave_the_same_rows(tmp_path, clock, monkeypatch) -> No
         await store.close()
 
     assert left[0] == left[1]
-    assert len(left[0]["runs"]) == 5
+    assert len(left[0]["runs"]) == 6
 
 
 def replace_clock(clock):
@@ -140,6 +158,42 @@ async def test_plain_submits_and_reports_go_by_express_on_sqlite(shop, monkeypat
     # PostgreSQL has other servers: there a submit always reads.
     assert long == ([] if shop.engine.store.dialect == "sqlite" else [1])
     assert (await shop.get(claimed[0].id)).status is Status.COMPLETED
+
+
+async def test_submits_and_completions_with_a_target_go_by_express_on_sqlite_l2(shop, monkeypatch) -> None:
+    """L2: each target's line moves on by one, and no further."""
+    worker = await shop.worker()
+    await shop.submit()
+    await shop.claim(worker)
+    long = note_the_long_way(shop.engine, monkeypatch)
+
+    await shop.engine.run(each(*(item(n, target=f"robot-{n % 2}") for n in range(6))))
+    assert long == ([] if shop.engine.store.dialect == "sqlite" else [1])
+    for first in (0, 2, 4):
+        claimed = await shop.claim(worker, 6)
+        assert [task.id for task in claimed] == [numbered(first), numbered(first + 1)]
+        long.clear()
+        said = [(task.id, 0, RunReport(kind="completed", starts=True)) for task in claimed]
+        assert await shop.engine.run(reports(worker, *said)) == {}
+        assert long == []
+
+
+async def test_more_targets_than_are_remembered_keep_their_numbers_l7(shop, monkeypatch) -> None:
+    monkeypatch.setattr("treadle_server.engine.memory.MOST_TARGETS", 2)
+    await shop.submit()
+
+    for n in range(0, 9, 3):
+        await shop.engine.run(each(*(item(m, target=f"robot-{m % 4}") for m in range(n, n + 3))))
+
+    async with shop.engine.store.read() as connection:
+        rows = await connection.execute(
+            sa.select(tasks.c.target, targets.c.name, targets.c.room).join_from(tasks, targets)
+        )
+        found = rows.all()
+        names = list((await connection.execute(sa.select(targets.c.name).order_by(targets.c.name))).scalars())
+    assert len(found) == 9
+    assert all(target == name and room == "@global" for target, name, room in found)
+    assert names == [f"robot-{n}" for n in range(4)]
 
 
 async def test_an_id_that_is_taken_is_found_out_by_the_database_g6(shop) -> None:

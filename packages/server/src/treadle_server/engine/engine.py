@@ -296,7 +296,7 @@ class Engine:
         told: Batch = world.batch
         told.tasks = [*admitted.changes, *carried.changes, *told.tasks, *handover.changes]
         told.runs = carried.runs + told.runs
-        told.targets |= carried.targets | handover.targets
+        told.targets |= admitted.targets | carried.targets | handover.targets
         if told:
             self.hub.publish(told)
 

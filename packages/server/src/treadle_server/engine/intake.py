@@ -1,12 +1,12 @@
 """The express way of new tasks: plain submits to jobs that are remembered, written in one statement.
 
-What is not plain (a target, a unique key, a time, a job that is not remembered or whose schema has moved) goes the long
+What is not plain (a unique key, a time, a job that is not remembered or whose schema has moved) goes the long
 way through the unit of work. That an id is new is not looked up: the database says so when it is not, and then the
 whole batch goes the long way.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -21,6 +21,7 @@ from treadle_server.engine.rules import Rules
 from treadle_server.store import hot
 from treadle_server.store.base import Tx
 from treadle_server.store.counts import CountKey, apply_counts
+from treadle_server.store.targets import TargetName, settle_targets
 
 Submits = Submit | SubmitEach
 
@@ -33,6 +34,8 @@ class Admitted:
     """By the place of the command."""
     changes: list[Change] = field(default_factory=list)
     woken: set[int] = field(default_factory=set)
+    targets: set[int] = field(default_factory=set)
+    """Targets that have a new task in line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,14 @@ class _Place:
     lane: int
     room: str
     """The room of the queue: empty unless the job is fair."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    at: int
+    """The place of the command."""
+    command: Submits
+    places: list[_Place]
 
 
 class Intake:
@@ -56,28 +67,47 @@ class Intake:
         Raises IntegrityError when an id is taken.
         """
         admitted = Admitted()
-        places: dict[int, list[_Place]] = {}
+        plain: list[_Plain] = []
         for i, command in enumerate(commands):
-            if command is not None and (found := await self._places(tx, command)) is not None:
-                places[i] = found
-        if not places:
+            if command is not None and (places := await self._places(tx, command)) is not None:
+                plain.append(_Plain(i, command, places))
+        if not plain:
             return admitted
-        seqs = iter(await self._memory.take_seqs(tx, sum(map(len, places.values()))))
-        new: list[Task] = []
-        for i, found in places.items():
-            command = commands[i]
-            assert command is not None
-            user = command.principal.user
-            answers = admitted.answers[i] = []
-            for place, item in zip(found, command.items, strict=True):
-                options = self._rules.options(item.options, place.job)
-                task = new_task(
-                    item, place.job, options, room=command.room, user=user, now=now, seq=next(seqs), lane=place.lane
-                )
-                new.append(task)
-                answers.append(Submitted(task, created=True, position=self._position(task, place)))
-        await self._write(tx, admitted, new)
+        seqs = iter(await self._memory.take_seqs(tx, sum(len(one.places) for one in plain)))
+        targets = await self._targets(tx, plain)
+        for one in plain:
+            admitted.answers[one.at] = self._make(one, targets, seqs, now)
+        await self._write(tx, admitted, [taken.task for one in plain for taken in admitted.answers[one.at]])
         return admitted
+
+    def _make(
+        self, plain: _Plain, targets: Mapping[TargetName, int], seqs: Iterator[int], now: datetime
+    ) -> list[Submitted]:
+        room, user = plain.command.room, plain.command.principal.user
+        made: list[Submitted] = []
+        for place, item in zip(plain.places, plain.command.items, strict=True):
+            options = self._rules.options(item.options, place.job)
+            num = None if item.target is None else targets[room, item.target]
+            task = new_task(
+                item,
+                place.job,
+                options,
+                room=room,
+                user=user,
+                now=now,
+                seq=next(seqs),
+                lane=place.lane,
+                target_num=num,
+            )
+            made.append(Submitted(task, created=True, position=self._position(task, place)))
+        return made
+
+    async def _targets(self, tx: Tx, plain: Sequence[_Plain]) -> Mapping[TargetName, int]:
+        """Return the numbers of the targets that the commands name."""
+        named = {
+            (one.command.room, item.target) for one in plain for item in one.command.items if item.target is not None
+        }
+        return await self._memory.targets(tx, named) if named else {}
 
     async def _places(self, tx: Tx, command: Submits) -> list[_Place] | None:
         """Return where each of the tasks stands in line; None when one of them is not plain."""
@@ -115,11 +145,15 @@ class Intake:
         counts: Counter[CountKey] = Counter()
         for task in new:
             counts[task.lane, Status.PENDING, task.priority] += 1
-            admitted.woken.add(task.lane)
+            if task.target_num is None:
+                admitted.woken.add(task.lane)
+            else:
+                admitted.targets.add(task.target_num)
             admitted.changes.append(Change(task, None))
         await hot.insert(tx, new)
         await apply_counts(tx, counts)
+        admitted.woken |= await settle_targets(tx, admitted.targets)
 
 
 def _is_plain(item: Submission) -> bool:
-    return item.target is None and item.unique_key is None and item.due_at is None and not item.delay
+    return item.unique_key is None and item.due_at is None and not item.delay

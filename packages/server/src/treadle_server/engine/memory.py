@@ -14,13 +14,17 @@ from treadle_server.store.allocate import allocate
 from treadle_server.store.base import Tx
 from treadle_server.store.counts import CountKey, pending_counts
 from treadle_server.store.inline import InlineConnection
+from treadle_server.store.targets import TargetName, number_targets
 
 Queue = tuple[int, str]
 """A job's number and, in a fair job, the room."""
 
+MOST_TARGETS = 50_000
+"""Targets whose numbers are remembered at most, about 10 MB; beyond, all are forgotten and read as they come."""
+
 
 class Memory:
-    """Jobs with their lanes and the counts of their queues, and the next task's number."""
+    """Jobs with their lanes and the counts of their queues, targets, and the next task's number."""
 
     def __init__(self, on_clear: Callable[[], None]) -> None:
         self._as_of: int | None = None
@@ -28,6 +32,7 @@ class Memory:
         self._lanes: dict[tuple[int, str, str], int] = {}
         self._queue_of: dict[int, Queue] = {}
         self._waiting: dict[Queue, Counter[int]] = defaultdict(Counter)
+        self._targets: dict[TargetName, int] = {}
         self._next_seq: int | None = None
         self._on_clear = on_clear
 
@@ -38,6 +43,7 @@ class Memory:
         self._lanes.clear()
         self._queue_of.clear()
         self._waiting.clear()
+        self._targets.clear()
         self._next_seq = None
         self._on_clear()
 
@@ -81,6 +87,14 @@ class Memory:
     def waiting(self, job: Job, room: str) -> Counter[int]:
         """Return how many wait in the queue of the job, by priority; who adds to it counts them there."""
         return self._waiting[job.num, room]
+
+    async def targets(self, tx: Tx, names: set[TargetName]) -> Mapping[TargetName, int]:
+        """Return the numbers of these targets among others; those that don't exist are made."""
+        missing = names - self._targets.keys()
+        if missing and len(self._targets) + len(missing) > MOST_TARGETS:
+            self._targets, missing = {}, names
+        self._targets |= await number_targets(tx, missing)
+        return self._targets
 
     async def take_seqs(self, tx: Tx, count: int) -> range:
         """Return the numbers of `count` new tasks."""

@@ -8,7 +8,7 @@ from treadle_server.engine.world import World
 from treadle_server.store import flush, load
 from treadle_server.store.allocate import allocate
 from treadle_server.store.counts import pending_counts
-from treadle_server.store.targets import targets_by_name
+from treadle_server.store.targets import number_targets
 
 
 async def read(world: World, needs: Needs) -> None:
@@ -70,7 +70,7 @@ async def _load_around(world: World, needs: Needs) -> None:
         assert task.unique_key is not None
         world.unique[task.job_num, task.unique_key] = task
     moved = {(world.tasks[task_id].room, name) for task_id, name in needs.target_edits if task_id in world.tasks}
-    await _add_targets(world, needs.targets | moved)
+    world.targets |= await number_targets(world.tx, needs.targets | moved)
 
 
 async def _load_holds(world: World, needs: Needs) -> None:
@@ -113,14 +113,3 @@ async def _add_lanes(world: World, needs: Needs) -> None:
     await flush.insert_lanes(world.tx, new)
     for lane in new:
         world.lanes[lane.key] = lane
-
-
-async def _add_targets(world: World, wanted: set[tuple[str, str]]) -> None:
-    if not wanted:
-        return
-    world.targets |= await targets_by_name(world.tx, wanted)
-    missing = sorted(wanted - world.targets.keys())
-    numbers = await allocate(world.tx, "target_num", len(missing))
-    new = [(number, *key) for number, key in zip(numbers, missing, strict=True)]
-    await flush.insert_targets(world.tx, new)
-    world.targets |= {(room, name): number for number, room, name in new}

@@ -18,7 +18,6 @@ from treadle_server.store.tables import (
     job_schemas,
     jobs,
     lanes,
-    targets,
     task_logs,
     tasks,
     worker_jobs,
@@ -136,12 +135,6 @@ async def insert_lanes(tx: Tx, new: Collection[Lane]) -> None:
     if new:
         rows = [{"id": lane.id, "job_num": lane.job_num, "room": lane.room, "pool": lane.pool} for lane in new]
         await tx.connection.execute(insert(lanes), rows)
-
-
-async def insert_targets(tx: Tx, new: Collection[tuple[int, str, str]]) -> None:
-    """Insert targets (num, room, name). Raises IntegrityError when one was made meanwhile."""
-    if new:
-        await tx.connection.execute(insert(targets), [{"num": n, "room": r, "name": t} for n, r, t in new])
 
 
 def _worker_row(worker: Worker) -> dict[str, Any]:

@@ -10,22 +10,27 @@ from typing import Any
 from sqlalchemy import Select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.inline import InlineConnection
 
 Rows = Sequence[Sequence[Any]]
+Query = Select[Any] | ReturningUpdate[Any]
 
 _Compiled = tuple[str, tuple[str, ...], Mapping[str, Any]]
 """The text, the names of its parameters in their order, and the values of those that are constants."""
 
 
 class Prepared:
-    """A query. On SQLite its rows come as the driver gives them: instants are numbers, and booleans too."""
+    """A query, or an update that returns rows.
 
-    def __init__(self, build: Callable[[Dialect], Select[Any]]) -> None:
+    On SQLite its rows come as the driver gives them: instants are numbers, and booleans too.
+    """
+
+    def __init__(self, build: Callable[[Dialect], Query]) -> None:
         self._build = build
-        self._statements: dict[Dialect, Select[Any]] = {}
+        self._statements: dict[Dialect, Query] = {}
         self._texts: dict[Dialect, _Compiled] = {}
 
     async def rows(self, tx: Tx, **parameters: Any) -> Rows:
@@ -42,7 +47,7 @@ class Prepared:
             return tx.connection.fetch(text, values)
         return (await tx.connection.exec_driver_sql(text, values)).all()
 
-    def statement(self, dialect: Dialect) -> Select[Any]:
+    def statement(self, dialect: Dialect) -> Query:
         """Return the statement."""
         found = self._statements.get(dialect)
         if found is None:

@@ -4,15 +4,33 @@ Only that one has `blocked` false, so a claim never looks at the others, however
 """
 
 from collections.abc import Collection
-from functools import cache
+from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, exists, false, func, or_, select, text, true, update
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    exists,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    true,
+    tuple_,
+    update,
+)
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from treadle.wire.status import Status
+from treadle_server.store.allocate import allocate
 from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.many import NUMBER, bound, is_among, rows_of
+from treadle_server.store.many import NUMBER, TEXT, bound, is_among, rows_of
+from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import HOLDING, holds, status_in, targets, tasks
 
 _c = tasks.c
@@ -33,28 +51,57 @@ holding = and_(
 """The condition that a task holds its target: live, paused, failed, or waiting for a retry."""
 
 
-async def targets_by_name(tx: Tx, names: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """Return the numbers of the targets (room, name) that exist."""
-    found: dict[tuple[str, str], int] = {}
-    for room, name in sorted(names):
-        statement = select(targets.c.num).where(targets.c.room == room, targets.c.name == name)
-        if (num := (await tx.connection.execute(statement)).scalar()) is not None:
-            found[room, name] = num
+TargetName = tuple[str, str]
+"""A target's room and name."""
+
+
+def _named(dialect: Dialect) -> Select[Any]:
+    columns = {"room": targets.c.room, "name": targets.c.name}
+    found = select(*columns.values(), targets.c.num)
+    if dialect == "sqlite":
+        return found.where(*(column == bindparam(name) for name, column in columns.items()))
+    wanted = select(*(func.unnest(bindparam(name, type_=ARRAY(TEXT))) for name in columns))
+    return found.where(tuple_(*columns.values()).in_(wanted))
+
+
+_by_name = Prepared(_named)
+
+
+async def number_targets(tx: Tx, names: Collection[TargetName]) -> dict[TargetName, int]:
+    """Return the numbers of the targets; those that don't exist are made.
+
+    Raises IntegrityError when another server made one meanwhile.
+    """
+    if not names:
+        return {}
+    if tx.dialect == "sqlite":
+        rows = [row for room, name in names for row in await _by_name.rows(tx, room=room, name=name)]
+    else:
+        rooms, called = zip(*names, strict=True)
+        rows = list(await _by_name.rows(tx, room=list(rooms), name=list(called)))
+    found = {(room, name): num for room, name, num in rows}
+    missing = sorted(set(names) - found.keys())
+    if missing:
+        made = dict(zip(missing, await allocate(tx, "target_num", len(missing)), strict=True))
+        new = [{"num": num, "room": room, "name": name} for (room, name), num in made.items()]
+        await tx.connection.execute(insert(targets), new)
+        found |= made
     return found
+
+
+def _numbered(dialect: Dialect, *, skip_locked: bool) -> Select[Any]:
+    condition = is_among(dialect, targets.c.num, "nums", NUMBER)
+    return select(targets.c.num).where(condition).order_by(targets.c.num).with_for_update(skip_locked=skip_locked)
+
+
+_locked = Prepared(partial(_numbered, skip_locked=False))
+_free = Prepared(partial(_numbered, skip_locked=True))
 
 
 async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
     """PostgreSQL: let no other server decide about these targets until the commit."""
     if nums and tx.dialect == "postgresql":
-        condition = is_among(tx.dialect, targets.c.num, "nums", NUMBER)
-        statement = select(targets.c.num).where(condition).order_by(targets.c.num).with_for_update()
-        await tx.connection.execute(statement, {"nums": bound(tx.dialect, nums)})
-
-
-@cache
-def _free(dialect: Dialect) -> Select[Any]:
-    condition = is_among(dialect, targets.c.num, "nums", NUMBER)
-    return select(targets.c.num).where(condition).with_for_update(skip_locked=True)
+        await _locked.rows(tx, nums=bound(tx.dialect, nums))
 
 
 async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
@@ -65,7 +112,7 @@ async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
     """
     if not nums or tx.dialect != "postgresql":
         return nums
-    return set((await tx.connection.execute(_free(tx.dialect), {"nums": bound(tx.dialect, nums)})).scalars())
+    return {num for (num,) in await _free.rows(tx, nums=bound(tx.dialect, nums))}
 
 
 def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
@@ -81,7 +128,6 @@ def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
     return func.coalesce(again.scalar_subquery(), first.scalar_subquery())
 
 
-@cache
 def _state(dialect: Dialect) -> Select[Any]:
     rows, num = rows_of(dialect, "nums", NUMBER)
     held = or_(
@@ -91,29 +137,12 @@ def _state(dialect: Dialect) -> Select[Any]:
     return select(num, held, head_of(num)).select_from(rows)
 
 
-@cache
 def _unblocked(dialect: Dialect) -> Select[Any]:
-    return select(_c.seq, _c.target_num, _c.lane).where(
-        is_among(dialect, _c.target_num, "nums", NUMBER), _pending, text("NOT tasks.blocked")
-    )
+    condition = is_among(dialect, _c.target_num, "nums", NUMBER)
+    return select(_c.seq).where(condition, _pending, text("NOT tasks.blocked"))
 
 
-async def settle_targets(tx: Tx, nums: Collection[int]) -> set[int]:
-    """Set `blocked` of the targets' pending tasks anew, and return the lanes in which one became claimable."""
-    if not nums:
-        return set()
-    parameters = {"nums": bound(tx.dialect, nums)}
-    wanted = set()
-    for _num, held, head in await tx.connection.execute(_state(tx.dialect), parameters):
-        if head is not None and not held:
-            wanted.add(head)
-    present = {row.seq for row in await tx.connection.execute(_unblocked(tx.dialect), parameters)}
-    await _set_blocked(tx, present - wanted, value=True)
-    return await _set_blocked(tx, wanted - present, value=False)
-
-
-@cache
-def _blocking(dialect: Dialect, *, value: bool) -> ReturningUpdate[tuple[int]]:
+def _blocking(dialect: Dialect, *, value: bool) -> ReturningUpdate[Any]:
     return (
         update(tasks)
         .where(is_among(dialect, _c.seq, "seqs", NUMBER), status_in(Status.PENDING))
@@ -122,11 +151,29 @@ def _blocking(dialect: Dialect, *, value: bool) -> ReturningUpdate[tuple[int]]:
     )
 
 
-async def _set_blocked(tx: Tx, seqs: Collection[int], *, value: bool) -> set[int]:
+_states = Prepared(_state)
+_claimable = Prepared(_unblocked)
+_block = Prepared(partial(_blocking, value=True))
+_unblock = Prepared(partial(_blocking, value=False))
+
+
+async def settle_targets(tx: Tx, nums: Collection[int]) -> set[int]:
+    """Set `blocked` of the targets' pending tasks anew, and return the lanes in which one became claimable."""
+    if not nums:
+        return set()
+    among = bound(tx.dialect, nums)
+    states = await _states.rows(tx, nums=among)
+    wanted = {head for _num, held, head in states if head is not None and not held}
+    present = {seq for (seq,) in await _claimable.rows(tx, nums=among)}
+    await _apply(tx, _block, present - wanted)
+    return await _apply(tx, _unblock, wanted - present)
+
+
+async def _apply(tx: Tx, change: Prepared, seqs: Collection[int]) -> set[int]:
+    """Block or unblock pending tasks, and return their lanes."""
     if not seqs:
         return set()
-    statement = _blocking(tx.dialect, value=value)
-    return set((await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})).scalars())
+    return {lane for (lane,) in await change.rows(tx, seqs=bound(tx.dialect, seqs))}
 
 
 async def targets_of(tx: Tx, seqs: Collection[int]) -> set[int]:
