@@ -89,7 +89,7 @@ def test_on_postgresql_a_drain_runs_on_a_database_of_its_own_that_is_dropped(tmp
     report = quick(tmp_path, "drain", "--database", "postgresql", "--postgres-url", postgres_url)
 
     assert [(row["database"], len(row["values"])) for row in report["rows"]] == [("postgresql", 1)]
-    assert "fsync on" in report["versions"]["PostgreSQL"]
+    assert "synchronous_commit on" in report["versions"]["PostgreSQL"]
     assert databases_at(postgres_url) == []
 
 
