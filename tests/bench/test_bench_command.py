@@ -9,6 +9,7 @@ import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -171,15 +172,37 @@ def processes_in(directory: Path) -> list[psutil.Process]:
     return [one for one in psutil.process_iter(["cmdline"]) if str(directory) in " ".join(one.info["cmdline"] or [])]
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory whose name leaves room for the address of a Unix socket."""
+    with TemporaryDirectory(prefix="treadle-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
 @pytest.mark.postgres
-def test_kill_9_takes_its_own_postgresql_along(tmp_path: Path) -> None:
+def test_a_postgresql_that_does_not_start_is_told_with_its_reason(tmp_path: Path) -> None:
+    scratch = tmp_path / ("long" * 25)
+    scratch.mkdir()
+    environment = {**NO_TREADLE, "TMPDIR": str(scratch), "XDG_RUNTIME_DIR": str(scratch)}
+
+    refused = subprocess.run(
+        [*COMMAND, "drain", "--database", "postgresql"], check=False, env=environment, capture_output=True, text=True
+    )
+
+    assert refused.returncode == 1
+    assert "PostgreSQL did not start" in refused.stderr
+    assert "socket path" in refused.stderr
+
+
+@pytest.mark.postgres
+def test_kill_9_takes_its_own_postgresql_along(short_path: Path) -> None:
     command = [*COMMAND, "drain", "--database", "postgresql"]
-    environment = {**NO_TREADLE, "TMPDIR": str(tmp_path)}
+    environment = {**NO_TREADLE, "TMPDIR": str(short_path)}
     bench = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         assert bench.stderr is not None
         assert "drain on postgresql" in bench.stderr.readline()
-        database = processes_in(tmp_path)
+        database = processes_in(short_path)
         assert any("postgres" in process.name() for process in database)
 
         bench.kill()
@@ -188,7 +211,7 @@ def test_kill_9_takes_its_own_postgresql_along(tmp_path: Path) -> None:
     finally:
         bench.kill()
         bench.communicate()
-        for process in processes_in(tmp_path):
+        for process in processes_in(short_path):
             process.kill()
 
 

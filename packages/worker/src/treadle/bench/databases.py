@@ -85,15 +85,17 @@ def _embedded(scratch: Path) -> Iterator[str]:
     from treadle.demo.children import Children
 
     with (
-        TemporaryDirectory(prefix="treadle-bench-pg-", dir=scratch, ignore_cleanup_errors=True) as directory,
+        # A short name: the address of a Unix socket in it may have 107 bytes.
+        TemporaryDirectory(prefix="pg-", dir=scratch, ignore_cleanup_errors=True) as directory,
         # Its log stands elsewhere: the server's own user may make the directory its own.
         TemporaryDirectory(prefix="treadle-bench-log-", dir=scratch) as logs,
         Children(Path(logs), without_treadle()) as children,
     ):
         arguments = json.dumps({"directory": f"{directory}/data"})
         server = children.start("postgres", "postgres", arguments, module=MODULE)
-        until(lambda: server.output().count("\n") > 0, server, "PostgreSQL did not start")
-        yield json.loads(server.output().splitlines()[0])["postgres"]
+        ready = '{"postgres": '
+        until(lambda: ready in server.output(), server, "PostgreSQL did not start")
+        yield next(json.loads(line)["postgres"] for line in server.output().splitlines() if line.startswith(ready))
 
 
 async def serve(directory: str) -> dict[str, Any]:
