@@ -58,6 +58,12 @@ def bench(session: nox.Session) -> None:
     session.run("treadle", "bench", *session.posargs)
 
 
+@nox.session(default=False)
+def pictures(session: nox.Session) -> None:
+    """Draw each of the dashboard's screens for the docs, from scenes that never change by themselves."""
+    session.run("python", "-m", "tests.tui.pictures")
+
+
 def run_tests(session: nox.Session, database: str, *arguments: str, env: dict[str, str] | None = None) -> None:
     """Run pytest, and say how many tests have run on which database."""
     with TemporaryDirectory() as directory:

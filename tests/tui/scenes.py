@@ -1,0 +1,90 @@
+"""The screens worth a picture: a new one costs one line in `SCENES`, and is then snapshotted and drawn for the docs.
+
+`tests/tui/scene.py` has what the server holds in all of them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from textual.pilot import Pilot
+
+from treadle_tui.app import Dashboard
+
+from .mock import FrozenClock, MockServer
+from .scene import scene, storied_task
+from .stage import dashboard, settle
+
+LOOKS = {"dark": "treadle-dark", "light": "treadle-light", "monochrome": "treadle-dark"}
+"""Each look's theme; monochrome is what NO_COLOR makes of it."""
+
+
+def as_it_is(_: MockServer) -> None:
+    """Change nothing of what the server holds."""
+
+
+def nothing_happens(_: MockServer, __: FrozenClock) -> None:
+    """Leave the server alone once the keys are pressed."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """How to come to a screen."""
+
+    caption: str
+    """What there is to see, for the picture in the docs."""
+    keys: tuple[str, ...] = ()
+    """What is pressed, in Textual's spelling."""
+    prepare: Callable[[MockServer], object] = as_it_is
+    """Puts into the server what the screen is to show, before the dashboard starts."""
+    happens: Callable[[MockServer, FrozenClock], None] = nothing_happens
+    """What befalls the server after the keys."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the dashboard is started with."""
+
+    def dashboard(self) -> "tuple[Dashboard, Callable[[Pilot[None]], Any]]":
+        """Return a dashboard on the scene's server, and what brings the running one to the scene's screen."""
+        clock = FrozenClock()
+        server = scene(clock)
+        self.prepare(server)
+        return dashboard(server, clock, **self.options), lambda pilot: self._play(pilot, server, clock)
+
+    async def _play(self, pilot: Pilot[None], server: MockServer, clock: FrozenClock) -> None:
+        assert isinstance(pilot.app, Dashboard)
+        await settle(pilot)
+        pilot.app.model.heard(0.004)
+        await settle(pilot)
+        for key in self.keys:
+            await pilot.press(key)
+            await settle(pilot)
+        self.happens(server, clock)
+        await settle(pilot)
+
+
+def only_the_storied_task(server: MockServer) -> None:
+    key = storied_task(server)
+    server.tasks = {key: server.tasks[key]}
+
+
+def nothing_yet(server: MockServer) -> None:
+    """A server that was started a minute ago."""
+    for rows in (server.jobs, server.workers, server.tasks):
+        rows.clear()
+
+
+def goes_away(server: MockServer, clock: FrozenClock) -> None:
+    server.drop()
+    clock.advance(2)
+
+
+SCENES = {
+    "main": Scene("Queues, and the highlighted queue's tasks", ("2", "down", "space"), storied_task),
+    "detail": Scene("One task, from its creation to now", ("2", "enter"), only_the_storied_task),
+    "workers": Scene("Workers", ("3", "down"), storied_task),
+    "help": Scene("Every key", ("question_mark",)),
+    "question": Scene("What runs is cancelled after a question", ("2", "space", "space", "c")),
+    "empty": Scene("An empty server says what to type next", prepare=nothing_yet),
+    "lost": Scene("A server that is gone: the data is dimmed and its age is told", ("2",), happens=goes_away),
+    "ascii": Scene("With ASCII characters alone", ("2", "down", "space"), options={"ascii_only": True}),
+}
+"""Every screen by its name."""
