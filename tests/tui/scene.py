@@ -1,4 +1,7 @@
-"""The scene of the drawing: six queues, thirteen workers, and a few thousand tasks, always the same."""
+"""The scene of the drawing: six queues, thirteen workers, and a few thousand tasks, always the same.
+
+The screens that are made from it, and how to add one, stand in scenes.py.
+"""
 
 import math
 from datetime import datetime, timedelta
