@@ -55,7 +55,6 @@ def test_a_row_that_left_leaves_a_tombstone_on_which_nothing_acts() -> None:
     assert shown(rows) == "ABCD"
     assert rows.tombstone == "B"
     assert rows.highlighted is None
-    assert rows.chosen() == []
 
 
 def test_the_tombstone_goes_when_the_cursor_moves() -> None:
@@ -123,28 +122,6 @@ def test_a_cursor_outside_of_the_loaded_part_is_no_tombstone() -> None:
 
     assert rows.tombstone is None
     assert rows.cursor == "b"
-
-
-def test_marks_keep_to_their_rows_and_are_what_actions_mean() -> None:
-    rows = settled("abcd")
-    rows.go(1)
-    rows.mark()
-    rows.go(3)
-    rows.mark()
-
-    settle(rows, "dcba")
-
-    assert sorted(rows.chosen()) == ["B", "D"]
-
-
-def test_all_rows_are_marked_and_then_none() -> None:
-    rows = settled("abc")
-
-    rows.mark_all()
-    assert sorted(rows.chosen()) == ["A", "B", "C"]
-    rows.mark_all()
-
-    assert rows.chosen() == ["A"]
 
 
 @given(

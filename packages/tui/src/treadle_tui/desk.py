@@ -25,6 +25,8 @@ class Desk:
     glyphs: Glyphs = UNICODE
     place: str = "local"
     """What people call the server: its host, or `local`."""
+    report: Report | None = None
+    """What the last action did to each task, to be looked through."""
     _notice: tuple[Report, float] | None = None
 
     def context(self) -> Context:
@@ -39,6 +41,8 @@ class Desk:
 
     def tell(self, report: Report) -> None:
         """Show what was done, or why not, for some seconds."""
+        if report.outcomes:
+            self.report = report
         self._notice = (report, self.model.clock.steady() + NOTICE_SECONDS)
 
     def notice(self) -> Spans:
@@ -48,4 +52,5 @@ class Desk:
         report = self._notice[0]
         left = self.steering.undo_left()
         undo = (Span("   u", "accent"), Span(f" undo {left:.0f}s", "dim")) if left > 0 else ()
-        return (Span(report.text, "ok" if report.ok else "warn"), *undo, Span(" "))
+        each = (Span("   R", "accent"), Span(" each", "dim")) if len(report.outcomes) > 1 else ()
+        return (Span(report.text, "ok" if report.ok else "warn"), *each, *undo, Span(" "))

@@ -69,7 +69,14 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "mark", "space", "mark", "Mark the task, or take its mark away; actions mean the marked tasks.", _on("tasks")
     ),
-    Action("mark-all", "asterisk", "mark all", "Mark every task that is loaded, or none.", _on("tasks"), footer=False),
+    Action(
+        "mark-all",
+        "asterisk",
+        "mark all",
+        "Mark every task that the filter means, loaded or not; or none.",
+        _on("tasks"),
+        footer=False,
+    ),
     Action(
         "cancel", "c", "cancel", "Cancel the tasks; running ones after a question.", _on("tasks", "detail"), writes=True
     ),
@@ -95,9 +102,17 @@ ACTIONS: tuple[Action, ...] = (
         "undo",
         "u",
         "undo",
-        "Undo the last pause, resume or cancel, within five seconds, where nobody else has touched the task.",
+        "Undo the last pause, resume, edit or cancel, within five seconds, where nobody has touched the task since.",
         _on("everywhere"),
         writes=True,
+        footer=False,
+    ),
+    Action(
+        "report",
+        "R",
+        "report",
+        "Look through what the last action did to each task.",
+        _on("everywhere"),
         footer=False,
     ),
     Action(

@@ -1,6 +1,6 @@
 """A list as a grid draws it: rows with a cursor, columns for the width at hand, and words for when it is empty."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
@@ -49,14 +49,14 @@ class Pane(Generic[Row]):
         columns: Sequence[Column[Row]],
         context: Callable[[], Context],
         *,
-        markable: bool = False,
+        marks: Container[str] | None = None,
         empty: Callable[[], Sequence[Spans]] = tuple,
     ) -> None:
         self.rows: Rows[Row] = Rows()
         self._columns = tuple(columns)
         self._context = context
-        self._gutter = 5 if markable else 3
-        self._markable = markable
+        self._gutter = 3 if marks is None else 5
+        self._marks = marks
         self.empty = empty
         self._placed = lru_cache(maxsize=8)(self._place)
 
@@ -108,10 +108,10 @@ class Pane(Generic[Row]):
 
     def _gutter_of(self, index: int) -> Span:
         cursor = ">" if self.rows.is_cursor(index) else " "
-        if not self._markable:
+        if self._marks is None:
             return Span(f" {cursor} ", "bold")
         key = self.rows.key_at(index)
-        return Span(f" {cursor} {'*' if key in self.rows.marks else ' '} ", "bold")
+        return Span(f" {cursor} {'*' if key is not None and key in self._marks else ' '} ", "bold")
 
     def _place(self, width: int) -> list[Placed[Row]]:
         return place(self._columns, max(1, width - self._gutter - 1))

@@ -15,7 +15,7 @@ MARGIN = 50
 
 
 class Rows(Generic[Row]):
-    """Some loaded rows of a longer list, a cursor and marks; all three by key.
+    """Some loaded rows of a longer list, and a cursor; both by key.
 
     When the highlighted row leaves the list, a tombstone stays in its place until the cursor moves: nobody's next
     key press may hit the row that slipped under the cursor.
@@ -31,7 +31,6 @@ class Rows(Generic[Row]):
         """Where the cursor is, or was when its row was last seen."""
         self.tombstone: Row | None = None
         """The highlighted row as it was when it left the list."""
-        self.marks: dict[str, Row] = {}
         self.pinned = False
         """Whether the reader is here; until then the cursor stays in the first row, whichever that is."""
         self._last: Row | None = None
@@ -40,10 +39,9 @@ class Rows(Generic[Row]):
     # What the model tells.
 
     def reset(self) -> None:
-        """Another list comes: the cursor goes to its first row, marks are forgotten."""
+        """Another list comes: the cursor goes to its first row."""
         self.keys, self.rows, self._places, self.offset, self.total = (), {}, {}, 0, 0
         self.cursor, self.index, self.tombstone, self._last, self.pinned = None, 0, None, None, False
-        self.marks.clear()
 
     def settle(
         self, keys: Sequence[str], rows: Mapping[str, Row], *, offset: int = 0, total: int | None = None
@@ -52,8 +50,6 @@ class Rows(Generic[Row]):
         self.keys, self.rows, self.offset = keys, rows, offset
         self.total = len(keys) if total is None else max(total, offset + len(keys) if keys else 0)
         self._places = {key: offset + place for place, key in enumerate(keys)}
-        for key in self.marks.keys() & rows.keys():
-            self.marks[key] = rows[key]
         if not self.pinned:
             self.cursor, self.index, self.tombstone = None, 0, None
         if self.cursor is None:
@@ -99,20 +95,6 @@ class Rows(Generic[Row]):
         self.go(self._places[key])
         return True
 
-    def mark(self) -> None:
-        """Mark the highlighted row, or take its mark away."""
-        if self.cursor is None or self._last is None or self.tombstone is not None:
-            return
-        if self.marks.pop(self.cursor, None) is None:
-            self.marks[self.cursor] = self._last
-
-    def mark_all(self) -> None:
-        """Mark every loaded row; none, when all of them are marked."""
-        if self.marks.keys() >= set(self.keys):
-            self.marks.clear()
-        else:
-            self.marks.update((key, self.rows[key]) for key in self.keys)
-
     # What is drawn and acted on.
 
     @property
@@ -144,12 +126,6 @@ class Rows(Generic[Row]):
     def highlighted(self) -> Row | None:
         """The row that a key acts on; None when there is none, or only its tombstone."""
         return None if self.tombstone is not None or self.cursor is None else self._last
-
-    def chosen(self) -> list[Row]:
-        """Return the marked rows, or else the highlighted one."""
-        if self.marks:
-            return list(self.marks.values())
-        return [] if self.highlighted is None else [self.highlighted]
 
     def _alight(self) -> None:
         key = self.key_at(self.index)

@@ -1,12 +1,12 @@
 """Decides what an action may do before anything is sent: to which tasks, after which question, or why not."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from treadle.wire.status import LEASED, Status
-from treadle.wire.tasks import BulkResult, TaskItem
 from treadle_tui.core.actions import Verb
+from treadle_tui.core.marks import Choice
 from treadle_tui.core.model import LinkState
 
 ALLOWED: dict[Verb, frozenset[Status]] = {
@@ -21,8 +21,6 @@ COUNT_FROM = 101
 """From how many tasks on the count must be typed."""
 
 PAST: dict[Verb, str] = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "rerun": "rerun"}
-
-INVERSE: dict[Verb, Verb] = {"cancel": "rerun", "pause": "resume", "resume": "pause"}
 
 UNDO_SECONDS = 5.0
 
@@ -41,14 +39,25 @@ class Plan:
     """One verb for the tasks that it may act on, frozen at the key's press."""
 
     verb: Verb
-    tasks: tuple[TaskItem, ...]
-    skipped: int = 0
-    """How many of the chosen ones are in no state for it."""
+    tasks: tuple[Choice, ...]
+    left: tuple[Choice, ...] = ()
+    """The chosen ones that are in no state for it."""
 
     @property
     def ids(self) -> list[str]:
         """The ids that the request names."""
         return [task.id for task in self.tasks]
+
+    @property
+    def if_versions(self) -> dict[str, int]:
+        """The versions that a cancel insists on.
+
+        What had not started when the reader decided must not be stopped in the middle of a run unasked, and its
+        cancel could not be undone: when it has begun meanwhile, the server refuses.
+        """
+        if self.verb != "cancel":
+            return {}
+        return {task.id: task.version for task in self.tasks if task.status not in LEASED}
 
     @property
     def running(self) -> int:
@@ -68,12 +77,20 @@ class Plan:
         return f"{self.verb.capitalize()} {tasks_word(len(self.tasks))}?"
 
 
+class Ask(NamedTuple):
+    """A request, ready to be sent."""
+
+    op: str
+    fields: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Undo:
     """How to take an action back, and until when."""
 
-    verb: Verb
-    versions: Mapping[str, int]
+    asks: tuple[Ask, ...]
+    past: str
+    """What taking back does, as in `resumed`."""
     until: float
 
     def seconds_left(self, steady: float) -> float:
@@ -81,13 +98,21 @@ class Undo:
         return max(0.0, self.until - steady)
 
 
+class Outcome(NamedTuple):
+    """What became of one task."""
+
+    id: str
+    ok: bool
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a verb did, in a line, and for each id that it did not act on."""
+    """What was done: in a line, and for each task."""
 
     text: str
     ok: bool
-    problems: Mapping[str, str] = field(default_factory=dict)
+    outcomes: tuple[Outcome, ...] = ()
 
 
 def off(link: LinkState, *, read_only: bool) -> Refusal | None:
@@ -99,7 +124,7 @@ def off(link: LinkState, *, read_only: bool) -> Refusal | None:
     return None
 
 
-def plan(verb: Verb, tasks: Sequence[TaskItem]) -> Plan | Refusal:
+def plan(verb: Verb, tasks: Sequence[Choice]) -> Plan | Refusal:
     """Return what `verb` will do to the tasks; a refusal when it can do nothing to any of them."""
     if not tasks:
         return Refusal("no task is highlighted")
@@ -110,40 +135,7 @@ def plan(verb: Verb, tasks: Sequence[TaskItem]) -> Plan | Refusal:
     if not able:
         states = ", ".join(sorted({task.status.value for task in tasks}))
         return Refusal(f"can't {verb} what is {states}")
-    return Plan(verb, able, skipped=len(tasks) - len(able))
-
-
-def report(planned: Plan, result: BulkResult) -> Report:
-    """Return what was done, and why not where it was not."""
-    text = f"{PAST[planned.verb]} {tasks_word(result.changed)}"
-    if planned.verb == "pause" and planned.running:
-        text = f"asked {tasks_word(result.changed)} to pause"
-    left = planned.skipped + len(result.problems)
-    if left:
-        text += f", not {left}"
-    problems = {problem.id: problem.detail for problem in result.problems}
-    if problems and not result.changed:
-        text += f": {next(iter(problems.values()))}"
-    return Report(text, ok=not problems, problems=problems)
-
-
-def undo_of(planned: Plan, result: BulkResult, steady: float) -> Undo | None:
-    """Return how to take it back: the inverse verb, for those whose former state it restores; None if for none."""
-    if planned.verb not in INVERSE:
-        return None
-    restores: dict[Verb, frozenset[Status]] = {
-        "cancel": frozenset({Status.SCHEDULED, Status.PENDING}),
-        "pause": frozenset(Status),
-        "resume": frozenset({Status.PAUSED}),
-    }
-    versions = {
-        task.id: result.versions[task.id]
-        for task in planned.tasks
-        if task.id in result.versions and task.status in restores[planned.verb]
-    }
-    if not versions:
-        return None
-    return Undo(INVERSE[planned.verb], versions, steady + UNDO_SECONDS)
+    return Plan(verb, able, left=tuple(task for task in tasks if task.status not in ALLOWED[verb]))
 
 
 def tasks_word(count: int) -> str:

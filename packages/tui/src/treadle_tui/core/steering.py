@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 
 from treadle.errors import ConnectionFailed, ProblemError
-from treadle.wire.tasks import BulkResult, TaskItem
+from treadle.wire.tasks import BulkResult
 from treadle_tui.core.actions import Verb
 from treadle_tui.core.feed import Feed
+from treadle_tui.core.marks import Choice
 from treadle_tui.core.model import Model
-from treadle_tui.core.steer import PAST, Plan, Refusal, Report, Undo, off, plan, report, tasks_word, undo_of
+from treadle_tui.core.outcome import portions, report, undo_of
+from treadle_tui.core.steer import UNDO_SECONDS, Ask, Outcome, Plan, Refusal, Report, Undo, off, plan, tasks_word
 from treadle_tui.core.text import clean
+
+FAILURES = (ProblemError, ConnectionFailed)
+"""What a request may raise that is told and not fatal."""
 
 
 class Steering:
@@ -29,7 +34,7 @@ class Steering:
         """Return why nothing can be changed now, or None."""
         return off(self._model.link, read_only=self._read_only)
 
-    def plan(self, verb: Verb, tasks: Sequence[TaskItem]) -> Plan | Refusal:
+    def plan(self, verb: Verb, tasks: Sequence[Choice]) -> Plan | Refusal:
         """Return what `verb` will do to the tasks, or why it can't."""
         return self.off() or plan(verb, tasks)
 
@@ -37,16 +42,28 @@ class Steering:
         """Return for how many seconds the last action can still be undone; 0 when there is none."""
         return self._undo.seconds_left(self._model.clock.steady()) if self._undo is not None else 0.0
 
+    def remember(self, past: str, *asks: Ask) -> None:
+        """From now on, for five seconds, `asks` take back what was just done."""
+        self._undo = Undo(asks, past, self._model.clock.steady() + UNDO_SECONDS)
+
     async def carry_out(self, planned: Plan) -> Report:
-        """Ask the server for what was planned."""
+        """Ask the server for what was planned, portion by portion; what was answered stands, whatever breaks then."""
         self._undo = None
-        try:
-            answer = await self._feed.request("actions", action=planned.verb, ids=planned.ids)
-        except (ProblemError, ConnectionFailed) as error:
-            return _failed(planned.verb, error)
-        result = BulkResult.model_validate(answer)
-        self._undo = undo_of(planned, result, self._model.clock.steady())
-        return report(planned, result)
+        results: list[BulkResult] = []
+        broken: str | None = None
+        insists = planned.if_versions
+        for ids in portions(planned.tasks):
+            fields = {"if_versions": found} if (found := {key: insists[key] for key in ids if key in insists}) else {}
+            try:
+                answer = await self._feed.request("actions", action=planned.verb, ids=ids, **fields)
+            except FAILURES as error:
+                broken = str(error)
+                break
+            results.append(BulkResult.model_validate(answer))
+        if broken is not None and not results:
+            return failed(planned.verb, broken)
+        self._undo = undo_of(planned, results, self._model.clock.steady())
+        return report(planned, results, broken=broken)
 
     async def undo(self) -> Report:
         """Take the last action back where nobody else has touched the tasks since."""
@@ -56,18 +73,18 @@ class Steering:
             return Report(refusal.reason, ok=False)
         if undo is None or not undo.seconds_left(self._model.clock.steady()):
             return Report("nothing to undo", ok=False)
+        outcomes: list[Outcome] = []
         try:
-            answer = await self._feed.request(
-                "actions", action=undo.verb, ids=list(undo.versions), if_versions=dict(undo.versions)
-            )
-        except (ProblemError, ConnectionFailed) as error:
-            return _failed(undo.verb, error)
-        result = BulkResult.model_validate(answer)
-        left = len(result.problems)
-        text = f"undone: {PAST[undo.verb]} {tasks_word(result.changed)}" + (
-            f", not {left} that changed since" if left else ""
-        )
-        return Report(text, ok=not left, problems={problem.id: problem.detail for problem in result.problems})
+            for ask in undo.asks:
+                answer = await self._feed.request(ask.op, **ask.fields)
+                outcomes += _undone(ask, answer, undo.past)
+        except FAILURES as error:
+            return failed("undo", str(error))
+        left = sum(not outcome.ok for outcome in outcomes)
+        text = f"undone: {undo.past}"
+        if outcomes:
+            text += f" {tasks_word(len(outcomes) - left)}" + (f", not {left} that changed since" if left else "")
+        return Report(text, ok=not left, outcomes=tuple(outcomes))
 
     async def pause_queue(self, job: str, *, paused: bool) -> Report:
         """Pause or resume a queue by its job's full name."""
@@ -76,10 +93,21 @@ class Steering:
             return Report(refusal.reason, ok=False)
         try:
             await self._feed.request("job", job=job, paused=paused)
-        except (ProblemError, ConnectionFailed) as error:
-            return _failed("pause" if paused else "resume", error)
-        return Report(f"{'paused' if paused else 'resumed'} {clean(job)}", ok=True)
+        except FAILURES as error:
+            return failed("pause" if paused else "resume", str(error))
+        past, back = ("paused", "resumed") if paused else ("resumed", "paused")
+        self.remember(f"{back} {clean(job)}", Ask("job", {"job": job, "paused": not paused}))
+        return Report(f"{past} {clean(job)}", ok=True)
 
 
-def _failed(verb: Verb, error: Exception) -> Report:
-    return Report(f"could not {verb}: {clean(str(error), limit=200)}", ok=False)
+def _undone(ask: Ask, answer: object, past: str) -> list[Outcome]:
+    if ask.op != "actions":
+        return []
+    result = BulkResult.model_validate(answer)
+    done = [Outcome(key, ok=True, text=past) for key in result.versions]
+    return done + [Outcome(problem.id, ok=False, text=problem.detail) for problem in result.problems]
+
+
+def failed(verb: str, why: str) -> Report:
+    """Return the report of what could not be done at all."""
+    return Report(f"could not {verb}: {clean(why, limit=200)}", ok=False)

@@ -1,28 +1,26 @@
 """What all full screens share: the strip, the banner, the keys, and the actions that work everywhere."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.message import Message
-from textual.screen import Screen
 
-from treadle.wire.tasks import TaskItem
-from treadle_tui.core.actions import Scope, Verb
+from treadle_tui.core.actions import Scope
 from treadle_tui.core.model import Dirty
-from treadle_tui.core.steer import Plan, Refusal, Report
+from treadle_tui.core.steer import Report
 from treadle_tui.core.strip import banner_line, tiny_line
 from treadle_tui.desk import Desk
 from treadle_tui.keys import bindings
 from treadle_tui.screens.help import Help
-from treadle_tui.widgets.confirm import Confirm
+from treadle_tui.screens.power import Power
 from treadle_tui.widgets.keys_line import KeysLine
 from treadle_tui.widgets.paper import Paper, Toned
 from treadle_tui.widgets.top import Top
 
 
-class Board(Screen[None]):
+class Board(Power):
     """A screen that reads the model when told what is dirty, and turns actions into requests."""
 
     BINDINGS = bindings("everywhere")
@@ -36,12 +34,6 @@ class Board(Screen[None]):
 
         where: str
         key: str | None = None
-
-    @dataclass
-    class Done(Message):
-        """A request was answered."""
-
-        report: Report
 
     def __init__(self, desk: Desk) -> None:
         super().__init__()
@@ -57,10 +49,6 @@ class Board(Screen[None]):
     def scope(self) -> Scope:
         """Which actions work where the focus is."""
         return "everywhere"
-
-    def chosen(self) -> Sequence[TaskItem]:
-        """Return the tasks that a verb means."""
-        return ()
 
     def copied(self) -> str | None:
         """Return what `copy` puts into the clipboard."""
@@ -183,55 +171,7 @@ class Board(Screen[None]):
             self.app.copy_to_clipboard(text)
             self.tell(Report(f"copied {text[-36:]}", ok=True))
 
-    def act_cancel(self) -> None:
-        """Cancel the chosen tasks."""
-        self._steer("cancel")
-
-    def act_pause(self) -> None:
-        """Pause the chosen tasks."""
-        self._steer("pause")
-
-    def act_resume(self) -> None:
-        """Resume or rerun the chosen tasks."""
-        self._steer("resume")
-
-    def act_undo(self) -> None:
-        """Take the last action back."""
-        self.run_worker(self._undo())
-
     def tell(self, report: Report) -> None:
         """Show what was done, or why not."""
-        self.desk.tell(report)
+        super().tell(report)
         self.breathe()
-
-    def _steer(self, verb: Verb) -> None:
-        planned = self.desk.steering.plan(verb, self.chosen())
-        if isinstance(planned, Refusal):
-            self.tell(Report(planned.reason, ok=False))
-        elif planned.question == "none":
-            self.run_worker(self._carry_out(planned))
-        else:
-            self._ask(planned)
-
-    def _ask(self, planned: Plan) -> None:
-        def answered(agreed: bool | None) -> None:  # noqa: FBT001 - Textual calls it with the dialog's result
-            if agreed:
-                self.run_worker(self._carry_out(planned))
-
-        self.app.push_screen(Confirm(planned, self.desk.glyphs), answered)
-
-    # These run beside the screen and tell it by message; they touch no widget.
-
-    async def _carry_out(self, planned: Plan) -> None:
-        self.post_message(self.Done(await self.desk.steering.carry_out(planned)))
-
-    async def _undo(self) -> None:
-        self.post_message(self.Done(await self.desk.steering.undo()))
-
-    async def pause_queue(self, job: str, *, paused: bool) -> None:
-        """Pause or resume a queue, and tell."""
-        self.post_message(self.Done(await self.desk.steering.pause_queue(job, paused=paused)))
-
-    def on_board_done(self, event: Done) -> None:
-        """Show what was done."""
-        self.tell(event.report)

@@ -9,6 +9,7 @@ from treadle.filters import FilterError
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.actions import Scope
 from treadle_tui.core.format import total
+from treadle_tui.core.marks import Choice, Marks
 from treadle_tui.core.model import Dirty
 from treadle_tui.core.overviews import QUEUE_COLUMNS
 from treadle_tui.core.pane import Pane
@@ -33,8 +34,9 @@ class Main(Board):
         super().__init__(desk)
         self._sort = next(iter(SORTS))
         self._queues: Pane[QueueRow] = Pane(QUEUE_COLUMNS, desk.context, empty=lambda: no_queues(desk.model))
+        self._marks = Marks()
         self._tasks: Pane[TaskItem] = Pane(
-            columns(several_jobs=False), desk.context, markable=True, empty=lambda: no_tasks(desk)
+            columns(several_jobs=False), desk.context, marks=self._marks, empty=lambda: no_tasks(desk)
         )
         self._queue_grid = QueueGrid(self._queues, id="queues")
         self._task_grid = TaskGrid(self._tasks, id="tasks")
@@ -58,9 +60,10 @@ class Main(Board):
         """Which pane has the focus."""
         return self.focused.SCOPE if isinstance(self.focused, QueueGrid | TaskGrid) else "everywhere"
 
-    def chosen(self) -> Sequence[TaskItem]:
+    def chosen(self) -> Sequence[Choice]:
         """Return the marked tasks, or the highlighted one."""
-        return self._tasks.rows.chosen()
+        highlighted = self._tasks.rows.highlighted
+        return list(self._marks) or ([] if highlighted is None else [highlighted])
 
     def copied(self) -> str | None:
         """Return the task's id or the queue's name."""
@@ -101,6 +104,7 @@ class Main(Board):
         table = self.desk.model.tasks
         if table.ready:
             window = self.desk.browse.window
+            self._marks.follow(table.rows)
             self._tasks.rows.settle(table.order, table.rows, offset=window.offset, total=table.total)
         self._task_grid.settle()
 
@@ -115,8 +119,8 @@ class Main(Board):
             name = "all queues" if browse.several_jobs else browse.job or ""
             title.append(Span(f"  {clean(name, ascii_only=self.desk.glyphs.ascii_only)}", "bold"))
             title.append(Span(f"  {total(rows.total, capped=table.total_is_capped)}{self._of_all()}", "dim"))
-        if rows.marks:
-            title.append(Span(f"   {len(rows.marks):,} marked", "accent"))
+        if self._marks:
+            title.append(Span(f"   {len(self._marks):,} marked", "accent"))
         self._task_grid.entitle(tuple(title), self._footing())
 
     def _of_all(self) -> str:
@@ -166,8 +170,8 @@ class Main(Board):
 
     def act_back(self) -> None:
         """Forget the marks, then the filter, then go up to the queues."""
-        if self._tasks.rows.marks:
-            self._tasks.rows.marks.clear()
+        if self._marks:
+            self._marks.clear()
             self._task_grid.refresh()
             self._entitle()
         elif self.desk.browse.text:
@@ -177,12 +181,17 @@ class Main(Board):
 
     def act_mark(self) -> None:
         """Mark the task and go on to the next."""
-        self._tasks.rows.mark()
+        if self._tasks.rows.highlighted is not None:
+            self._marks.turn(self._tasks.rows.highlighted)
         self._task_grid.move("down")
 
     def act_mark_all(self) -> None:
         """Mark every loaded task, or none."""
-        self._tasks.rows.mark_all()
+        loaded = self._tasks.rows
+        if self._marks.covers(loaded.keys):
+            self._marks.clear()
+        else:
+            self._marks.add(loaded.rows[key] for key in loaded.keys)
         self._task_grid.refresh()
         self._entitle()
 
@@ -254,6 +263,7 @@ class Main(Board):
     def _begin_list(self) -> None:
         self._tasks.columns = columns(several_jobs=self.desk.browse.several_jobs)
         self._tasks.rows.reset()
+        self._marks.clear()
         if self._task_grid.has_focus:
             self._tasks.pin()
         self.desk.model.tasks.clear()

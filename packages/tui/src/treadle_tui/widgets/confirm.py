@@ -9,9 +9,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from treadle_tui.core.format import short_id
-from treadle_tui.core.glyphs import Glyphs
+from treadle_tui.core.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.steer import Plan, tasks_word
-from treadle_tui.core.text import Span, Spans, clean
+from treadle_tui.core.text import Span, Spans
 from treadle_tui.widgets.paper import Paper
 
 SHOWN = 6
@@ -51,13 +51,11 @@ class Confirm(ModalScreen[bool]):
         if plan.running:
             word = "is" if plan.running == 1 else "are"
             lines.append((Span(f"{tasks_word(plan.running)} {word} with a worker and will be stopped.", "warn"),))
-        if plan.skipped:
-            lines.append((Span(f"{tasks_word(plan.skipped)} can't be and will be left alone.", "dim"),))
+        if plan.left:
+            lines.append((Span(f"{tasks_word(len(plan.left))} can't be and will be left alone.", "dim"),))
         for task in plan.tasks[:SHOWN]:
-            job = clean(task.job_name, ascii_only=self._glyphs.ascii_only)
-            lines.append(
-                (Span(f"  {short_id(task.id)} ", "accent"), Span(f"{task.status.value:<10}"), Span(job, "dim"))
-            )
+            glyph, tone = self._glyphs.task[task.status], TASK_TONES[task.status]
+            lines.append((Span(f"  {short_id(task.id)} ", "accent"), Span(f"{glyph} {task.status.value}", tone)))
         if len(plan.tasks) > SHOWN:
             lines.append((Span(f"  and {len(plan.tasks) - SHOWN:,} more", "dim"),))
         answer = "esc leave" if plan.question == "count" else "y yes   n no"
@@ -73,3 +71,6 @@ class Confirm(ModalScreen[bool]):
         """Agree when the count is right."""
         if event.value.strip() == str(len(self._plan.tasks)):
             self.dismiss(True)
+        else:
+            self._count.value = ""
+            self._count.placeholder = f"{event.value or 'nothing'} is not it: type {len(self._plan.tasks)}"

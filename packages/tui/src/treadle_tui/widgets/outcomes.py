@@ -1,0 +1,57 @@
+"""Looks through what an action did to each of its tasks."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from treadle.wire.status import Status
+from treadle_tui.core.format import short_id
+from treadle_tui.core.glyphs import Glyphs
+from treadle_tui.core.steer import Outcome, Report, tasks_word
+from treadle_tui.core.text import Span, Spans, Tone, clean
+from treadle_tui.widgets.reader import Reader
+
+
+class Outcomes(ModalScreen[None]):
+    """Lists every task of a report, those first that were left alone."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,R", "dismiss", show=False)]
+
+    def __init__(self, report: Report, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._report = report
+        self._glyphs = glyphs
+        self._reader = Reader(id="outcomes")
+
+    def compose(self) -> ComposeResult:
+        """Yield the list."""
+        yield self._reader
+
+    def on_mount(self) -> None:
+        """Fill it."""
+        left = sum(not outcome.ok for outcome in self._report.outcomes)
+        done = len(self._report.outcomes) - left
+        self._reader.entitle(
+            (Span("What was done", "title"), Span(f"  {tasks_word(done)}, not {left:,}", "dim")),
+            (Span("esc close", "dim"),),
+        )
+        self._reader.show(outcome_lines(self._report, self._glyphs))
+        self._reader.focus()
+
+
+def outcome_lines(report: Report, glyphs: Glyphs) -> list[Spans]:
+    """Return a line for each task, with its whole id; what was not done stands first."""
+    return [_line(outcome, glyphs) for outcome in sorted(report.outcomes, key=lambda outcome: outcome.ok)]
+
+
+def _line(outcome: Outcome, glyphs: Glyphs) -> Spans:
+    glyph = glyphs.task[Status.COMPLETED] if outcome.ok else glyphs.cross
+    tone: Tone = "ok" if outcome.ok else "warn"
+    return (
+        Span(f" {glyph} ", tone),
+        Span(f"{short_id(outcome.id)} ", "accent"),
+        Span(f"{clean(outcome.id)}  ", "faint"),
+        Span(clean(outcome.text, limit=300, ascii_only=glyphs.ascii_only), "plain" if outcome.ok else "warn"),
+    )
