@@ -37,12 +37,19 @@ class MockServer:
         self.jobs: dict[str, dict[str, Any]] = {}
         self.workers: dict[str, dict[str, Any]] = {}
         self.tasks: dict[str, dict[str, Any]] = {}
+        self.targets: dict[str, dict[str, Any]] = {}
+        self.events: list[dict[str, Any]] = []
+        """What is kept of the stream of transitions."""
+        self.first_event = 1
+        """The number behind which events are kept."""
+        self.hears_events = False
         self.runs: dict[str, list[dict[str, Any]]] = {}
         self.logs: dict[str, list[dict[str, Any]]] = {}
         self.total: int | None = None
         """What the task list's total claims to be, for lists longer than anyone wants to build."""
         self.capped = False
         self.seq = 1
+        self.stream = "s"
         self.asked: list[dict[str, Any]] = []
         self.silent = False
         """A server that hangs: takes requests and never answers."""
@@ -80,12 +87,14 @@ class MockServer:
         assert self._sink is not None
         self.live = True
         self.watched.clear()
-        self._sink(Opened({"protocol": 1, "stream": "s", "seq": self.seq, "time": self.clock.now().isoformat()}))
+        self._sink(
+            Opened({"protocol": 1, "stream": self.stream, "seq": self.seq, "time": self.clock.now().isoformat()})
+        )
 
     def drop(self, detail: str = "no server answers at http://127.0.0.1:7420") -> None:
         """Break the connection."""
         assert self._sink is not None
-        self.live = False
+        self.live = self.hears_events = False
         self.watched.clear()
         self._sink(Lost(detail))
 
@@ -102,6 +111,21 @@ class MockServer:
     def _on_unwatch(self, fields: dict[str, Any]) -> dict[str, Any]:
         self.watched.pop(fields["sub"], None)
         return {}
+
+    def _on_get(self, fields: dict[str, Any]) -> dict[str, Any]:
+        if fields["id"] not in self.tasks:
+            raise error_for(problem_named("task-not-found", "there is no such task"))
+        return self.tasks[fields["id"]]
+
+    def _on_every(self, fields: dict[str, Any]) -> dict[str, Any]:
+        assert self._sink is not None
+        self.hears_events = fields["on"]
+        since = fields.get("since")
+        if since is not None and (since["stream"] != self.stream or since["seq"] < self.first_event - 1):
+            self._sink(Pushed({"push": "reload", "stream": self.stream, "seq": self.seq}))
+        elif since is not None:
+            self._send_events([event for event in self.events if event["seq"] > since["seq"]])
+        return {"stream": self.stream, "seq": self.seq}
 
     def _on_job(self, fields: dict[str, Any]) -> dict[str, Any]:
         job = next(job for job in self.jobs.values() if job["full_name"] == fields["job"])
@@ -132,6 +156,19 @@ class MockServer:
         }
 
     # Pushes.
+
+    def happen(self, kind: str, *, at: str | None = None, **data: Any) -> None:
+        """Let a transition happen, and tell it to whoever listens."""
+        self.seq += 1
+        event = {"seq": self.seq, "type": kind, "at": at or self.clock.now().isoformat(), **data}
+        self.events.append(event)
+        if self.hears_events and self.live:
+            self._send_events([event])
+
+    def _send_events(self, events: list[dict[str, Any]]) -> None:
+        assert self._sink is not None
+        if events:
+            self._sink(Pushed({"push": "events", "stream": self.stream, "seq": self.seq, "events": events}))
 
     def rows(self, sub: dict[str, Any]) -> list[dict[str, Any]]:
         """The rows of a subscription, in order."""

@@ -5,10 +5,13 @@ from textual.binding import Binding
 
 from treadle_tui.core.actions import ACTIONS, BY_NAME, offered
 from treadle_tui.core.text import plain
+from treadle_tui.screens.attention import Attention, ConcernGrid
 from treadle_tui.screens.board import Board
 from treadle_tui.screens.detail import Detail
+from treadle_tui.screens.events import EventGrid, Events
 from treadle_tui.screens.help import help_lines
 from treadle_tui.screens.main import Main
+from treadle_tui.screens.targets import TargetGrid, Targets
 from treadle_tui.screens.workers import Workers
 from treadle_tui.widgets.grid import MOVES, QueueGrid, TaskGrid, WorkerGrid
 
@@ -19,6 +22,9 @@ PLACES = {
     "queues": (QueueGrid, Main),
     "tasks": (TaskGrid, Main),
     "workers": (WorkerGrid, Workers),
+    "targets": (TargetGrid, Targets),
+    "events": (EventGrid, Events),
+    "attention": (ConcernGrid, Attention),
     "detail": (Detail, Detail),
     "everywhere": (Board, Board),
 }

@@ -16,7 +16,7 @@ from treadle_tui.palette import ActionProvider
 from treadle_tui.screens.board import Board
 from treadle_tui.screens.detail import Detail
 from treadle_tui.screens.main import Main
-from treadle_tui.screens.workers import Workers
+from treadle_tui.screens.panes import PANES
 from treadle_tui.theme import DARK, LIGHT
 
 FLUSH_SECONDS = 0.1
@@ -105,15 +105,21 @@ class Dashboard(App[None]):
         match event.where, event.key:
             case "task", str(key):
                 self.push_screen(Detail(self._desk, key))
-            case "workers", _:
-                if not isinstance(self.board, Workers):
+            case pane, key if pane in PANES:
+                if not isinstance(self.board, PANES[pane]):
                     self._home()
-                    self.push_screen(Workers(self._desk))
+                    self.push_screen(PANES[pane](self._desk, reach=key))
             case "back", _:
                 self.pop_screen()
             case "worker", str(key):
                 self._home()
                 self._main.narrow(f"worker:{key}")
+            case "queue", str(key):
+                self._home()
+                self._main.select(key)
+            case "failures", str(key):
+                self._home()
+                self._main.narrow(f'job:"{key}" status:failed')
             case "filter", _:
                 self._home()
                 self._main.edit_filter()

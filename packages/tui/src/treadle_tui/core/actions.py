@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Scope: TypeAlias = Literal["queues", "tasks", "workers", "detail", "everywhere"]
+Scope: TypeAlias = Literal["queues", "tasks", "workers", "targets", "events", "attention", "detail", "everywhere"]
 Verb: TypeAlias = Literal["cancel", "pause", "resume", "rerun"]
 
 
@@ -39,6 +39,7 @@ _CAPS = {
     "asterisk": "*",
     "escape": "esc",
     "colon": ":",
+    "exclamation_mark": "!",
     "pageup": "pgup",
     "pagedown": "pgdn",
 }
@@ -48,15 +49,15 @@ def _on(*scopes: Scope) -> frozenset[Scope]:
     return frozenset(scopes)
 
 
-_LISTS: tuple[Scope, ...] = ("queues", "tasks", "workers")
+_LISTS: tuple[Scope, ...] = ("queues", "tasks", "workers", "targets", "events", "attention")
 
 ACTIONS: tuple[Action, ...] = (
     Action(
         "open",
         "enter",
         "open",
-        "Open what is highlighted: a queue's tasks, a task, a worker's tasks.",
-        _on("queues", "tasks", "workers"),
+        "Open what is highlighted: a queue's or worker's tasks, a task, a target's holder, what wants a look.",
+        _on(*_LISTS),
     ),
     Action(
         "back",
@@ -78,14 +79,19 @@ ACTIONS: tuple[Action, ...] = (
         footer=False,
     ),
     Action(
-        "cancel", "c", "cancel", "Cancel the tasks; running ones after a question.", _on("tasks", "detail"), writes=True
+        "cancel",
+        "c",
+        "cancel",
+        "Cancel the tasks; running ones after a question. Of a target its holder is meant.",
+        _on("tasks", "targets", "detail"),
+        writes=True,
     ),
     Action(
         "pause",
         "p",
         "pause",
         "Pause the tasks; a running one when its worker has stopped it.",
-        _on("tasks", "detail"),
+        _on("tasks", "targets", "detail"),
         writes=True,
     ),
     Action(
@@ -93,7 +99,7 @@ ACTIONS: tuple[Action, ...] = (
         "r",
         "resume",
         "Resume paused and failed tasks; run completed and cancelled ones again.",
-        _on("tasks", "detail"),
+        _on("tasks", "targets", "detail"),
         writes=True,
     ),
     Action("pause-queue", "p", "pause", "Pause the queue: nothing is claimed from it.", _on("queues"), writes=True),
@@ -130,12 +136,20 @@ ACTIONS: tuple[Action, ...] = (
         _on("queues"),
         footer=False,
     ),
+    Action(
+        "freeze",
+        "z",
+        "freeze",
+        "Let the list stand still, or go on; what comes meanwhile is counted.",
+        _on("events"),
+    ),
+    Action("follow", "F", "follow", "Follow the newest: the cursor stays with it.", _on("events")),
     Action("up", "up,k", "up", "Go one row up.", _on(*_LISTS), footer=False),
     Action("down", "down,j", "down", "Go one row down.", _on(*_LISTS), footer=False),
     Action("page-up", "pageup,ctrl+u", "page up", "Go one page up.", _on(*_LISTS), footer=False),
     Action("page-down", "pagedown,ctrl+d", "page down", "Go one page down.", _on(*_LISTS), footer=False),
-    Action("top", "g,home", "top", "Go to the first row.", _on("queues", "tasks", "workers"), footer=False),
-    Action("bottom", "G,end", "bottom", "Go to the last row.", _on("queues", "tasks", "workers"), footer=False),
+    Action("top", "g,home", "top", "Go to the first row.", _on(*_LISTS), footer=False),
+    Action("bottom", "G,end", "bottom", "Go to the last row.", _on(*_LISTS), footer=False),
     Action(
         "filter",
         "slash",
@@ -147,11 +161,25 @@ ACTIONS: tuple[Action, ...] = (
     Action("tasks", "2", "tasks", "Go to the tasks of the highlighted queue.", _on("everywhere"), footer=False),
     Action("workers", "3", "workers", "Go to the workers.", _on("everywhere"), footer=False),
     Action(
+        "targets", "4", "targets", "Go to the targets: what holds each, and who waits.", _on("everywhere"), footer=False
+    ),
+    Action(
+        "events", "6", "events", "Go to the events: each transition as it happens.", _on("everywhere"), footer=False
+    ),
+    Action(
+        "attention",
+        "exclamation_mark",
+        "attention",
+        "Go to what wants a look: starved queues, lost workers, held targets, stuck tasks.",
+        _on("everywhere"),
+        footer=False,
+    ),
+    Action(
         "copy",
         "y",
         "copy",
         "Copy the task's id, or the queue's or worker's name, to the clipboard.",
-        _on("queues", "tasks", "workers", "detail"),
+        _on(*_LISTS, "detail"),
     ),
     Action("palette", "ctrl+p,colon", "palette", "Find an action by its name.", _on("everywhere")),
     Action("help", "question_mark", "help", "Show every key.", _on("everywhere")),

@@ -1,43 +1,97 @@
-"""What wants a look: starved queues, late and lost workers, queues that only fail."""
+"""What wants a look, the worst first, and where to look: starved queues, lost workers, held targets, stuck tasks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from treadle_tui.core.format import age, number, since
 from treadle_tui.core.queues import QueueRow
+from treadle_tui.core.targets import TargetRow, held_words
 from treadle_tui.core.workers import WorkerRow
 
-Gravity = Literal["bad", "warn"]
+Gravity: TypeAlias = Literal["bad", "warn"]
+Place: TypeAlias = Literal["queue", "failures", "worker", "target", "task"]
+
+HELD_SECONDS = 60.0
+"""How long a paused or failed task may keep others from its target before someone should know."""
+
+BUSY_SECONDS = 900.0
+"""The same for a task that runs, stops or waits for its retry: this ends by itself, but should not take so long."""
+
+FAILING_LEAST = 3
+"""Fewer failures than this in the last minute are no news."""
 
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """One line of the attention box."""
+    """Something that wants a look."""
 
     gravity: Gravity
     subject: str
     text: str
+    place: Place
+    """Where one sees it."""
+    key: str
+    """Which queue, worker, target or task it is."""
+    at: float = 0.0
+    """For how many seconds it has been so, as far as that is known: the longest goes first."""
+
+    @property
+    def id(self) -> str:
+        """What tells it from the others, from second to second."""
+        return f"{self.place} {self.key}"
 
 
-def concerns(queues: Iterable[QueueRow], workers: Iterable[WorkerRow], *, now: datetime) -> list[Concern]:
+def concerns(
+    queues: Iterable[QueueRow], workers: Iterable[WorkerRow], targets: Iterable[TargetRow] = (), *, now: datetime
+) -> list[Concern]:
     """Return what wants a look, the worst first."""
-    found = [concern for queue in queues for concern in _of_queue(queue, now)]
-    found += [concern for worker in workers for concern in _of_worker(worker)]
-    return sorted(found, key=lambda concern: (concern.gravity != "bad", concern.subject))
+    known = {queue.name: queue for queue in queues}
+    found = [concern for queue in known.values() for concern in _of_queue(queue, now)]
+    for worker in workers:
+        found += _of_worker(worker)
+    for target in targets:
+        found += _of_target(target, now)
+    return sorted(found, key=lambda concern: (concern.gravity != "bad", -concern.at, concern.subject))
 
 
-def _of_queue(queue: QueueRow, now: datetime) -> Iterable[Concern]:
+def _of_queue(queue: QueueRow, now: datetime) -> Iterator[Concern]:
+    waited = since(queue.oldest_pending_at, now) or 0.0
     if queue.state == "starved":
-        waited = age(since(queue.oldest_pending_at, now))
-        yield Concern("bad", queue.job.name, f"no live worker, {waited}")
+        yield Concern("bad", queue.job.name, f"no live worker, {age(waited)}", "queue", queue.name, waited)
     elif queue.state == "paused" and queue.pending:
-        yield Concern("warn", queue.job.name, f"paused, {number(queue.pending)} wait")
+        text = f"paused, {number(queue.pending)} wait"
+        yield Concern("warn", queue.job.name, text, "queue", queue.name, waited)
+    failing = failing_words(queue)
+    if failing:
+        yield Concern("warn", queue.job.name, failing, "failures", queue.name)
 
 
-def _of_worker(worker: WorkerRow) -> Iterable[Concern]:
+def failing_words(queue: QueueRow) -> str:
+    """Return how much more a queue has failed in the last minute than in those before; nothing when it has not."""
+    history = queue.job.history
+    if history is None or history.step_seconds <= 0:
+        return ""
+    steps = max(1, round(60 / history.step_seconds))
+    failed, before = sum(history.failed[-steps:]), sum(history.failed[:-steps])
+    done, done_before = sum(history.completed[-steps:]), sum(history.completed[:-steps])
+    share = failed / (failed + done) if failed else 0.0
+    usual = before / (before + done_before) if before else 0.0
+    if failed < FAILING_LEAST or share < 0.05 or share < 2 * usual:
+        return ""
+    return f"{share:.0%} fail, usually {usual:.0%}" if before + done_before else f"{share:.0%} fail"
+
+
+def _of_worker(worker: WorkerRow) -> Iterator[Concern]:
     if worker.health == "late":
-        yield Concern("warn", worker.name, f"heartbeat {age(worker.quiet)}")
+        yield Concern("warn", worker.name, f"heartbeat {age(worker.quiet)}", "worker", worker.id, worker.quiet)
     elif worker.health == "lost":
-        yield Concern("bad", worker.name, f"lost, {age(worker.quiet)}")
+        yield Concern("bad", worker.name, f"lost, {age(worker.quiet)}", "worker", worker.id, worker.quiet)
+
+
+def _of_target(row: TargetRow, now: datetime) -> Iterator[Concern]:
+    held = since(row.item.since, now) or 0.0
+    least = HELD_SECONDS if row.state in {"paused", "failed"} else BUSY_SECONDS
+    if row.item.held and row.item.waiting and held >= least:
+        yield Concern("warn", row.item.name, held_words(row, now), "target", row.item.id, held)

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from treadle.wire.status import Status
+from treadle.wire.targets import TargetCause
 from treadle_tui.core.text import Tone
 
 QueueState: TypeAlias = Literal["open", "paused", "starved"]
 Health: TypeAlias = Literal["online", "busy", "late", "draining", "lost"]
+TargetState: TypeAlias = Literal["free"] | TargetCause
 Link: TypeAlias = Literal["connecting", "live", "gone", "refused"]
 
 
@@ -18,6 +20,7 @@ class Glyphs:
     task: dict[Status, str]
     queue: dict[QueueState, str]
     worker: dict[Health, str]
+    target: dict[TargetState, str]
     retry: str
     full: str
     empty: str
@@ -32,6 +35,14 @@ class Glyphs:
     rule: str
     rail: str
     turn: str
+    arrow: str
+    beat: str
+    """A heartbeat that came."""
+    missed: str
+    """A heartbeat that was expected and did not come."""
+    opened: str
+    """Before a container whose content is shown."""
+    folded: str
     ascii_only: bool
 
 
@@ -48,6 +59,15 @@ UNICODE = Glyphs(
     },
     queue={"open": "●", "paused": "‖", "starved": "✗"},
     worker={"online": "○", "busy": "●", "late": "!", "draining": "◐", "lost": "✗"},
+    target={
+        "free": "○",
+        "claimed": "◐",
+        "running": "●",
+        "paused": "‖",
+        "failed": "✗",
+        "retry": "↻",
+        "stopping": "◌",
+    },
     retry="↻",
     full="█",
     empty="░",
@@ -60,6 +80,11 @@ UNICODE = Glyphs(
     rule="─",
     rail="│",
     turn="└",
+    arrow="→",
+    beat="▮",
+    missed="▯",
+    opened="▾",
+    folded="▸",
     ascii_only=False,
 )
 
@@ -76,6 +101,15 @@ ASCII = Glyphs(
     },
     queue={"open": "*", "paused": "=", "starved": "x"},
     worker={"online": ".", "busy": "*", "late": "!", "draining": ">", "lost": "x"},
+    target={
+        "free": ".",
+        "claimed": ">",
+        "running": "*",
+        "paused": "=",
+        "failed": "x",
+        "retry": "~",
+        "stopping": "-",
+    },
     retry="~",
     full="#",
     empty=".",
@@ -88,6 +122,11 @@ ASCII = Glyphs(
     rule="-",
     rail="|",
     turn="`",
+    arrow=">",
+    beat="|",
+    missed=".",
+    opened="-",
+    folded="+",
     ascii_only=True,
 )
 
@@ -104,3 +143,12 @@ TASK_TONES: dict[Status, Tone] = {
 
 QUEUE_TONES: dict[QueueState, Tone] = {"open": "ok", "paused": "hold", "starved": "bad"}
 WORKER_TONES: dict[Health, Tone] = {"online": "ok", "busy": "run", "late": "warn", "draining": "hold", "lost": "bad"}
+TARGET_TONES: dict[TargetState, Tone] = {
+    "free": "dim",
+    "claimed": "run",
+    "running": "run",
+    "paused": "hold",
+    "failed": "bad",
+    "retry": "warn",
+    "stopping": "hold",
+}

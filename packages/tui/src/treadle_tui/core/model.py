@@ -10,14 +10,17 @@ from enum import Flag, auto
 from typing import Any
 
 from treadle.wire.jobs import JobItem
-from treadle.wire.tasks import TaskItem
+from treadle.wire.targets import TargetItem
+from treadle.wire.tasks import TaskFilter, TaskItem
 from treadle.wire.workers import WorkerItem
 from treadle_tui.core.attention import Concern, concerns
 from treadle_tui.core.clock import Clock, ServerTime, SystemClock
 from treadle_tui.core.detail import TaskDetail
+from treadle_tui.core.events import EventLog
 from treadle_tui.core.glyphs import Link
 from treadle_tui.core.queues import QueueRow, Throughput, queue_row, throughput
 from treadle_tui.core.tables import Push, Table
+from treadle_tui.core.targets import TargetRow, target_rows
 from treadle_tui.core.workers import BusySince, WorkerRow, worker_row
 
 GROWTH_SECONDS = 10
@@ -33,7 +36,9 @@ class Dirty(Flag):
     WORKERS = auto()
     TASKS = auto()
     TASK = auto()
-    ALL = LINK | QUEUES | WORKERS | TASKS | TASK
+    TARGETS = auto()
+    EVENTS = auto()
+    ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | EVENTS
 
 
 @dataclass(slots=True)
@@ -81,6 +86,8 @@ class Model:
         self.workers = Table[WorkerItem]("workers", key="id", read=WorkerItem.model_validate)
         self.tasks = Table[TaskItem]("tasks", key="id", read=TaskItem.model_validate)
         self.task = Table[TaskDetail]("task", key="id", read=TaskDetail.model_validate)
+        self.targets = Table[TargetItem]("targets", key="id", read=TargetItem.model_validate)
+        self.events = EventLog()
         self._dirty = Dirty.ALL
         self._busy = BusySince()
         self._pending_samples: deque[tuple[float, int]] = deque(maxlen=GROWTH_SECONDS + 1)
@@ -106,7 +113,11 @@ class Model:
         self.changed(Dirty.ALL)
 
     def apply(self, push: Push) -> None:
-        """Take a snapshot or delta; pushes of other kinds and of other subscriptions change nothing."""
+        """Take a snapshot, a delta or events; pushes of other kinds and of other subscriptions change nothing."""
+        if push["push"] in {"events", "reload"}:
+            if self.events.take(push, self.time.now()):
+                self.changed(Dirty.EVENTS)
+            return
         table = self.table(str(push.get("topic")))
         if push["push"] in {"snapshot", "delta"} and table is not None and table.apply(push):
             self.link.last_alive = self.clock.steady()
@@ -114,13 +125,13 @@ class Model:
 
     def table(self, topic: str) -> Table[Any] | None:
         """Return the table of a topic; None for topics that the dashboard doesn't know."""
-        tables: tuple[Table[Any], ...] = (self.counts, self.jobs, self.workers, self.tasks, self.task)
+        tables: tuple[Table[Any], ...] = (self.counts, self.jobs, self.workers, self.tasks, self.task, self.targets)
         return next((table for table in tables if table.topic == topic), None)
 
     def changed(self, part: Dirty) -> None:
         """Note that a part must be drawn anew."""
         self._dirty |= part
-        if part & (Dirty.QUEUES | Dirty.WORKERS):
+        if part & (Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS):
             self._derived = None
 
     def tick(self) -> None:
@@ -149,7 +160,11 @@ class Model:
 
     def concerns(self) -> list[Concern]:
         """Return what wants a look, the worst first."""
-        return concerns(self.queue_rows().values(), self.worker_rows().values(), now=self.time.now())
+        return self._now().concerns
+
+    def target_rows(self, wanted: TaskFilter) -> list[TargetRow]:
+        """Return the targets that a filter means, in the order in which they want a look."""
+        return target_rows(self.targets.rows.values(), wanted)
 
     def throughput(self) -> Throughput:
         """Return what all queues together did in the last minutes."""
@@ -203,13 +218,15 @@ class Model:
             job.full_name: queue_row(job, self.counts.rows.get(job.full_name, job.counts), workers)
             for job in self.jobs.rows.values()
         }
-        return _Derived(queues, workers)
+        targets = [TargetRow(item) for item in self.targets.rows.values()]
+        return _Derived(queues, workers, concerns(queues.values(), workers.values(), targets, now=now))
 
 
 @dataclass(frozen=True, slots=True)
 class _Derived:
     queues: dict[str, QueueRow]
     workers: dict[str, WorkerRow]
+    concerns: list[Concern]
 
 
 _PARTS = {
@@ -218,4 +235,5 @@ _PARTS = {
     "workers": Dirty.WORKERS | Dirty.QUEUES,
     "tasks": Dirty.TASKS,
     "task": Dirty.TASK,
+    "targets": Dirty.TARGETS,
 }

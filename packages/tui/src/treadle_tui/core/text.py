@@ -12,9 +12,12 @@ from typing import Literal, NamedTuple, TypeAlias
 from rich.cells import cell_len, set_cell_size
 
 Tone: TypeAlias = Literal[
-    "plain", "dim", "faint", "bold", "title", "accent", "ok", "run", "wait", "hold", "warn", "bad"
+    "plain", "dim", "faint", "bold", "title", "accent", "ok", "run", "wait", "hold", "warn", "bad", "match"
 ]
-"""What a span means; a theme gives each a colour, and none is ever told apart by colour alone."""
+"""What a span means; a theme gives each a colour, and none is ever told apart by colour alone.
+
+`match`, what one looked for, has no colour: it is shown reversed.
+"""
 
 
 class Span(NamedTuple):

@@ -160,6 +160,18 @@ class Board(Power):
         """Go to the workers."""
         self.post_message(self.Go("workers"))
 
+    def act_targets(self) -> None:
+        """Go to the targets."""
+        self.post_message(self.Go("targets"))
+
+    def act_events(self) -> None:
+        """Go to the events."""
+        self.post_message(self.Go("events"))
+
+    def act_attention(self) -> None:
+        """Go to what wants a look."""
+        self.post_message(self.Go("attention"))
+
     def act_filter(self) -> None:
         """Filter the tasks, from wherever one is."""
         self.post_message(self.Go("filter"))

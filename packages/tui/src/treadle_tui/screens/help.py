@@ -15,6 +15,9 @@ _HEADS: dict[Scope, str] = {
     "queues": "Queues",
     "tasks": "Tasks",
     "workers": "Workers",
+    "targets": "Targets",
+    "events": "Events",
+    "attention": "Attention",
     "detail": "A task",
     "everywhere": "Everywhere",
 }

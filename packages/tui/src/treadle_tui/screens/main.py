@@ -50,7 +50,7 @@ class Main(Board):
 
     def on_mount(self) -> None:
         """Begin in the queues."""
-        self.desk.feed.want(Want("counts"), Want("jobs"), Want("workers"))
+        self.desk.feed.want(Want("counts"), Want("jobs"), Want("workers"), Want("targets"))
         self._prompt.put(self.desk.browse.text)
         self._begin_list()
         self._queue_grid.focus()
@@ -235,6 +235,13 @@ class Main(Board):
     def focus_pane(self, name: str) -> None:
         """Go to the queues or the tasks."""
         (self._queue_grid if name == "queues" else self._task_grid).focus()
+
+    def select(self, job: str) -> None:
+        """Go to a queue."""
+        self._queues.rows.find(job)
+        self._follow_queue()
+        self._queue_grid.settle()
+        self._queue_grid.focus()
 
     def on_prompt_left(self) -> None:
         """Leave the filter as it was."""

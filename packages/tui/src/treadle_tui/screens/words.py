@@ -1,5 +1,7 @@
 """What stands in empty panes: what is so, and what to type next."""
 
+from treadle.wire.status import Status
+from treadle_tui.core.glyphs import Glyphs
 from treadle_tui.core.model import Model
 from treadle_tui.core.text import Span, Spans, clean
 from treadle_tui.desk import Desk
@@ -50,3 +52,42 @@ def no_workers(model: Model) -> list[Spans]:
     if not model.workers.ready:
         return [_say("Waiting for the server.")]
     return [_say("No worker. Start one:"), _type("treadle worker my_module --concurrency 8")]
+
+
+def no_targets(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+    """Return the words for when no target is held or waited for."""
+    if model.targets.refusal is not None:
+        return [_say(f"The server shows no targets: {clean(model.targets.refusal)}")]
+    if not model.targets.ready:
+        return [_say("Waiting for the server.")]
+    if filter_text:
+        text = clean(filter_text, ascii_only=glyphs.ascii_only)
+        return [_say(f"No target matches {text}"), _say("Press esc to see all, / to change the filter.")]
+    return [
+        _say("No target is held, and no task waits for one. Tasks of one target run one at a time, in order:"),
+        _type("treadle submit @global:tasks:shoot '{}' --target cam-1"),
+    ]
+
+
+def no_concerns(model: Model, glyphs: Glyphs) -> list[Spans]:
+    """Return the words for when nothing wants a look."""
+    if not model.link.live:
+        return [_say("Not known without a connection.")]
+    return [
+        _say(f"{glyphs.task[Status.COMPLETED]} Nothing needs you."),
+        _say("Starved queues, late and lost workers, held targets and stuck tasks would be here."),
+        _say("Press 1 for the queues."),
+    ]
+
+
+def no_events(desk: Desk, filter_text: str) -> list[Spans]:
+    """Return the words for when no event has come."""
+    events = desk.model.events
+    if events.refusal is not None:
+        return [_say(f"The server tells no events: {clean(events.refusal)}")]
+    if not events.ready:
+        return [_say("Waiting for the server.")]
+    if filter_text:
+        text = clean(filter_text, ascii_only=desk.glyphs.ascii_only)
+        return [_say(f"No event matches {text}"), _say("Press esc to see all, / to change the filter.")]
+    return [_say("Nothing has happened since you came. Let something happen:"), _type("treadle demo")]

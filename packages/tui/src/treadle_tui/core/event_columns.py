@@ -1,0 +1,72 @@
+"""The columns of the events' pane."""
+
+from treadle.wire.status import Status
+from treadle_tui.core.columns import Column, Context
+from treadle_tui.core.events import EventRow
+from treadle_tui.core.format import clock, short_id
+from treadle_tui.core.glyphs import TASK_TONES
+from treadle_tui.core.text import Span, Spans, Tone, clean
+
+_NONE: Spans = (Span("-", "faint"),)
+_STATES = {status.value: status for status in Status}
+_OTHER_TONES: dict[str, Tone] = {"paused": "hold", "lost": "bad", "draining": "hold", "deleted": "warn"}
+
+
+def _at(row: EventRow, _: Context) -> Spans:
+    return (Span(clock(row.at), "dim"),)
+
+
+def _what(row: EventRow, context: Context) -> Spans:
+    glyphs = context.glyphs
+    match row.kind:
+        case "task":
+            before = () if row.was is None else (Span(f"{_word(row.was):>9} ", "faint"), Span(glyphs.arrow, "faint"))
+            return (*(before or (Span(f"{'new':>9} {glyphs.arrow}", "faint"),)), Span(" "), _state(row.state, context))
+        case "queue":
+            return (Span(f"{'queue':>9}   ", "dim"), Span(_word(row.state), _OTHER_TONES.get(row.state, "ok")))
+        case "worker":
+            return (Span(f"{'worker':>9}   ", "dim"), Span(_word(row.state), _OTHER_TONES.get(row.state, "ok")))
+        case "gap":
+            return (Span(f"{'-':>9} {glyphs.cross} reloaded", "warn"),)
+
+
+def _state(state: str, context: Context) -> Span:
+    status = _STATES.get(state)
+    if status is None:
+        return Span(_word(state))
+    return Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status])
+
+
+def _word(text: str) -> str:
+    return clean(text, limit=9)
+
+
+def _id(row: EventRow, _: Context) -> Spans:
+    return (Span(short_id(row.subject), "accent"),) if row.kind == "task" else _NONE
+
+
+def _name(row: EventRow, context: Context) -> Spans:
+    name = row.name or (row.subject[-8:] if row.kind == "worker" else "")
+    return (Span(clean(name, ascii_only=context.glyphs.ascii_only)),) if name else _NONE
+
+
+def _worker(row: EventRow, context: Context) -> Spans:
+    name = context.worker_name(row.worker_id)
+    return (Span(clean(name, ascii_only=context.glyphs.ascii_only)),) if name else _NONE
+
+
+def _why(row: EventRow, context: Context) -> Spans:
+    first = next(iter(row.note.strip().splitlines()), "")
+    tone: Tone = "warn" if row.kind == "gap" else "bad" if row.state == "failed" else "dim"
+    return (Span(clean(first, limit=300, ascii_only=context.glyphs.ascii_only), tone),) if first else ()
+
+
+EVENT_COLUMNS: tuple[Column[EventRow], ...] = (
+    Column("TIME", 8, _at),
+    Column("      WAS   IS", 23, _what),
+    Column("TASK", 8, _id),
+    Column("JOB", 18, _name, keep_end=True, rank=1, most=48),
+    Column("WORKER", 10, _worker, keep_end=True, rank=3, most=24),
+    Column("WHY", 12, _why, rank=2, most=400),
+)
+"""The events' pane from left to right."""

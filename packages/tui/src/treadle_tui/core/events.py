@@ -1,0 +1,147 @@
+"""The stream of transitions as the dashboard keeps it: the last few thousand, and a word where some were missed."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from treadle.filters import matches
+from treadle.wire.tasks import TaskFilter
+
+KEPT = 5_000
+"""How many events are kept: half an hour at three a second, and some 20 MB."""
+
+RECENT = 500
+"""How many of the events before one looked are asked for."""
+
+Kind: TypeAlias = Literal["task", "queue", "worker", "gap"]
+
+_SEEN_BY_FILTER = ("id", "job_name", "room_id", "status", "target", "worker_id", "tags", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One transition, or a gap in their stream."""
+
+    id: str
+    at: datetime
+    kind: Kind
+    subject: str
+    """The task's id, the job's full name or the worker's id."""
+    was: str | None = None
+    state: str = ""
+    name: str = ""
+    """A task's job, a worker's name."""
+    worker_id: str | None = None
+    note: str = ""
+    """Why, as far as the event says it."""
+    task: Mapping[str, Any] = field(default_factory=dict)
+    """What a filter looks at."""
+
+    def means(self, wanted: TaskFilter) -> bool:
+        """Return whether a filter means it; a gap concerns everyone."""
+        return self.kind == "gap" or (self.kind == "task" and matches(wanted, self.task))
+
+
+class EventLog:
+    """Takes what the server pushes of `every`, in order and each once, and forgets the oldest."""
+
+    def __init__(self, *, kept: int = KEPT) -> None:
+        self.rows: deque[EventRow] = deque(maxlen=kept)
+        self.taken = 0
+        """How many rows there ever were; readers tell by it what is new to them."""
+        self.refusal: str | None = None
+        """Why the server does not tell."""
+        self.ready = False
+        """Whether the server has begun to tell."""
+        self._stream: str | None = None
+        self._seq = -1
+
+    @property
+    def since(self) -> dict[str, Any] | None:
+        """Where the stream was left; None before it was first opened."""
+        return None if self._stream is None else {"stream": self._stream, "seq": self._seq}
+
+    def begin(self, stream: str, seq: int) -> None:
+        """Expect the events behind `seq`; what is not kept so far back is no gap, for nobody has looked yet."""
+        self._stream, self._seq = stream, seq
+
+    def take(self, push: Mapping[str, Any], now: datetime) -> bool:
+        """Take a push of events, or the word that some were missed; return whether there is anything new."""
+        before = self.taken
+        if push["push"] == "reload":
+            self._reload(push, now)
+        elif push["stream"] == self._stream:
+            for row in _read(push, behind=self._seq):
+                self._append(row)
+            self._seq = max(self._seq, int(push["seq"]))
+        return self.taken > before
+
+    def newest_first(self) -> list[EventRow]:
+        """Return the kept rows, the newest first."""
+        return list(reversed(self.rows))
+
+    def _reload(self, push: Mapping[str, Any], now: datetime) -> None:
+        if self.rows:
+            note = f"reloaded: what happened after {self.rows[-1].at.astimezone():%H:%M:%S} was missed"
+            self._append(EventRow(id=f"gap.{self.taken}", at=now, kind="gap", subject="", note=note))
+        self._stream, self._seq = str(push["stream"]), int(push["seq"])
+
+    def _append(self, row: EventRow) -> None:
+        self.rows.append(row)
+        self.taken += 1
+
+
+def _read(push: Mapping[str, Any], *, behind: int) -> Iterator[EventRow]:
+    stream = push["stream"]
+    for place, event in enumerate(push["events"]):
+        # `task.available` says nothing that the same task's update to pending does not say.
+        if int(event["seq"]) > behind and event["type"] in _READERS:
+            yield _READERS[event["type"]](f"{stream}.{event['seq']}.{place}", event)
+
+
+def _task(key: str, event: Mapping[str, Any]) -> EventRow:
+    task, was = event["task"], event.get("was")
+    note = task.get("error") or task.get("reason") or ""
+    return EventRow(
+        id=key,
+        at=datetime.fromisoformat(event["at"]),
+        kind="task",
+        subject=str(task["id"]),
+        was=None if was is None else str(was),
+        state=str(task["status"]),
+        name=str(task["job_name"]),
+        worker_id=task.get("worker_id"),
+        note=str(note),
+        task={name: task[name] for name in _SEEN_BY_FILTER if task.get(name) is not None},
+    )
+
+
+def _queue(key: str, event: Mapping[str, Any]) -> EventRow:
+    job = event["job"]
+    state = "deleted" if event.get("deleted") else "paused" if job.get("paused") else "open"
+    return EventRow(
+        id=key,
+        at=datetime.fromisoformat(event["at"]),
+        kind="queue",
+        subject=str(job["full_name"]),
+        state=state,
+        name=str(job["full_name"]),
+    )
+
+
+def _worker(key: str, event: Mapping[str, Any]) -> EventRow:
+    worker = event["worker"]
+    return EventRow(
+        id=key,
+        at=datetime.fromisoformat(event["at"]),
+        kind="worker",
+        subject=str(worker["id"]),
+        state=str(worker.get("state", "online")),
+        worker_id=str(worker["id"]),
+        name=str(worker.get("name") or ""),
+    )
+
+
+_READERS = {"task.updated": _task, "job.updated": _queue, "worker.updated": _worker}

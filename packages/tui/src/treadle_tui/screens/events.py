@@ -1,0 +1,163 @@
+"""The events: each transition as it happens, the newest first."""
+
+from collections import deque
+from typing import Any, ClassVar
+
+from treadle.errors import ConnectionFailed, ProblemError
+from treadle_tui.core.actions import Scope
+from treadle_tui.core.event_columns import EVENT_COLUMNS
+from treadle_tui.core.events import KEPT, RECENT, EventRow
+from treadle_tui.core.model import Dirty
+from treadle_tui.core.pane import Pane
+from treadle_tui.core.text import Span
+from treadle_tui.desk import Desk
+from treadle_tui.keys import bindings
+from treadle_tui.screens.listing import Listing
+from treadle_tui.screens.words import no_events
+from treadle_tui.widgets.grid import Grid
+
+
+class EventGrid(Grid):
+    """The events."""
+
+    SCOPE: Scope = "events"
+    BINDINGS = bindings("events")
+
+
+class Events(Listing):
+    """Follows the stream while it is open: the cursor stays with the newest until it is moved."""
+
+    SCOPE: ClassVar[Scope] = "events"
+    FILTERS: ClassVar[bool] = True
+    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.EVENTS
+
+    def __init__(self, desk: Desk, *, reach: str | None = None) -> None:
+        super().__init__(desk, reach=reach)
+        self._shown: deque[EventRow] = deque(maxlen=KEPT)
+        self._looked = 0
+        self._follows = True
+        self._is_frozen = False
+        self._asked: object = None
+
+    def make(self) -> tuple[Pane[Any], Grid]:
+        """Return the pane and its grid."""
+        pane: Pane[EventRow] = Pane(
+            EVENT_COLUMNS, self.desk.context, empty=lambda: no_events(self.desk, self.filter_text)
+        )
+        return pane, EventGrid(pane, id="events")
+
+    # The stream.
+
+    def draw(self, dirty: Dirty) -> None:
+        """Draw what came, and after each new connection ask for what comes."""
+        link = self.desk.model.link
+        if link.live and link.hello is not self._asked:
+            self._asked = link.hello
+            self.run_worker(self._listen())
+        super().draw(dirty)
+
+    def breathe(self) -> None:
+        """Only the notice changes with time."""
+        if self._prompt is not None:
+            self._prompt.notice(self.desk.notice())
+        self._entitle()
+
+    async def _listen(self) -> None:
+        model, feed = self.desk.model, self.desk.feed
+        model.events.refusal = None
+        try:
+            if model.events.since is None:
+                told = await feed.request("every", on=False)
+                model.events.begin(told["stream"], max(0, told["seq"] - RECENT))
+            await feed.request("every", on=True, since=model.events.since)
+        except ProblemError as refused:
+            model.events.refusal = str(refused)
+        except ConnectionFailed:
+            return  # The next connection is asked anew.
+        model.events.ready = True
+        model.changed(Dirty.EVENTS)
+
+    def on_unmount(self) -> None:
+        """Nobody looks any more."""
+        if self.app.is_running and self.desk.model.link.live:
+            self.app.run_worker(self._leave())
+
+    async def _leave(self) -> None:
+        try:
+            await self.desk.feed.request("every", on=False)
+        except (ProblemError, ConnectionFailed):
+            return  # A connection that is gone sends nothing anyway.
+
+    # The list.
+
+    def settle(self) -> None:
+        """Show what is new and the filter means; nothing while the list is frozen."""
+        if not self._is_frozen:
+            self._take_new()
+            if self._follows:
+                self.pane.rows.pinned = False
+            rows = {row.id: row for row in reversed(self._shown)}
+            self.pane.rows.settle(list(rows), rows)
+            self.pane.rows.pinned = True
+        self._entitle()
+
+    def _take_new(self) -> None:
+        events = self.desk.model.events
+        fresh = min(events.taken - self._looked, len(events.rows))
+        # From the right, for what is new stands there, and most of the rows are old.
+        newest = [events.rows[-place] for place in range(fresh, 0, -1)]
+        everything = self.filter_text == ""
+        self._shown.extend(row for row in newest if everything or row.means(self.wanted))
+        self._looked = events.taken
+
+    def narrow(self, text: str) -> None:
+        """Show the kept events that a filter means."""
+        before = self.wanted
+        self._shown.clear()
+        self._looked = 0
+        super().narrow(text)
+        if self.wanted is before:
+            # The filter could not be read: everything that was shown comes back.
+            self.draw(self.WATCHES)
+
+    def _entitle(self) -> None:
+        events = self.desk.model.events
+        title = [Span("6 Events", "title"), Span(f"  {len(self._shown):,}", "dim")]
+        if self.filter_text:
+            title.append(Span(f" of {len(events.rows):,}", "dim"))
+        waiting = events.taken - self._looked
+        if self._is_frozen:
+            title.append(Span(f"   frozen, {waiting:,} came since (z)", "hold"))
+        elif not self._follows:
+            title.append(Span("   F follow", "dim"))
+        how = "frozen" if self._is_frozen else "follows the newest" if self._follows else "stays with the row"
+        self.grid.entitle(tuple(title), (Span(f"{how}   the last {KEPT:,} are kept", "dim"),))
+
+    # What the reader does.
+
+    def on_grid_moved(self, event: Grid.Moved) -> None:
+        """In the first row the cursor follows what comes; elsewhere it stays with its row."""
+        self._follows = self.pane.rows.index == 0
+        self._entitle()
+
+    def act_follow(self) -> None:
+        """Go to the newest event, and stay there."""
+        self._is_frozen, self._follows = False, True
+        self.draw(self.WATCHES)
+
+    def act_freeze(self) -> None:
+        """Let the list stand still, or go on."""
+        self._is_frozen = not self._is_frozen
+        self.draw(self.WATCHES)
+
+    def copied(self) -> str | None:
+        """Return what the event is about."""
+        row: EventRow | None = self.pane.rows.highlighted
+        return None if row is None or not row.subject else row.subject
+
+    def act_open(self) -> None:
+        """Open the task, the queue or the worker of the event."""
+        row: EventRow | None = self.pane.rows.highlighted
+        if row is not None and row.kind != "gap":
+            where = {"task": "task", "queue": "queue", "worker": "workers"}[row.kind]
+            self.post_message(self.Go(where, row.subject))

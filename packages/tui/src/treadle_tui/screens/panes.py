@@ -1,0 +1,14 @@
+"""The screens of one list each, by the name of the action that goes there."""
+
+from treadle_tui.screens.attention import Attention
+from treadle_tui.screens.events import Events
+from treadle_tui.screens.listing import Listing
+from treadle_tui.screens.targets import Targets
+from treadle_tui.screens.workers import Workers
+
+PANES: dict[str, type[Listing]] = {
+    "workers": Workers,
+    "targets": Targets,
+    "events": Events,
+    "attention": Attention,
+}

@@ -1,0 +1,68 @@
+"""The targets: what holds each, why, since when, and who waits for it."""
+
+from typing import Any, ClassVar
+
+from treadle_tui.core.actions import Scope
+from treadle_tui.core.format import total
+from treadle_tui.core.model import Dirty
+from treadle_tui.core.pane import Pane
+from treadle_tui.core.targets import TARGET_COLUMNS, TargetRow
+from treadle_tui.core.text import Span
+from treadle_tui.keys import bindings
+from treadle_tui.screens.listing import Listing
+from treadle_tui.screens.words import no_targets
+from treadle_tui.widgets.grid import Grid
+
+
+class TargetGrid(Grid):
+    """The targets."""
+
+    SCOPE: Scope = "targets"
+    BINDINGS = bindings("targets")
+
+
+class Targets(Listing):
+    """Every target that is held or waited for; verbs mean the holder."""
+
+    SCOPE: ClassVar[Scope] = "targets"
+    FILTERS: ClassVar[bool] = True
+    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TARGETS | Dirty.WORKERS
+
+    def make(self) -> tuple[Pane[Any], Grid]:
+        """Return the pane and its grid."""
+        pane: Pane[TargetRow] = Pane(
+            TARGET_COLUMNS,
+            self.desk.context,
+            empty=lambda: no_targets(self.desk.model, self.filter_text, self.desk.glyphs),
+        )
+        return pane, TargetGrid(pane, id="targets")
+
+    def settle(self) -> None:
+        """Show the targets that the filter means."""
+        table = self.desk.model.targets
+        rows = self.desk.model.target_rows(self.wanted)
+        self.pane.rows.settle([row.item.id for row in rows], {row.item.id: row for row in rows})
+        held = sum(row.item.held for row in rows)
+        waiting = sum(row.item.waiting for row in rows)
+        of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
+        counts = f"  {len(rows):,}{of_all}, {held:,} held, {waiting:,} task{'' if waiting == 1 else 's'} waiting"
+        self.grid.entitle(
+            (Span("4 Targets", "title"), Span(counts, "dim")),
+            (Span("verbs act on the holder", "dim"),),
+        )
+
+    def copied(self) -> str | None:
+        """Return the target's name."""
+        row: TargetRow | None = self.pane.rows.highlighted
+        return None if row is None else row.item.name
+
+    def task_id(self) -> str | None:
+        """Return the holder."""
+        row: TargetRow | None = self.pane.rows.highlighted
+        return None if row is None or row.holder is None else row.holder.task_id
+
+    def act_open(self) -> None:
+        """Open the holder, or of a free target the task that gets it next."""
+        row: TargetRow | None = self.pane.rows.highlighted
+        if row is not None and row.task_id is not None:
+            self.post_message(self.Go("task", row.task_id))
