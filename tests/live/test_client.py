@@ -86,3 +86,19 @@ async def test_ten_thousand_tasks_are_submitted_and_answered_in_one_frame(opened
 
     assert [task["queue_position"] for task in tasks] == list(range(1, 10_001))
     assert "payload" not in tasks[0]
+
+
+async def test_what_a_filter_means_is_frozen_and_edited_on_the_socket_as_over_http(opened: Open):
+    """TUI.md 6."""
+    client = await opened()
+    await client.call("register", **JOB)
+    first, second = [task["id"] for task in await submit(client, 2)]
+
+    frozen = await client.call("freeze", filter={"job": NAME})
+    edits = [{"id": item["id"], "if_version": item["version"], "priority": 4} for item in frozen["items"]]
+    await client.call("edit", id=second, priority=1)
+    result = await client.call("edits", edits=edits)
+
+    assert ([item["id"] for item in frozen["items"]], frozen["is_capped"]) == ([first, second], False)
+    assert result["versions"] == {first: 2}
+    assert [(one["id"], one["outcome"], one["version"]) for one in result["problems"]] == [(second, "changed", 2)]

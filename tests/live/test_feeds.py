@@ -23,6 +23,8 @@ class Mirror:
         self.rows: dict[str, Any] = {}
         self.order: list[str] = []
         self.total = 0
+        self.ahead = (0, False)
+        self.frames: list[int] = []
 
     async def watch(self, topic: str, **fields: Any) -> "Mirror":
         await self.socket.call("watch", sub=self.sub, topic=topic, **fields)
@@ -39,6 +41,8 @@ class Mirror:
             del self.rows[gone]
         self.order = push.get("order", self.order)
         self.total = push["total"]
+        self.ahead = (push.get("ahead", 0), push.get("ahead_is_capped", False))
+        self.frames.append(push["frame"])
 
     async def until(self, condition: Any) -> "Mirror":
         """Take deltas until the condition holds."""
@@ -267,3 +271,55 @@ async def test_a_window_larger_than_a_frame_comes_in_parts(opened: Open, monkeyp
 
     await mirror.until(lambda m: m.statuses() == ["paused"] * 10)
     assert list(mirror.rows) == ids
+
+
+async def test_the_pushes_of_a_subscription_are_numbered_so_that_a_lost_one_is_noticed_g7(opened: Open):
+    """TUI.md 7: `prev` names the push that a delta follows, for each observer of a shared view by itself."""
+    early, late, client = await opened(), await opened(), await opened()
+    await client.call("register", **JOB)
+    one = await Mirror(early, "w").watch("tasks")
+    for n in range(1, 4):
+        await submit(client)
+        await one.until(lambda m, n=n: len(m.rows) == n)
+    two = Mirror(late, "w")
+    await late.call("watch", sub="w", topic="tasks")
+    await submit(client)
+    await one.until(lambda m: len(m.rows) == 4)
+    first = await late.pushed("snapshot", sub="w")
+    second = await late.pushed("delta", sub="w")
+
+    assert (first["frame"], "prev" in first) == (0, False)
+    assert (second["frame"], second["prev"]) == (1, 0)
+    assert two.sub == "w"
+    frames = [push for push in early.pushes if push["push"] == "delta"]
+    assert one.frames == list(range(len(one.frames)))
+    assert all(push["prev"] == push["frame"] - 1 for push in frames)
+
+
+async def test_a_window_tells_how_many_newer_tasks_stand_before_it(opened: Open):
+    """TUI.md 2: `+37 newer`; and its rows stand still."""
+    observer, client = await opened(), await opened()
+    await client.call("register", **JOB)
+    ids = [task["id"] for task in await submit(client, 6)]
+    window = {"filter": {"job": NAME}, "first": ids[3], "limit": 3}
+    mirror = await Mirror(observer, "w").watch("tasks", window=window)
+    assert (mirror.order, mirror.total, mirror.ahead) == ([ids[3], ids[2], ids[1]], 6, (2, False))
+
+    await submit(client, 5)
+
+    await mirror.until(lambda m: (m.total, m.ahead) == (11, (7, False)))
+    assert mirror.order == [ids[3], ids[2], ids[1]]
+
+
+async def test_a_window_stands_still_when_the_task_that_it_hangs_on_is_claimed(opened: Open):
+    """TUI.md 1."""
+    observer, worker = await opened(), await opened()
+    await observer.call("register", **JOB)
+    ids = [task["id"] for task in await submit(observer, 6)]
+    window = {"filter": {"job": NAME}, "order": "position", "first": ids[0], "limit": 3}
+    mirror = await Mirror(observer, "w").watch("tasks", window=window)
+
+    await worker.call("open", worker={"concurrency": 2}, jobs=[JOB], prefetch=0)
+    await worker.claims(2)
+
+    await mirror.until(lambda m: m.order == ids[2:5] and m.ahead == (2, False))

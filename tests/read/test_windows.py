@@ -1,19 +1,24 @@
 """Windows of the task list, compared with sorting all of it."""
 
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from tests.read.conftest import Shelf, random_rows, task_row
+from tests.read.conftest import START, WORKER, Shelf, random_rows, task_row
 from treadle.wire.frames import Window
 from treadle.wire.status import LEASED, Status
 from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
 from treadle_server.store.load import to_task
 from treadle_server.store.read import filters
+from treadle_server.store.read.frozen import freeze
+from treadle_server.store.read.orders import Place
 from treadle_server.store.read.tasks import page
-from treadle_server.store.read.windows import window
+from treadle_server.store.read.windows import ahead_of, anchor, window
+from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
 
 
@@ -82,8 +87,133 @@ async def test_a_window_may_start_behind_a_task(shelf: Shelf, order: str):
     async with shelf.store.read() as connection:
         for index in range(0, 120, 13):
             looked_at = Window(order=order, after=ordered[index].id, limit=10)  # type: ignore[arg-type]
-            seen = [task.seq for task in await window(connection, looked_at)]
+            seen = [task.seq for task in await window(connection, looked_at, await anchor(connection, looked_at))]
             assert seen == [task.seq for task in ordered[index + 1 : index + 11]]
+
+
+@pytest.mark.parametrize("order", KEYS)
+async def test_a_window_hangs_on_any_task_forward_and_backward_and_tells_what_stands_before_it(
+    shelf: Shelf, order: str
+):
+    """TUI.md 2: an anchor need not match the filter; what stands before the window is as in the sorted list."""
+    await shelf.put(random_rows(150))
+    ordered = sorted(await everything(shelf), key=KEYS[order])
+
+    async with shelf.store.read() as connection:
+        for wanted in FILTERS:
+            matching = [task for task in ordered if matches(task, wanted)]
+            for index in range(0, 150, 17):
+                before = [task for task in ordered[:index] if matches(task, wanted)]
+                behind = [task for task in ordered[index:] if matches(task, wanted)]
+                strictly = [task for task in ordered[index + 1 :] if matches(task, wanted)]
+                for name, expected, ahead in (
+                    ("first", behind[:10], len(before)),
+                    ("after", strictly[:10], len(matching) - len(strictly)),
+                    ("before", before[-10:], max(0, len(before) - 10)),
+                ):
+                    given = {"filter": TaskFilter(**wanted), "order": order, "limit": 10, name: ordered[index].id}
+                    looked_at = Window.model_validate(given)
+                    at = await anchor(connection, looked_at)
+                    found = await window(connection, looked_at, at)
+                    told = await ahead_of(connection, looked_at, at, found, len(matching))
+                    assert [task.seq for task in found] == [task.seq for task in expected], (wanted, index, name)
+                    assert told == (ahead, False), (wanted, index, name)
+
+
+async def test_a_window_without_an_anchor_knows_what_stands_before_it_from_its_offset(shelf: Shelf):
+    await shelf.put(random_rows(30))
+
+    async with shelf.store.read() as connection:
+        for offset, ahead in ((0, 0), (12, 12), (99, 30)):
+            looked_at = Window(offset=offset, limit=5)
+            found = await window(connection, looked_at)
+            assert await ahead_of(connection, looked_at, None, found, 30) == (ahead, False)
+
+
+async def test_what_stands_before_a_window_is_counted_up_to_a_cap_that_is_told(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+):
+    await shelf.put(random_rows(90))
+    monkeypatch.setattr(filters, "COUNT_CAP", 20)
+
+    async with shelf.store.read() as connection:
+        for order in ("newest", "position"):
+            ordered = sorted(await everything(shelf), key=KEYS[order])
+            for index, told in ((20, (20, False)), (21, (20, True)), (85, (20, True))):
+                looked_at = Window(order=order, first=ordered[index].id)  # type: ignore[arg-type]
+                at = await anchor(connection, looked_at)
+                assert await ahead_of(connection, looked_at, at, ordered[index:], 90) == told
+
+
+async def test_an_anchor_is_a_place_that_stays_when_its_task_moves_on(shelf: Shelf):
+    """TUI.md 1: a window that hangs on a task does not jump when that task is claimed."""
+    await shelf.put([task_row(seq, due_at=START + timedelta(seconds=seq)) for seq in range(1, 9)])
+    ordered = sorted(await everything(shelf), key=in_position_order)
+    looked_at = Window(order="position", first=ordered[3].id, limit=3)
+    async with shelf.store.read() as connection:
+        at = await anchor(connection, looked_at)
+
+    running = {"status": "running", "run_id": 0, "worker_id": WORKER, "taken_until": START, "claimed_at": START}
+    async with shelf.store.write() as tx:
+        await tx.connection.execute(update(tasks).where(tasks.c.id == ordered[3].id).values(**running))
+
+    async with shelf.store.read() as connection:
+        assert [task.seq for task in await window(connection, looked_at, at)] == [5, 6, 7]
+        assert await ahead_of(connection, looked_at, at, await window(connection, looked_at, at), 8) == (4, False)
+
+
+@pytest.mark.parametrize("order", KEYS)
+async def test_what_a_filter_means_is_frozen_in_order_with_versions_up_to_a_cap_that_is_told(shelf: Shelf, order: str):
+    """TUI.md 6."""
+    await shelf.put([{**row, "version": row["seq"] % 5 + 1} for row in random_rows(120)])
+    ordered = sorted(await everything(shelf), key=KEYS[order])
+
+    async with shelf.store.read() as connection:
+        for wanted in FILTERS:
+            expected = [(task.id, task.version, str(task.status)) for task in ordered if matches(task, wanted)]
+            for limit in (10, 500):
+                found, is_capped = await freeze(connection, TaskFilter(**wanted), order=order, limit=limit)
+                assert [(one.id, one.version, one.status) for one in found] == expected[:limit]
+                assert is_capped is (len(expected) > limit)
+
+
+async def test_a_window_deep_in_the_list_reads_no_more_than_one_at_its_head(tmp_path: Path):
+    """TUI.md 2: scrolling never reads from the start; counted in steps of SQLite's own machine."""
+    store = SqlStore(f"sqlite:///{tmp_path / 'treadle.db'}")
+    await store.open()
+    try:
+        shelf = Shelf(store)
+        await shelf.prepare()
+        await shelf.put([task_row(seq, due_at=START + timedelta(seconds=seq)) for seq in range(1, 20_001)])
+        ids = {task.seq: task.id for task in await everything(shelf)}
+        for order, seqs in (("position", (3, 19_000)), ("newest", (19_997, 1_000))):
+            for name in ("after", "before"):
+                near, far = [
+                    await _steps(store, Window.model_validate({"order": order, name: ids[seq], "limit": 50}))
+                    for seq in (seqs[0] + (100 if order == "position" else -100), seqs[1])
+                ]
+                assert far < 2 * near, (order, name)
+    finally:
+        await store.close()
+
+
+async def _steps(store: SqlStore, looked_at: Window) -> int:
+    """Return how many tens of steps SQLite's machine takes to read the window of 50."""
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    async with store.read() as connection:
+        at: Place | None = await anchor(connection, looked_at)
+        raw = (await connection.get_raw_connection()).driver_connection
+        assert raw is not None
+        await raw.set_progress_handler(count, 10)
+        assert len(await window(connection, looked_at, at)) == 50
+        await raw.set_progress_handler(None, 10)
+    return steps
 
 
 async def test_totals_are_kept_for_job_and_status_and_counted_otherwise(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from treadle.wire.frames import Window, WindowPage
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister
 from treadle.wire.runs import (
     Checkpoint,
@@ -21,7 +22,10 @@ from treadle.wire.server import Health, NewToken, Stats, TokenCreate, TokenItem,
 from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import (
     BulkAction,
+    BulkEdit,
     BulkResult,
+    Freeze,
+    Frozen,
     Page,
     Resolve,
     RunItem,
@@ -32,7 +36,7 @@ from treadle.wire.tasks import (
     TaskSubmitMany,
 )
 from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerItem, WorkerRegister
-from treadle_server.api import jobs, meta, openapi, runs, steering, targets, tasks, tokens, workers
+from treadle_server.api import bulk, jobs, meta, openapi, runs, steering, targets, tasks, tokens, windows, workers
 from treadle_server.api.endpoint import Endpoint, Who
 
 ROOM = ("invalid-room-id",)
@@ -130,7 +134,10 @@ _TASKS = (
         answer=ClaimAnswer,
         problems=WORKER,
     ),
-    user(method="POST", path="/v1/tasks/actions", handler=steering.act_on_many, body=BulkAction, answer=BulkResult),
+    user(method="POST", path="/v1/tasks/actions", handler=bulk.act_on_many, body=BulkAction, answer=BulkResult),
+    user(method="POST", path="/v1/tasks/edits", handler=bulk.edit_many, body=BulkEdit, answer=BulkResult),
+    user(method="POST", path="/v1/tasks/freeze", handler=windows.freeze_filter, body=Freeze, answer=Frozen),
+    user(method="POST", path="/v1/tasks/window", handler=windows.look, body=Window, answer=WindowPage),
     user(method="GET", path=_TASK, handler=tasks.get, answer=TaskItem, problems=TASK),
     user(
         method="PATCH",

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from treadle.wire.ids import TaskId
 from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskFilter, TaskPatch, TaskSubmit, TaskSubmitMany
+from treadle.wire.tasks import TaskChanges, TaskFilter, TaskPatch, TaskSubmit, TaskSubmitMany
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, page_data, seen_data
@@ -20,7 +20,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Edit, PatchStatus
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
-from treadle_server.errors import InvalidTaskTransition, ValidationFailed
+from treadle_server.errors import InvalidTaskTransition, TaskNotFound, ValidationFailed
 from treadle_server.store.read import tasks as read_tasks
 
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]+)\"?\s*(?=$|[,;])", re.IGNORECASE)
@@ -124,13 +124,22 @@ async def _patch_status(call: Call, wanted: TaskPatch, status: Status) -> Task:
     return await call.api.engine.run(command)
 
 
-async def edit_task(api: Api, principal: Principal, task_id: TaskId, patch: TaskPatch) -> Task:
+async def edit_task(api: Api, principal: Principal, task_id: TaskId, patch: TaskChanges) -> Task:
     """Change a task that does not run.
 
     Raises `TaskNotFound`, `Forbidden`, `InvalidTaskTransition`, `TaskConflict`, `InvalidPayload` or `ValidationFailed`.
     """
+    known = await read_task(api, task_id) if patch.payload is not None else None
+    return await api.engine.run(await edit_command(api, principal, task_id, patch, known))
+
+
+async def edit_command(api: Api, principal: Principal, task_id: TaskId, patch: TaskChanges, known: Task | None) -> Edit:
+    """Return the command for an edit; for one of the payload, which is checked, the task must be `known`.
+
+    Raises `TaskNotFound`, `InvalidPayload` or `ValidationFailed`.
+    """
     changes: dict[str, Any] = {}
-    for name in patch.model_fields_set - {"if_version"}:
+    for name in patch.model_fields_set & TaskChanges.model_fields.keys() - {"if_version"}:
         value = getattr(patch, name)
         if value is None and name in NOT_NULL:
             raise ValidationFailed(f"{name}: may not be null; leave it out to keep what it is")
@@ -142,8 +151,8 @@ async def edit_task(api: Api, principal: Principal, task_id: TaskId, patch: Task
     if "tags" in changes:
         changes["tags"] = body.text_or_none(patch.tags)
     if patch.payload is not None:
-        task = await read_task(api, task_id)
-        await api.catalog.check_edit(task.job_num, task.schema_version, patch.payload)
+        if known is None:
+            raise TaskNotFound(f"there is no task {task_id}")
+        await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload)
         changes["payload"] = body.text_of(patch.payload)
-    command = Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)
-    return await api.engine.run(command)
+    return Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)

@@ -9,15 +9,17 @@ from treadle.wire.fields import Request, Text
 from treadle.wire.ids import TaskId, Uuid
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room, parse_job_name
-from treadle.wire.tasks import Action, BulkAction, Resolve, Steer, TaskOfMany, TaskPatch
+from treadle.wire.tasks import Action, BulkAction, BulkEdit, Freeze, Resolve, Steer, TaskOfMany, TaskPatch
 from treadle_server.api import body
+from treadle_server.api.bulk import bulk, bulk_edit
 from treadle_server.api.encode import log_data, receipt_data, run_data
 from treadle_server.api.jobs import patch_job, register_job, shown_job
 from treadle_server.api.problems import problem_body
 from treadle_server.api.reading import shown_after, shown_submitted, shown_task
-from treadle_server.api.steering import bulk, steer_task
+from treadle_server.api.steering import steer_task
 from treadle_server.api.submitting import submit_each, submit_many
 from treadle_server.api.tasks import edit_task
+from treadle_server.api.windows import frozen
 from treadle_server.engine.commands import Submitted, Taken
 from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session
@@ -196,6 +198,16 @@ async def act_on_many(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply(await bulk(session.live.api, session.principal, body.validate(BulkAction, fields)))
 
 
+async def edit_many(session: Session, fields: dict[str, Any]) -> Reply:
+    """Edit many tasks, each with its own changes."""
+    return Reply(await bulk_edit(session.live.api, session.principal, body.validate(BulkEdit, fields)))
+
+
+async def freeze(session: Session, fields: dict[str, Any]) -> Reply:
+    """Name the tasks that a filter means at this moment, with their versions."""
+    return Reply(await frozen(session.live.api, body.validate(Freeze, fields)))
+
+
 async def edit(session: Session, fields: dict[str, Any]) -> Reply:
     """Change a task that does not run."""
     task_id = TaskId(body.validate(One, {"id": fields.pop("id", None)}).id)
@@ -244,6 +256,8 @@ OPS: dict[str, Op] = {
     "logs": logs,
     "action": act,
     "actions": act_on_many,
+    "edits": edit_many,
+    "freeze": freeze,
     "edit": edit,
     "register": register,
     "job": job,

@@ -37,6 +37,24 @@ RETRY = 2.0
 Put = Callable[[bytes], None]
 
 
+@dataclass(slots=True)
+class Subscriber:
+    """One subscription: its name, where its pushes go, and how many went."""
+
+    sub: str
+    put: Put
+    frame: int = 0
+
+    def send(self, messages: list[tuple[str, bytes]]) -> None:
+        """Send pushes, each numbered, so that a lost, doubled or overtaken one is noticed."""
+        for push, body in messages:
+            head: dict[str, object] = {"push": push, "sub": self.sub, "frame": self.frame}
+            if push == "delta":
+                head["prev"] = self.frame - 1
+            self.put(dumps(head)[:-1] + b"," + body)
+            self.frame += 1
+
+
 @dataclass(slots=True, eq=False)
 class Feed:
     """A view, what was sent of it last, and to whom."""
@@ -45,7 +63,7 @@ class Feed:
     view: View
     rows: Rows | None = None
     seq: int = 0
-    subscribers: dict[tuple[int, str], Put] = field(default_factory=dict)
+    subscribers: dict[tuple[int, str], Subscriber] = field(default_factory=dict)
     """By (session, name of the subscription)."""
     due_at: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -90,9 +108,8 @@ class Feeds:
         """Send the snapshot, and from now on every delta."""
         assert feed.rows is not None
         self._feeds[feed.key] = feed
-        feed.subscribers[session, sub] = put
-        for push, body in _snapshot(feed, feed.rows):
-            put(_head(push, sub) + body)
+        subscriber = feed.subscribers[session, sub] = Subscriber(sub, put)
+        subscriber.send(_snapshot(feed, feed.rows))
 
     def unsubscribe(self, feed: Feed, session: int, sub: str) -> None:
         """Send nothing more; a feed that nobody looks at is forgotten."""
@@ -154,9 +171,8 @@ class Feeds:
             if before is None or feed.rows is None or not feed.subscribers:
                 return
             delta = _delta(feed, before, feed.rows)
-            for (_, sub), put in list(feed.subscribers.items()):
-                for push, body in delta:
-                    put(_head(push, sub) + body)
+            for subscriber in list(feed.subscribers.values()):
+                subscriber.send(delta)
 
     async def _read(self, feed: Feed) -> None:
         loop = asyncio.get_running_loop()
@@ -172,10 +188,6 @@ class Feeds:
     def _again(self, feed: Feed, seconds: float) -> None:
         feed.due_at = max(feed.due_at, asyncio.get_running_loop().time() + seconds)
         self._dirty.add(feed)
-
-
-def _head(push: str, sub: str) -> bytes:
-    return dumps({"push": push, "sub": sub})[:-1] + b","
 
 
 def _snapshot(feed: Feed, rows: Rows) -> list[tuple[str, bytes]]:
@@ -196,7 +208,7 @@ def _delta(feed: Feed, before: Rows, after: Rows) -> list[tuple[str, bytes]]:
     changed = [row for key, row in after.by_key.items() if before.by_key.get(key) != row]
     gone = [key for key in before.by_key if key not in after.by_key]
     moved = feed.view.ordered and list(before.by_key) != list(after.by_key)
-    counted = (before.total, before.total_is_capped) != (after.total, after.total_is_capped)
+    counted = _counts(before) != _counts(after)
     if not (changed or gone or moved or counted):
         return []
     # What left and how the rest stands is said last, when every row that the order names is there.
@@ -212,5 +224,13 @@ def _body(feed: Feed, rows: Rows, part: list[bytes], *, gone: list[str] | None, 
         start["gone"] = gone
     if order is not None:
         start["order"] = order
-    end = dumps({"total": rows.total, "total_is_capped": rows.total_is_capped})[1:]
+    end = dumps(_counts(rows))[1:]
     return dumps(start)[1:-1] + b',"rows":[' + b",".join(part) + b"]," + end
+
+
+def _counts(rows: Rows) -> dict[str, object]:
+    """Return what a push says beside its rows."""
+    counts: dict[str, object] = {"total": rows.total, "total_is_capped": rows.total_is_capped}
+    if rows.ahead is not None:
+        counts["ahead"], counts["ahead_is_capped"] = rows.ahead
+    return counts

@@ -23,8 +23,9 @@ from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
+from treadle_server.store.read.orders import Place
 from treadle_server.store.read.positions import positions
-from treadle_server.store.read.windows import window
+from treadle_server.store.read.windows import ahead_of, anchor, window
 
 MOST_TARGETS = 10_000
 """Targets that an observer is shown; `total` tells how many there are."""
@@ -40,6 +41,8 @@ class Rows:
     by_key: dict[str, bytes] = field(default_factory=dict)
     total: int = 0
     total_is_capped: bool = False
+    ahead: tuple[int, bool] | None = None
+    """Of a window: how many tasks stand before it, and whether counting stopped at the cap."""
 
 
 class View(Protocol):
@@ -177,7 +180,11 @@ class TasksView:
         self.again_in: float | None = None
         self._wanted = wanted
         self._places = Places()
+        self._is_placed = False
+        self._at: Place | None = None
+        """Where the window hangs, as it was when it was first read."""
         self._total = (0, False)
+        self._ahead = (0, False)
         self._counted_at = float("-inf")
         self._targets: set[int] = set()
         """The targets that its rows wait for."""
@@ -193,20 +200,23 @@ class TasksView:
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return the window's rows in its order."""
-        found = await window(connection, self._wanted)
+        if not self._is_placed:
+            self._at, self._is_placed = await anchor(connection, self._wanted), True
+        found = await window(connection, self._wanted, self._at)
         places, self.again_in = await self._places.of(connection, found)
         blockers = await read_targets.blocked_by(connection, found)
         self._targets = _awaited_targets(found)
-        await self._count(connection)
+        await self._count(connection, found)
         rows = {str(t.id): dumps(task_data(t, places.get(t.seq), blockers.get(t.seq))) for t in found}
-        return Rows(rows, *self._total)
+        return Rows(rows, *self._total, self._ahead)
 
-    async def _count(self, connection: AsyncConnection) -> None:
+    async def _count(self, connection: AsyncConnection, found: list[Task]) -> None:
         now = asyncio.get_running_loop().time()
         if (left := self._counted_at + POSITION_SECONDS - now) > 0:
             self.again_in = left
             return
         self._total = await filters.total(connection, self._wanted.filter)
+        self._ahead = await ahead_of(connection, self._wanted, self._at, found, self._total[0])
         self._counted_at = now
 
 

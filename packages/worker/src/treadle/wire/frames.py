@@ -4,19 +4,18 @@ A frame is one JSON object in one text message: `{"items": [...]}`. Items that a
 carries it back as `re`. What the server sends by itself carries `push`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from treadle.wire.fields import Request, Text
+from treadle.wire.fields import Model, Request, Text
 from treadle.wire.ids import Uuid
 from treadle.wire.names import Room
-from treadle.wire.tasks import TaskFilter
+from treadle.wire.tasks import Order, TaskFilter, TaskItem
 
 PROTOCOL = 1
 
 Topic = Literal["counts", "jobs", "workers", "targets", "tasks", "task"]
-Order = Literal["position", "newest", "oldest", "updated"]
 
 
 class Since(Request):
@@ -38,14 +37,43 @@ class Hello(Request):
 
 
 class Window(Request):
-    """A part of the task list that an observer looks at."""
+    """A part of the task list that an observer looks at.
+
+    It may hang on a task, one of `first`, `after` and `before`: on the place that the task has in the order when it is
+    looked up, which stays when the task moves on. One that does not exist means the list's head.
+    """
 
     filter: TaskFilter = Field(default_factory=TaskFilter)
     order: Order = "newest"
-    after: str | None = None
-    """The id of the task before the window's first one; null for the list's head."""
+    first: Uuid | None = None
+    """The id of the window's first task; when it does not match, the window begins where it would stand."""
+    after: Uuid | None = None
+    """The id of the task before the window's first one."""
+    before: Uuid | None = None
+    """The id of the task behind the window's last one: the window has the `limit` tasks before it."""
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    """How many tasks are passed over, from the anchor or the list's head on; each of them is read."""
     limit: Annotated[int, Field(ge=1, le=500)] = 100
+
+    @model_validator(mode="after")
+    def _one_anchor(self) -> Self:
+        if sum(name is not None for name in (self.first, self.after, self.before)) > 1:
+            raise ValueError("give one of first, after and before")
+        if self.before is not None and self.offset:
+            raise ValueError("offset: not with before; name another task")
+        return self
+
+
+class WindowPage(Model):
+    """A window as it was when it was asked for, once."""
+
+    items: list[TaskItem]
+    total: int
+    """How many tasks match in all."""
+    total_is_capped: bool = False
+    ahead: int = 0
+    """How many of them stand before the window's first."""
+    ahead_is_capped: bool = False
 
 
 class Watch(Request):
@@ -86,3 +114,19 @@ class Frame(Request):
     """What one text message holds."""
 
     items: list[Item]
+
+
+__all__ = [
+    "PROTOCOL",
+    "Every",
+    "Frame",
+    "Hello",
+    "Item",
+    "Order",
+    "Since",
+    "Topic",
+    "Unwatch",
+    "Watch",
+    "Window",
+    "WindowPage",
+]

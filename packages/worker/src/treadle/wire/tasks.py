@@ -160,7 +160,21 @@ class RunItem(Model):
     ended_at: Instant | None = None
 
 
-class TaskPatch(Request):
+class TaskChanges(Request):
+    """What an edit may change of a task that does not run yet; what is left out stays."""
+
+    priority: Priority | None = None
+    scheduled_at: GivenInstant | None = None
+    payload: JsonObject | None = None
+    tags: Tags | None = None
+    target: Text | None = None
+    weight: Weight | None = None
+    checkpoint: Json = None
+    """What the next run gets; null drops it."""
+    if_version: Version | None = None
+
+
+class TaskPatch(TaskChanges):
     """A status, by the worker or as the cancel verb; or an edit of a task that does not run yet."""
 
     status: Status | None = None
@@ -173,22 +187,11 @@ class TaskPatch(Request):
     checkpoint: Json = None
     """With a status: where the run stopped. In an edit: what the next run gets; null drops it."""
 
-    priority: Priority | None = None
-    scheduled_at: GivenInstant | None = None
-    payload: JsonObject | None = None
-    tags: Tags | None = None
-    target: Text | None = None
-    weight: Weight | None = None
-    if_version: Version | None = None
-
     @model_validator(mode="after")
     def _status_or_edit(self) -> Self:
         given = self.model_fields_set - {"if_version"}
         if not given:
-            raise ValueError(
-                "give a status, or what is to be changed:"
-                " priority, scheduled_at, payload, tags, target, weight, checkpoint"
-            )
+            raise ValueError(f"give a status, or what is to be changed: {_CHANGES}")
         if "status" in given and given & EDITABLE:
             raise ValueError("a change of status and an edit are two requests")
         if "status" not in given and (others := given - EDITABLE - {"checkpoint"}):
@@ -198,6 +201,19 @@ class TaskPatch(Request):
         return self
 
 
+class TaskEdit(TaskChanges):
+    """An edit of one of many tasks."""
+
+    id: Uuid
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.model_fields_set - {"id", "if_version"}:
+            raise ValueError(f"give what is to be changed: {_CHANGES}")
+        return self
+
+
+_CHANGES = "priority, scheduled_at, payload, tags, target, weight, checkpoint"
 EDITABLE = frozenset({"priority", "scheduled_at", "payload", "tags", "target", "weight"})
 """What only an edit may change; a checkpoint may come with a status too."""
 
@@ -234,6 +250,36 @@ class TaskFilter(Request):
     """Part of the id, the job's name, the payload or the error."""
 
 
+Order = Literal["position", "newest", "oldest", "updated"]
+"""How lists of tasks are ordered; docs/protocol.md says by what."""
+
+
+class Freeze(Request):
+    """Asks which tasks a filter means at this moment."""
+
+    filter: TaskFilter = Field(default_factory=TaskFilter)
+    order: Order = "position"
+    limit: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 10_000
+
+
+class FrozenTask(Model):
+    """A task as it was when it was asked for."""
+
+    id: str
+    version: int
+    status: Status
+    job_name: str
+
+
+class Frozen(Model):
+    """The tasks that a filter meant at one moment, for a bulk action on exactly these."""
+
+    items: list[FrozenTask]
+    is_capped: bool
+    """Whether more match than are listed."""
+    at: Instant
+
+
 class BulkAction(Request):
     """One verb for many tasks: those named, or those that a filter means at this moment."""
 
@@ -249,26 +295,48 @@ class BulkAction(Request):
     def _ids_or_filter(self) -> Self:
         if (self.ids is None) == (self.filter is None):
             raise ValueError("give either ids or filter")
+        if self.ids is not None and (others := (self.if_versions or {}).keys() - set(self.ids)):
+            raise ValueError(f"if_versions: {min(others)} is none of the ids")
+        return self
+
+
+class BulkEdit(Request):
+    """Edits of many tasks, each with its own changes: an undo gives each back what it had."""
+
+    edits: list[TaskEdit] = Field(min_length=1, max_length=10_000)
+
+    @model_validator(mode="after")
+    def _once_each(self) -> Self:
+        if len({edit.id for edit in self.edits}) < len(self.edits):
+            raise ValueError("edits: an id stands twice")
         return self
 
 
 class BulkProblem(Model):
-    """Why the verb did not act on one of the tasks."""
+    """Why nothing was done to one of the tasks."""
 
     id: str
+    outcome: Literal["refused", "changed", "missing", "untried"] = "refused"
+    """Refused by the rules; changed since the version named; there is none; or the server gave up before it."""
     type: str
     detail: str
+    version: int | None = None
+    """The version that it has, read after the answer was known; null when it is missing or can't be read."""
+    status: Status | None = None
+    """Where it is, likewise."""
 
 
 class BulkResult(Model):
-    """What a bulk action did."""
+    """What became of each task: those that were done stand in `versions`, all others in `problems`."""
 
-    action: Action
+    action: Action | Literal["edit"]
     matched: int
     changed: int
     versions: dict[str, int] = Field(default_factory=dict)
     """The new version of each changed task, for an undo that acts only on what nobody touched since."""
     problems: list[BulkProblem] = Field(default_factory=list)
+    problems_are_capped: bool = False
+    """Whether there are more problems than are listed: only for a filter, of which 1,000 are."""
 
 
 T = TypeVar("T")

@@ -2,17 +2,20 @@
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
-from sqlalchemy import select
+from sqlalchemy import Row, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
 from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import TaskNotFound, ValidationFailed
+from treadle_server.store.base import Dialect
 from treadle_server.store.load import to_task
+from treadle_server.store.many import UUID, bound, is_among
 from treadle_server.store.read import filters
 from treadle_server.store.read.positions import positions
 from treadle_server.store.read.targets import blocked_by
@@ -46,6 +49,27 @@ async def get(connection: AsyncConnection, task_id: TaskId) -> Task:
     if row is None:
         raise TaskNotFound(f"there is no task {task_id}")
     return to_task(row)
+
+
+async def by_ids(connection: AsyncConnection, ids: Collection[TaskId]) -> dict[TaskId, Task]:
+    """Return those of the tasks that there are, by id."""
+    found = (to_task(row) for row in await _of_ids(connection, select(tasks), ids))
+    return {task.id: task for task in found}
+
+
+async def states(connection: AsyncConnection, ids: Collection[TaskId]) -> dict[TaskId, tuple[int, str]]:
+    """Return the version and status of those of the tasks that there are, by id."""
+    rows = await _of_ids(connection, select(tasks.c.id, tasks.c.version, tasks.c.status), ids)
+    return {row.id: (row.version, row.status) for row in rows}
+
+
+async def _of_ids(connection: AsyncConnection, statement: Select[Any], ids: Collection[TaskId]) -> Sequence[Row[Any]]:
+    if not ids:
+        return []
+    dialect = cast("Dialect", connection.dialect.name)
+    named = statement.where(is_among(dialect, tasks.c.id, "ids", UUID))
+    rows: Sequence[Row[Any]] = (await connection.execute(named, {"ids": bound(dialect, ids)})).all()
+    return rows
 
 
 async def see(connection: AsyncConnection, found: Sequence[Task]) -> list[Seen]:

@@ -1,104 +1,130 @@
 """Windows of the task list that observers look at, in the orders of docs/protocol.md.
 
-The order `position` is made of segments, read one behind the other until the window is full: what runs, what is
-pending, what is scheduled, what is paused, the rest. Pending tasks are read along the queue's index, lane by lane, so
-that nothing is sorted but the few candidates.
+A window is filled from one segment of its order after the other. Pending tasks are read along the queue's index, lane
+by lane, so that nothing is sorted but the few candidates. A window that hangs on a place is read from there on, or from
+there back, wherever in the list that is: what stands before it is never read, and counted only up to a cap.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, false, func, literal, or_, select, true, union_all
+from sqlalchemy import ColumnElement, CompoundSelect, Select, false, func, literal, or_, select, true, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.frames import Window
-from treadle.wire.ids import TaskId
-from treadle.wire.status import LEASED, TERMINAL, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.errors import TaskNotFound
 from treadle_server.store.load import to_task
 from treadle_server.store.read import counts, filters
-from treadle_server.store.read.tasks import get
+from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Place, Segment, place, place_of
 from treadle_server.store.tables import lanes, tasks
 
-LANES_AT_ONCE = 100
-"""Lanes read in one statement; SQLite admits 500 parts of a union."""
+PARTS_AT_ONCE = 480
+"""Ranges of the queue's index that one statement reads; SQLite admits 500 parts of a union."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A part of the list: which statuses, and by which columns it is ordered, up or down."""
-
-    statuses: frozenset[Status]
-    by: tuple[tuple[str, bool], ...]
-    """(column, ascending)."""
-
-    def order(self) -> list[Any]:
-        """Return the ORDER BY."""
-        return [tasks.c[name].asc() if up else tasks.c[name].desc() for name, up in self.by]
-
-    def behind(self, anchor: Task) -> ColumnElement[bool]:
-        """Return the condition that a task comes after `anchor` in this segment."""
-        parts: list[ColumnElement[bool]] = []
-        equal: list[ColumnElement[bool]] = []
-        for name, up in self.by:
-            column, value = tasks.c[name], getattr(anchor, name)
-            parts.append(and_(*equal, column > value if up else column < value))
-            equal.append(column == value)
-        return or_(*parts)
+async def anchor(connection: AsyncConnection, wanted: Window) -> Place | None:
+    """Return the place on which the window hangs, as it is now; None for the head of the list."""
+    return await place(connection, wanted.order, wanted.first or wanted.after or wanted.before)
 
 
-_ALL = frozenset(Status)
-_PENDING = Segment(frozenset({Status.PENDING}), (("priority", False), ("due_at", True), ("seq", True)))
-_ORDERS: dict[str, tuple[Segment, ...]] = {
-    "newest": (Segment(_ALL, (("seq", False),)),),
-    "oldest": (Segment(_ALL, (("seq", True),)),),
-    "updated": (Segment(_ALL, (("updated_at", False), ("seq", False))),),
-    "position": (
-        Segment(LEASED, (("claimed_at", True), ("seq", True))),
-        _PENDING,
-        Segment(frozenset({Status.SCHEDULED}), (("due_at", True), ("seq", True))),
-        Segment(frozenset({Status.PAUSED}), (("seq", False),)),
-        Segment(TERMINAL, (("seq", False),)),
-    ),
-}
-
-
-async def window(connection: AsyncConnection, wanted: Window) -> list[Task]:
-    """Return the tasks of the window in its order; an `after` that is gone starts at the head."""
-    reader = _Reader(connection, wanted, await filters.conditions(connection, wanted.filter))
-    statuses = _ALL if wanted.filter.status is None else frozenset(wanted.filter.status)
-    segments = [segment for segment in _ORDERS[wanted.order] if segment.statuses & statuses]
-    anchor = await _anchor(connection, wanted.after)
-    if anchor is not None:
-        passed = next((i for i, s in enumerate(segments) if anchor.status in s.statuses), 0)
-        segments = segments[passed:]
-    for segment in segments:
-        bound = segment.behind(anchor) if anchor is not None and anchor.status in segment.statuses else None
-        await reader.take(segment, bound)
+async def window(connection: AsyncConnection, wanted: Window, at: Place | None = None) -> list[Task]:
+    """Return the tasks of the window in its order, from its anchor `at`; without one, from the head of the list."""
+    backward = at is not None and wanted.before is not None
+    reader = _Reader(connection, wanted, await filters.conditions(connection, wanted.filter), backward=backward)
+    for number, segment in _segments(wanted, backward=backward):
+        if at is not None and (number > at.segment if backward else number < at.segment):
+            continue
+        await reader.take(segment, at.values if at is not None and number == at.segment else None)
         if reader.is_full:
             break
-    return reader.found
+    return reader.found[::-1] if backward else reader.found
 
 
-async def _anchor(connection: AsyncConnection, after: str | None) -> Task | None:
-    if after is None:
-        return None
-    try:
-        return await get(connection, TaskId(after))
-    except TaskNotFound:
-        return None
+def _segments(wanted: Window, *, backward: bool = False) -> list[tuple[int, Segment]]:
+    """Return the segments of the window's order that its filter admits, with their numbers."""
+    statuses = ALL if wanted.filter.status is None else frozenset(wanted.filter.status)
+    found = [(i, segment) for i, segment in enumerate(ORDERS[wanted.order]) if segment.statuses & statuses]
+    return found[::-1] if backward else found
+
+
+async def ahead_of(
+    connection: AsyncConnection, wanted: Window, at: Place | None, found: Sequence[Task], total: int
+) -> tuple[int, bool]:
+    """Return how many matching tasks stand before the window `found`, and whether counting stopped at the cap.
+
+    `total` is how many match in all: of a window without an anchor everything is known by it and the offset.
+    """
+    if at is None:
+        return (wanted.offset if found else min(wanted.offset, total)), False
+    if found:
+        at = place_of(found[0], wanted.order)
+    elif wanted.before is not None:
+        return 0, False
+    return await ahead(connection, wanted, at)
+
+
+async def ahead(connection: AsyncConnection, wanted: Window, at: Place) -> tuple[int, bool]:
+    """Return how many matching tasks stand before the place, and whether counting stopped at `filters.COUNT_CAP`."""
+    cap, found = filters.COUNT_CAP, 0
+    where = await filters.conditions(connection, wanted.filter)
+    for number, segment in _segments(wanted):
+        if number > at.segment:
+            break
+        bounds = _within(segment, where)
+        most = cap + 1 - found
+        if number < at.segment:
+            found += await _count(connection, select(tasks.c.seq).where(*bounds).limit(most))
+        elif segment is PENDING:
+            ranges = segment.ranges(at.values, backward=True)
+            async for union in _queue(connection, wanted.filter.job, bounds, ranges, most, backward=True):
+                found += await _count(connection, union.limit(most))
+        else:
+            before = segment.beyond(at.values, backward=True)
+            found += await _count(connection, select(tasks.c.seq).where(*bounds, before).limit(most))
+        if found > cap:
+            break
+    return min(found, cap), found > cap
+
+
+def _within(segment: Segment, where: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
+    return [*where] if segment.statuses == ALL else [*where, filters.status_is(*segment.statuses)]
+
+
+async def _count(connection: AsyncConnection, limited: Any) -> int:
+    return (await connection.execute(select(func.count()).select_from(limited.subquery()))).scalar_one()
+
+
+async def _queue(
+    connection: AsyncConnection,
+    job: str | None,
+    where: Sequence[ColumnElement[bool]],
+    ranges: Sequence[ColumnElement[bool]],
+    most: int,
+    *,
+    backward: bool,
+) -> AsyncIterator[CompoundSelect[Any]]:
+    """Return statements that read up to `most` pending tasks of each lane and range along the queue's index."""
+    parts = [
+        select(_head(lane, blocked, [*where, bound], most, backward=backward).subquery())
+        for lane in await _lanes_with_pending(connection, job)
+        for blocked in (false(), true())
+        for bound in ranges or [true()]
+    ]
+    for start in range(0, len(parts), PARTS_AT_ONCE):
+        yield union_all(*parts[start : start + PARTS_AT_ONCE])
 
 
 class _Reader:
-    """Fills a window from one segment after the other."""
+    """Fills a window from one segment after the other, forward or backward."""
 
-    def __init__(self, connection: AsyncConnection, wanted: Window, where: list[ColumnElement[bool]]) -> None:
+    def __init__(
+        self, connection: AsyncConnection, wanted: Window, where: list[ColumnElement[bool]], *, backward: bool
+    ) -> None:
         self.found: list[Task] = []
         self._connection = connection
         self._wanted = wanted
         self._where = where
+        self._backward = backward
         self._limit = wanted.limit
         self._offset = wanted.offset
 
@@ -106,42 +132,50 @@ class _Reader:
     def is_full(self) -> bool:
         return len(self.found) >= self._limit
 
-    async def take(self, segment: Segment, bound: ColumnElement[bool] | None) -> None:
-        where = list(self._where)
-        if segment.statuses != _ALL:
-            where.append(filters.status_is(*segment.statuses))
-        if bound is not None:
-            where.append(bound)
+    async def take(self, segment: Segment, place: tuple[Any, ...] | None) -> None:
+        """Read on in the segment, from the place on if there is one."""
+        where = _within(segment, self._where)
         missing = self._limit - len(self.found)
-        if segment is _PENDING:
-            rows = await self._pending(where, missing)
+        if segment is PENDING:
+            rows = await self._pending(where, self._ranges(segment, place), missing)
         else:
-            rows = await self._rows(select(tasks).where(*where).order_by(*segment.order()), missing)
+            if place is not None:
+                where.append(segment.beyond(place, backward=self._backward, inclusive=self._wanted.first is not None))
+            order = segment.order(backward=self._backward)
+            rows = await self._rows(select(tasks).where(*where).order_by(*order), missing)
         if rows:
             self._offset = 0
             self.found += rows
         elif self._offset:
-            # The offset lies behind this segment: the rest of it counts in the next.
-            counted = select(func.count()).select_from(tasks).where(*where)
-            self._offset -= min(self._offset, (await self._connection.execute(counted)).scalar_one())
+            await self._pass_over(segment, where, place)
+
+    async def _pass_over(
+        self, segment: Segment, where: list[ColumnElement[bool]], place: tuple[Any, ...] | None
+    ) -> None:
+        """Note that the offset lies behind this segment: the rest of it counts in the next."""
+        bound = [] if place is None else [or_(*self._ranges(segment, place))]
+        counted = select(func.count()).select_from(tasks).where(*where, *bound)
+        self._offset -= min(self._offset, (await self._connection.execute(counted)).scalar_one())
+
+    def _ranges(self, segment: Segment, place: tuple[Any, ...] | None) -> list[ColumnElement[bool]]:
+        if place is None:
+            return []
+        return segment.ranges(place, backward=self._backward, inclusive=self._wanted.first is not None)
 
     async def _rows(self, statement: Select[Any], limit: int) -> list[Task]:
         limited = statement.limit(limit).offset(self._offset)
         return [to_task(row) for row in await self._connection.execute(limited)]
 
-    async def _pending(self, where: list[ColumnElement[bool]], limit: int) -> list[Task]:
+    async def _pending(
+        self, where: list[ColumnElement[bool]], ranges: list[ColumnElement[bool]], limit: int
+    ) -> list[Task]:
         """Read the head of each lane along the index and merge them."""
-        ids = await _lanes_with_pending(self._connection, self._wanted.filter.job)
         most = limit + self._offset
         keys: list[tuple[Any, ...]] = []
-        for start in range(0, len(ids), LANES_AT_ONCE):
-            heads = [
-                select(_head(lane, blocked, where, most).subquery())
-                for lane in ids[start : start + LANES_AT_ONCE]
-                for blocked in (false(), true())
-            ]
-            keys += [tuple(row) for row in await self._connection.execute(union_all(*heads))]
-        keys.sort()
+        job = self._wanted.filter.job
+        async for union in _queue(self._connection, job, where, ranges, most, backward=self._backward):
+            keys += [tuple(row) for row in await self._connection.execute(union)]
+        keys.sort(reverse=self._backward)
         seqs = [seq for _, _, seq in keys[self._offset : most]]
         if not seqs:
             return []
@@ -150,11 +184,13 @@ class _Reader:
         return [by_seq[seq] for seq in seqs if seq in by_seq]
 
 
-def _head(lane: int, blocked: Any, where: Sequence[ColumnElement[bool]], most: int) -> Select[Any]:
+def _head(
+    lane: int, blocked: Any, where: Sequence[ColumnElement[bool]], most: int, *, backward: bool = False
+) -> Select[Any]:
     return (
         select((-tasks.c.priority).label("behind"), tasks.c.due_at, tasks.c.seq)
         .where(tasks.c.lane == literal(lane), tasks.c.blocked == blocked, *where)
-        .order_by(tasks.c.priority.desc(), tasks.c.due_at, tasks.c.seq)
+        .order_by(*PENDING.order(backward=backward))
         .limit(most)
     )
 

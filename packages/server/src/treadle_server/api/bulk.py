@@ -1,0 +1,173 @@
+"""Bulk actions: one verb or edit for many tasks, in portions, each task with its own answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from starlette.responses import Response
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle.wire.tasks import BulkAction, BulkEdit, TaskEdit
+from treadle_server.api import body
+from treadle_server.api.context import Api, Call
+from treadle_server.api.encode import answer
+from treadle_server.api.tasks import edit_command
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import SteerMany
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import StoreUnavailable, TaskConflict, TaskNotFound, TooManyRequests, TreadleError
+from treadle_server.store.read import tasks as read_tasks
+
+CHUNK = 500
+"""Tasks that one command of a bulk action takes, so that the writer is never held for long."""
+
+MOST_MATCHED = 100_000
+"""Tasks that one bulk action by filter acts on at most; it says how many it matched."""
+
+MOST_PROBLEMS = 1000
+"""Problems that are told of a bulk action by filter; those of named tasks are all told."""
+
+T = TypeVar("T")
+Outcome = tuple[TaskId, Task | TreadleError]
+
+
+@dataclass(slots=True)
+class _Outcomes:
+    """What became of each task."""
+
+    versions: dict[str, int] = field(default_factory=dict)
+    problems: dict[TaskId, TreadleError] = field(default_factory=dict)
+
+    def take(self, outcomes: Sequence[Outcome]) -> None:
+        for task_id, outcome in outcomes:
+            if isinstance(outcome, TreadleError):
+                self.problems[task_id] = outcome
+            else:
+                self.versions[task_id] = outcome.version
+
+    async def shown(self, api: Api, action: str, *, most: int | None = None) -> dict[str, Any]:
+        """Return them as `BulkResult`, with where the tasks are to which nothing was done."""
+        told = dict(list(self.problems.items())[:most])
+        now = await _now(api, list(told))
+        return {
+            "action": action,
+            "matched": len(self.versions) + len(self.problems),
+            "changed": len(self.versions),
+            "versions": self.versions,
+            "problems": [_problem(task_id, error, now.get(task_id)) for task_id, error in told.items()],
+            "problems_are_capped": len(told) < len(self.problems),
+        }
+
+
+async def act_on_many(call: Call) -> Response:
+    """Apply one verb to the tasks named, or to those that a filter means at this moment."""
+    return answer(await bulk(call.api, call.principal, call.body))
+
+
+async def edit_many(call: Call) -> Response:
+    """Edit many tasks, each with its own changes."""
+    return answer(await bulk_edit(call.api, call.principal, call.body))
+
+
+async def bulk(api: Api, principal: Principal, wanted: BulkAction) -> dict[str, Any]:
+    """Apply the verb in portions and return `BulkResult`. Raises `StoreUnavailable` when nothing was done."""
+    versions = {TaskId(task_id): version for task_id, version in (wanted.if_versions or {}).items()}
+
+    async def act(ids: Sequence[TaskId]) -> Sequence[Outcome]:
+        command = SteerMany(
+            principal=principal,
+            action=wanted.action,
+            ids=list(ids),
+            if_versions=versions,
+            to=None if wanted.status is None else Status(wanted.status),
+            result=body.text_or_none(wanted.result),
+            error=wanted.error,
+        )
+        return await api.engine.run(command)
+
+    outcomes = await _in_portions(await _ids(api, wanted), act, of=lambda task_id: task_id)
+    return await outcomes.shown(api, wanted.action, most=MOST_PROBLEMS if wanted.ids is None else None)
+
+
+async def bulk_edit(api: Api, principal: Principal, wanted: BulkEdit) -> dict[str, Any]:
+    """Apply the edits in portions and return `BulkResult`. Raises `StoreUnavailable` when nothing was done."""
+
+    async def edit(edits: Sequence[TaskEdit]) -> Sequence[Outcome]:
+        repaid = [TaskId(one.id) for one in edits if one.payload is not None]
+        async with api.engine.store.read() as connection:
+            known = await read_tasks.by_ids(connection, repaid)
+        # Commands that wait together are written together.
+        return await asyncio.gather(*(_edit(api, principal, one, known.get(TaskId(one.id))) for one in edits))
+
+    outcomes = await _in_portions(wanted.edits, edit, of=lambda one: TaskId(one.id))
+    return await outcomes.shown(api, "edit")
+
+
+async def _edit(api: Api, principal: Principal, wanted: TaskEdit, known: Task | None) -> Outcome:
+    task_id = TaskId(wanted.id)
+    try:
+        return task_id, await api.engine.run(await edit_command(api, principal, task_id, wanted, known))
+    except TreadleError as error:
+        return task_id, error
+
+
+async def _in_portions(
+    wanted: Sequence[T], act: Callable[[Sequence[T]], Awaitable[Sequence[Outcome]]], *, of: Callable[[T], TaskId]
+) -> _Outcomes:
+    """Act on a portion after the other; when the server gives up between them, say so of each that is left.
+
+    Raises `StoreUnavailable` or `TooManyRequests` when it gives up before anything was done.
+    """
+    outcomes = _Outcomes()
+    for start in range(0, len(wanted), CHUNK):
+        try:
+            outcomes.take(await act(wanted[start : start + CHUNK]))
+        except (StoreUnavailable, TooManyRequests) as error:
+            if not outcomes.versions:
+                raise
+            outcomes.take([(of(one), error) for one in wanted[start:]])
+            break
+    return outcomes
+
+
+def _problem(task_id: TaskId, error: TreadleError, now: tuple[int, str] | None) -> dict[str, Any]:
+    match error:
+        case TaskConflict():
+            outcome = "changed"
+        case TaskNotFound():
+            outcome = "missing"
+        case StoreUnavailable() | TooManyRequests():
+            outcome = "untried"
+        case _:
+            outcome = "refused"
+    version, status = now or (None, None)
+    return {
+        "id": task_id,
+        "outcome": outcome,
+        "type": error.type.uri,
+        "detail": error.detail,
+        "version": version,
+        "status": status,
+    }
+
+
+async def _now(api: Api, ids: Sequence[TaskId]) -> dict[TaskId, tuple[int, str]]:
+    """Return the version and status of each of the tasks; none when the store has just gone."""
+    if not ids:
+        return {}
+    try:
+        async with api.engine.store.read() as connection:
+            return await read_tasks.states(connection, ids)
+    except StoreUnavailable:
+        # What was done is done, and must be told.
+        return {}
+
+
+async def _ids(api: Api, wanted: BulkAction) -> list[TaskId]:
+    if wanted.ids is not None:
+        return [TaskId(task_id) for task_id in dict.fromkeys(wanted.ids)]
+    assert wanted.filter is not None
+    async with api.engine.store.read() as connection:
+        return await read_tasks.matching_ids(connection, wanted.filter, MOST_MATCHED)

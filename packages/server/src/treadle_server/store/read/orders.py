@@ -1,0 +1,123 @@
+"""The orders of the task list (docs/protocol.md), and places in them.
+
+An order is made of segments, one behind the other: `position` has what runs, what is pending, what is scheduled, what
+is paused, the rest; the others have one. A place is where a task stood in an order when it was looked up: it stays
+where it is when the task moves on, so that a window that hangs on it stands still.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, and_, case, or_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import LEASED, TERMINAL, Status
+from treadle_server.domain.tasks import Task
+from treadle_server.errors import TaskNotFound
+from treadle_server.store.read.filters import status_is
+from treadle_server.store.read.tasks import get
+from treadle_server.store.tables import tasks
+
+ALL = frozenset(Status)
+
+
+class Place(NamedTuple):
+    """A place in an order: the number of its segment, and the values of that segment's columns."""
+
+    segment: int
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of the list: which statuses, and by which columns it is ordered, up or down."""
+
+    statuses: frozenset[Status]
+    by: tuple[tuple[str, bool], ...]
+    """(column, ascending)."""
+
+    def order(self, *, backward: bool = False) -> list[Any]:
+        """Return the ORDER BY, or with `backward` its reverse."""
+        return [tasks.c[name].asc() if up is not backward else tasks.c[name].desc() for name, up in self.by]
+
+    def values(self, task: Task) -> tuple[Any, ...]:
+        """Return where the task stands in this segment."""
+        return tuple(getattr(task, name) for name, _ in self.by)
+
+    def ranges(
+        self, values: tuple[Any, ...], *, backward: bool = False, inclusive: bool = False
+    ) -> list[ColumnElement[bool]]:
+        """Return conditions of which each task after the place, with `backward` before it, satisfies exactly one.
+
+        Each is a range of an index in this order. `inclusive` admits the task that stands at the place.
+        """
+        found: list[ColumnElement[bool]] = []
+        equal: list[ColumnElement[bool]] = []
+        for (name, up), value in zip(self.by, values, strict=True):
+            column = tasks.c[name]
+            found.append(and_(*equal, column > value if up is not backward else column < value))
+            equal.append(column == value)
+        return [*found, and_(*equal)] if inclusive else found
+
+    def beyond(
+        self, values: tuple[Any, ...], *, backward: bool = False, inclusive: bool = False
+    ) -> ColumnElement[bool]:
+        """Return the condition that a task comes after the place in this segment, with `backward` before it."""
+        name, up = self.by[0]
+        lead = tasks.c[name] >= values[0] if up is not backward else tasks.c[name] <= values[0]
+        # It follows from the others, but an index is entered by it.
+        return and_(lead, or_(*self.ranges(values, backward=backward, inclusive=inclusive)))
+
+
+PENDING = Segment(frozenset({Status.PENDING}), (("priority", False), ("due_at", True), ("seq", True)))
+ORDERS: dict[str, tuple[Segment, ...]] = {
+    "newest": (Segment(ALL, (("seq", False),)),),
+    "oldest": (Segment(ALL, (("seq", True),)),),
+    "updated": (Segment(ALL, (("updated_at", False), ("seq", False))),),
+    "position": (
+        Segment(LEASED, (("claimed_at", True), ("seq", True))),
+        PENDING,
+        Segment(frozenset({Status.SCHEDULED}), (("due_at", True), ("seq", True))),
+        Segment(frozenset({Status.PAUSED}), (("seq", False),)),
+        Segment(TERMINAL, (("seq", False),)),
+    ),
+}
+
+
+def place_of(task: Task, order: str) -> Place:
+    """Return where the task stands in the order."""
+    for number, segment in enumerate(ORDERS[order]):
+        if task.status in segment.statuses:
+            return Place(number, segment.values(task))
+    raise AssertionError(f"the order {order} has no place for {task.status}")
+
+
+async def place(connection: AsyncConnection, order: str, task_id: str | None) -> Place | None:
+    """Return where the task stands in the order now; None when none is named, or it is no more."""
+    if task_id is None:
+        return None
+    try:
+        return place_of(await get(connection, TaskId(task_id)), order)
+    except TaskNotFound:
+        return None
+
+
+def whole_order(order: str) -> list[ColumnElement[Any]]:
+    """Return an ORDER BY over all segments at once, so that one statement reads one moment's list."""
+    segments = ORDERS[order]
+    if len(segments) == 1:
+        return segments[0].order()
+    columns: list[ColumnElement[Any]] = [case(*((status_is(*s.statuses), i) for i, s in enumerate(segments)))]
+    for at in range(max(len(segment.by) for segment in segments)):
+        for up in (True, False):
+            named = [(s, s.by[at][0]) for s in segments if at < len(s.by) and s.by[at][1] is up]
+            # A CASE has one type: what is an instant is not compared with what is a number.
+            for column in dict.fromkeys(name for _, name in named):
+                having = [segment for segment, name in named if name == column]
+                value = case((status_is(*frozenset().union(*(s.statuses for s in having))), tasks.c[column]))
+                columns.append(value.asc() if up else value.desc())
+    return columns
+
+
+__all__ = ["ALL", "ORDERS", "PENDING", "Place", "Segment", "place", "place_of", "whole_order"]
