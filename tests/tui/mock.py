@@ -192,7 +192,16 @@ class MockServer:
         ]
 
     def _window(self, window: dict[str, Any]) -> list[dict[str, Any]]:
-        return self.matching(window)[window["offset"] : window["offset"] + window["limit"]]
+        start = self.ahead(window)
+        return self.matching(window)[start : start + window["limit"]]
+
+    def ahead(self, window: dict[str, Any]) -> int:
+        """How many matching tasks stand before a window; it hangs on a task's place, as long as that is there."""
+        keys = [task["id"] for task in self.matching(window)]
+        for anchor, behind in (("first", 0), ("after", 1), ("before", -window["limit"])):
+            if window.get(anchor) in keys:
+                return max(0, keys.index(window[anchor]) + behind)
+        return int(window.get("offset", 0))
 
     def _task_rows(self, key: str) -> list[dict[str, Any]]:
         if key not in self.tasks:
@@ -204,9 +213,10 @@ class MockServer:
         assert self._sink is not None
         fields = self.watched[sub]
         rows = self.rows(fields)
-        total = len(rows)
+        total, ahead = len(rows), 0
         if fields["topic"] == "tasks":
             total = self.total if self.total is not None else len(self.matching(fields["window"]))
+            ahead = self.ahead(fields["window"])
         self._sink(
             Pushed(
                 {
@@ -217,6 +227,7 @@ class MockServer:
                     "rows": rows,
                     "total": total,
                     "total_is_capped": self.capped,
+                    "ahead": ahead,
                 }
             )
         )
@@ -233,6 +244,7 @@ class MockServer:
                     rows=rows,
                     order=[row["id"] for row in rows] if topic == "tasks" else None,
                     total=len(self.matching(fields["window"])) if topic == "tasks" else len(rows),
+                    ahead=self.ahead(fields["window"]) if topic == "tasks" else 0,
                 )
 
     def send(self, sub: str, *, rows: list[dict[str, Any]], order: list[str] | None = None, **more: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from treadle_tui.core.rows import WINDOW
+from treadle_tui.core.windows import WINDOW
 
 from .mock import FrozenClock, MockServer
 from .scene import BILLING, ROTATE, scene, storied_task, task, uuid

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.frames import Window
-from treadle_tui.core.rows import MARGIN, WINDOW, Rows, window_around
+from treadle_tui.core.rows import Rows
 
 
 def settled(keys: str, **more: int) -> Rows[str]:
@@ -143,15 +142,3 @@ def test_what_is_highlighted_is_always_the_row_that_the_reader_chose(states: lis
         rows.move(move)
         chosen = rows.highlighted if rows.tombstone is None else chosen
         assert 0 <= rows.index <= max(0, rows.count - 1)
-
-
-@given(st.integers(0, 100_000), st.integers(1, 80), st.integers(0, 100_000), st.integers(0, 2000))
-def test_the_watched_window_always_holds_what_is_visible(first: int, height: int, total: int, offset: int) -> None:
-    first = min(first, max(0, total - height))
-    present = Window(offset=offset * MARGIN, limit=WINDOW)
-
-    window = window_around(first, height, total, present)
-
-    assert window.offset <= first
-    assert window.offset + window.limit >= min(first + height, total)
-    assert window_around(first, height, total, window) == window

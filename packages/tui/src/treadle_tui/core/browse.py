@@ -1,11 +1,13 @@
 """Which tasks the list shows: the highlighted queue's, narrowed by the filter, in one of the orders."""
 
+from collections.abc import Callable
+
 from treadle import filters
-from treadle.wire.frames import Order, Window
-from treadle.wire.tasks import TaskFilter
-from treadle_tui.core.rows import WINDOW, window_around
+from treadle.wire.frames import Window
+from treadle.wire.tasks import Order, TaskFilter
 from treadle_tui.core.subscriptions import Want
 from treadle_tui.core.tasks import ORDERS
+from treadle_tui.core.windows import WINDOW, Part, anchored, part_around
 
 ANY = "*"
 """`job:*` in a filter means every queue's tasks, not only the highlighted one's."""
@@ -23,6 +25,7 @@ class Browse:
         self._room = room
         self._filter = TaskFilter()
         self._window = Window(limit=WINDOW)
+        self._part = Part(0, WINDOW)
         self.narrow(text)
 
     def select(self, job: str | None) -> bool:
@@ -41,18 +44,30 @@ class Browse:
         self.text, self._filter = text, parsed
         self._window = self._fresh()
 
-    def next_order(self) -> Order:
-        """Take the next order, and return it."""
-        self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+    def take_order(self, order: Order) -> None:
+        """Show the tasks in this order."""
+        self.order = order
         self._window = self._fresh()
-        return self.order
 
-    def look(self, first: int, height: int, total: int) -> bool:
-        """Note which lines are visible; return whether that wants another window."""
-        window = window_around(first, height, total, self._window)
-        changed = window != self._window
-        self._window = window
-        return changed
+    def look(self, first: int, height: int, total: int, key_at: Callable[[int], str | None]) -> bool:
+        """Note which lines are visible, and what is loaded; return whether that wants another window."""
+        part = part_around(first, height, total, self._part)
+        if part == self._part:
+            return False
+        self._part = part
+        self._window = anchored(part, self._window, key_at)
+        return True
+
+    def arrived(self, offset: int, first_key: str | None) -> bool:
+        """Note where the window has come to lie; return whether it is to be watched by its first row from now on.
+
+        After a jump it would otherwise be counted from the list's head each time that it changes.
+        """
+        self._part = Part(offset, self._part.limit)
+        if self._window.offset == 0 or first_key is None:
+            return False
+        self._window = self._window.model_copy(update={"offset": 0, "first": first_key})
+        return True
 
     @property
     def several_jobs(self) -> bool:
@@ -66,9 +81,11 @@ class Browse:
         return Want("tasks", window=self._window, room=self._room)
 
     @property
-    def window(self) -> Window:
-        """The part of the list that is watched."""
-        return self._window
+    def filter(self) -> TaskFilter:
+        """Which tasks the list shows."""
+        if self._room is None or self._window.filter.room is not None:
+            return self._window.filter
+        return self._window.filter.model_copy(update={"room": self._room})
 
     def _names_job(self) -> bool:
         return self._filter.job is not None or self._filter.worker is not None
@@ -76,4 +93,5 @@ class Browse:
     def _fresh(self) -> Window:
         job = self._filter.job or (None if self._filter.worker else self.job)
         chosen = self._filter.model_copy(update={"job": None if job == ANY else job})
+        self._part = Part(0, WINDOW)
         return Window(filter=chosen, order=self.order, limit=WINDOW)

@@ -40,6 +40,9 @@ class Lines(Protocol):
     def pin(self) -> None:
         """The reader is here: keep the cursor with its row."""
 
+    def is_cursor(self, index: int) -> bool:
+        """Return whether the cursor stands in a line."""
+
 
 class Pane(Generic[Row]):
     """Rows, columns and context put together."""
@@ -87,6 +90,10 @@ class Pane(Generic[Row]):
     def pin(self) -> None:
         """The reader is here: keep the cursor with its row."""
         self.rows.pin()
+
+    def is_cursor(self, index: int) -> bool:
+        """Return whether the cursor stands in a line."""
+        return self.rows.is_cursor(index)
 
     def head(self, width: int) -> Spans:
         """Return the line of titles."""

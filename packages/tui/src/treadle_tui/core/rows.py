@@ -3,15 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
-from treadle.wire.frames import Window
-
 Row = TypeVar("Row")
-
-WINDOW = 200
-"""How many tasks are loaded round the visible ones."""
-
-MARGIN = 50
-"""Windows begin at multiples of this; nearer than half of it to an edge of one, the next is asked for."""
 
 
 class Rows(Generic[Row]):
@@ -72,6 +64,12 @@ class Rows(Generic[Row]):
         """Keep the cursor with its row from now on, for the reader's keys act on it."""
         self.pinned = True
 
+    def unpin(self) -> None:
+        """Let the cursor stay in the first row from now on, whichever that is."""
+        self.pinned = False
+        self.cursor, self.index, self.tombstone = None, 0, None
+        self._alight()
+
     def go(self, index: int) -> None:
         """Move the cursor to the row at `index`, or as near as there is one."""
         self.pinned = True
@@ -119,8 +117,10 @@ class Rows(Generic[Row]):
         return None if key is None else self.rows[key]
 
     def is_cursor(self, index: int) -> bool:
-        """Return whether the cursor stands in a line."""
-        return self.count > 0 and index == self.index
+        """Return whether the cursor stands in a line; never in one whose row it is not."""
+        if self.count == 0 or index != self.index:
+            return False
+        return self.tombstone is not None or self.cursor is None or self.key_at(index) in {None, self.cursor}
 
     @property
     def highlighted(self) -> Row | None:
@@ -133,16 +133,3 @@ class Rows(Generic[Row]):
             self.cursor, self._last = key, self.rows[key]
         elif self.keys and self.index >= self.total:
             self.go(self.total - 1)
-
-
-def window_around(first: int, height: int, total: int, present: Window) -> Window:
-    """Return the window to watch when the lines from `first` on are visible: the present one as long as it will do."""
-    last = first + height
-    start, end = present.offset, present.offset + present.limit
-    good_start = start == 0 or first >= start + MARGIN // 2
-    good_end = end >= total or last <= end - MARGIN // 2
-    if good_start and good_end and first >= start:
-        return present
-    limit = min(500, max(WINDOW, height + 2 * MARGIN))
-    offset = max(0, (first - (limit - height) // 2) // MARGIN * MARGIN)
-    return present.model_copy(update={"offset": offset, "limit": limit})

@@ -13,8 +13,9 @@ Push = Mapping[str, Any]
 class Table(Generic[Row]):
     """The rows of one subscription at a time, by key and in order.
 
-    A delta holds whole rows, so the same one twice does no harm. One that is older than what is here, or whose
-    result does not add up, marks the table `torn`: something was lost, and only a new snapshot mends it.
+    A delta names the push that it follows. One that follows another than the last one taken, or whose result does not
+    add up, marks the table `torn`: something was lost, and only a new snapshot mends it. One that came twice is passed
+    over. What a reader got hold of, `rows` and `order`, stays as it is: each push makes new ones.
     """
 
     def __init__(self, topic: Topic, *, key: str, read: Callable[[Any], Row]) -> None:
@@ -22,9 +23,11 @@ class Table(Generic[Row]):
         self.rows: dict[str, Row] = {}
         self.order: list[str] = []
         self.offset = 0
-        """The place of the first row in the whole list; for windows of tasks."""
+        """How many rows of the whole list stand before the first one here; for windows of tasks."""
         self.total = 0
         self.total_is_capped = False
+        self.generation = 0
+        """How many snapshots have come."""
         self.ready = False
         """Whether a snapshot of the present subscription has come; until then the rows are of the one before."""
         self.torn = False
@@ -34,6 +37,7 @@ class Table(Generic[Row]):
         self._read = read
         self._sub: str | None = None
         self._seq = -1
+        self._frame = -1
         self._countable = True
 
     def expect(self, sub: str | None) -> None:
@@ -62,28 +66,40 @@ class Table(Generic[Row]):
         self.rows = dict(read)
         self.order = list(self.rows)
         self._seq = int(push.get("seq", -1))
+        self._frame = int(push.get("frame", 0))
         self._totals(push)
         self._countable = self.total == len(self.rows)
         self.ready, self.torn = True, False
+        self.generation += 1
 
     def _delta(self, push: Push) -> bool:
-        seq = int(push.get("seq", self._seq))
-        if seq < self._seq:
-            self.torn = True
+        if not self._follows(push):
             return False
-        self._seq = seq
+        rows = dict(self.rows)
         for row in push["rows"]:
-            self.rows[str(row[self._key])] = self._read(row)
-        gone = frozenset(push.get("gone", ()))
-        for key in gone:
-            self.rows.pop(key, None)
+            rows[str(row[self._key])] = self._read(row)
+        for key in push.get("gone", ()):
+            rows.pop(key, None)
+        self.rows = rows
         self._totals(push)
         self._arrange(push.get("order"))
+        return True
+
+    def _follows(self, push: Push) -> bool:
+        """Take note of a delta's number; return whether it is to be taken."""
+        seq, frame = int(push.get("seq", self._seq)), int(push.get("frame", self._frame + 1))
+        if frame <= self._frame:
+            return False
+        if seq < self._seq or int(push.get("prev", self._frame)) != self._frame:
+            self.torn = True
+            return False
+        self._seq, self._frame = seq, frame
         return True
 
     def _totals(self, push: Push) -> None:
         self.total = int(push.get("total", len(self.rows)))
         self.total_is_capped = bool(push.get("total_is_capped", False))
+        self.offset = int(push.get("ahead", 0))
 
     def _arrange(self, order: Sequence[str] | None) -> None:
         if order is not None:

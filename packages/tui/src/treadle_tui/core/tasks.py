@@ -1,8 +1,7 @@
 """The task list's columns and orders."""
 
-from treadle.wire.frames import Order
 from treadle.wire.status import LEASED, Status
-from treadle.wire.tasks import TaskItem
+from treadle.wire.tasks import Order, TaskItem
 from treadle_tui.core.columns import Column, Context
 from treadle_tui.core.format import age, bar, number, one_line, short_id, since, task_state
 from treadle_tui.core.text import Span, Spans, clean
@@ -114,6 +113,11 @@ COLUMNS: tuple[Column[TaskItem], ...] = (
 """The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, WORKER …"""
 
 
-def columns(*, several_jobs: bool) -> tuple[Column[TaskItem], ...]:
-    """Return the columns; with each task's job where they are of several."""
-    return (*COLUMNS[:3], _JOB, *COLUMNS[3:]) if several_jobs else COLUMNS
+WIDE = frozenset({"POS", "ID", "STATE", "JOB", "PAYLOAD"})
+"""What is left beside a payload that is shown as far as it goes."""
+
+
+def columns(*, several_jobs: bool, wide: bool = False) -> tuple[Column[TaskItem], ...]:
+    """Return the columns; with each task's job where they are of several, `wide` with room for the payload."""
+    chosen = (*COLUMNS[:3], _JOB, *COLUMNS[3:]) if several_jobs else COLUMNS
+    return tuple(column for column in chosen if column.title in WIDE) if wide else chosen

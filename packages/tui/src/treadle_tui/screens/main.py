@@ -1,23 +1,22 @@
 """The main screen: the queues, and the highlighted queue's tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
 
 from treadle.filters import FilterError
-from treadle.wire.tasks import TaskItem
 from treadle_tui.core.actions import Scope
-from treadle_tui.core.format import total
-from treadle_tui.core.marks import Choice, Marks
+from treadle_tui.core.marks import Choice
 from treadle_tui.core.model import Dirty
 from treadle_tui.core.overviews import QUEUE_COLUMNS
 from treadle_tui.core.pane import Pane
 from treadle_tui.core.queues import SORTS, QueueRow
-from treadle_tui.core.steer import Report
+from treadle_tui.core.steer import Refusal, Report
 from treadle_tui.core.subscriptions import Want
-from treadle_tui.core.tasks import columns
-from treadle_tui.core.text import Span, Spans, clean
+from treadle_tui.core.tasklist import TaskList
+from treadle_tui.core.tasks import ORDERS
+from treadle_tui.core.text import Span
 from treadle_tui.desk import Desk
 from treadle_tui.screens.board import Board
 from treadle_tui.screens.words import no_queues, no_tasks
@@ -34,12 +33,9 @@ class Main(Board):
         super().__init__(desk)
         self._sort = next(iter(SORTS))
         self._queues: Pane[QueueRow] = Pane(QUEUE_COLUMNS, desk.context, empty=lambda: no_queues(desk.model))
-        self._marks = Marks()
-        self._tasks: Pane[TaskItem] = Pane(
-            columns(several_jobs=False), desk.context, marks=self._marks, empty=lambda: no_tasks(desk)
-        )
+        self._list = TaskList(desk.model, desk.browse, desk.context, lambda: no_tasks(desk))
         self._queue_grid = QueueGrid(self._queues, id="queues")
-        self._task_grid = TaskGrid(self._tasks, id="tasks")
+        self._task_grid = TaskGrid(self._list.pane, id="tasks")
         self._prompt = Prompt(desk.model.queue_rows)
 
     def body(self) -> ComposeResult:
@@ -62,14 +58,17 @@ class Main(Board):
 
     def chosen(self) -> Sequence[Choice]:
         """Return the marked tasks, or the highlighted one."""
-        highlighted = self._tasks.rows.highlighted
-        return list(self._marks) or ([] if highlighted is None else [highlighted])
+        return self._list.chosen()
+
+    def unsafe(self) -> Refusal | None:
+        """Return why no verb may act on what is highlighted just now."""
+        return self._list.unsafe()
 
     def copied(self) -> str | None:
         """Return the task's id or the queue's name."""
         if self.scope == "queues":
             return self.desk.browse.job
-        task = self._tasks.rows.highlighted
+        task = self._list.rows.highlighted
         return task.id if task is not None else None
 
     # Drawing.
@@ -101,40 +100,24 @@ class Main(Board):
         self._follow_queue()
 
     def _draw_tasks(self) -> None:
-        table = self.desk.model.tasks
-        if table.ready:
-            window = self.desk.browse.window
-            self._marks.follow(table.rows)
-            self._tasks.rows.settle(table.order, table.rows, offset=window.offset, total=table.total)
+        if self._list.settle():
+            self._want()
         self._task_grid.settle()
 
     def _entitle(self) -> None:
-        browse, rows, table = self.desk.browse, self._tasks.rows, self.desk.model.tasks
         pause = "" if self.desk.steering.read_only else "p pause  "
         self._queue_grid.entitle(
             (Span("1 Queues", "title"),), (Span(f"{pause}enter open  s sort: {self._sort}  w wide", "dim"),)
         )
-        title: list[Span] = [Span("2 Tasks", "title")]
-        if browse.job is not None or browse.several_jobs:
-            name = "all queues" if browse.several_jobs else browse.job or ""
-            title.append(Span(f"  {clean(name, ascii_only=self.desk.glyphs.ascii_only)}", "bold"))
-            title.append(Span(f"  {total(rows.total, capped=table.total_is_capped)}{self._of_all()}", "dim"))
-        if self._marks:
-            title.append(Span(f"   {len(self._marks):,} marked", "accent"))
-        self._task_grid.entitle(tuple(title), self._footing())
+        first = self._task_grid.scroll_offset.y
+        title = self._list.title(first, everything=self._everything(), ascii_only=self.desk.glyphs.ascii_only)
+        self._task_grid.entitle(title, self._list.footing(first, self._task_grid.page))
 
-    def _of_all(self) -> str:
+    def _everything(self) -> int | None:
         job = self.desk.model.queue_rows().get(self.desk.browse.job or "")
         if job is None or not self.desk.browse.text or self.desk.browse.several_jobs:
-            return ""
-        everything = sum(self.desk.model.counts.rows.get(job.name, job.job.counts).values())
-        return f" of {everything:,}"
-
-    def _footing(self) -> Spans:
-        first = self._task_grid.scroll_offset.y
-        last = min(first + self._task_grid.page, self._tasks.count)
-        span = f"rows {first + 1:,}-{last:,} of {self._tasks.count:,}" if last else "no rows"
-        return (Span(f"{span}   by {self.desk.browse.order}", "dim"),)
+            return None
+        return sum(self.desk.model.counts.rows.get(job.name, job.job.counts).values())
 
     # What the reader does.
 
@@ -149,11 +132,13 @@ class Main(Board):
         """Show the highlighted queue's tasks."""
         if event.grid is self._queue_grid:
             self._follow_queue()
+        else:
+            self._list.scrolled(self._task_grid.scroll_offset.y)
         self._entitle()
 
     def on_grid_seen(self, event: Grid.Seen) -> None:
         """Load what comes into sight."""
-        if event.grid is self._task_grid and self.desk.browse.look(event.first, event.height, self._tasks.rows.total):
+        if event.grid is self._task_grid and self._list.look(event.first, event.height):
             self._want()
         self._entitle()
 
@@ -165,15 +150,14 @@ class Main(Board):
         """Go from the queue to its tasks, from a task to its own screen."""
         if self.scope == "queues":
             self._task_grid.focus()
-        elif self._tasks.rows.cursor is not None:
-            self.post_message(self.Go("task", self._tasks.rows.cursor))
+        elif self._list.rows.cursor is not None:
+            self.post_message(self.Go("task", self._list.rows.cursor))
 
     def act_back(self) -> None:
         """Forget the marks, then the filter, then go up to the queues."""
-        if self._marks:
-            self._marks.clear()
-            self._task_grid.refresh()
-            self._entitle()
+        if self._list.marks:
+            self._list.marks.clear()
+            self._redraw_tasks()
         elif self.desk.browse.text:
             self.narrow("")
         else:
@@ -181,38 +165,70 @@ class Main(Board):
 
     def act_mark(self) -> None:
         """Mark the task and go on to the next."""
-        if self._tasks.rows.highlighted is not None:
-            self._marks.turn(self._tasks.rows.highlighted)
+        if self._list.rows.highlighted is not None:
+            self._list.marks.turn(self._list.rows.highlighted)
         self._task_grid.move("down")
 
     def act_mark_all(self) -> None:
         """Mark every loaded task, or none."""
-        loaded = self._tasks.rows
-        if self._marks.covers(loaded.keys):
-            self._marks.clear()
+        loaded, marks = self._list.rows, self._list.marks
+        if marks.covers(loaded.keys):
+            marks.clear()
         else:
-            self._marks.add(loaded.rows[key] for key in loaded.keys)
-        self._task_grid.refresh()
+            marks.add(loaded.rows[key] for key in loaded.keys)
+        self._redraw_tasks()
+
+    def act_freeze(self) -> None:
+        """Let the list stand still, or go on."""
+        self._list.toggle_still()
+        self._draw_tasks()
+        self._entitle()
+
+    def act_follow(self) -> None:
+        """Let the highlight stay in the first row, or with its task."""
+        self._list.toggle_follow()
+        self._task_grid.settle()
+        self._task_grid.reveal()
+        self._entitle()
+
+    def _redraw_tasks(self) -> None:
+        self._task_grid.redraw()
         self._entitle()
 
     def act_sort(self) -> None:
         """Take the pane's next order."""
-        if self.scope == "queues":
-            names = list(SORTS)
-            self._sort = names[(names.index(self._sort) + 1) % len(names)]
+        names = list(self.orders())
+        present = self._sort if self.scope == "queues" else self.desk.browse.order
+        self.with_sort(names[(names.index(present) + 1) % len(names)])
+
+    def orders(self) -> Iterable[str]:
+        """Return the orders of the focused pane."""
+        return SORTS if self.scope == "queues" else ORDERS
+
+    def with_sort(self, name: str) -> None:
+        """Sort the focused pane by this order of its."""
+        if name not in self.orders():
+            self.tell(Report(f'there is no order "{name}" here: it is one of {", ".join(self.orders())}', ok=False))
+        elif self.scope == "queues":
+            self._sort = name
             self._draw_queues()
         else:
-            self.desk.browse.next_order()
+            self.desk.browse.take_order(next(order for order in ORDERS if order == name))
             self._begin_list()
         self._entitle()
 
     def act_wide(self) -> None:
-        """Show whole names, at the cost of the other columns; or all columns again."""
+        """Show whole names, or payloads, at the cost of the other columns; or all columns again."""
+        if self.scope == "tasks":
+            self._list.wide = not self._list.wide
+            self._list.dress()
+            self._redraw_tasks()
+            return
         longest = max((len(row.name) for row in self.desk.model.queue_rows().values()), default=0)
         first = QUEUE_COLUMNS[0]
         is_wide = self._queues.columns[0].cells > first.cells
         self._queues.columns = QUEUE_COLUMNS if is_wide else (first.at_least(longest), *QUEUE_COLUMNS[1:])
-        self._queue_grid.refresh()
+        self._queue_grid.redraw()
 
     def act_pause_queue(self) -> None:
         """Pause the highlighted queue."""
@@ -268,12 +284,7 @@ class Main(Board):
             self._begin_list()
 
     def _begin_list(self) -> None:
-        self._tasks.columns = columns(several_jobs=self.desk.browse.several_jobs)
-        self._tasks.rows.reset()
-        self._marks.clear()
-        if self._task_grid.has_focus:
-            self._tasks.pin()
-        self.desk.model.tasks.clear()
+        self._list.begin(here=self._task_grid.has_focus)
         self._task_grid.settle()
         self._want()
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -16,6 +16,9 @@ from treadle_tui.widgets.paper import Toned
 
 HEAD = 1
 """Lines that the titles take."""
+
+WHEEL = 3
+"""Lines that a notch of the mouse wheel scrolls."""
 
 
 class Grid(Toned, ScrollView, can_focus=True):
@@ -48,6 +51,7 @@ class Grid(Toned, ScrollView, can_focus=True):
         self.pane = pane
         self._drawn_index = 0
         self._seen = (-1, -1)
+        self._strips: dict[int, Strip] = {}
 
     # What the screen tells.
 
@@ -62,16 +66,27 @@ class Grid(Toned, ScrollView, can_focus=True):
                 self.scroll_to(y=self.scroll_offset.y + shift, animate=False, immediate=True)
             self.reveal()
         self._look()
-        self.refresh()
+        self.redraw()
 
     def tick(self) -> None:
         """A second has passed: ages in the visible lines are other ones."""
-        self.refresh()
+        self.redraw()
 
     # Drawing.
 
+    def redraw(self) -> None:
+        """Draw those visible lines anew that look different now; where none does, nothing is sent to the terminal."""
+        width, height = self.size
+        changed = [y for y in range(height) if self._strips.get(y) != self._line(y)]
+        if changed:
+            self.refresh(*(Region(0, y, width, 1) for y in changed))
+
     def render_line(self, y: int) -> Strip:
         """Draw one visible line."""
+        strip = self._strips[y] = self._line(y)
+        return strip
+
+    def _line(self, y: int) -> Strip:
         width = self.size.width
         if y == 0:
             return self.strip(self.pane.head(width), width)
@@ -84,7 +99,7 @@ class Grid(Toned, ScrollView, can_focus=True):
         return self.strip(self.pane.line(index, width), width, over=self._line_style(index))
 
     def _line_style(self, index: int) -> Style | None:
-        if index != self.pane.index:
+        if not self.pane.is_cursor(index):
             return None
         return self.get_component_rich_style("grid--cursor" if self.has_focus else "grid--away", partial=True)
 
@@ -139,8 +154,25 @@ class Grid(Toned, ScrollView, can_focus=True):
         self._measure()
         self._drawn_index = self.pane.index
         self.reveal()
-        self.refresh()
+        self.redraw()
         self.post_message(self.Moved(self))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Scroll down, and take the cursor along."""
+        self._wheel(event, WHEEL)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Scroll up, and take the cursor along."""
+        self._wheel(event, -WHEEL)
+
+    def _wheel(self, event: events.MouseEvent, by: int) -> None:
+        # The cursor never goes out of sight: a key would act on what nobody sees.
+        event.stop()
+        event.prevent_default()
+        self.scroll_to(y=self.scroll_offset.y + by, animate=False, immediate=True)
+        top = self.scroll_offset.y
+        if not self._is_visible(self.pane.index):
+            self.go(max(top, min(self.pane.index, top + self.page - 1)))
 
     def on_click(self, event: events.Click) -> None:
         """Highlight the row under the mouse; open it at the second click."""
