@@ -71,7 +71,15 @@ async def test_every_topic_ends_where_the_store_is(served: Served, opened: Open)
     await mirrors["counts"].until(lambda m: m.rows.get(NAME, {}).get("counts") == {"running": 1, "pending": 2})
     await mirrors["jobs"].until(lambda m: any(row["counts"] == {"running": 1, "pending": 2} for row in m.rows.values()))
     worker_id = opening["worker"]["id"]
-    await mirrors["workers"].until(lambda m: m.rows.get(worker_id, {}).get("running") == [ref(first)])
+    await mirrors["workers"].until(
+        lambda m: (
+            [
+                {"task_id": run["task_id"], "run_id": run["run_id"]}
+                for run in m.rows.get(worker_id, {}).get("running", ())
+            ]
+            == [ref(first)]
+        )
+    )
     async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
         for row in tasks.rows.values():
             assert row == (await http.get(f"/v1/tasks/{row['id']}")).json()
@@ -240,7 +248,7 @@ async def test_a_room_narrows_jobs_and_tasks(opened: Open):
     assert tasks.rows == {}
 
 
-async def test_a_job_shows_what_it_did_lately(opened: Open):
+async def test_a_job_shows_what_it_did_lately(served: Served, opened: Open):
     observer, client = await opened(), await opened()
     await client.call("register", **JOB)
     mirror = await Mirror(observer, "j").watch("jobs")
@@ -256,6 +264,10 @@ async def test_a_job_shows_what_it_did_lately(opened: Open):
 
     await mirror.until(lambda m: (sum(history(m)["completed"]), sum(history(m)["failed"])) == (1, 1))
     assert (history(mirror)["step_seconds"], len(history(mirror)["completed"])) == (10, 30)
+    assert sum(history(mirror)["submitted"]) == 3
+    [row] = mirror.rows.values()
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        assert row["stats"] == (await http.get(f"/v1/rooms/lab/jobs/{NAME}")).json()["stats"]
 
 
 async def test_a_window_larger_than_a_frame_comes_in_parts(opened: Open, monkeypatch: pytest.MonkeyPatch):

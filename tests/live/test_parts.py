@@ -1,15 +1,9 @@
-"""The parts behind the socket by themselves: what waits to be sent, and what is counted."""
+"""The parts behind the socket by themselves: what waits to be sent."""
 
 import asyncio
 import json
-from datetime import UTC, datetime
 
-from tests.conftest import FakeClock
-from tests.domain.test_states import new_task
-from treadle.wire.status import Status
-from treadle_server.engine.hub import Batch, Change
 from treadle_server.live.outbox import FRAME_BYTES, Outbox
-from treadle_server.live.rates import STEPS, Rates
 
 
 async def test_items_are_gathered_into_frames_in_their_order():
@@ -50,28 +44,3 @@ async def test_an_empty_outbox_waits_for_the_next_item():
     outbox.put(b"{}")
 
     assert await frame == '{"items":[{}]}'
-
-
-def ended(status: Status, was: Status) -> Batch:
-    task = new_task(status=status)
-    return Batch(at=datetime(2026, 1, 1, tzinfo=UTC), tasks=[Change(task, was)])
-
-
-def test_ends_are_counted_in_steps_of_ten_seconds_for_five_minutes(clock: FakeClock):
-    rates = Rates(clock)
-    rates.heed(ended(Status.COMPLETED, Status.RUNNING))
-    rates.heed(ended(Status.FAILED, Status.RUNNING))
-    rates.heed(ended(Status.COMPLETED, Status.COMPLETED))
-    clock.advance(20)
-    rates.heed(ended(Status.COMPLETED, Status.RUNNING))
-    number = new_task().job_num
-
-    history = rates.history(number)
-    assert history["completed"] == [0] * (STEPS - 3) + [1, 0, 1]
-    assert history["failed"] == [0] * (STEPS - 3) + [1, 0, 0]
-
-    clock.advance(10 * STEPS)
-    assert rates.roll()
-    assert rates.history(number) == {"step_seconds": 10, "completed": [0] * STEPS, "failed": [0] * STEPS}
-    clock.advance(10)
-    assert not rates.roll()

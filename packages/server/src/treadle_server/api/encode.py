@@ -1,6 +1,6 @@
 """From the domain to the wire: dicts for orjson, with JSON that was kept as text passed through untouched."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +8,7 @@ import orjson
 from starlette.responses import Response
 
 from treadle.wire.ids import WorkerId
+from treadle.wire.workers import BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.commands import Beaten, Submitted
@@ -184,15 +185,17 @@ def run_names(keys: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
     return [{"task_id": task_id, "run_id": run_id} for task_id, run_id in keys]
 
 
-def job_data(view: JobView, worker_id: WorkerId | None = None, history: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the job as `JobItem`."""
+def job_data(
+    view: JobView, worker_id: WorkerId | None = None, measured: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the job as `JobItem`; `measured` is what the server knows of its rates."""
     data = plain_job(view.job)
     data["workers"] = view.workers
     data["worker_id"] = worker_id
     data["counts"] = view.counts
     data["oldest_pending_at"] = view.oldest_pending_at
     data["slots"] = view.slots
-    data["history"] = history
+    data |= measured or {"history": None, "stats": None}
     return data
 
 
@@ -235,13 +238,19 @@ def plain_worker(worker: Worker, now: datetime) -> dict[str, Any]:
     }
 
 
-def worker_data(view: WorkerView, now: datetime) -> dict[str, Any]:
-    """Return the worker as `WorkerItem`."""
+def worker_data(view: WorkerView, now: datetime, lost_after: float) -> dict[str, Any]:
+    """Return the worker as `WorkerItem`; without a heartbeat for `lost_after` seconds it is lost."""
     data = plain_worker(view.worker, now)
     data["jobs"] = view.jobs
     data["job_count"] = len(view.jobs)
-    data["running"] = run_names(view.running)
+    data["running"] = [
+        {"task_id": run.task_id, "run_id": run.run_id, "job_name": run.job_name, "since": run.since}
+        for run in view.running
+    ]
+    data["running_count"] = view.running_count
     data["used"] = view.used
+    data["beat_seconds"] = BUSY_BEAT_SECONDS if view.running else IDLE_BEAT_SECONDS
+    data["lost_after_seconds"] = lost_after
     return data
 
 

@@ -85,7 +85,7 @@ async def shown_job(api: Api, job: Job, worker_id: WorkerId | None = None) -> di
     """Return the job as `JobItem`."""
     async with api.engine.store.read() as connection:
         [view] = await read_jobs.view(connection, [job])
-    return job_data(view, worker_id)
+    return job_data(view, worker_id, api.rates.of(view.job))
 
 
 async def list_in_room(call: Call) -> Response:
@@ -95,7 +95,9 @@ async def list_in_room(call: Call) -> Response:
     async with call.api.engine.store.read() as connection:
         found, total = await read_jobs.page(connection, room=room, limit=limit, offset=offset)
         views = await read_jobs.view(connection, found)
-    return answer(page_data([job_data(view) for view in views], total, limit, offset))
+    return answer(
+        page_data([job_data(view, measured=call.api.rates.of(view.job)) for view in views], total, limit, offset)
+    )
 
 
 async def get(call: Call) -> Response:
@@ -105,7 +107,7 @@ async def get(call: Call) -> Response:
     # Read, not from the catalog: another server of this database may have paused it.
     async with call.api.engine.store.read() as connection:
         [view] = await read_jobs.view(connection, [await read_jobs.by_name(connection, name, room=room)])
-    return answer(job_data(view))
+    return answer(job_data(view, measured=call.api.rates.of(view.job)))
 
 
 async def patch(call: Call) -> Response:

@@ -61,7 +61,8 @@ async def _page(call: Call, room: str | None) -> Response:
         found, total = await read_workers.page(connection, room=room, limit=limit, offset=offset)
         views = await read_workers.view(connection, found)
     now = call.api.now()
-    return answer(page_data([worker_data(view, now) for view in views], total, limit, offset))
+    lost_after = call.api.settings.worker_timeout_seconds
+    return answer(page_data([worker_data(view, now, lost_after) for view in views], total, limit, offset))
 
 
 async def get(call: Call) -> Response:
@@ -73,7 +74,7 @@ async def shown_worker(api: Api, worker_id: WorkerId) -> dict[str, Any]:
     """Return the worker as `WorkerItem`. Raises `WorkerNotFound`."""
     async with api.engine.store.read() as connection:
         view = await read_workers.see_one(connection, worker_id)
-    return worker_data(view, api.now())
+    return worker_data(view, api.now(), api.settings.worker_timeout_seconds)
 
 
 async def beat(call: Call) -> Response:

@@ -14,8 +14,8 @@ from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
 from treadle_server.live.outbox import portions
-from treadle_server.live.rates import STEP_SECONDS, Rates
 from treadle_server.live.views import Rows, View
+from treadle_server.services.rates import STEP_SECONDS, Rates
 
 log = logging.getLogger(__name__)
 

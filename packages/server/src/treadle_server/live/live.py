@@ -20,7 +20,6 @@ from treadle_server.errors import StoreUnavailable, TreadleError, Unauthorized
 from treadle_server.live import client_ops, observer_ops, worker_ops
 from treadle_server.live.events import Events
 from treadle_server.live.feeds import Feeds
-from treadle_server.live.rates import Rates
 from treadle_server.live.results import Results
 from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accept, converse
 
@@ -37,9 +36,8 @@ class Live:
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self.rates = Rates(api.engine.clock)
         self.events = Events(api.engine.hub, api.engine.clock)
-        self.feeds = Feeds(api.engine, self.rates)
+        self.feeds = Feeds(api.engine, api.rates)
         self.results = Results(api.engine.store)
         self._sessions: set[Session] = set()
         self._workers: dict[WorkerId, Session] = {}
@@ -50,8 +48,8 @@ class Live:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Feed the sessions during the block."""
-        # Rates before feeds: a feed that a batch marks reads rates that count it.
-        listeners = (self.rates.heed, self.events.heed, self.results.heed, self.feeds.heed, self._tell_workers)
+        # The rates have listened before: a feed that a batch marks reads rates that count it.
+        listeners = (self.events.heed, self.results.heed, self.feeds.heed, self._tell_workers)
         forgets = [self.api.engine.hub.listen(_guarded(listener)) for listener in listeners]
         async with asyncio.TaskGroup() as self._group:
             runs = (self.feeds.run, self.results.run, self._check_tokens)

@@ -40,9 +40,9 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
         case "counts":
             return f"counts {room}", lambda: CountsView(room)
         case "jobs":
-            return f"jobs {room}", lambda: JobsView(room, session.live.rates)
+            return f"jobs {room}", lambda: JobsView(room, session.live.api.rates)
         case "workers":
-            return f"workers {room}", lambda: WorkersView(room)
+            return f"workers {room}", lambda: WorkersView(room, session.live.api.settings.worker_timeout_seconds)
         case "targets":
             return f"targets {room}", lambda: TargetsView(room)
         case "tasks":

@@ -15,7 +15,7 @@ from treadle_server.api.encode import dumps, job_data, log_data, run_data, targe
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import TaskNotFound
-from treadle_server.live.rates import Rates
+from treadle_server.services.rates import Rates
 from treadle_server.store.read import counts, filters
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read import logs as read_logs
@@ -104,7 +104,7 @@ class JobsView:
         """Return a row for each job."""
         self._rates.roll()
         found = await read_jobs.every_view(connection, room=self._room)
-        rows = {str(v.job.id): dumps(job_data(v, history=self._rates.history(v.job.num))) for v in found}
+        rows = {str(v.job.id): dumps(job_data(v, measured=self._rates.of(v.job))) for v in found}
         return Rows(rows, len(rows))
 
 
@@ -115,8 +115,9 @@ class WorkersView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None) -> None:
+    def __init__(self, room: str | None, lost_after: float) -> None:
         self._room = room
+        self._lost_after = lost_after
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether a worker changed, beat, or took or ended a run."""
@@ -125,7 +126,7 @@ class WorkersView:
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each worker. Its age is 0: observers reckon it from the last heartbeat."""
         found = await read_workers.every_view(connection, room=self._room)
-        rows = {str(view.worker.id): dumps(worker_data(view, view.worker.last_heartbeat)) for view in found}
+        rows = {str(v.worker.id): dumps(worker_data(v, v.worker.last_heartbeat, self._lost_after)) for v in found}
         return Rows(rows, len(rows))
 
 

@@ -2,7 +2,7 @@
 
 from treadle.wire.fields import Instant, Model, Request
 from treadle.wire.ids import JobId, RunId, TaskId, WorkerId
-from treadle.wire.jobs import JobItem, JobPatch, JobRegister, QueueHistory
+from treadle.wire.jobs import JobItem, JobPatch, JobRegister, Percentiles, QueueHistory, QueueStats
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, InvalidRoom, JobName, parse_job_name, parse_room
 from treadle.wire.problems import PROBLEMS, Problem, ProblemType
 from treadle.wire.runs import (
@@ -51,6 +51,7 @@ from treadle.wire.tasks import (
 from treadle.wire.workers import (
     Heartbeat,
     HeartbeatAnswer,
+    HeldRun,
     Renewal,
     RunName,
     RunRef,
@@ -83,6 +84,7 @@ __all__ = [
     "Health",
     "Heartbeat",
     "HeartbeatAnswer",
+    "HeldRun",
     "Instant",
     "InvalidJobName",
     "InvalidRoom",
@@ -99,10 +101,12 @@ __all__ = [
     "Outcome",
     "Page",
     "Paused",
+    "Percentiles",
     "Problem",
     "ProblemType",
     "Progress",
     "QueueHistory",
+    "QueueStats",
     "Reason",
     "Receipt",
     "Renewal",

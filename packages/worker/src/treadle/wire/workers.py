@@ -61,6 +61,22 @@ class RunName(Model):
     run_id: int
 
 
+BUSY_BEAT_SECONDS = 2.0
+"""How often a worker beats that runs something."""
+
+IDLE_BEAT_SECONDS = 15.0
+"""How often a worker beats that runs nothing."""
+
+
+class HeldRun(RunName):
+    """A run that a worker holds, as the server shows it."""
+
+    job_name: str | None = None
+    """In answers to a heartbeat it is left out, like `since`."""
+    since: Instant | None = None
+    """When it started, or was claimed if it has not."""
+
+
 class WorkerItem(Model):
     """A worker as the server shows it."""
 
@@ -75,10 +91,16 @@ class WorkerItem(Model):
     last_heartbeat: Instant
     heartbeat_age: float = 0.0
     """Seconds since the last heartbeat."""
+    beat_seconds: float = IDLE_BEAT_SECONDS
+    """How often a worker that does what it does now is expected to beat. Over plain HTTP some beat less often."""
+    lost_after_seconds: float = 60.0
+    """Without a heartbeat for so long it is lost."""
     created_at: Instant
     jobs: list[str] = Field(default_factory=list)
     job_count: int = 0
-    running: list[RunName] = Field(default_factory=list)
+    running: list[HeldRun] = Field(default_factory=list)
+    """What it holds: the 100 runs that came first, of `running_count`."""
+    running_count: int = 0
     used: int = 0
     """The weight of what it holds."""
     owner: str | None = None

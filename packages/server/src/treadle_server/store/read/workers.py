@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,8 +15,24 @@ from treadle_server.errors import WorkerNotFound
 from treadle_server.store.load import to_worker
 from treadle_server.store.read.filters import status_is
 from treadle_server.store.tables import holds, jobs, tasks, worker_jobs, workers
+from treadle_server.store.types import Instant
 
 _COLUMNS = [workers.c[name] for name in WORKER_FIELDS]
+
+
+MOST_RUNNING = 100
+"""Runs that are listed of a worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldView:
+    """A run that a worker holds."""
+
+    task_id: str
+    run_id: int
+    job_name: str
+    since: datetime
+    """When it started, or was claimed if it has not."""
 
 
 @dataclass(slots=True)
@@ -26,8 +43,9 @@ class WorkerView:
     jobs: list[str] = field(default_factory=list)
     rooms: set[str] = field(default_factory=set)
     """The rooms of the jobs that it serves."""
-    running: list[tuple[str, int]] = field(default_factory=list)
-    """(task id, run id) of what it holds."""
+    running: list[HeldView] = field(default_factory=list)
+    """What it holds, the `MOST_RUNNING` that came first."""
+    running_count: int = 0
     used: int = 0
 
 
@@ -70,13 +88,23 @@ async def view(connection: AsyncConnection, found: Sequence[Worker]) -> list[Wor
         views[worker_id].jobs.append(str(JobName(room, category, name)))
         views[worker_id].rooms.add(room)
     running = (
-        select(tasks.c.worker_id, tasks.c.id, tasks.c.run_id, tasks.c.weight)
+        select(
+            tasks.c.worker_id,
+            tasks.c.weight,
+            tasks.c.id,
+            tasks.c.run_id,
+            tasks.c.job_name,
+            func.coalesce(tasks.c.started_at, tasks.c.claimed_at, type_=Instant()),
+        )
         .where(status_is(*LEASED), tasks.c.worker_id.in_(ids))
         .order_by(tasks.c.seq)
     )
-    for worker_id, task_id, run_id, weight in await connection.execute(running):
-        views[worker_id].running.append((task_id, run_id))
-        views[worker_id].used += weight
+    for worker_id, weight, *held in await connection.execute(running):
+        view = views[worker_id]
+        view.running_count += 1
+        view.used += weight
+        if view.running_count <= MOST_RUNNING:
+            view.running.append(HeldView(*held))
     stopping = select(holds.c.worker_id, func.sum(holds.c.weight)).where(holds.c.worker_id.in_(ids))
     for worker_id, weight in await connection.execute(stopping.group_by(holds.c.worker_id)):
         views[worker_id].used += int(weight)

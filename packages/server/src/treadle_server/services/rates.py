@@ -1,0 +1,228 @@
+"""What each queue did lately, measured from the commits of this server and kept in memory.
+
+Counted are tasks that were put in, started and ended in steps of ten seconds over five minutes; failures and retries of
+the last hour; how long tasks waited and ran, as histograms of the last ten to fifteen minutes. It begins anew with the
+server, and says since when it counts. Of several servers of one database each knows what it committed itself.
+
+For a task that is put in, started and completed it costs 1.8 microseconds of the 90 that the engine spends on it when a
+hundred go into a commit, and 5 of 240 when ten do: 2 %. Counting ends alone cost 1.0 and 5.2
+(`python -m tests.bench.rates`).
+"""
+
+from datetime import datetime
+from typing import Any
+
+from treadle.wire.status import LEASED, TERMINAL, Outcome, Status
+from treadle_server.clock import Clock
+from treadle_server.domain.jobs import Job
+from treadle_server.domain.tasks import Run, Task
+from treadle_server.engine.hub import Batch, Change
+from treadle_server.services.histogram import Histogram
+from treadle_server.services.series import Series
+
+STEP_SECONDS = 10
+STEPS = 30
+HOUR_STEP_SECONDS = 60
+HOUR_STEPS = 60
+SLICE_SECONDS = 300
+SLICES = 3
+
+PACE_STEPS = 6
+"""A queue's pace is that of its last full minute, if that has enough starts to go by; else of all full steps."""
+
+ENOUGH_STARTS = 10
+
+SHARES = (0.5, 0.9, 0.99)
+
+
+class Rates:
+    """Counts and durations by job, and starts by lane."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since = clock.now()
+        self._began = clock.monotonic()
+        self._step = int(self._began // STEP_SECONDS)
+        self._minute = int(self._began // HOUR_STEP_SECONDS)
+        self._slice = int(self._began // SLICE_SECONDS)
+        self._submitted = Series[int](STEP_SECONDS, STEPS)
+        self._completed = Series[int](STEP_SECONDS, STEPS)
+        self._failed = Series[int](STEP_SECONDS, STEPS)
+        self._started = Series[int](STEP_SECONDS, STEPS)
+        self._lanes: dict[int, tuple[int, str]] = {}
+        """Of each lane in which something started its job and, in a fair job, its room."""
+        self._lanes_of: dict[int, list[int]] = {}
+        self._failures = Series[int](HOUR_STEP_SECONDS, HOUR_STEPS)
+        self._retries = Series[int](HOUR_STEP_SECONDS, HOUR_STEPS)
+        self._waits: dict[int, Histogram] = {}
+        self._runs: dict[int, Histogram] = {}
+
+    # Counting
+
+    def heed(self, batch: Batch) -> None:
+        """Count what a commit changed.
+
+        Tasks of one commit share their times, so that most are counted by the dozen: that is a third of the cost of
+        one by one.
+        """
+        self.roll()
+        at = batch.at
+        submitted: dict[int, int] = {}
+        started: dict[tuple[int, datetime | None], int] = {}
+        completed: dict[tuple[int, datetime | None], int] = {}
+        told: set[int] = set()
+        others: list[Change] = []
+        for task, was in batch.tasks:
+            status = task.status
+            if status is _CLAIMED and was is not None:
+                continue
+            if was is None:
+                submitted[task.job_num] = submitted.get(task.job_num, 0) + 1
+            elif status is _COMPLETED and was is _RUNNING:
+                began = (task.job_num, task.started_at)
+                completed[began] = completed.get(began, 0) + 1
+                if task.started_at == at and task.seq not in told:
+                    # Its start was told together with its end, or in the same commit.
+                    self._note(task, started)
+            elif status is _RUNNING and was is _CLAIMED:
+                told.add(task.seq)
+                self._note(task, started)
+            elif was not in TERMINAL:
+                others.append(Change(task, was))
+        for job_num, n in submitted.items():
+            self._submitted.add(job_num, n)
+        for (lane, due_at), n in started.items():
+            self._started.add(lane, n)
+            _count(self._waits, self._lanes[lane][0], due_at, at, n)
+        for (job_num, began_at), n in completed.items():
+            self._completed.add(job_num, n)
+            _count(self._runs, job_num, began_at, at, n)
+        if others:
+            self._others(batch, others)
+
+    def _note(self, task: Task, started: dict[tuple[int, datetime | None], int]) -> None:
+        """Count a start, under the time from which it waited: later runs may have kept the due time of the first."""
+        lane = task.lane
+        if lane not in self._lanes:
+            self._lanes[lane] = (task.job_num, task.room)
+            self._lanes_of.setdefault(task.job_num, []).append(lane)
+        due = (lane, task.due_at if task.run_id == 0 else None)
+        started[due] = started.get(due, 0) + 1
+
+    def _others(self, batch: Batch, others: list[Change]) -> None:
+        """Count what happens seldom: failures, retries, tasks that were settled by hand."""
+        runs = {run.task_seq: run for run in batch.runs}
+        for task, was in others:
+            if task.status is Status.COMPLETED:
+                # One that was claimed is told once more: it started and completed in one commit.
+                if was is not Status.CLAIMED:
+                    self._completed.add(task.job_num)
+                continue
+            run = runs.get(task.seq) if was in LEASED else None
+            if task.status is Status.FAILED or (run is not None and task.status in _BACK):
+                self._fail(task, run)
+
+    def _fail(self, task: Task, run: Run | None) -> None:
+        """Count a task that failed, or one whose run ended and that goes back for another."""
+        if task.status is Status.FAILED:
+            self._failed.add(task.job_num)
+            self._failures.add(task.job_num)
+        elif run is not None and run.status in _SPENT:
+            self._retries.add(task.job_num)
+        if run is not None and run.status is Outcome.FAILED:
+            _count(self._runs, task.job_num, run.started_at, run.ended_at)
+
+    def roll(self) -> bool:
+        """Let time pass; return whether a step has ended that anything happened in, or fell out of."""
+        now = self._clock.monotonic()
+        passed = int(now // STEP_SECONDS) - self._step
+        if passed <= 0:
+            return False
+        self._step += passed
+        counted = (self._submitted, self._completed, self._failed, self._started)
+        changed = [series.roll(passed) for series in counted]
+        minutes = int(now // HOUR_STEP_SECONDS) - self._minute
+        self._minute += minutes
+        changed += [series.roll(minutes) for series in (self._failures, self._retries)]
+        slices = int(now // SLICE_SECONDS) - self._slice
+        self._slice += slices
+        for durations in (self._waits, self._runs) if slices else ():
+            changed.append(bool(durations))
+            _roll(durations, slices)
+        return any(changed)
+
+    # Telling
+
+    def of(self, job: Job) -> dict[str, Any]:
+        """Return the members of `JobItem` that are measured: `history` and `stats`."""
+        num = job.num
+        history = {
+            "step_seconds": STEP_SECONDS,
+            "completed": self._completed.of(num),
+            "failed": self._failed.of(num),
+            "submitted": self._submitted.of(num),
+        }
+        return {"history": history, "stats": self._stats(job)}
+
+    def _stats(self, job: Job) -> dict[str, Any]:
+        by_lane = {lane: self._started.of(lane) for lane in self._lanes_of.get(job.num, ())}
+        rooms: dict[str, list[list[int]]] = {}
+        for lane, counts in by_lane.items():
+            rooms.setdefault(self._lanes[lane][1], []).append(counts)
+        return {
+            "since": self._since,
+            "wait": _percentiles(self._waits.get(job.num)),
+            "run": _percentiles(self._runs.get(job.num)),
+            "failed_last_hour": self._failures.total(job.num),
+            "retried_last_hour": self._retries.total(job.num),
+            "starts_per_second": self._pace(list(by_lane.values())),
+            "starts_by_room": {room: self._pace(lanes) for room, lanes in rooms.items()} if job.fair else None,
+        }
+
+    def _pace(self, lanes: list[list[int]]) -> float | None:
+        """Return the starts per second in these lanes; None when none is known of."""
+        counts: list[int] = [sum(step) for step in zip(*lanes, strict=True)]
+        if not any(counts):
+            return None
+        now = self._clock.monotonic()
+        current = now - self._step * STEP_SECONDS
+        known = min(now - self._began - current, (STEPS - 1) * STEP_SECONDS)
+        minute = min(known, PACE_STEPS * STEP_SECONDS)
+        lately, full = sum(counts[-1 - PACE_STEPS : -1]), sum(counts[:-1])
+        if minute > 0 and lately >= ENOUGH_STARTS:
+            return lately / minute
+        if known > 0 and full:
+            return full / known
+        # All happened in the step that has not ended: by the second, so that it does not change with every look.
+        return counts[-1] / max(1, round(min(current, now - self._began)))
+
+
+_BACK = frozenset({Status.PENDING, Status.SCHEDULED})
+
+# Looked up once: a member of an Enum costs as much as five other names.
+_CLAIMED, _RUNNING, _COMPLETED = Status.CLAIMED, Status.RUNNING, Status.COMPLETED
+
+_SPENT = frozenset({Outcome.FAILED, Outcome.EXCEPTION})
+"""How runs end of which a retry or a requeue costs budget."""
+
+
+def _count(
+    durations: dict[int, Histogram], job_num: int, begin: datetime | None, end: datetime | None, n: int = 1
+) -> None:
+    if begin is None or end is None:
+        return
+    if (histogram := durations.get(job_num)) is None:
+        histogram = durations[job_num] = Histogram(SLICES)
+    histogram.add((end - begin).total_seconds(), n)
+
+
+def _roll(durations: dict[int, Histogram], slices: int) -> None:
+    for job_num, histogram in list(durations.items()):
+        histogram.roll(slices)
+        if not histogram:
+            del durations[job_num]
+
+
+def _percentiles(histogram: Histogram | None) -> dict[str, Any]:
+    n, (p50, p90, p99) = histogram.percentiles(SHARES) if histogram is not None else (0, [None] * 3)
+    return {"n": n, "p50": p50, "p90": p90, "p99": p99}

@@ -1,0 +1,40 @@
+"""Counts by key in equal steps of time, of which the last few are kept."""
+
+from collections import deque
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+
+
+class Series(Generic[K]):
+    """Counts in steps; a key in whose steps nothing happened takes no room."""
+
+    def __init__(self, step_seconds: int, steps: int) -> None:
+        self.step_seconds = step_seconds
+        self.steps = steps
+        self._counts: dict[K, deque[int]] = {}
+        self._nothing = (0,) * steps
+
+    def add(self, key: K, n: int = 1) -> None:
+        """Count so many more in the present step."""
+        if (counts := self._counts.get(key)) is None:
+            counts = self._counts[key] = deque(self._nothing, self.steps)
+        counts[-1] += n
+
+    def roll(self, steps: int) -> bool:
+        """Let steps end; return whether there was anything to move on."""
+        if steps <= 0 or not self._counts:
+            return False
+        for key, counts in list(self._counts.items()):
+            counts.extend([0] * min(steps, self.steps))
+            if not any(counts):
+                del self._counts[key]
+        return True
+
+    def of(self, key: K) -> list[int]:
+        """Return the counts of a key, the oldest first; the last step has not ended."""
+        return list(self._counts.get(key, self._nothing))
+
+    def total(self, key: K) -> int:
+        """Return the sum over all steps."""
+        return sum(self._counts.get(key, ()))

@@ -1,0 +1,20 @@
+"""When a pending task will start, as far as its place in the queue and the queue's recent pace tell."""
+
+from treadle.wire.jobs import JobItem
+from treadle.wire.status import Status
+from treadle.wire.tasks import TaskItem
+
+
+def seconds_to_start(task: TaskItem, job: JobItem) -> float | None:
+    """Return in how many seconds the task is likely to start: its position by the starts per second of its queue.
+
+    None when nobody can tell: it is not pending, has no position yet or waits for a target; the queue is paused or has
+    no live worker; or nothing of the queue (in a fair job: of the room) has started in the last five minutes.
+    """
+    if task.status is not Status.PENDING or task.queue_position is None or task.blocked_by:
+        return None
+    if job.paused or not job.slots or job.stats is None:
+        return None
+    by_room = job.stats.starts_by_room
+    pace = job.stats.starts_per_second if by_room is None else by_room.get(task.room_id)
+    return task.queue_position / pace if pace else None
