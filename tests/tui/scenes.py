@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from treadle_tui.app import Dashboard
 
+from .happenings import a_storied_task_with_much_in_it, much_happens, targets_are_held, things_go_wrong
 from .mock import FrozenClock, MockServer
 from .scene import scene, storied_task
 from .stage import dashboard, settle
@@ -81,6 +82,10 @@ SCENES = {
     "main": Scene("Queues, and the highlighted queue's tasks", ("2", "down", "space"), storied_task),
     "detail": Scene("One task, from its creation to now", ("2", "enter"), only_the_storied_task),
     "workers": Scene("Workers", ("3", "down"), storied_task),
+    "targets": Scene("Targets: what holds each, and who waits", ("4", "down"), targets_are_held),
+    "events": Scene("Each transition as it happens", ("6", "down", "down"), much_happens),
+    "attention": Scene("What wants a look, the worst first", ("exclamation_mark", "down"), things_go_wrong),
+    "payload": Scene("A task's payload, folded", ("2", "enter", "tab", "tab", "tab"), a_storied_task_with_much_in_it),
     "help": Scene("Every key", ("question_mark",)),
     "question": Scene("What runs is cancelled after a question", ("2", "space", "space", "c")),
     "empty": Scene("An empty server says what to type next", prepare=nothing_yet),

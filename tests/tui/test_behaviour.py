@@ -338,9 +338,12 @@ async def test_10_ten_megabytes_of_payload_are_shown_in_part(server: MockServer,
     server.tasks[uuid(1)]["payload"] = {"rows": ["x" * 100] * 100_000}
 
     async with staged(server, clock) as stage:
-        await stage.press("2", "enter", *["tab"] * 2)
+        await stage.press("2", "enter", *["tab"] * 3)
 
         assert "xxxxxxxx" in stage.text()
+        assert "99,800 more" not in stage.text()
+        await stage.press("G")
+        assert "99,800 more: enter shows the next 200" in stage.text()
 
 
 # And what there is to see.
@@ -398,7 +401,7 @@ async def test_a_task_is_told_from_its_creation_to_now(server: MockServer, clock
             "failed: error",
             "exception: worker-shutdown",
             "runs 21s",
-            "Traceback",
+            "frame 184 turned",
         ):
             assert words in told
         await stage.press("escape")

@@ -110,7 +110,7 @@ class JsonLines:
         while waiting:
             path, value = waiting.popleft()
             members = _members(value)
-            if not members or (path and members > room):
+            if not members or (path and min(members, PORTION) > room):
                 continue
             self._shown[path] = PORTION
             room -= min(members, PORTION)

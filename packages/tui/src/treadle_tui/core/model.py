@@ -21,7 +21,7 @@ from treadle_tui.core.glyphs import Link
 from treadle_tui.core.queues import QueueRow, Throughput, queue_row, throughput
 from treadle_tui.core.tables import Push, Table
 from treadle_tui.core.targets import TargetRow, target_rows
-from treadle_tui.core.workers import BusySince, WorkerRow, worker_row
+from treadle_tui.core.workers import Beats, BusySince, WorkerRow, worker_row
 
 GROWTH_SECONDS = 10
 """Over how long the growth of the pending tasks is measured."""
@@ -90,6 +90,7 @@ class Model:
         self.events = EventLog()
         self._dirty = Dirty.ALL
         self._busy = BusySince()
+        self._beats = Beats()
         self._pending_samples: deque[tuple[float, int]] = deque(maxlen=GROWTH_SECONDS + 1)
         self._derived: _Derived | None = None
 
@@ -210,8 +211,9 @@ class Model:
     def _derive(self) -> "_Derived":
         now, steady = self.time.now(), self.clock.steady()
         self._busy.note(self.workers.rows.values(), steady)
+        self._beats.note(self.workers.rows.values())
         workers = {
-            key: worker_row(item, now, busy_for=self._busy.busy_for(key, steady))
+            key: worker_row(item, now, busy_for=self._busy.busy_for(key, steady), beats=self._beats.of(key))
             for key, item in self.workers.rows.items()
         }
         queues = {

@@ -6,7 +6,7 @@ from treadle_tui.core.format import age, bar, number, rate, since, sparkline
 from treadle_tui.core.glyphs import QUEUE_TONES, WORKER_TONES
 from treadle_tui.core.queues import QueueRow
 from treadle_tui.core.text import Span, Spans, Tone, clean
-from treadle_tui.core.workers import WorkerRow
+from treadle_tui.core.workers import STRIP, WorkerRow
 
 
 def _count(value: int, *, tone: Tone = "plain", cells: int = 5) -> Spans:
@@ -84,9 +84,11 @@ def _health(row: WorkerRow, context: Context) -> Spans:
 
 
 def _beat(row: WorkerRow, context: Context) -> Spans:
-    left = 1 - row.quiet / (2 * row.beat)
-    tone: Tone = "warn" if row.health == "late" else "bad" if row.health == "lost" else "ok"
-    return (*bar(left, 6, context.glyphs, tone=tone), Span(f" {age(row.quiet):>5}", tone if tone != "ok" else "plain"))
+    """Draw a cell for each heartbeat that was expected, the last one on the right, and how long ago one came."""
+    glyphs = context.glyphs
+    tone: Tone = "warn" if row.health == "late" else "bad" if row.health == "lost" else "plain"
+    strip = [Span(glyphs.beat, "ok") if came else Span(glyphs.missed, "warn") for came in row.beats]
+    return (Span(" " * (STRIP - len(strip))), *strip, Span(f" {age(row.quiet):>5}", tone))
 
 
 def _running(row: WorkerRow, context: Context) -> Spans:
@@ -101,7 +103,7 @@ def _word(value: str | None, context: Context) -> Spans:
 WORKER_COLUMNS: tuple[Column[WorkerRow], ...] = (
     Column("WORKER", 16, _worker_name, keep_end=True, most=40),
     Column("STATE", 10, _health),
-    Column("HEARTBEAT", 12, _beat),
+    Column("HEARTBEATS", STRIP + 6, _beat),
     Column("USED / SLOTS", 17, lambda row, context: _slots(row.item.used, row.item.concurrency, context), rank=1),
     Column("JOBS", 4, lambda row, _: _count(row.item.job_count or len(row.item.jobs), cells=4), right=True, rank=4),
     Column("POOL", 8, lambda row, context: _word(row.item.pool, context), rank=3, most=16),

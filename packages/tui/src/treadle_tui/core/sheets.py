@@ -1,71 +1,21 @@
-"""The sheets of a task's screen, and its header."""
+"""The sheets of a task's screen: its error, payload, result, checkpoint, logs and events as documents."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from treadle.wire.runs import LogItem
-from treadle_tui.core.columns import Context
+from treadle.wire.tasks import RunItem
 from treadle_tui.core.detail import TaskDetail
-from treadle_tui.core.format import age, clock, pretty, rate, since, task_state
+from treadle_tui.core.documents import Document, TextLines, shortened
+from treadle_tui.core.format import clock
 from treadle_tui.core.glyphs import Glyphs
-from treadle_tui.core.tasks import estimated_wait, progress_of
-from treadle_tui.core.text import Span, Spans, Tone, clean, joined
+from treadle_tui.core.json_lines import JsonLines
+from treadle_tui.core.text import Span, Spans, Tone, clean
 
-SHEETS = ("error", "payload", "result", "checkpoint", "logs")
+SHEETS = ("error", "payload", "result", "checkpoint", "logs", "events")
 
-_LEVELS: dict[str, Tone] = {"debug": "faint", "info": "plain", "warning": "warn", "error": "bad", "critical": "bad"}
-
-
-def header(detail: TaskDetail, context: Context) -> list[Spans]:
-    """Return the three lines over a task: what it is, where it stands, and how it is run."""
-    task, glyphs = detail.task, context.glyphs
-    facts: list[tuple[str, str]] = [
-        ("try", f"{task.retry_count + (task.run_id is not None)}/{task.max_retries + 1}"),
-        ("age", age(since(task.created_at, context.now))),
-    ]
-    if task.queue_position is not None:
-        wait = estimated_wait(task, context)
-        facts.append(("position", f"{task.queue_position:,}" + (f" (~{age(wait)})" if wait is not None else "")))
-    if task.blocked_by:
-        facts.append(("held by", " ".join(key[-8:] for key in task.blocked_by[:3])))
-    share, message = progress_of(task)
-    if share is not None:
-        facts.append(("progress", f"{share:.0%} {message}".strip()))
-    options: list[tuple[str, str | None]] = [
-        ("priority", str(task.priority)),
-        ("target", task.target),
-        ("pool", task.pool),
-        ("weight", str(task.weight) if task.weight != 1 else None),
-        ("timeout", age(task.timeout) if task.timeout is not None else None),
-        ("budget", f"{rate(task.usage or 0)}/{rate(task.budget)}" if task.budget is not None else None),
-        ("by", task.submitter),
-        ("tags", " ".join(f"{key}={value}" for key, value in sorted((task.tags or {}).items())) or None),
-    ]
-    return [
-        (
-            Span(" "),
-            Span(clean(task.id), "accent"),
-            Span("  "),
-            Span(_clean(task.job_name, glyphs), "bold"),
-            Span(f"  room {_clean(task.room_id, glyphs)}", "dim"),
-        ),
-        (Span(" "), task_state(task, context.now, glyphs), Span("   "), *_facts(facts, glyphs)),
-        (Span(" "), *_facts([(name, value) for name, value in options if value is not None], glyphs)),
-    ]
-
-
-def _facts(facts: Sequence[tuple[str, str]], glyphs: Glyphs) -> Spans:
-    return joined(((Span(f"{name} ", "dim"), Span(_clean(value, glyphs))) for name, value in facts), gap="   ")
-
-
-def _clean(text: str, glyphs: Glyphs) -> str:
-    return clean(text, limit=200, ascii_only=glyphs.ascii_only)
-
-
-def _error(detail: TaskDetail) -> str | None:
-    """Return the last traceback, or what stands for it."""
-    told = [run.traceback or run.error for run in sorted(detail.runs, key=lambda run: -run.run_id)]
-    return next((text for text in told if text), None) or detail.task.error
+_LEVELS: dict[str, Tone] = {"debug": "faint", "info": "dim", "warning": "warn", "error": "bad", "critical": "bad"}
 
 
 class Sheets:
@@ -73,41 +23,133 @@ class Sheets:
 
     def __init__(self, glyphs: Glyphs) -> None:
         self._glyphs = glyphs
-        self._written: dict[str, tuple[Any, list[Spans]]] = {}
+        self._written: dict[str, tuple[Any, Document]] = {}
 
-    def lines(self, detail: TaskDetail) -> dict[str, list[Spans]]:
-        """Return each sheet's lines."""
+    def write(self, detail: TaskDetail) -> dict[str, Document]:
+        """Return each sheet's document; the same object as before where nothing changed."""
         task = detail.task
-        error = _error(detail)
+        told = (task.error, [(run.run_id, run.error, run.traceback) for run in detail.runs])
+        logs = (detail.logs, detail.logs_left_out)
         return {
-            "error": self._kept("error", error, lambda: self._text(error, "No error.", "bad")),
-            "payload": self._kept("payload", task.payload, lambda: self._text(task.payload, "No payload.")),
-            "result": self._kept("result", task.result, lambda: self._text(task.result, "No result yet.")),
+            "error": self._kept("error", told, lambda: self._errors(detail)),
+            "payload": self._kept("payload", task.payload, lambda: self._json(task.payload, "No payload.")),
+            "result": self._kept("result", task.result, lambda: self._json(task.result, _no_result(detail))),
             "checkpoint": self._kept(
-                "checkpoint", task.checkpoint, lambda: self._text(task.checkpoint, "No checkpoint.")
+                "checkpoint",
+                task.checkpoint,
+                lambda: self._json(task.checkpoint, "No checkpoint. Write ctx.checkpoint(...) in the task."),
             ),
-            "logs": self._kept("logs", detail.logs, lambda: self._logs(detail.logs)),
+            "logs": self._kept("logs", logs, lambda: _Logs(detail.logs, detail.logs_left_out, self._glyphs)),
+            "events": self._kept("events", (detail.task, detail.runs), lambda: _events(detail, self._glyphs)),
         }
 
-    def _kept(self, name: str, value: Any, write: Callable[[], list[Spans]]) -> list[Spans]:
-        if name not in self._written or self._written[name][0] != value:
+    def _kept(self, name: str, value: Any, write: Callable[[], Document]) -> Document:
+        if name not in self._written or not _same(self._written[name][0], value):
             self._written[name] = (value, write())
         return self._written[name][1]
 
-    def _text(self, value: object, none: str, tone: Tone = "plain") -> list[Spans]:
+    def _json(self, value: Any, none: str) -> Document:
         if value is None or value == {}:
-            return [(Span(none, "dim"),)]
-        return [(Span(line, tone),) for line in pretty(value, self._glyphs)]
+            return [(Span(f" {none}", "dim"),)]
+        return JsonLines(value, self._glyphs)
 
-    def _logs(self, logs: Sequence[LogItem]) -> list[Spans]:
+    def _errors(self, detail: TaskDetail) -> Document:
+        """Return what every run that failed left, the last one first."""
+        lines: list[Spans] = []
+        for run in sorted(detail.runs, key=lambda run: -run.run_id):
+            text = run.traceback or run.error
+            if text:
+                lines += [*((), ()) * bool(lines), self._head(run), *self._traceback(text)]
+        if not lines and detail.task.error:
+            lines = self._traceback(detail.task.error)
+        return lines or [(Span(" No error.", "dim"),)]
+
+    def _head(self, run: RunItem) -> Spans:
+        who = clean(run.worker_name or "", ascii_only=self._glyphs.ascii_only)
+        why = f": {run.reason.value}" if run.reason is not None else ""
+        return (
+            Span(f" run {run.run_id}  ", "title"),
+            Span(f"{run.status}{why}", "bad"),
+            Span(f"  {clock(run.ended_at)}  {who}", "dim"),
+        )
+
+    def _traceback(self, text: str) -> list[Spans]:
+        document = TextLines(text.rstrip("\n"), self._glyphs, tone=_traceback_tone)
+        return [(Span(" "), *document[index]) for index in range(min(len(document), 20_000))]
+
+
+def _same(old: Any, new: Any) -> bool:
+    try:
+        return bool(old == new)
+    except RecursionError:
+        return False  # Too deep to be compared: written anew, which costs no more than a screenful.
+
+
+def _no_result(detail: TaskDetail) -> str:
+    return "No result yet." if detail.task.completed_at is None else "No result."
+
+
+def _traceback_tone(line: str) -> Tone:
+    if line.startswith(("Traceback", "During handling", "The above exception")) or line.lstrip().startswith('File "'):
+        return "dim"
+    return "plain" if line.startswith(" ") else "bad"
+
+
+class _Logs:
+    """The lines that a task's code logged, each on one line."""
+
+    def __init__(self, logs: Sequence[LogItem], left_out: int, glyphs: Glyphs) -> None:
+        self._logs = logs
+        self._glyphs = glyphs
+        self._head: list[Spans] = []
+        self._shows_run = len({item.run_id for item in logs}) > 1
+        if left_out:
+            self._head.append((Span(f" {left_out:,} earlier lines are not shown", "warn"),))
         if not logs:
-            return [(Span("Nothing logged. Write ctx.log(...) in the task.", "dim"),)]
-        return [
-            (
-                Span(f"{clock(item.at)} ", "dim"),
-                Span(f"{item.run_id} ", "faint"),
-                Span(f"{clean(item.level, limit=8):<8} ", _LEVELS.get(item.level, "plain")),
-                Span(clean(item.message, limit=4000, ascii_only=self._glyphs.ascii_only)),
-            )
-            for item in logs
-        ]
+            self._head.append((Span(" Nothing logged. Write ctx.log(...) in the task.", "dim"),))
+
+    def __len__(self) -> int:
+        return len(self._head) + len(self._logs)
+
+    def __getitem__(self, index: int, /) -> Spans:
+        if index < len(self._head):
+            return self._head[index]
+        item = self._logs[index - len(self._head)]
+        run = (Span(f"run {item.run_id} ", "faint"),) if self._shows_run else ()
+        tone = _LEVELS.get(item.level, "plain")
+        return (
+            Span(f" {clock(item.at)} ", "dim"),
+            *run,
+            Span(f"{clean(item.level, limit=8):<8} ", tone),
+            Span(shortened(item.message, self._glyphs), "plain" if tone in {"dim", "plain"} else tone),
+        )
+
+
+def _events(detail: TaskDetail, glyphs: Glyphs) -> list[Spans]:
+    """Return what is known of the task's past by its instants, the oldest first."""
+    return [
+        (
+            Span(f" {clock(at)} ", "dim"),
+            Span(f"{what:<10} ", "bold"),
+            Span(clean(more, limit=300, ascii_only=glyphs.ascii_only), "dim"),
+        )
+        for at, what, more in sorted(_past(detail), key=lambda event: event[0])
+    ]
+
+
+def _past(detail: TaskDetail) -> Iterator[tuple[datetime, str, str]]:
+    task = detail.task
+    yield task.created_at, "created", f"by {task.submitter}" if task.submitter else ""
+    if task.scheduled_at > task.created_at:
+        yield task.scheduled_at, "due", ""
+    for run in detail.runs:
+        yield run.claimed_at, "claimed", f"run {run.run_id}  {run.worker_name or run.worker_id or 'the server'}"
+        if run.started_at is not None:
+            yield run.started_at, "started", f"run {run.run_id}"
+        if run.ended_at is not None:
+            why = "  ".join(part for part in (run.reason and run.reason.value, run.error) if part)
+            yield run.ended_at, str(run.status), f"run {run.run_id}  {why}"
+    if task.completed_at is not None and not any(run.ended_at == task.completed_at for run in detail.runs):
+        yield task.completed_at, task.status.value, task.reason.value if task.reason else ""
+    if task.next_retry_at is not None:
+        yield task.next_retry_at, "retry", "due then"

@@ -93,7 +93,7 @@ def _ends(row: TargetRow, context: Context) -> Spans:
     if not row.item.held:
         return _NONE
     if row.item.until is None:
-        return (Span("act", "hold"),) if row.state in {"paused", "failed"} else _NONE
+        return (Span("by hand", "hold"),) if row.state in {"paused", "failed"} else _NONE
     return (Span(f"<{age(since(context.now, row.item.until))}", "dim"),)
 
 
@@ -127,7 +127,7 @@ TARGET_COLUMNS: tuple[Column[TargetRow], ...] = (
     Column("TARGET", 18, _name, keep_end=True, most=48),
     Column("STATE", 10, _state),
     Column("FOR", 5, _held_for, right=True),
-    Column("ENDS", 6, _ends, right=True, rank=3),
+    Column("ENDS", 7, _ends, right=True, rank=3),
     Column("HOLDER", 11, _holder),
     Column("WAIT", 6, _waiting, right=True),
     Column("NEXT", 8, _next, rank=1),

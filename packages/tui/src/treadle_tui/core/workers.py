@@ -1,6 +1,7 @@
 """Whether a worker is well: its state as the server says it, and its heartbeat as the clock says it."""
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +15,9 @@ BUSY_BEAT = 2.0
 
 IDLE_BEAT = 15.0
 """Seconds between the heartbeats of an idle worker."""
+
+STRIP = 12
+"""How many expected heartbeats are shown."""
 
 SLACK = 0.75
 """Seconds that a heartbeat may be late on its way."""
@@ -29,6 +33,8 @@ class WorkerRow:
     """Seconds since its last heartbeat."""
     beat: float
     """Seconds between heartbeats that are expected of it."""
+    beats: Sequence[bool] = ()
+    """Whether each expected heartbeat came, the last one last; as far as they were watched from here."""
 
     @property
     def id(self) -> str:
@@ -47,7 +53,9 @@ class WorkerRow:
         return self.health in {"online", "busy"}
 
 
-def worker_row(item: WorkerItem, now: datetime, *, busy_for: float = float("inf")) -> WorkerRow:
+def worker_row(
+    item: WorkerItem, now: datetime, *, busy_for: float = float("inf"), beats: Sequence[bool] = ()
+) -> WorkerRow:
     """Return the worker's row at `now`; `busy_for` is since when it has had runs, as seen from here.
 
     One that has just got work still beats at the idle pace until its first busy heartbeat is due.
@@ -56,7 +64,11 @@ def worker_row(item: WorkerItem, now: datetime, *, busy_for: float = float("inf"
     busy = bool(item.running)
     beat = BUSY_BEAT if busy else IDLE_BEAT
     silent = min(quiet, busy_for) if busy else quiet
-    return WorkerRow(item=item, health=_health(item, quiet=quiet, silent=silent, beat=beat), quiet=quiet, beat=beat)
+    health = _health(item, quiet=quiet, silent=silent, beat=beat)
+    # What should have come since the last one; one more is still on its way.
+    missed = max(0, int((silent - SLACK) / beat), int((quiet - SLACK) / IDLE_BEAT))
+    strip = (*beats, *(False,) * min(missed, STRIP))[-STRIP:]
+    return WorkerRow(item=item, health=health, quiet=quiet, beat=beat, beats=strip)
 
 
 def _health(item: WorkerItem, *, quiet: float, silent: float, beat: float) -> Health:
@@ -68,6 +80,32 @@ def _health(item: WorkerItem, *, quiet: float, silent: float, beat: float) -> He
     if item.state is WorkerState.DRAINING:
         return "draining"
     return "busy" if item.running else "online"
+
+
+class Beats:
+    """The heartbeats of each worker, as they were seen to come and to fail to come."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[datetime, bool, deque[bool]]] = {}
+
+    def note(self, items: Iterable[WorkerItem]) -> None:
+        """Take the workers as they are now."""
+        self._seen = {item.id: self._after(item) for item in items}
+
+    def _after(self, item: WorkerItem) -> tuple[datetime, bool, deque[bool]]:
+        last, was_busy, strip = self._seen.get(item.id, (None, False, deque[bool]([True], maxlen=STRIP)))
+        if last is not None and item.last_heartbeat > last:
+            # The longer of both paces counts: a worker that has just got work need not have hurried.
+            pace = BUSY_BEAT if was_busy and item.running else IDLE_BEAT
+            gap = since(last, item.last_heartbeat) or 0.0
+            strip.extend([False] * min(STRIP, max(0, int((gap - SLACK) / pace))))
+            strip.append(True)
+        return item.last_heartbeat, bool(item.running), strip
+
+    def of(self, worker_id: str) -> Sequence[bool]:
+        """Return whether each expected heartbeat of a worker came, the last one last."""
+        seen = self._seen.get(worker_id)
+        return () if seen is None else tuple(seen[2])
 
 
 class BusySince:

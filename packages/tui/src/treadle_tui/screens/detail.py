@@ -1,46 +1,54 @@
-"""One task: its state, its life as a rail, and its error, payload, result, checkpoint and logs."""
+"""One task: its state, its life as a rail, and its error, payload, result, checkpoint, logs and events."""
 
 from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding
-from textual.containers import Horizontal
-from textual.widgets import TabbedContent, TabPane
+from textual.containers import Horizontal, Vertical
+from textual.widgets import ContentSwitcher
 
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.actions import Scope
-from treadle_tui.core.detail import TaskDetail, timeline
+from treadle_tui.core.detail import TaskDetail
+from treadle_tui.core.marks import Choice
 from treadle_tui.core.model import Dirty
-from treadle_tui.core.sheets import SHEETS, Sheets, header
+from treadle_tui.core.sheets import SHEETS, Sheets
 from treadle_tui.core.subscriptions import Want
+from treadle_tui.core.task_header import header
 from treadle_tui.core.text import Span, clean
+from treadle_tui.core.timeline import timeline
 from treadle_tui.desk import Desk
 from treadle_tui.keys import bindings
 from treadle_tui.screens.board import Board
 from treadle_tui.widgets.paper import Paper
-from treadle_tui.widgets.reader import Reader
+from treadle_tui.widgets.reader import MOVES, Reader
+from treadle_tui.widgets.search import Search
+from treadle_tui.widgets.tab_bar import Tab, TabBar
+
+RUNS = "runs"
+"""The rail as a sheet of its own, where the screen is too narrow for both."""
 
 
 class Detail(Board):
     """Watches the task for as long as it is in front."""
 
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TASK
-    BINDINGS = [  # noqa: RUF012 - Textual's own form
-        *bindings("detail"),
-        Binding("tab,right,l", "sheet(1)", show=False, priority=True),
-        Binding("shift+tab,left,h", "sheet(-1)", show=False, priority=True),
-    ]
+    BINDINGS = bindings("detail")
 
     def __init__(self, desk: Desk, task_id: str) -> None:
         super().__init__(desk)
         self._task_id = task_id
         self._header = Paper(id="header")
         self._rail = Reader(id="rail", follow=True)
-        self._readers = {name: Reader(id=f"sheet-{name}", follow=name == "logs") for name in SHEETS}
+        self._tabs = TabBar(id="tabs")
+        self._readers = {RUNS: Reader(id=f"sheet-{RUNS}", follow=True)}
+        self._readers |= {name: Reader(id=f"sheet-{name}", follow=name == "logs", cursor=True) for name in SHEETS}
+        self._switcher = ContentSwitcher(*self._readers.values(), initial="sheet-payload", id="switcher")
+        self._search = Search()
         self._notice = Paper(id="notice-line")
         self._sheets = Sheets(desk.glyphs)
+        self._active = "payload"
         self._chose_sheet = False
 
     def body(self) -> ComposeResult:
@@ -48,17 +56,17 @@ class Detail(Board):
         yield self._header
         with Horizontal(id="task"):
             yield self._rail
-            with TabbedContent(id="sheets", initial="tab-payload"):
-                for name, reader in self._readers.items():
-                    with TabPane(name.capitalize(), id=f"tab-{name}"):
-                        yield reader
+            with Vertical(id="sheets"):
+                yield self._tabs
+                yield self._switcher
+        yield self._search
         yield self._notice
 
     def on_mount(self) -> None:
         """Watch the task."""
         self.desk.feed.want(Want("task", task_id=self._task_id))
         self._rail.entitle((Span("Runs", "title"),))
-        self._reader().focus()
+        self._reader.focus()
 
     def on_unmount(self) -> None:
         """Watch it no more."""
@@ -74,7 +82,7 @@ class Detail(Board):
         """The task as the model has it; None until it is here."""
         return self.desk.model.task.rows.get(self._task_id)
 
-    def chosen(self) -> Sequence[TaskItem]:
+    def chosen(self) -> Sequence[Choice]:
         """Return the task."""
         return [] if self.detail is None else [self.detail.task]
 
@@ -86,15 +94,14 @@ class Detail(Board):
 
     def draw(self, dirty: Dirty) -> None:
         """Draw the task anew."""
+        if self.detail is not None:
+            for name, document in self._sheets.write(self.detail).items():
+                self._readers[name].show(document)
+            if not self._chose_sheet:
+                # What one came to see: the error of a failed task, the log of one that runs.
+                self._chose_sheet = True
+                self._turn_to(_first_sheet(self.detail.task))
         self.breathe()
-        if self.detail is None:
-            return
-        for name, lines in self._sheets.lines(self.detail).items():
-            self._readers[name].show(lines)
-        if not self._chose_sheet:
-            # What one came to see: the error of a failed task, the log of one that runs.
-            self._chose_sheet = True
-            self._turn_to(_first_sheet(self.detail.task))
 
     def breathe(self) -> None:
         """Ages in the header and the rail go on."""
@@ -102,35 +109,133 @@ class Detail(Board):
         self._notice.show([(Span(" "), *desk.notice())])
         if self.detail is None:
             refusal = desk.model.task.refusal
-            words = clean(refusal) if refusal is not None else "Loading."
+            words = clean(refusal) if refusal is not None else _waiting(desk)
             self._header.show([(Span(f" {clean(self._task_id)}  ", "bold"), Span(words, "dim"))])
             return
         self._header.show(header(self.detail, desk.context()))
-        self._rail.show(timeline(self.detail, desk.model.time.now(), desk.glyphs))
+        for reader in (self._rail, self._readers[RUNS]):
+            reader.show(timeline(self.detail, desk.model.time.now(), desk.glyphs, reader.size.width))
+        count = len(self.detail.runs)
+        self._rail.entitle((Span("Runs", "title"), Span(f"  {count:,}" if count else "", "dim")))
+        self._show_tabs()
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return SHEETS if self._rail.display and self._rail.size.width else (RUNS, *SHEETS)
+
+    def _show_tabs(self) -> None:
+        assert self.detail is not None
+        task = self.detail.task
+        failed = sum(bool(run.error or run.traceback) for run in self.detail.runs)
+        full = {
+            RUNS: len(self.detail.runs),
+            "error": failed or bool(task.error),
+            "payload": bool(task.payload),
+            "result": task.result is not None,
+            "checkpoint": task.checkpoint is not None,
+            "logs": len(self.detail.logs),
+            "events": 1,
+        }
+        counts = {RUNS: len(self.detail.runs), "error": failed if failed > 1 else 0, "logs": len(self.detail.logs)}
+        tabs = [
+            Tab(name, name.capitalize(), f"{counts[name]:,}" if counts.get(name) else "", is_empty=not full[name])
+            for name in self._names
+        ]
+        self._tabs.show_tabs(tabs, self._active)
+        for name, reader in self._readers.items():
+            if name == self._active:
+                reader.entitle((), reader.footing())
 
     # What the reader does.
 
-    def act_back(self) -> None:
-        """Go back to the list."""
-        self.post_message(self.Go("back"))
+    def act(self, name: str) -> None:
+        """Let the open sheet move by itself."""
+        if name in MOVES:
+            self._reader.move(name)
+        else:
+            super().act(name)
+        if self.detail is not None:
+            self._show_tabs()
 
-    def action_sheet(self, by: int) -> None:
-        """Turn to the next or the last sheet."""
-        names = list(SHEETS)
-        active = self.query_one(TabbedContent).active.removeprefix("tab-")
-        self._turn_to(names[(names.index(active) + by) % len(names)])
+    def act_back(self) -> None:
+        """Leave the search, or go back to the list."""
+        if self._reader.told:
+            self._reader.search("")
+        else:
+            self.post_message(self.Go("back"))
+
+    def act_next_sheet(self) -> None:
+        """Turn to the next sheet."""
+        self._turn(1)
+
+    def act_last_sheet(self) -> None:
+        """Turn to the sheet before."""
+        self._turn(-1)
+
+    def act_filter(self) -> None:
+        """Look for something in the sheet."""
+        self._search.begin()
+
+    def act_next_match(self) -> None:
+        """Go to the next place where it is."""
+        self._reader.next_match(1)
+
+    def act_last_match(self) -> None:
+        """Go to the place before."""
+        self._reader.next_match(-1)
+
+    def act_wrap(self) -> None:
+        """Wrap long lines, or cut them off."""
+        self._reader.wrap()
+
+    def act_fold(self) -> None:
+        """Fold or unfold what begins in the cursor's line."""
+        self._reader.fold()
+
+    def act_follow(self) -> None:
+        """Go to the end, and go on with it."""
+        self._reader.move("bottom")
+        self._reader.follow()
+
+    def on_search_wanted(self, event: Search.Wanted) -> None:
+        """Look for it."""
+        self._reader.focus()
+        self._reader.search(event.text)
+        if self.detail is not None:
+            self._show_tabs()
+
+    def on_tab_bar_chosen(self, event: TabBar.Chosen) -> None:
+        """Open the sheet whose name was clicked."""
+        self._turn_to(event.name)
+
+    def _turn(self, by: int) -> None:
+        names = self._names
+        here = names.index(self._active) if self._active in names else 0
+        self._turn_to(names[(here + by) % len(names)])
 
     def _turn_to(self, name: str) -> None:
-        self.query_one(TabbedContent).active = f"tab-{name}"
-        self._readers[name].focus()
+        self._active = name
+        self._switcher.current = f"sheet-{name}"
+        self._reader.focus()
+        # The sheet knows how many of its lines are visible once it is laid out.
+        self.call_after_refresh(self.breathe)
 
+    @property
     def _reader(self) -> Reader:
-        return self._readers[self.query_one(TabbedContent).active.removeprefix("tab-")]
+        return self._readers[self._active]
+
+
+def _waiting(desk: Desk) -> str:
+    if not desk.model.task.ready:
+        return "Loading."
+    return "There is no such task: it was pruned, or the id is of another server. Press esc to go back."
 
 
 def _first_sheet(task: TaskItem) -> str:
-    if task.error and task.status is not Status.COMPLETED:
-        return "error"
-    if task.status is Status.COMPLETED:
-        return "result"
-    return "logs" if task.status is Status.RUNNING else "payload"
+    match task.status:
+        case Status.RUNNING:
+            return "logs"
+        case Status.COMPLETED:
+            return "result"
+        case _:
+            return "error" if task.error else "payload"

@@ -9,7 +9,7 @@ from textual.strip import Strip
 from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
-from treadle_tui.core.text import Span, Spans, fit
+from treadle_tui.core.text import Spans, fit
 
 TONES = ("plain", "dim", "faint", "bold", "title", "accent", "ok", "run", "wait", "hold", "warn", "bad")
 
@@ -20,7 +20,9 @@ class Toned(Widget):
     COMPONENT_CLASSES = {f"tone--{tone}" for tone in TONES}  # noqa: RUF012 - Textual's own form
 
     def tone(self, name: str) -> Style:
-        """Return the style of a tone."""
+        """Return the style of a tone; a match has no colour of its own, it is reversed."""
+        if name == "match":
+            return Style(reverse=True)
         return self.get_component_rich_style(f"tone--{name}", partial=True)
 
     def strip(self, spans: Spans, width: int, *, over: Style | None = None) -> Strip:
@@ -41,7 +43,7 @@ class Toned(Widget):
         if getattr(self, "_titles", None) == (title, subtitle):
             return
         self._titles = (title, subtitle)
-        self.border_title = self.content(title or (Span(" "),))
+        self.border_title = self.content(title) if title else None
         self.border_subtitle = self.content(subtitle) if subtitle else None
 
 

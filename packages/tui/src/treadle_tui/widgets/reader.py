@@ -1,38 +1,208 @@
-"""A long text that scrolls: draws the visible lines alone, however many there are."""
+"""A long text: draws the visible lines alone, however many there are; wraps, searches, folds, and follows its end."""
 
-from collections.abc import Sequence
+import re
+from typing import ClassVar
 
-from textual.geometry import Size
-from textual.scroll_view import ScrollView
+from textual import events
+from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from treadle_tui.core.text import Spans, width
+from treadle_tui.core.actions import ACTIONS
+from treadle_tui.core.documents import Document, Folding, Found, find, reveal
+from treadle_tui.core.sight import Sight
+from treadle_tui.core.text import Span, Spans, width
+from treadle_tui.core.wrapping import marked
 from treadle_tui.widgets.paper import Toned
 
+MOVES = ("up", "down", "page-up", "page-down", "top", "bottom")
 
-class Reader(Toned, ScrollView, can_focus=True):
-    """Lines of spans; scrolls with the arrow keys, and stays at the end when it was there."""
+WHEEL = 3
+"""Lines that one notch of the wheel moves."""
 
-    def __init__(self, *, id: str | None = None, follow: bool = False) -> None:  # noqa: A002 - Textual's own name
+SIDEWAYS = 8
+"""Cells that one press moves a line that is wider than the screen."""
+
+
+class Reader(Toned, can_focus=True):
+    """Shows a document; with a cursor where parts of it are folded, searched or copied."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(action.key, f"move('{action.name}')", show=False) for action in ACTIONS if action.name in MOVES),
+        Binding("left,h", "sideways(-1)", show=False),
+        Binding("right,l", "sideways(1)", show=False),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"reader--cursor"}
+
+    def __init__(self, *, id: str | None = None, follow: bool = False, cursor: bool = False) -> None:  # noqa: A002 - Textual's own name
         super().__init__(id=id)
-        self._lines: Sequence[Spans] = ()
-        self._follow = follow
+        self._document: Document = ()
+        self._sight = Sight(follow=follow, cursor=cursor)
+        self._left = 0
+        self._widest = 0
+        self._pattern: re.Pattern[str] | None = None
+        self._found = Found(())
+        self._at = -1
 
-    def show(self, lines: Sequence[Spans]) -> None:
-        """Show these lines from now on."""
-        if lines == self._lines:
+    # What the screen tells.
+
+    def show(self, document: Document) -> None:
+        """Show this from now on; the same one again costs nothing, and where one reads stays where it is."""
+        if document is self._document or document == self._document:
             return
-        at_end = self.scroll_offset.y >= self.max_scroll_y
-        self._lines = lines
-        widest = max((width(line) for line in lines[:1000]), default=0)
-        self.virtual_size = Size(widest + 1, len(lines))
-        if self._follow and at_end:
-            self.scroll_end(animate=False)
+        self._document = document
+        if self._pattern is not None:
+            self._found = find(document, self._pattern)
+        self._sight.settle(document, self.size.width, self.size.height)
         self.refresh()
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether long lines go on in the next one."""
+        return self._sight.wraps
+
+    def wrap(self) -> None:
+        """Let long lines go on in the next one, or let them be cut off."""
+        self._sight.wraps = not self._sight.wraps
+        self._left = 0
+        self._look()
+
+    def fold(self) -> bool:
+        """Fold or unfold what begins in the cursor's line; return whether there is anything to."""
+        if not isinstance(self._document, Folding) or not self._document.toggle(self._sight.line):
+            return False
+        self._look()
+        return True
+
+    def follow(self) -> None:
+        """Go to the end, and go on with it."""
+        self._sight.follow()
+        self._look()
+
+    @property
+    def follows(self) -> bool:
+        """Whether it goes on with its end."""
+        return self._sight.follows
+
+    # Looking for something.
+
+    def search(self, text: str) -> None:
+        """Set what is looked for apart, and go to the first place from here on; nothing ends it."""
+        self._pattern = re.compile(re.escape(text), re.IGNORECASE) if text else None
+        self._found = find(self._document, self._pattern) if self._pattern is not None else Found(())
+        self._at = -1
+        places = self._found.places
+        if places:
+            here = self._sight.line
+            self.go_to_match(next((i for i, place in enumerate(places) if isinstance(place, int) and place >= here), 0))
+        self.refresh()
+
+    def next_match(self, by: int) -> None:
+        """Go to the next place, or the last one; after the last comes the first."""
+        if self._found.places:
+            self.go_to_match((self._at + by) % len(self._found.places))
+
+    def go_to_match(self, number: int) -> None:
+        """Go to one of the places."""
+        self._at = number
+        self._sight.go(reveal(self._document, self._found.places[number]))
+        self._look()
+
+    @property
+    def told(self) -> str:
+        """What was found, in words; nothing when nothing is looked for."""
+        if self._pattern is None:
+            return ""
+        count = len(self._found.places)
+        more = "" if self._found.is_all else "+"
+        return f"{self._at + 1:,} of {count:,}{more}" if count else "not found" + (" so far" if more else "")
+
+    @property
+    def where(self) -> str:
+        """Which lines are visible, in words."""
+        first, last = self._sight.visible(self._document, self.size.width, self.size.height)
+        count = len(self._document)
+        return f"lines {first + 1:,}-{last + 1:,} of {count:,}" if count else ""
+
+    # Drawing.
 
     def render_line(self, y: int) -> Strip:
         """Draw one visible line."""
-        index = self.scroll_offset.y + y
-        size = max(self.size.width, self.virtual_size.width)
-        strip = self.strip(self._lines[index] if index < len(self._lines) else (), size)
-        return strip.crop(self.scroll_offset.x, self.scroll_offset.x + self.size.width)
+        cells = self.size.width
+        place = self._sight.place_of(y, self._document, cells)
+        if place is None:
+            return self.strip((), cells)
+        index, row = place
+        spans = marked(self._sight.rows(self._document, index, cells)[row], self._pattern)
+        over = None
+        if self._sight.cursor and index == self._sight.line and self.has_focus:
+            over = self.get_component_rich_style("reader--cursor", partial=True)
+        if self._sight.wraps:
+            return self.strip(spans, cells, over=over)
+        taken = width(spans)
+        self._widest = max(self._widest, taken)
+        return self.strip(spans, max(taken, self._left + cells), over=over).crop(self._left, self._left + cells)
+
+    def on_resize(self) -> None:
+        """Keep the end, or the cursor, in sight."""
+        self._look()
+
+    def _look(self) -> None:
+        self._sight.settle(self._document, self.size.width, self.size.height)
+        self.refresh()
+
+    # Moving.
+
+    def move(self, name: str) -> None:
+        """Carry out one of the moving actions."""
+        page = max(1, self.size.height - 1)
+        steps = {"up": -1, "down": 1, "page-up": -page, "page-down": page}
+        if name in steps:
+            self._sight.move(steps[name], self._document, self.size.width, self.size.height)
+        else:
+            self._sight.go(0 if name == "top" else max(0, len(self._document) - 1))
+        self._look()
+
+    def action_move(self, name: str) -> None:
+        """Carry out one of the moving actions."""
+        self.move(name)
+
+    def action_sideways(self, by: int) -> None:
+        """Show another part of lines that are wider than the screen."""
+        if not self._sight.wraps:
+            self._left = max(0, min(self._left + by * SIDEWAYS, self._widest - self.size.width + 1))
+            self.refresh()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Go down."""
+        event.stop()
+        self._scroll(WHEEL)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Go up."""
+        event.stop()
+        self._scroll(-WHEEL)
+
+    def _scroll(self, by: int) -> None:
+        self._sight.scroll(by, self._document, self.size.width, self.size.height)
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor under the mouse; fold or unfold what is there at the second click."""
+        place = self._sight.place_of(event.y, self._document, self.size.width)
+        if place is None or not self._sight.cursor:
+            return
+        if place[0] == self._sight.line and event.chain > 1:
+            self.fold()
+        else:
+            self._sight.go(place[0])
+            self._look()
+
+    def footing(self) -> Spans:
+        """Return the words for the frame's lower line."""
+        parts = [self.where, "follows" if self.follows and len(self._document) > 1 else ""]
+        parts.append(f'"{self._needle}" {self.told}' if self._pattern is not None else "")
+        return (Span("   ".join(part for part in parts if part), "dim"),)
+
+    @property
+    def _needle(self) -> str:
+        return "" if self._pattern is None else re.sub(r"\\(.)", r"\1", self._pattern.pattern)

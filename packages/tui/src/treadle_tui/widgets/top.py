@@ -59,5 +59,5 @@ class Top(Widget):
         self._now.show(now_lines(desk.model))
         size = self._attention.content_size
         found = len(desk.model.concerns())
-        self._attention.entitle((Span("Attention", "title"), Span(f"  {found}" if found else "", "dim")))
+        self._attention.entitle((Span("! Attention", "title"), Span(f"  {found}" if found else "", "dim")))
         self._attention.show(attention_lines(desk.model, size.width, size.height, desk.glyphs))

@@ -1,0 +1,59 @@
+"""The line in which one types what to look for in a sheet."""
+
+from dataclasses import dataclass
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.events import Key
+from textual.message import Message
+from textual.widgets import Input
+
+from treadle_tui.core.text import Span
+from treadle_tui.widgets.paper import Paper
+
+
+class Search(Horizontal):
+    """Hidden until it is wanted."""
+
+    @dataclass
+    class Wanted(Message):
+        """The reader looks for this; nothing to end the search."""
+
+        text: str
+
+    def __init__(self) -> None:
+        super().__init__(id="search")
+        self._sign = Paper(id="search-sign")
+        self._input = Input(placeholder="find in this sheet", compact=True, select_on_focus=True, id="needle")
+
+    def compose(self) -> ComposeResult:
+        """Put the sign before the input."""
+        yield self._sign
+        yield self._input
+
+    def on_mount(self) -> None:
+        """Draw the sign, and wait."""
+        self._sign.show([(Span(" / ", "accent"),)])
+        self.display = False
+
+    def begin(self) -> None:
+        """Let the reader type."""
+        self.display = True
+        self._input.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Look for it."""
+        event.stop()
+        self._end(event.value)
+
+    def on_key(self, event: Key) -> None:
+        """Leave by escape, and look for nothing any more."""
+        if event.key == "escape":
+            event.stop()
+            event.prevent_default()
+            self._input.value = ""
+            self._end("")
+
+    def _end(self, text: str) -> None:
+        self.display = False
+        self.post_message(self.Wanted(text))

@@ -1,0 +1,53 @@
+"""The names of a task's sheets, and which of them is open."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import events
+from textual.message import Message
+
+from treadle_tui.core.text import Span, width
+from treadle_tui.widgets.paper import Paper
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A sheet's name, how much is in it, and whether there is anything."""
+
+    name: str
+    title: str
+    count: str = ""
+    is_empty: bool = False
+
+
+class TabBar(Paper):
+    """Names in a row; the open one stands in brackets."""
+
+    @dataclass
+    class Chosen(Message):
+        """A name was clicked."""
+
+        name: str
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own name
+        super().__init__(id=id)
+        self._ends: list[tuple[int, str]] = []
+
+    def show_tabs(self, tabs: Sequence[Tab], active: str) -> None:
+        """Draw the names; a sheet without content is faint."""
+        spans = [Span(" ")]
+        self._ends = []
+        for tab in tabs:
+            count = f" {tab.count}" if tab.count else ""
+            if tab.name == active:
+                spans += [Span("[", "accent"), Span(tab.title, "bold"), Span(count, "dim"), Span("]", "accent")]
+            else:
+                spans += [Span(f" {tab.title}", "faint" if tab.is_empty else "plain"), Span(f"{count} ", "faint")]
+            self._ends.append((width(spans), tab.name))
+        self.show([tuple(spans)])
+
+    def on_click(self, event: events.Click) -> None:
+        """Open the sheet under the mouse."""
+        name = next((name for end, name in self._ends if event.x < end), None)
+        if name is not None:
+            self.post_message(self.Chosen(name))

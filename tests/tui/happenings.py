@@ -1,0 +1,112 @@
+"""Targets, transitions and troubles for the scenes, always the same."""
+
+from typing import Any
+
+from .mock import MockServer
+from .scene import BILLING, RDF, ROTATE, at, storied_task, uuid
+
+
+def holder(number: int, cause: str, *, since: float, until: float | None = None, **more: Any) -> dict[str, Any]:
+    """What holds a target."""
+    statuses = {"running": "running", "claimed": "claimed", "failed": "failed", "retry": "scheduled"}
+    return {
+        "task_id": uuid(number),
+        "job_name": more.pop("job_name", ROTATE),
+        "status": more.pop("status", statuses.get(cause, "paused")),
+        "cause": cause,
+        "run_id": 0,
+        "worker_id": more.pop("worker_id", None),
+        "since": at(since),
+        "until": None if until is None else at(-until),
+        **more,
+    }
+
+
+def target(
+    number: int, name: str, *holders: dict[str, Any], waiting: int = 0, room: str = "room_42", **more: Any
+) -> dict[str, Any]:
+    """A target's row."""
+    first = next(iter(holders), None)
+    return {
+        "id": str(number),
+        "room_id": room,
+        "name": name,
+        "held": bool(holders),
+        "cause": first and first["cause"],
+        "since": first and first["since"],
+        "until": first and first["until"],
+        "holders": list(holders),
+        "waiting": waiting,
+        "next_task_id": uuid(3000 + number) if waiting else None,
+        **more,
+    }
+
+
+def targets_are_held(server: MockServer) -> None:
+    """Eight targets: running, paused, failed, stopping, between tries, claimed, and free with one that waits."""
+    web, gpu = list(server.workers)[2], list(server.workers)[8]
+    rows = [
+        target(1, "cam-1", holder(1, "running", since=51, until=9, worker_id=web), waiting=4),
+        target(2, "cam-2", holder(990, "paused", since=760), waiting=12),
+        target(3, "cam-3", holder(991, "failed", since=200, job_name=RDF), waiting=1),
+        target(4, "stage", holder(5, "stopping", since=7, until=53, worker_id=gpu), waiting=2, room="lab"),
+        target(5, "lens", holder(6, "retry", since=20, until=9), room="lab"),
+        target(6, "cam-4", holder(7, "claimed", since=1, until=59, worker_id=gpu), waiting=1),
+        target(7, "cam-5", waiting=1),
+        target(
+            8,
+            "printer",
+            holder(8, "running", since=31, until=40, worker_id=web, job_name=BILLING),
+            holder(9, "stopping", since=90, until=20, worker_id=gpu, job_name=BILLING),
+        ),
+    ]
+    server.targets = {row["id"]: row for row in rows}
+
+
+def much_happens(server: MockServer) -> None:
+    """Two minutes of a server's life, and a gap in what is known of them."""
+    lives = [
+        ("pending", None),
+        ("claimed", "pending"),
+        ("running", "claimed"),
+        ("completed", "running"),
+    ]
+    workers = list(server.workers)
+    for number in range(18):
+        task = dict(list(server.tasks.values())[number % 26])
+        for step, (status, was) in enumerate(lives):
+            failed = number % 7 == 3 and status == "completed"
+            told = {
+                **task,
+                "status": "failed" if failed else status,
+                "worker_id": workers[number % 8] if step else None,
+                "error": "ValueError: frame 3 has no cell" if failed else None,
+                "job_name": RDF if number % 5 == 4 else ROTATE,
+            }
+            server.happen("task.updated", at=at(120 - number * 6 - step * 0.7), task=told, was=was)
+    job, gone = list(server.jobs.values())[1], list(server.workers.values())[12]
+    server.happen("job.updated", at=at(8), job=job, deleted=False)
+    server.happen("worker.updated", at=at(5), worker=gone)
+
+
+def things_go_wrong(server: MockServer) -> None:
+    """A bit of everything that wants a look."""
+    targets_are_held(server)
+    failing = list(server.jobs.values())[3]
+    failing["history"] = {"step_seconds": 10, "completed": [20] * 30, "failed": [0] * 24 + [4] * 6}
+
+
+def a_storied_task_with_much_in_it(server: MockServer) -> str:
+    """The storied task with a payload that has to be folded."""
+    key = storied_task(server)
+    server.tasks[key]["payload"] = {
+        "name": "Ünïcode 日本語",
+        "angle": 90.5,
+        "exact": True,
+        "seed": 2**63,
+        "nothing": None,
+        "frames": [{"number": number, "file": f"frame-{number:04}.xyz"} for number in range(400)],
+        "options": {"axis": [0, 0, 1], "cell": {"a": 1.0, "b": 2.0}},
+    }
+    server.tasks = {key: server.tasks[key]}
+    return key
