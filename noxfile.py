@@ -1,11 +1,13 @@
 """How Treadle is checked. `uv run nox` runs lint, types, and the tests on SQLite and on PostgreSQL.
 
-The sessions run in the environment that `uv run` made, so what is checked is what is used.
+The sessions run in the environment that `uv run` made, so what is checked is what is used. `terminal` and `web` need
+programs that no Python package brings: as root they install Debian's, otherwise they say which are missing.
 """
 
 import logging
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,9 @@ nox.options.error_on_missing_interpreters = True
 
 POSTGRES_URL = "TREADLE_TEST_POSTGRES_URL"
 """Where the tests find PostgreSQL; when it is not set they get a server of their own."""
+
+HERE = "not terminal and not web and not soak"
+"""What needs nothing but Python, and no patience."""
 
 ran: dict[str, int] = {}
 """How many tests ran, by what they ran on; printed when the last session is over."""
@@ -42,7 +47,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Everything that needs no PostgreSQL."""
-    run_tests(session, "SQLite", "-m", "not postgres")
+    run_tests(session, "SQLite", "-m", f"not postgres and {HERE}")
 
 
 @nox.session(name="tests-postgres")
@@ -59,9 +64,54 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def terminal(session: nox.Session) -> None:
+    """The dashboard in a real terminal: tmux, a server with 50,000 tasks, three workers, and kills."""
+    need(session, "tmux", package="tmux")
+    session.run("pytest", "-m", "terminal", "tests/terminal", *session.posargs)
+
+
+@nox.session(default=False)
+def web(session: nox.Session) -> None:
+    """The dashboard in a real browser: `treadle watch --web` in Chromium."""
+    need(session, "chromium", "chromium-browser", "google-chrome", package="chromium")
+    session.run("pytest", "-m", "web", "tests/web", *session.posargs)
+
+
+@nox.session(default=False)
+def soak(session: nox.Session) -> None:
+    """The same once more, and longer: repetitions that the default run has no time for."""
+    session.run("pytest", "-m", "soak", "--timeout", "900", *session.posargs)
+
+
+@nox.session(default=False)
+def stability(session: nox.Session) -> None:
+    """Every snapshot twenty times over: not one may differ from run to run."""
+    processes = str(os.cpu_count() or 2)
+    for turn in range(1, 21):
+        session.log(f"Turn {turn} of 20")
+        session.run("pytest", "-q", "-n", processes, "tests/tui/test_pictures.py", *session.posargs)
+
+
+@nox.session(name="bench-tui", default=False)
+def bench_tui(session: nox.Session) -> None:
+    """The dashboard's figures: first paint, key to paint, memory, commit to screen, and what an idle one does."""
+    session.run("python", "-m", "tests.bench.tui", *session.posargs)
+
+
+@nox.session(default=False)
 def pictures(session: nox.Session) -> None:
     """Draw each of the dashboard's screens for the docs, from scenes that never change by themselves."""
     session.run("python", "-m", "tests.tui.pictures")
+
+
+def need(session: nox.Session, *commands: str, package: str) -> None:
+    """Install Debian's package when none of the commands is there; end with what to do when that can't be done."""
+    if any(shutil.which(command) for command in commands):
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        session.error(f"{commands[0]} is missing, and only root can install it: apt-get install {package}")
+    session.run("apt-get", "update", "-qq", external=True)
+    session.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", package, external=True)
 
 
 def run_tests(session: nox.Session, database: str, *arguments: str, env: dict[str, str] | None = None) -> None:

@@ -1,0 +1,88 @@
+"""What is watched: a real server with 50,000 tasks and three workers, each a process of its own."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.chaos.processes import Process, ServerProcess, WorkerProcess, running_server
+from treadle import Client
+
+from .jobs import rotate
+from .lonely import measure
+
+TASKS = 50_000
+ALONE = 20
+"""Tasks of the job that one worker alone serves."""
+
+WATCH = (sys.executable, "-c", "from treadle.cli import main; main()", "watch")
+WORKERS = {"web-1": "tests.terminal.jobs", "web-2": "tests.terminal.jobs", "lab-1": "tests.terminal.lonely"}
+QUICK = {"TREADLE_WORKER_TIMEOUT_SECONDS": "10", "TREADLE_SWEEPER_INTERVAL_SECONDS": "1"}
+"""A silent worker is lost after ten seconds instead of sixty: nobody wants to wait."""
+
+
+class Site:
+    """The server, its workers, and what the server itself says of its tasks."""
+
+    def __init__(self, server: ServerProcess, directory: Path) -> None:
+        self.server = server
+        self.directory = directory
+        self.workers: dict[str, Process] = {}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the dashboard is started with; no file of the user's has a say in it."""
+        return {
+            "TREADLE_URL": self.server.url,
+            "TREADLE_TOKEN": self.server.token,
+            "XDG_CONFIG_HOME": str(self.directory),
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Return what the server answers."""
+        answer = httpx.get(f"{self.server.url}/v1{path}", params=query, headers=self.server.headers, timeout=30)
+        return answer.raise_for_status().json()
+
+    def count(self, status: str) -> int:
+        """Return how many tasks are in a state."""
+        return int(self.get("/stats")["counts"].get(status, 0))
+
+    def waiting(self, job: str) -> int:
+        """Return how many tasks of a job are pending."""
+        return int(self.get(f"/rooms/@global/jobs/{job}")["counts"].get("pending", 0))
+
+    def ends(self, status: str) -> set[str]:
+        """Return the last eight characters of the ids of the tasks in a state: what the dashboard shows of them."""
+        return {task["id"][-8:] for task in self.get("/tasks", status=status, limit=500)["items"]}
+
+    def start_worker(self, name: str) -> Process:
+        """Start one of the workers."""
+        worker = WorkerProcess(self.server, WORKERS[name], "--drain-grace", "0", concurrency=4, name=name)
+        worker.start()
+        self.workers[name] = worker
+        return worker
+
+
+@contextmanager
+def open_site(directory: Path) -> Iterator[Site]:
+    """Start all of it for the block."""
+    with ExitStack() as stack:
+        server = stack.enter_context(running_server(directory, f"sqlite:///{directory / 'treadle.db'}", **QUICK))
+        asyncio.run(_submit(server))
+        site = Site(server, directory)
+        stack.callback(lambda: [process.stop() for process in site.workers.values()])
+        for name in WORKERS:
+            site.start_worker(name)
+        yield site
+
+
+async def _submit(server: ServerProcess) -> None:
+    async with Client(server.url, server.token) as client:
+        for begin in range(0, TASKS, 5000):
+            await client.submit_many([rotate.bind(angle=angle) for angle in range(begin, begin + 5000)])
+        await client.submit_many([measure.bind(frame=frame) for frame in range(ALONE)])

@@ -1,0 +1,168 @@
+"""A headless Chromium, driven by the DevTools protocol: what stands in the page's terminal, and keys to press in it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+PATIENCE = 20.0
+"""Seconds in which the page must show what is awaited."""
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",  # root has none; the page is ours
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--window-size=1280,800",
+    "--remote-debugging-port=0",
+)
+
+CATCH_TERMINALS = """
+window.terminals = [];
+Object.defineProperty(Object.prototype, "_core", {
+  configurable: true,
+  set(core) {
+    Object.defineProperty(this, "_core", {value: core, writable: true, configurable: true});
+    if (typeof this.loadAddon === "function") window.terminals.push(this);
+  },
+});
+"""
+"""Keeps each terminal that xterm.js makes: it draws on a canvas, and its text stands in its buffer alone."""
+
+READ_SCREEN = """
+(() => {
+  const buffer = window.terminals[0]?.buffer.active;
+  if (!buffer) return "";
+  const lines = [];
+  for (let y = 0; y < window.terminals[0].rows; y++)
+    lines.push(buffer.getLine(buffer.baseY + y)?.translateToString(true) ?? "");
+  return lines.join("\\n");
+})()
+"""
+
+KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "ArrowDown": (40, "")}
+"""What Chromium wants to know of keys that type no character: code and text."""
+
+
+class Page:
+    """A tab, and the addresses that it asked for."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._numbers = count(1)
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self.asked: list[str] = []
+
+    async def listen(self) -> None:
+        """Take what the browser sends, until the tab is closed: it says no goodbye then."""
+        with suppress(ConnectionClosed):
+            async for message in self._socket:
+                self._take(json.loads(message))
+
+    def _take(self, item: dict[str, Any]) -> None:
+        if "id" in item:
+            self._answers.pop(item["id"]).set_result(item)
+        elif item["method"] == "Network.requestWillBeSent":
+            self.asked.append(item["params"]["request"]["url"])
+        elif item["method"] == "Network.webSocketCreated":
+            self.asked.append(item["params"]["url"])
+
+    async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Give the browser a command, and return its answer; raises `RuntimeError` with what it complains of."""
+        number = next(self._numbers)
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        await self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        item = await answer
+        if "error" in item:
+            raise RuntimeError(f"{method}: {item['error']}")
+        result: dict[str, Any] = item["result"]
+        return result
+
+    async def go(self, url: str) -> None:
+        """Open an address."""
+        await self.call("Page.enable")
+        # Without it keys go nowhere: a headless window has no focus by itself.
+        await self.call("Emulation.setFocusEmulationEnabled", enabled=True)
+        await self.call("Page.addScriptToEvaluateOnNewDocument", source=CATCH_TERMINALS)
+        await self.call("Network.enable")
+        await self.call("Page.navigate", url=url)
+
+    async def close(self) -> None:
+        """Close the tab, as its cross does."""
+        await self.call("Page.close")
+
+    async def screen(self) -> str:
+        """Return what stands in the page's terminal now."""
+        answer = await self.call("Runtime.evaluate", expression=READ_SCREEN, returnByValue=True)
+        return str(answer["result"].get("value", ""))
+
+    async def until(self, shows: Callable[[str], object], *, seconds: float = PATIENCE) -> str:
+        """Wait until the terminal shows something, and return it; raises `AssertionError` with the last screen."""
+        loop = asyncio.get_running_loop()
+        limit = loop.time() + seconds
+        while not shows(screen := await self.screen()):
+            assert loop.time() < limit, f"after {seconds:.0f} s the page still shows:\n{screen}"
+            await asyncio.sleep(0.05)
+        return screen
+
+    async def until_it_says(self, *words: str) -> str:
+        """Wait until all of these stand in the terminal."""
+        return await self.until(lambda screen: all(word in screen for word in words))
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, as DOM events name them: Enter, Escape, or the character."""
+        for key in keys:
+            code, text = KEYS.get(key, (ord(key.upper()[0]), key))
+            named: dict[str, Any] = {"key": key, "windowsVirtualKeyCode": code}
+            await self.call("Input.dispatchKeyEvent", type="keyDown", **named, **({"text": text} if text else {}))
+            await self.call("Input.dispatchKeyEvent", type="keyUp", **named)
+
+
+@asynccontextmanager
+async def open_page(program: str, directory: Path) -> AsyncIterator[Page]:
+    """Open an empty tab in a browser of its own for the block; its profile and log go to `directory`."""
+    with (directory / "browser.log").open("wb") as log:
+        browser = await asyncio.create_subprocess_exec(
+            program, *FLAGS, f"--user-data-dir={directory}", "about:blank", stdout=log, stderr=log
+        )
+    try:
+        async with asyncio.timeout(60):
+            url = await _tab(browser, directory)
+        async with connect(url, max_size=None) as socket, asyncio.TaskGroup() as group:
+            page = Page(socket)
+            listening = group.create_task(page.listen())
+            yield page
+            listening.cancel()
+    finally:
+        # Closing the last tab may have ended it.
+        if browser.returncode is None:
+            browser.terminate()
+        async with asyncio.timeout(20):
+            await browser.wait()
+
+
+async def _tab(browser: asyncio.subprocess.Process, directory: Path) -> str:
+    """Return the address of the first tab's DevTools, once the browser is up."""
+    said = directory / "DevToolsActivePort"
+    while not (said.exists() and said.read_text().count("\n")):
+        if browser.returncode is not None:
+            raise RuntimeError(f"the browser did not start: {(directory / 'browser.log').read_text()[-2000:]}")
+        await asyncio.sleep(0.05)
+    port = said.read_text().split()[0]
+    # It answers late while it starts on a busy machine; the caller ends the wait.
+    async with httpx.AsyncClient(timeout=None) as http:
+        while True:
+            tabs = (await http.get(f"http://127.0.0.1:{port}/json/list")).json()
+            for tab in tabs:
+                if tab["type"] == "page":
+                    return str(tab["webSocketDebuggerUrl"])
+            await asyncio.sleep(0.05)

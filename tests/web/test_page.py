@@ -1,0 +1,129 @@
+"""`treadle watch --web` in a real Chromium: what stands in the page, that keys arrive, and that nothing else is asked.
+
+Needs Chromium. `nox -s web` runs it; the default run leaves it out.
+"""
+
+import asyncio
+import re
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from tests.chaos.processes import Process, free_port, stopped_at_the_end
+from treadle import Client
+from treadle_server.testing import Served, serve
+
+from .browser import Page, open_page
+from .jobs import rotate
+
+pytestmark = [pytest.mark.web, pytest.mark.timeout(100)]
+
+TASKS = 30
+ROTATE = "@global:modifiers:rotate"
+
+
+@pytest.fixture
+def chromium() -> str:
+    """The browser's command."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    assert found is not None, "there is no Chromium here: nox -s web installs Debian's"
+    return found
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    # The browser writes to its profile until its last process is gone.
+    with TemporaryDirectory(prefix="treadle-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+@asynccontextmanager
+async def a_server_with_tasks() -> AsyncIterator[tuple[Served, Client]]:
+    async with serve() as served, Client(served.url, served.token) as client:
+        await client.submit_many([rotate.bind(angle=angle) for angle in range(TASKS)])
+        yield served, client
+
+
+class Web(Process):
+    """`treadle watch --web`."""
+
+    def __init__(self, served: Served, directory: Path) -> None:
+        self.port = free_port()
+        environment = {
+            "TREADLE_URL": served.url,
+            "TREADLE_TOKEN": served.token,
+            "XDG_CONFIG_HOME": str(directory),
+        }
+        super().__init__(["watch", "--web", "--port", str(self.port)], directory / "web.log", environment)
+
+    async def address(self) -> str:
+        """Wait until it says where it is, and return that."""
+        async with asyncio.timeout(30):
+            while not (found := re.search(r"http://\S+", self.log.read_text())):
+                assert not self.has_ended, self.log.read_text()
+                await asyncio.sleep(0.05)
+        return found[0]
+
+    def dashboards(self) -> list[psutil.Process]:
+        """Return the processes that it has started."""
+        assert self._process is not None
+        return psutil.Process(self._process.pid).children(recursive=True)
+
+
+@asynccontextmanager
+async def opened(served: Served, chromium: str, directory: Path) -> AsyncIterator[tuple[Web, Page]]:
+    """The dashboard, up in a page."""
+    web = Web(served, directory)
+    web.start()
+    with stopped_at_the_end(web):
+        address = await web.address()
+        async with open_page(chromium, directory) as page:
+            await page.go(address)
+            await page.until_it_says("● live", ROTATE, '{"angle": 0}')
+            yield web, page
+
+
+async def test_the_page_shows_the_dashboard_and_a_key_pressed_in_it_arrives(chromium: str, directory: Path) -> None:
+    async with a_server_with_tasks() as (served, client), opened(served, chromium, directory) as (_, page):
+        shown = await page.until_it_says(f"of {TASKS}")
+        assert "┌─ 1 Queues ─" in shown
+
+        # Nobody clicks into the page first: it has the focus by itself.
+        await page.press("2")
+        await page.until_it_says("space mark")
+        await page.press("p")
+        await page.until_it_says("paused 1 task", "‖ paused")
+        assert (await client.stats()).counts == {"pending": TASKS - 1, "paused": 1}
+
+        await page.press("u")
+        await page.until_it_says("undone")
+        assert (await client.stats()).counts == {"pending": TASKS}
+
+        await page.press("Enter")
+        await page.until_it_says("created", "Payload")
+        await page.press("Escape")
+        await page.until_it_says("1 Queues", "2 Tasks")
+
+
+async def test_the_page_asks_no_other_host_for_anything(chromium: str, directory: Path) -> None:
+    async with a_server_with_tasks() as (served, _), opened(served, chromium, directory) as (web, page):
+        hosts = {urlsplit(address).netloc for address in page.asked if not address.startswith("data:")}
+
+        assert hosts == {f"127.0.0.1:{web.port}"}
+
+
+async def test_a_page_that_is_closed_leaves_no_dashboard_running(chromium: str, directory: Path) -> None:
+    async with a_server_with_tasks() as (served, _), opened(served, chromium, directory) as (web, page):
+        assert web.dashboards()
+
+        await page.close()
+
+        async with asyncio.timeout(20):
+            while web.dashboards():  # noqa: ASYNC110 - real processes are waited for by looking
+                await asyncio.sleep(0.05)
