@@ -89,7 +89,8 @@ def _database_of(url: str, name: str) -> str:
 @contextmanager
 def _postgres_database(url: str, template: str) -> Iterator[str]:
     name = f"treadle_test_{uuid4().hex[:12]}"
-    asyncio.run(_execute(url, f'CREATE DATABASE "{name}" TEMPLATE "{template}"'))
+    # Copied file by file: through the log, as is usual, it takes 0.22 s instead of 0.04, a thousand times a run.
+    asyncio.run(_execute(url, f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY FILE_COPY'))
     yield name
     asyncio.run(_execute(url, f'DROP DATABASE "{name}" WITH (FORCE)'))
 
