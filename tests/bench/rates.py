@@ -1,4 +1,7 @@
-"""Measures what counting a queue's rates costs the server for a task: `python -m tests.bench.rates --help`."""
+"""Measures what counting queues' rates, and keeping the last events, costs the server for a task.
+
+`python -m tests.bench.rates --help`
+"""
 
 import argparse
 import asyncio
@@ -18,25 +21,26 @@ from treadle_server.engine.commands import (
     SubmitEach,
 )
 from treadle_server.engine.engine import Engine
-from treadle_server.engine.hub import Batch
+from treadle_server.engine.hub import Batch, Listener
 from treadle_server.engine.principal import SYSTEM
 from treadle_server.services.rates import Rates
+from treadle_server.services.recent import Recent
 from treadle_server.store.store import SqlStore
 
 JOB = "@global:tasks:noop"
 
 
 class Timed:
-    """Counts, and the time that it takes."""
+    """A listener, and the time that it takes."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.rates = Rates(engine.clock)
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
         self.seconds = 0.0
 
     def heed(self, batch: Batch) -> None:
-        """Count a commit."""
+        """Let it heed a commit."""
         began = time.thread_time()
-        self.rates.heed(batch)
+        self.listener(batch)
         self.seconds += time.thread_time() - began
 
 
@@ -59,7 +63,7 @@ async def work(engine: Engine, worker: WorkerId, tasks: int, at_once: int) -> No
 
 
 async def measure(tasks: int, at_once: int) -> dict[str, float]:
-    """Return microseconds of CPU time for a task, and how much of it the counting takes."""
+    """Return microseconds of CPU time for a task, and how much of it counting and keeping take."""
     with tempfile.TemporaryDirectory() as directory:
         store = SqlStore(f"sqlite:///{Path(directory) / 'treadle.db'}")
         await store.open()
@@ -67,8 +71,9 @@ async def measure(tasks: int, at_once: int) -> dict[str, float]:
         async with engine.running():
             worker = await _register(engine)
             await work(engine, worker, at_once, at_once)
-            timed = Timed(engine)
-            engine.hub.listen(timed.heed)
+            counting, keeping = Timed(Rates(engine.clock).heed), Timed(Recent().heed)
+            for timed in (counting, keeping):
+                engine.hub.listen(timed.heed)
             began = time.process_time()
             await work(engine, worker, tasks, at_once)
             spent = time.process_time() - began
@@ -76,8 +81,9 @@ async def measure(tasks: int, at_once: int) -> dict[str, float]:
     return {
         "tasks at once": at_once,
         "engine us/task": 1e6 * spent / tasks,
-        "counting us/task": 1e6 * timed.seconds / tasks,
-        "share %": 100 * timed.seconds / spent,
+        "counting us/task": 1e6 * counting.seconds / tasks,
+        "keeping us/task": 1e6 * keeping.seconds / tasks,
+        "share %": 100 * (counting.seconds + keeping.seconds) / spent,
     }
 
 
@@ -87,7 +93,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=10_000)
     given = parser.parse_args()
     rows = [asyncio.run(measure(given.tasks, at_once)) for at_once in (1, 10, 100)]
-    show("What counting rates costs the engine (SQLite, without sockets)", rows, {})
+    show("What counting rates and keeping events costs the engine (SQLite, without sockets)", rows, {})
 
 
 if __name__ == "__main__":

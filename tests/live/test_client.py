@@ -102,3 +102,16 @@ async def test_what_a_filter_means_is_frozen_and_edited_on_the_socket_as_over_ht
     assert ([item["id"] for item in frozen["items"]], frozen["is_capped"]) == ([first, second], False)
     assert result["versions"] == {first: 2}
     assert [(one["id"], one["outcome"], one["version"]) for one in result["problems"]] == [(second, "changed", 2)]
+
+
+async def test_a_tasks_history_and_who_asks_are_told_on_the_socket_too(opened: Open):
+    client = await opened()
+    await client.call("register", **JOB)
+    [task] = await submit(client)
+    await client.call("action", id=task["id"], action="cancel")
+
+    history = await client.call("history", id=task["id"])
+    who = await client.call("whoami")
+
+    assert [one["kind"] for one in history["items"]] == ["created", "cancelled"]
+    assert (who["user"], who["superuser"], who["may_write"]) == ("admin", True, True)

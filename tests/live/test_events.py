@@ -138,7 +138,7 @@ async def test_what_is_kept_of_the_stream_takes_no_more_memory_than_its_text(ser
         tracemalloc.stop()
 
     fresh = list(kept)[before:]
-    text = sum(len(event.encoded) for event in fresh)
+    text = sum(len(event.encoded) + len(event.brief or b"") for event in fresh)
     taken = sum(
         stat.size
         for stat in traced.statistics("filename")
@@ -146,3 +146,84 @@ async def test_what_is_kept_of_the_stream_takes_no_more_memory_than_its_text(ser
     )
     assert len(fresh) == 400
     assert text < taken < 2 * text
+
+
+async def test_an_events_screen_opens_with_the_last_transitions_though_nobody_listened(served: Served, opened: Open):
+    """TUI.md, events: brief, by job or task, and what follows joins on without a gap."""
+    client, observer = await opened(), await opened()
+    await client.call("register", **JOB)
+    first, second = await submit(client, 2)
+    await client.call("action", id=first["id"], action="cancel")
+
+    ok = await observer.call("every", brief=True, recent=3)
+    before = (await observer.pushed("events"))["events"]
+    await client.call("action", id=second["id"], action="pause")
+    [after] = (await observer.pushed("events"))["events"]
+
+    assert [(e["type"], e["task"]["id"], e["was"], e["task"]["status"]) for e in before] == [
+        ("task.updated", first["id"], None, "pending"),
+        ("task.updated", second["id"], None, "pending"),
+        ("task.updated", first["id"], "pending", "cancelled"),
+    ]
+    assert [e["seq"] for e in before] == [ok["seq"] - 2, ok["seq"] - 1, ok["seq"]]
+    assert (after["seq"], after["was"], after["task"]["status"]) == (ok["seq"] + 1, "pending", "paused")
+    assert before[2]["task"] == {
+        "id": first["id"], "job_name": NAME, "room_id": "lab", "status": "cancelled", "worker_id": None,
+        "run_id": None, "reason": "cancelled", "error": None, "target": None, "tags": None,
+    }  # fmt: skip
+
+
+async def test_events_of_one_task_are_told_apart_and_resumed_in_brief(served: Served, opened: Open):
+    client, observer, late = await opened(), await opened(), await opened()
+    await client.call("register", **JOB)
+    first, second = await submit(client, 2)
+    await observer.call("every", brief=True, task_id=first["id"])
+    seq = served.engine.hub.seq
+
+    await client.call("action", id=second["id"], action="cancel")
+    await client.call("action", id=first["id"], action="cancel")
+    await late.call("every", brief=True, task_id=first["id"], since={"stream": served.engine.hub.stream, "seq": seq})
+
+    for socket in (observer, late):
+        [event] = (await socket.pushed("events"))["events"]
+        assert (event["task"]["id"], event["task"]["status"]) == (first["id"], "cancelled")
+        assert "max_retries" not in event["task"]
+
+
+async def test_a_heartbeat_is_no_transition_in_brief_but_a_worker_that_drains_is_one(opened: Open):
+    worker, observer = await opened(), await opened()
+    await observer.call("every", brief=True)
+    await worker.call("open", worker={"name": "w"}, jobs=[JOB])
+
+    for _ in range(3):
+        await worker.call("beat")
+    await worker.call("beat", draining=True)
+    await observer.call("ping")
+
+    found = [event for push in observer.pushes for event in push["events"] if event["type"] == "worker.updated"]
+    assert [(event["worker"]["name"], event["worker"]["state"]) for event in found] == [
+        ("w", "online"),
+        ("w", "draining"),
+    ]
+
+
+async def test_the_last_of_a_large_commit_are_kept_and_the_numbers_tell_what_is_missing(served: Served, opened: Open):
+    client, observer = await opened(), await opened()
+    await client.call("register", **JOB)
+    tasks = await submit(client, 60)
+
+    await observer.call("every", brief=True, recent=500)
+
+    found = [e for e in (await observer.pushed("events"))["events"] if e["type"] == "task.updated"]
+    assert [e["task"]["id"] for e in found] == [task["id"] for task in tasks[-25:]]
+    assert [e["seq"] for e in found] == list(range(served.engine.hub.seq - 24, served.engine.hub.seq + 1))
+
+
+async def test_recent_events_are_kept_in_brief_alone(opened: Open):
+    """G9."""
+    observer = await opened()
+
+    assert await observer.refused("every", recent=5) == "validation-error"
+    since = {"stream": "x", "seq": 1}
+    assert await observer.refused("every", brief=True, recent=5, since=since) == "validation-error"
+    assert await observer.refused("every", brief=True, recent=501) == "validation-error"

@@ -181,6 +181,7 @@ async def test_one_task_is_shown_with_its_runs_and_logs(opened: Open):
     await mirror.until(lambda m: m.rows[task["id"]]["task"]["progress"] == {"share": 0.5, "message": None})
     await mirror.until(lambda m: [line["message"] for line in m.rows[task["id"]]["logs"]] == ["hello"])
     assert mirror.rows[task["id"]]["runs"][0]["status"] == "running"
+    assert [one["kind"] for one in mirror.rows[task["id"]]["events"]] == ["created", "claimed", "started"]
 
 
 async def test_a_task_that_does_not_exist_has_no_row(opened: Open):

@@ -20,6 +20,7 @@ from treadle_server.engine.rules import Rules, TaskDefaults
 from treadle_server.live.live import Live
 from treadle_server.services import run_services
 from treadle_server.services.rates import Rates
+from treadle_server.services.recent import Recent
 from treadle_server.settings import Settings
 from treadle_server.store.store import SqlStore
 
@@ -59,6 +60,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
         catalog=Catalog(store),
         waits=Waits(),
         rates=Rates(engine.clock),
+        recent=Recent(),
         started_at=(clock or SystemClock()).now(),
     )
     live = Live(api)
@@ -70,7 +72,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
             stack.push_async_callback(store.close)
             await api.access.prepare()
             await stack.enter_async_context(engine.running())
-            for listener in (api.catalog.heed, api.waits.heed, api.rates.heed):
+            for listener in (api.catalog.heed, api.waits.heed, api.rates.heed, api.recent.heed):
                 stack.callback(engine.hub.listen(listener))
             api.services = await stack.enter_async_context(
                 run_services(

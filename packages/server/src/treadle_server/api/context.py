@@ -19,6 +19,7 @@ from treadle_server.engine.engine import Engine
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import TaskNotFound, ValidationFailed, WorkerNotFound
 from treadle_server.services.rates import Rates
+from treadle_server.services.recent import Recent
 from treadle_server.services.run import Services
 from treadle_server.settings import Settings
 
@@ -37,6 +38,7 @@ class Api:
     catalog: Catalog
     waits: Waits
     rates: Rates
+    recent: Recent
     started_at: datetime
     services: Services | None = None
     """What runs beside the requests; None until the server has started."""

@@ -12,6 +12,7 @@ from treadle.wire.workers import BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.commands import Beaten, Submitted
+from treadle_server.store.read.history import Happening
 from treadle_server.store.read.jobs import JobView
 from treadle_server.store.read.logs import LogView
 from treadle_server.store.read.runs import RunView
@@ -284,6 +285,20 @@ def run_data(view: RunView) -> dict[str, Any]:
         "claimed_at": view.claimed_at,
         "started_at": view.started_at,
         "ended_at": view.ended_at,
+    }
+
+
+def happening_data(one: Happening) -> dict[str, Any]:
+    """Return something that happened to a task as `TaskEvent`."""
+    return {
+        "at": one.at,
+        "kind": one.kind,
+        "run_id": one.run_id,
+        "status": one.status,
+        "reason": one.reason,
+        "error": one.error,
+        "worker_id": one.worker_id,
+        "worker_name": one.worker_name,
     }
 
 

@@ -36,6 +36,16 @@ async def shown_stats(api: Api) -> dict[str, Any]:
     }
 
 
+async def recent_events(call: Call) -> Response:
+    """List the last transitions in brief, the oldest first; `room`, `job` and `task` narrow them."""
+    task_id = call.text("task")
+    found = call.api.recent.last(
+        call.limit(), room=call.text("room"), job=call.text("job"), task_id=None if task_id is None else task_id.lower()
+    )
+    hub = call.api.engine.hub
+    return answer({"stream": hub.stream, "seq": hub.seq, "items": [one.shown() for one in found]})
+
+
 def _services(api: Api) -> dict[str, str]:
     """Return how each service does: `ok`, `starting`, or its last error."""
     health = api.services.health if api.services is not None else {}

@@ -18,7 +18,7 @@ from treadle.wire.runs import (
     Reports,
     ReportsAnswer,
 )
-from treadle.wire.server import Health, NewToken, Stats, TokenCreate, TokenItem, Whoami
+from treadle.wire.server import Health, NewToken, RecentEvents, Stats, TokenCreate, TokenItem, Whoami
 from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import (
     BulkAction,
@@ -26,10 +26,12 @@ from treadle.wire.tasks import (
     BulkResult,
     Freeze,
     Frozen,
+    Items,
     Page,
     Resolve,
     RunItem,
     Steer,
+    TaskEvent,
     TaskItem,
     TaskPatch,
     TaskSubmit,
@@ -171,6 +173,7 @@ _RUNS = (
     user(
         method="GET", path=f"{_TASK}/runs", handler=runs.list_of_task, answer=Page[RunItem], problems=TASK, query=PAGE
     ),
+    user(method="GET", path=f"{_TASK}/events", handler=runs.events_of_task, answer=Items[TaskEvent], problems=TASK),
     user(method="GET", path=f"{_TASK}/logs", handler=runs.logs_of_task, answer=Page[LogItem], problems=TASK),
     user(method="POST", path=f"{_RUN}/reclaim", handler=runs.reclaim, answer=TakenUntil, problems=RUN),
     *(
@@ -284,6 +287,13 @@ _SERVER = (
         method="DELETE", path="/v1/tokens/{token_id}", handler=tokens.revoke, status=204, problems=("forbidden",)
     ),
     user(method="GET", path="/v1/whoami", handler=tokens.whoami, answer=Whoami),
+    user(
+        method="GET",
+        path="/v1/events",
+        handler=meta.recent_events,
+        answer=RecentEvents,
+        query=("limit", "room", "job", "task"),
+    ),
     user(method="GET", path="/v1/stats", handler=meta.stats, answer=Stats),
     *(anybody(method="GET", path=f"{prefix}/healthz", handler=meta.healthz, answer=Health) for prefix in ("", "/v1")),
     *(anybody(method="GET", path=f"{prefix}/readyz", handler=meta.readyz, answer=Health) for prefix in ("", "/v1")),

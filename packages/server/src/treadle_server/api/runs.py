@@ -1,12 +1,14 @@
 """Runs over HTTP: their list, and what their worker reports, each fenced by the run."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from starlette.responses import Response
 
+from treadle.wire.ids import TaskId
 from treadle.wire.workers import Renewal
-from treadle_server.api.context import MOST_PER_PAGE, Call
-from treadle_server.api.encode import answer, log_data, page_data, run_data, taken_until_data
+from treadle_server.api.context import MOST_PER_PAGE, Api, Call
+from treadle_server.api.encode import answer, happening_data, log_data, page_data, run_data, taken_until_data
 from treadle_server.api.reading import read_task, shown_after
 from treadle_server.api.reporting import from_body
 from treadle_server.domain.life import check_owner
@@ -15,6 +17,7 @@ from treadle_server.errors import StaleRun, WorkerNotFound
 from treadle_server.store.read import logs as read_logs
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import tasks as read_tasks
+from treadle_server.store.read.history import happenings
 
 
 async def list_of_task(call: Call) -> Response:
@@ -25,6 +28,19 @@ async def list_of_task(call: Call) -> Response:
         found = await read_runs.of_task(connection, task)
     items = [run_data(run) for run in found[offset : offset + limit]]
     return answer(page_data(items, len(found), limit, offset))
+
+
+async def events_of_task(call: Call) -> Response:
+    """List what happened to the task, as far as its row and its runs still tell, in the order of time."""
+    return answer({"items": await shown_events(call.api, call.task_id)})
+
+
+async def shown_events(api: Api, task_id: TaskId) -> list[dict[str, Any]]:
+    """Return what happened to the task as `TaskEvent`. Raises `TaskNotFound`."""
+    async with api.engine.store.read() as connection:
+        task = await read_tasks.get(connection, task_id)
+        found = await read_runs.of_task(connection, task)
+    return [happening_data(one) for one in happenings(task, found)]
 
 
 async def logs_of_task(call: Call) -> Response:

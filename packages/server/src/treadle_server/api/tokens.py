@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from treadle_server.api.context import Call, is_uuid
 from treadle_server.api.encode import answer, page_data
+from treadle_server.engine.principal import Principal
 from treadle_server.errors import NoSuchRoute
 
 
@@ -47,5 +48,10 @@ async def revoke(call: Call) -> Response:
 async def whoami(call: Call) -> Response:
     """Say who the token belongs to."""
     who = call.principal
+    return answer(whoami_data(who))
+
+
+def whoami_data(who: Principal) -> dict[str, Any]:
+    """Return who asks as `Whoami`."""
     scopes = ["*"] if who.superuser else sorted(who.scopes or ())
-    return answer({"user": who.user, "superuser": who.superuser, "scopes": scopes})
+    return {"user": who.user, "superuser": who.superuser, "scopes": scopes, "may_write": True}

@@ -16,9 +16,11 @@ from treadle_server.api.encode import log_data, receipt_data, run_data
 from treadle_server.api.jobs import patch_job, register_job, shown_job
 from treadle_server.api.problems import problem_body
 from treadle_server.api.reading import shown_after, shown_submitted, shown_task
+from treadle_server.api.runs import shown_events
 from treadle_server.api.steering import steer_task
 from treadle_server.api.submitting import submit_each, submit_many
 from treadle_server.api.tasks import edit_task
+from treadle_server.api.tokens import whoami_data
 from treadle_server.api.windows import frozen
 from treadle_server.engine.commands import Submitted, Taken
 from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
@@ -181,6 +183,18 @@ async def logs(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply({"items": [log_data(line) for line in lines]})
 
 
+async def history(session: Session, fields: dict[str, Any]) -> Reply:
+    """Give what happened to a task, as far as it is known."""
+    task_id = TaskId(body.validate(One, fields).id)
+    return Reply({"items": await shown_events(session.live.api, task_id)})
+
+
+async def whoami(session: Session, fields: dict[str, Any]) -> Reply:
+    """Say who the session's token belongs to."""
+    body.validate(Nothing, fields)
+    return Reply(whoami_data(session.principal))
+
+
 async def act(session: Session, fields: dict[str, Any]) -> Reply:
     """Apply a verb to a task."""
     wanted = body.validate(Act, fields)
@@ -254,6 +268,8 @@ OPS: dict[str, Op] = {
     "get": get,
     "runs": runs,
     "logs": logs,
+    "history": history,
+    "whoami": whoami,
     "action": act,
     "actions": act_on_many,
     "edits": edit_many,

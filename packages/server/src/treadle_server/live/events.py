@@ -14,6 +14,7 @@ from treadle.wire.status import Status
 from treadle_server.api.encode import dumps, light_task, plain_job, plain_worker
 from treadle_server.clock import Clock
 from treadle_server.engine.hub import Batch, Hub
+from treadle_server.services.recent import Recent
 
 KEPT = 10_000
 """Events that are kept; who comes back later than that is told to read everything anew."""
@@ -30,27 +31,39 @@ class Event:
     seq: int
     room: str | None
     job: str | None
+    task_id: str | None
     encoded: bytes
+    brief: bytes | None
+    """None for what is no transition: a heartbeat, the word that a task is available."""
 
 
 @dataclass(slots=True, eq=False)
 class Listener:
-    """Who wants every transition, of one room or job when these are set."""
+    """Who wants every transition, of one room, job or task when these are set."""
 
     put: Callable[[bytes], None]
     room: str | None
     job: str | None
+    task_id: str | None = None
+    brief: bool = False
 
-    def wants(self, event: Event) -> bool:
-        """Return whether the event is of the room and job asked for."""
-        return (self.room is None or self.room == event.room) and (self.job is None or self.job == event.job)
+    def form_of(self, event: Event) -> bytes | None:
+        """Return the event in the form that is wanted; None when it is not."""
+        of_it = (
+            (self.room is None or self.room == event.room)
+            and (self.job is None or self.job == event.job)
+            and (self.task_id is None or self.task_id == event.task_id)
+        )
+        return (event.brief if self.brief else event.encoded) if of_it else None
 
 
 class Events:
     """The stream of transitions."""
 
-    def __init__(self, hub: Hub, clock: Clock) -> None:
+    def __init__(self, hub: Hub, clock: Clock, recent: Recent) -> None:
         self._hub = hub
+        self._recent = recent
+        self._brief = Recent()
         self._clock = clock
         self._left_at = 0.0
         self._kept: deque[Event] = deque(maxlen=KEPT)
@@ -64,7 +77,7 @@ class Events:
         if not self._listeners and self._clock.monotonic() - self._left_at > KEPT_SECONDS:
             self._rest()
             return
-        fresh = list(_events(batch))
+        fresh = list(_events(batch, self._brief))
         for event in fresh:
             if len(self._kept) == KEPT:
                 self._first = self._kept[0].seq
@@ -77,13 +90,19 @@ class Events:
         self._kept.clear()
 
     def _send(self, listener: Listener, events: list[Event], seq: int) -> None:
-        wanted = [event.encoded for event in events if listener.wants(event)]
+        wanted = [form for event in events if (form := listener.form_of(event)) is not None]
+        self._put(listener, wanted, seq)
+
+    def _put(self, listener: Listener, wanted: list[bytes], seq: int) -> None:
         if wanted:
             head = dumps({"push": "events", "stream": self._hub.stream, "seq": seq})
             listener.put(head[:-1] + b',"events":[' + b",".join(wanted) + b"]}")
 
-    def add(self, listener: Listener, since: Since | None) -> None:
-        """Send the listener what it missed `since`, or tell it to reload, and then everything that comes."""
+    def add(self, listener: Listener, since: Since | None, recent: int = 0) -> None:
+        """Send the listener what it missed `since`, or tell it to reload, and then everything that comes.
+
+        With `recent` it is sent so many of the last transitions first.
+        """
         if not self._hub.each:
             self._hub.each = True
             self._first = self._hub.seq
@@ -93,6 +112,9 @@ class Events:
                 self._send(listener, missed, self._hub.seq)
             else:
                 listener.put(dumps({"push": "reload", "stream": self._hub.stream, "seq": self._hub.seq}))
+        if recent:
+            last = self._recent.last(recent, room=listener.room, job=listener.job, task_id=listener.task_id)
+            self._put(listener, [dumps(one.shown()) for one in last], self._hub.seq)
         self._listeners.add(listener)
 
     def remove(self, listener: Listener) -> None:
@@ -101,29 +123,35 @@ class Events:
         self._left_at = self._clock.monotonic()
 
 
-def _events(batch: Batch) -> Iterator[Event]:
+def _events(batch: Batch, recent: Recent) -> Iterator[Event]:
     data: dict[str, Any]
     seq = batch.seq - len(batch.tasks) - len(batch.jobs) - len(batch.workers)
+    briefs = {one.seq: _copied(dumps(one.shown())) for one in recent.of(batch)}
     for change in batch.tasks:
         seq += 1
         task = change.task
         room, job = task.room, task.job_name
         data = {"task": light_task(task), "was": change.was}
-        yield Event(seq, room, job, _encode(seq, "task.updated", batch, data))
+        yield Event(seq, room, job, task.id, _encode(seq, "task.updated", batch, data), briefs[seq])
         if task.status is Status.PENDING and change.was is not Status.PENDING and not job.startswith(f"{INTERNAL}:"):
             # The number is that of the transition: who resumes behind it gets both or none.
-            yield Event(seq, room, job, _encode(seq, "task.available", batch, {"job": job, "room": room}))
+            available = {"job": job, "room": room}
+            yield Event(seq, room, job, task.id, _encode(seq, "task.available", batch, available), None)
     for changed in batch.jobs:
         seq += 1
         data = {"job": plain_job(changed), "deleted": changed.deleted_at is not None}
-        yield Event(seq, changed.room, changed.full_name, _encode(seq, "job.updated", batch, data))
+        encoded = _encode(seq, "job.updated", batch, data)
+        yield Event(seq, changed.room, changed.full_name, None, encoded, briefs[seq])
     for worker in batch.workers:
         seq += 1
         data = {"worker": plain_worker(worker, batch.at)}
-        yield Event(seq, None, None, _encode(seq, "worker.updated", batch, data))
+        yield Event(seq, None, None, None, _encode(seq, "worker.updated", batch, data), briefs.get(seq))
 
 
 def _encode(seq: int, kind: str, batch: Batch, data: dict[str, Any]) -> bytes:
-    encoded = dumps({"seq": seq, "type": kind, "at": batch.at, **data})
-    # A copy, for orjson's own bytes keep the whole buffer that they were written to: 16 KB each, 160 MB for all kept.
+    return _copied(dumps({"seq": seq, "type": kind, "at": batch.at, **data}))
+
+
+def _copied(encoded: bytes) -> bytes:
+    """Return a copy: orjson's own bytes keep the whole buffer that they were written to, 16 KB each."""
     return bytes(memoryview(encoded))

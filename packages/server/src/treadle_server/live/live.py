@@ -36,7 +36,7 @@ class Live:
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self.events = Events(api.engine.hub, api.engine.clock)
+        self.events = Events(api.engine.hub, api.engine.clock, api.recent)
         self.feeds = Feeds(api.engine, api.rates)
         self.results = Results(api.engine.store)
         self._sessions: set[Session] = set()

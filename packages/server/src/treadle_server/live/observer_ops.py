@@ -85,8 +85,8 @@ async def every(session: Session, fields: dict[str, Any]) -> Reply:
     ok = {"stream": hub.stream, "seq": hub.seq}
     if not wanted.on:
         return Reply(ok)
-    listener = session.listener = Listener(session.outbox.put, wanted.room, wanted.job)
-    return Reply(ok, lambda: live.events.add(listener, wanted.since))
+    listener = session.listener = Listener(session.outbox.put, wanted.room, wanted.job, wanted.task_id, wanted.brief)
+    return Reply(ok, lambda: live.events.add(listener, wanted.since, wanted.recent))
 
 
 def forget(session: Session) -> None:

@@ -11,7 +11,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.frames import Window
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle_server.api.encode import dumps, job_data, log_data, run_data, target_data, task_data, worker_data
+from treadle_server.api.encode import (
+    dumps,
+    happening_data,
+    job_data,
+    log_data,
+    run_data,
+    target_data,
+    task_data,
+    worker_data,
+)
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import TaskNotFound
@@ -23,6 +32,7 @@ from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
+from treadle_server.store.read.history import happenings
 from treadle_server.store.read.orders import Place
 from treadle_server.store.read.positions import positions
 from treadle_server.store.read.windows import ahead_of, anchor, window
@@ -222,7 +232,7 @@ class TasksView:
 
 
 class TaskView:
-    """One task with its runs and logs."""
+    """One task with its runs, logs and events."""
 
     topic = "task"
     ordered = False
@@ -252,10 +262,12 @@ class TaskView:
         places, self.again_in = await self._places.of(connection, [task])
         blockers = await read_targets.blocked_by(connection, [task])
         self._targets = _awaited_targets([task])
+        runs = await read_runs.of_task(connection, task)
         data: dict[str, Any] = {
             "id": task.id,
             "task": orjson.Fragment(dumps(task_data(task, places.get(task.seq), blockers.get(task.seq)))),
-            "runs": [run_data(run) for run in await read_runs.of_task(connection, task)],
+            "runs": [run_data(run) for run in runs],
+            "events": [happening_data(one) for one in happenings(task, runs)],
             "logs": [log_data(line) for line in await read_logs.of_task(connection, task.seq)],
         }
         return Rows({task.id: dumps(data)}, 1)

@@ -23,7 +23,7 @@ from treadle.wire.runs import (
     Reports,
     ReportsAnswer,
 )
-from treadle.wire.server import Health, NewToken, Stats, TokenCreate, TokenItem, Whoami
+from treadle.wire.server import Health, NewToken, RecentEvents, Stats, TokenCreate, TokenItem, Whoami
 from treadle.wire.status import LEASED, OPEN, TERMINAL, Outcome, Reason, Status, WorkerState
 from treadle.wire.targets import TargetCause, TargetHolder, TargetItem
 from treadle.wire.tasks import (
@@ -34,12 +34,14 @@ from treadle.wire.tasks import (
     Freeze,
     Frozen,
     FrozenTask,
+    Items,
     Page,
     Receipt,
     Resolve,
     RunItem,
     Steer,
     TaskEdit,
+    TaskEvent,
     TaskFilter,
     TaskItem,
     TaskOfMany,
@@ -88,6 +90,7 @@ __all__ = [
     "Instant",
     "InvalidJobName",
     "InvalidRoom",
+    "Items",
     "JobId",
     "JobItem",
     "JobName",
@@ -109,6 +112,7 @@ __all__ = [
     "QueueStats",
     "Reason",
     "Receipt",
+    "RecentEvents",
     "Renewal",
     "Report",
     "ReportAnswer",
@@ -128,6 +132,7 @@ __all__ = [
     "TargetHolder",
     "TargetItem",
     "TaskEdit",
+    "TaskEvent",
     "TaskFilter",
     "TaskId",
     "TaskItem",

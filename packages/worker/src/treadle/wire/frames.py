@@ -103,8 +103,22 @@ class Every(Request):
     n: int
     room: Room | None = None
     job: Text | None = None
+    task_id: Uuid | None = None
     since: Since | None = None
+    """Where the stream was left: what was missed is sent first."""
+    recent: Annotated[int, Field(strict=True, ge=0, le=500)] = 0
+    """With `brief`: how many of the last transitions before now are sent first."""
+    brief: bool = False
+    """Whether events have only the few fields of a line on a screen, and heartbeats are left out."""
     on: bool = True
+
+    @model_validator(mode="after")
+    def _one_beginning(self) -> Self:
+        if self.recent and not self.brief:
+            raise ValueError("recent: only with brief, in which the last transitions are kept")
+        if self.recent and self.since is not None:
+            raise ValueError("give since or recent, not both")
+        return self
 
 
 Item = dict[str, Any]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from treadle.wire.fields import Flag, GivenInstant, Instant, Model, Request, Text
+from treadle.wire.fields import Flag, GivenInstant, Instant, JsonObject, Model, Request, Text
 
 
 class Health(Model):
@@ -35,6 +35,18 @@ class Whoami(Model):
     user: str
     superuser: bool
     scopes: list[str]
+    may_write: bool = True
+    """Whether it may change anything at all: every token may, for no server refuses writes by scope yet."""
+
+
+class RecentEvents(Model):
+    """The last transitions in brief, the oldest first."""
+
+    stream: str
+    """Names this start of the server."""
+    seq: int
+    """The number of the last event."""
+    items: list[JsonObject]
 
 
 class TokenCreate(Request):

@@ -160,6 +160,23 @@ class RunItem(Model):
     ended_at: Instant | None = None
 
 
+class TaskEvent(Model):
+    """Something that happened to a task, or is to happen: `due`, `retry` and `deadline` may lie ahead."""
+
+    at: Instant
+    kind: Literal[
+        "created", "due", "claimed", "started", "ended", "retry", "pausing", "paused", "changed", "resolved",
+        "completed", "failed", "cancelled", "deadline",
+    ]  # fmt: skip
+    run_id: int | None = None
+    status: str | None = None
+    """Of `ended` and `resolved` the run's outcome; of `changed` where the task is."""
+    reason: Reason | None = None
+    error: str | None = None
+    worker_id: str | None = None
+    worker_name: str | None = None
+
+
 class TaskChanges(Request):
     """What an edit may change of a task that does not run yet; what is left out stays."""
 
@@ -340,6 +357,12 @@ class BulkResult(Model):
 
 
 T = TypeVar("T")
+
+
+class Items(Model, Generic[T]):
+    """All of a short list."""
+
+    items: list[T]
 
 
 class Page(Model, Generic[T]):
