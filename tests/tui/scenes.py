@@ -16,7 +16,7 @@ from .mock import FrozenClock, MockServer
 from .scene import scene, storied_task
 from .stage import dashboard, settle
 
-LOOKS = {"dark": "treadle-dark", "light": "treadle-light", "monochrome": "treadle-dark"}
+LOOKS = {"dark": "treadle-dark", "light": "treadle-light", "monochrome": "treadle-mono"}
 """Each look's theme; monochrome is what NO_COLOR makes of it."""
 
 

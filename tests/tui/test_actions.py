@@ -1,9 +1,15 @@
 """The registry of actions: none is missing from any of the places that are made of it."""
 
+from pathlib import Path
+
 import pytest
 from textual.binding import Binding
 
-from treadle_tui.core.actions import ACTIONS, BY_NAME, offered
+from treadle_tui.core.actions import ACTIONS, BY_NAME, Action, Scope, offered
+from treadle_tui.core.commands import read_command
+from treadle_tui.core.keymap import Keymap
+from treadle_tui.core.keytable import key_table
+from treadle_tui.core.places import PLACES as NAMED
 from treadle_tui.core.text import plain
 from treadle_tui.screens.attention import Attention, ConcernGrid
 from treadle_tui.screens.board import Board
@@ -38,40 +44,78 @@ def test_names_are_unique() -> None:
 
 def test_no_key_means_two_things_in_one_place() -> None:
     for scope in PLACES:
-        keys = [key for action in ACTIONS if action.scopes & {scope, "everywhere"} for key in action.key.split(",")]
+        here = [action for action in ACTIONS if action.scopes & {scope, "everywhere"} and action.key]
+        keys = [key for action in here for key in action.key.split(",")]
         assert len(keys) == len(set(keys)), scope
 
 
 @pytest.mark.parametrize(("scope", "action"), PAIRS, ids=lambda value: getattr(value, "name", value))
-def test_every_action_has_its_key_and_does_something(scope: str, action: object) -> None:
-    assert isinstance(action, type(ACTIONS[0]))
+def test_every_action_has_its_key_or_command_and_does_something(scope: str, action: Action) -> None:
     bound, does = PLACES[scope]
     bindings = [binding for binding in bound.BINDINGS if isinstance(binding, Binding)]
+    handler = action.name.replace("-", "_")
 
-    assert (action.key, f"app.act('{action.name}')") in [(binding.key, binding.action) for binding in bindings]
-    assert action.name in MOVES or hasattr(does, f"act_{action.name.replace('-', '_')}")
+    made = [(binding.key, binding.action, binding.id) for binding in bindings]
+    assert not action.key or (action.key, f"app.act('{action.name}')", action.name) in made
+    assert action.name in MOVES or hasattr(does, f"act_{handler}") or hasattr(does, f"with_{handler}")
+    assert action.key or action.takes, "an action without a key is a command about something"
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_every_action_that_takes_something_knows_what_to_do_with_it(action: Action) -> None:
+    screens = [PLACES[scope][1] for scope in action.scopes]
+
+    known = any(hasattr(screen, f"with_{action.name.replace('-', '_')}") for screen in screens)
+
+    assert known == (action.takes is not None)
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_every_action_is_a_command_by_its_name(action: Action) -> None:
+    assert read_command(f":{action.name}").action is action
+    assert read_command(action.name.replace("-", " ")).action is action
+
+
+def test_every_place_where_keys_work_has_a_name() -> None:
+    assert {scope for action in ACTIONS for scope in action.scopes} == set(NAMED) == set(PLACES)
 
 
 def test_every_action_is_in_the_help() -> None:
-    said = [plain(line) for line in help_lines(read_only=False)]
+    said = [plain(line) for line in help_lines(Keymap(), read_only=False)]
 
     for action in ACTIONS:
         assert any(action.help in line and action.keycap in line for line in said), action.name
 
 
+def test_every_action_is_in_the_documentation_which_is_made_of_the_registry() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "dashboard.md").read_text()
+    table = key_table(Keymap())
+
+    assert all(f"`:{action.name}" in table for action in ACTIONS)
+    assert table in page, "the keys are other ones now: put what `treadle watch --keys` prints into docs/dashboard.md"
+
+
+FOCUSED: list[tuple[tuple[str, ...], Scope]] = [
+    ((), "queues"),
+    (("2",), "tasks"),
+    (("3",), "workers"),
+    (("2", "enter"), "detail"),
+]
+
+
 async def test_the_footer_shows_what_can_be_done_where_the_focus_is(server: MockServer, clock: FrozenClock) -> None:
-    async with staged(server, clock, size=(200, 40)) as stage:
-        for keys, scope in (((), "queues"), (("2",), "tasks"), (("3",), "workers"), (("2", "enter"), "detail")):
+    async with staged(server, clock, size=(240, 40)) as stage:
+        for keys, scope in FOCUSED:
             await stage.press(*keys)
             footer = stage.lines()[-1]
-            for action in offered(scope, read_only=False):  # type: ignore[arg-type]
+            for action in offered(scope, read_only=False):
                 assert not action.footer or f"{action.keycap} {action.label}" in footer, (scope, action.name)
 
 
 async def test_the_palette_offers_every_action_of_the_screen_and_runs_it(
     server: MockServer, clock: FrozenClock
 ) -> None:
-    async with staged(server, clock, size=(100, 80)) as stage:
+    async with staged(server, clock, size=(100, 160)) as stage:
         await stage.press("ctrl+p")
         await stage.until(lambda: "Leave the dashboard" in stage.text())
         for action in offered("queues", read_only=False):

@@ -296,7 +296,8 @@ async def test_wide_gives_the_payload_the_room(server: MockServer, clock: Frozen
 
 async def test_the_frame_says_how_many_how_ordered_and_which_are_seen(server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock) as stage:
-        await stage.press("slash", *"status:pending,running", "enter", "space", "space")
+        await stage.press("slash", *"status:pending,running", "enter")
+        await stage.press("space", "space")
         top, bottom = frame(stage)
 
         assert "2 Tasks  @global:modifiers:Rotate  826 of 9,417   2 marked" in top

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from treadle.errors import TreadleError
 from treadle.filters import parse
-from treadle_tui.cli import place_of, watch
+from treadle_tui.cli import watch
 from treadle_tui.core.feed import Lost, Opened, Pushed
 from treadle_tui.core.ndjson import Stream
+from treadle_tui.launch import place_of
 
 from .scene import task, uuid
 

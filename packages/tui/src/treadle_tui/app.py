@@ -1,15 +1,24 @@
 """The dashboard's app: the themes, the one flush ten times a second, and the way between the screens."""
 
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
 from textual.screen import Screen
+from textual.worker import Worker
 
+from treadle.errors import TreadleError
 from treadle_tui.core.browse import Browse
+from treadle_tui.core.config import ConfigError
 from treadle_tui.core.feed import Feed
 from treadle_tui.core.glyphs import ASCII, UNICODE
 from treadle_tui.core.model import Model
+from treadle_tui.core.shell import Shell
+from treadle_tui.core.sitting import Sitting
+from treadle_tui.core.steer import Report
 from treadle_tui.core.steering import Steering
 from treadle_tui.desk import Desk
 from treadle_tui.palette import ActionProvider
@@ -17,7 +26,8 @@ from treadle_tui.screens.board import Board
 from treadle_tui.screens.detail import Detail
 from treadle_tui.screens.main import Main
 from treadle_tui.screens.panes import PANES
-from treadle_tui.theme import DARK, LIGHT
+from treadle_tui.signals import end_by_signals
+from treadle_tui.theme import DARK, MONO, SIXTEEN, THEMES, fitting
 
 FLUSH_SECONDS = 0.1
 TICK_SECONDS = 1.0
@@ -42,21 +52,51 @@ class Dashboard(App[None]):
         ascii_only: bool = False,
         room: str | None = None,
         wanted: str = "",
+        theme: str | None = None,
+        sitting: Sitting | None = None,
+        shell: Shell | None = None,
+        reach: Callable[[str], Sitting] | None = None,
     ) -> None:
+        """Take the feed of `sitting`; without one, the server is described by `place`, `room` and `read_only`.
+
+        `reach` finds the sitting of another context by its name.
+        """
+        # Textual would turn colours to greys; the theme for terminals without colours has none to begin with.
+        no_color = os.environ.pop("NO_COLOR", None)
         super().__init__()
-        for theme in (DARK, LIGHT):
-            self.register_theme(theme)
-        self.theme = DARK.name
-        self.model = model
-        self.feed = feed
+        for known in THEMES.values():
+            self.register_theme(known)
+        self.shell = shell or Shell()
+        self.shell.themes = tuple(THEMES)
+        self.shell.web = self.is_web
+        self._reach = reach
         self._ascii_only = ascii_only
+        self._feeding: Worker[None] | None = None
+        self.theme = THEMES[theme or self._fitting_theme(no_color=bool(no_color))].name
+        self._sit(model, feed, sitting or Sitting(link=feed.link, place=place, room=room, read_only=read_only), wanted)
+        self.set_keymap(self.shell.keymap.own)
+
+    def _fitting_theme(self, *, no_color: bool) -> str:
+        if no_color:
+            return "mono"
+        # A browser shows all colours, and a test's screen is none.
+        fits = self.is_web or not sys.stdout.isatty()
+        return "dark" if fits else fitting(self.console.color_system)
+
+    def _sit(self, model: Model, feed: Feed, sitting: Sitting, wanted: str = "") -> None:
+        """Begin anew with a server: nothing of the last one is kept, least of all what could be undone there."""
+        shell = self.shell
+        shell.context, shell.production = sitting.context, sitting.production
+        shell.player, shell.recorder = sitting.player, sitting.recorder
+        self.model, self.feed = model, feed
         self._desk = Desk(
             model=model,
             feed=feed,
-            steering=Steering(model, feed, read_only=read_only),
-            browse=Browse(room=room, text=wanted),
-            glyphs=ASCII if ascii_only else UNICODE,
-            place=place,
+            steering=Steering(model, feed, read_only=sitting.read_only),
+            browse=Browse(room=sitting.room, text=wanted),
+            glyphs=ASCII if self._ascii_only else UNICODE,
+            place=sitting.place,
+            shell=shell,
         )
         self._main = Main(self._desk)
 
@@ -67,10 +107,22 @@ class Dashboard(App[None]):
     def on_mount(self) -> None:
         """Put the main screen up, and start the feed and the clocks."""
         self.set_class(self._ascii_only, "-ascii")
+        self._dress()
+        self.theme_changed_signal.subscribe(self, self._dress)
         self.push_screen(self._main)
-        self.run_worker(self.feed.run(), name="feed")
+        self._feeding = self.run_worker(self.feed.run(), name="feed")
         self.set_interval(FLUSH_SECONDS, self.flush, name="flush")
         self.set_interval(TICK_SECONDS, self.tick, name="tick")
+        if not self.is_headless:
+            end_by_signals(self._end)
+
+    def _end(self, number: int) -> None:
+        """Leave in good order, as programs do that a signal ended."""
+        self.exit(return_code=128 + number)
+
+    def _dress(self, _: object = None) -> None:
+        self.set_class(self.theme == MONO.name, "-mono")
+        self.set_class(self.theme == SIXTEEN.name, "-sixteen")
 
     @property
     def board(self) -> Board | None:
@@ -126,6 +178,52 @@ class Dashboard(App[None]):
             case where, _:
                 self._home()
                 self._main.focus_pane(where)
+
+    def on_commanded_wish(self, event: Board.Wish) -> None:
+        """Do what was commanded."""
+        match event.what:
+            case "filter":
+                self._home()
+                self._main.narrow(event.value)
+            case "queue":
+                self._home()
+                self._main.select(event.value)
+                self._main.focus_pane("tasks")
+            case "open":
+                self.push_screen(Detail(self._desk, event.value))
+            case "theme":
+                self._turn_to(event.value)
+            case "context":
+                self._move(event.value)
+            case verb:
+                assert self.board is not None
+                self.board.run_worker(self.board.pause_queue(event.value, paused=verb == "pause"))
+
+    def _turn_to(self, theme: str) -> None:
+        """Show it in a theme's colours; the next one's when none is named."""
+        names = list(THEMES)
+        now = next((index for index, name in enumerate(names) if THEMES[name].name == self.theme), -1)
+        chosen = theme or names[(now + 1) % len(names)]
+        self.theme = THEMES[chosen].name
+        if self.board is not None:
+            self.board.tell(Report(f"theme {chosen}", ok=True))
+
+    def _move(self, context: str) -> None:
+        """Leave this server for another context's; stay where it can't be reached for what the file says."""
+        assert self._reach is not None
+        assert self.board is not None
+        try:
+            sitting = self._reach(context)
+        except (ConfigError, TreadleError) as error:
+            self.board.tell(Report(str(error), ok=False))
+            return
+        if self._feeding is not None:
+            self._feeding.cancel()
+        self._home()
+        model = Model(sitting.clock)
+        self._sit(model, Feed(model, sitting.link), sitting)
+        self.switch_screen(self._main)
+        self._feeding = self.run_worker(self.feed.run(), name="feed")
 
     def _home(self) -> None:
         while self.screen is not self._main and len(self.screen_stack) > 2:

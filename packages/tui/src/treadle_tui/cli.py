@@ -1,13 +1,14 @@
 """The command `treadle watch`; imports nothing heavy until it runs, and Textual only for the screen."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from treadle_tui.launch import Wishes
 
-    from treadle.wire.tasks import TaskFilter
+WEB_PORT = 7421
 
 
 @click.command()
@@ -16,98 +17,133 @@ if TYPE_CHECKING:
 @click.option("--token", help="TREADLE_TOKEN, or the file that a local server writes.")
 @click.option("--room", help="Show only what was submitted from this room.")
 @click.option("--read-only", is_flag=True, help="Only look: no key changes anything.")
+@click.option("--context", help="A server by its name in the configuration file.")
+@click.option("--contexts", is_flag=True, help="List the configuration file's servers.")
+@click.option("--config", type=click.Path(path_type=Path), help="The configuration file; TREADLE_TUI_CONFIG.")
+@click.option("--theme", help="dark, light, contrast, colourblind, sixteen or mono.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON instead.")
-def watch(
-    wanted: str,
-    url: str | None,
-    token: str | None,
-    room: str | None,
-    read_only: bool,  # noqa: FBT001 - click passes it by name
-    ascii_only: bool,  # noqa: FBT001
-    as_json: bool,  # noqa: FBT001
-) -> None:
+@click.option("--record", type=click.Path(path_type=Path), metavar="FILE", help="Write what is seen to a file.")
+@click.option("--replay", type=click.Path(path_type=Path), metavar="FILE", help="Show a recording; no server needed.")
+@click.option("--speed", type=click.FloatRange(0.1, 100), default=1.0, help="How fast the recording is shown.")
+@click.option("--web", is_flag=True, help="Serve it to a browser instead.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="With --web: the address to serve on.")
+@click.option("--port", type=click.IntRange(1, 65_535), default=WEB_PORT, show_default=True, help="With --web.")
+@click.option("--public", is_flag=True, help="With --web: yes, serve where other machines reach it.")
+@click.option("--keys", is_flag=True, help="Print every key and command as a table, and end.")
+@click.pass_context
+def watch(ctx: click.Context, /, **options: object) -> None:
     """Watch queues, tasks and workers live, and steer them.
 
     FILTER narrows the tasks, as in `status:pending,running target:cam-1 some text`.
     """
+    from treadle.errors import TreadleError
+    from treadle.settings import InvalidSetting
+    from treadle_tui.core.config import ConfigError
+    from treadle_tui.core.record import RecordingError
+    from treadle_tui.launch import Wishes
+
+    wishes = Wishes(**{name: ctx.params[name] for name in Wishes.__dataclass_fields__})
+    _refuse_contradictions(ctx)
+    try:
+        _begin(ctx, wishes)
+    except (ConfigError, InvalidSetting, RecordingError) as error:
+        raise click.UsageError(str(error)) from None
+    except TreadleError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _refuse_contradictions(ctx: click.Context) -> None:
+    """Raise click's `UsageError` for options that can't be meant together, and a filter that can't be read."""
     from treadle.filters import FilterError, parse
 
     try:
-        chosen = parse(wanted)
+        parse(ctx.params["wanted"])
     except FilterError as error:
         raise click.BadParameter(str(error), param_hint="FILTER") from None
-    urls, read_token = _connection(url, token)
-    if as_json:
-        _print_events(urls, read_token, room=room, wanted=chosen if wanted.strip() else None)
-        return
-
-    from treadle_tui.app import Dashboard
-    from treadle_tui.core.feed import Feed
-    from treadle_tui.core.link import SessionLink
-    from treadle_tui.core.model import Model
-
-    model = Model()
-    Dashboard(
-        model,
-        Feed(model, SessionLink(urls, read_token)),
-        place=place_of(urls[0]),
-        read_only=read_only,
-        ascii_only=ascii_only,
-        room=room,
-        wanted=wanted,
-    ).run()
+    given = [name for name in ("as_json", "web", "replay", "record") if ctx.params[name]]
+    for one, other in (("as_json", "web"), ("as_json", "replay"), ("as_json", "record"), ("replay", "record")):
+        if one in given and other in given:
+            first, second = (f"--{name.removeprefix('as_')}" for name in (one, other))
+            raise click.UsageError(f"{first} and {second} can't be had at once: leave one of them out")
+    if "web" in given and "record" in given:
+        raise click.UsageError("--record writes one session, and --web has one for each page: record in a terminal")
+    for name in ("host", "port", "public"):
+        if "web" not in given and ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} goes with --web")
 
 
-def _connection(url: str | None, token: str | None) -> "tuple[tuple[str, ...], Callable[[], str | None]]":
-    from pydantic import ValidationError
+def _begin(ctx: click.Context, wishes: "Wishes") -> None:
+    from treadle_tui import launch
 
-    from treadle.errors import TreadleError
-    from treadle.settings import Settings, split_urls
+    params = ctx.params
+    if params["keys"]:
+        from treadle_tui.core.keytable import key_table
 
-    try:
-        settings = Settings()
-        urls = split_urls(url) if url is not None else settings.urls
-        # Read once here, so that what is wrong with the file is said before the screen is up.
-        settings.read_token()
-    except ValidationError as error:
-        raise click.UsageError("; ".join(problem["msg"] for problem in error.errors())) from None
-    except TreadleError as error:
-        raise click.UsageError(str(error)) from None
-    return urls, (lambda: token) if token is not None else settings.read_token
+        click.echo(key_table(launch.load_config(wishes.config).keymap), nl=False)
+    elif params["contexts"]:
+        _list_contexts(wishes)
+    elif params["as_json"]:
+        _print_events(wishes)
+    elif params["web"]:
+        _serve(wishes, host=params["host"], port=params["port"], public=params["public"])
+    else:
+        from treadle_tui.guard import guarded
+
+        # The child is made before anything heavy is loaded, so that the parent stays small.
+        raise SystemExit(guarded(lambda: launch.run(wishes)))
 
 
-def _print_events(
-    urls: tuple[str, ...], read_token: "Callable[[], str | None]", *, room: str | None, wanted: "TaskFilter | None"
-) -> None:
+def _list_contexts(wishes: "Wishes") -> None:
+    from treadle_tui.launch import load_config
+
+    config = load_config(wishes.config)
+    if not config.contexts:
+        click.echo("No contexts: the configuration file names none.")
+    for name, place in config.contexts.items():
+        marks = [word for word in ("production", "read_only") if getattr(place, word)]
+        words = ", ".join([*marks, *(["the first one"] if name == config.context else [])])
+        click.echo(f"{name:<16} {', '.join(place.urls)}{f'  ({words})' if words else ''}")
+
+
+def _print_events(wishes: "Wishes") -> None:
     import asyncio
 
-    from treadle.errors import TreadleError
+    from treadle.filters import parse
+    from treadle_tui import launch
     from treadle_tui.core.link import SessionLink
     from treadle_tui.core.ndjson import Stream
 
+    place = launch.chosen_place(wishes, launch.load_config(wishes.config))
+
     async def stream() -> None:
         await Stream(
-            SessionLink(urls, read_token),
+            SessionLink(place.urls, launch.token_of(place, wishes)),
             write=click.echo,
             complain=lambda text: click.echo(text, err=True),
-            room=room,
-            wanted=wanted,
+            room=wishes.room or place.room,
+            wanted=parse(wishes.wanted) if wishes.wanted.strip() else None,
         ).run()
 
     try:
         asyncio.run(stream())
-    except TreadleError as error:
-        raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
 
-def place_of(url: str) -> str:
-    """Return what people call the server at `url`: `local`, or its host and port."""
-    from urllib.parse import urlsplit
+def _serve(wishes: "Wishes", *, host: str, port: int, public: bool) -> None:
+    from treadle_tui import launch
 
-    from treadle.reaching import is_loopback
-
-    split = urlsplit(url)
-    return "local" if is_loopback(split.hostname) else split.netloc
+    try:
+        from treadle_tui.web import PublicAddress, serve_web
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"--web needs textual-serve ({error}): pip install 'treadle-tui[web]'") from None
+    if wishes.replay is None:
+        # Here, where it is seen, and not in the process of the first page.
+        launch.token_of(launch.chosen_place(wishes, launch.load_config(wishes.config)), wishes)
+    try:
+        serve_web(launch.arguments(wishes), host=host, port=port, public=public, token=wishes.token)
+    except PublicAddress as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{host}:{port} can't be served on: {error.strerror or error}") from None

@@ -1,12 +1,15 @@
 """What every screen works with: the model to read, the feed to ask, the verbs, and how things are drawn."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from treadle_tui.core.actions import Action, Scope, offered
 from treadle_tui.core.browse import Browse
 from treadle_tui.core.columns import Context
 from treadle_tui.core.feed import Feed
 from treadle_tui.core.glyphs import UNICODE, Glyphs
 from treadle_tui.core.model import Model
+from treadle_tui.core.shell import Shell
 from treadle_tui.core.steer import Report
 from treadle_tui.core.steering import Steering
 from treadle_tui.core.text import Span, Spans
@@ -27,7 +30,14 @@ class Desk:
     """What people call the server: its host, or `local`."""
     report: Report | None = None
     """What the last action did to each task, to be looked through."""
+    shell: Shell = field(default_factory=Shell)
+    """The keys, the contexts, and what was typed."""
     _notice: tuple[Report, float] | None = None
+
+    def offered(self, scope: Scope) -> Iterator[Action]:
+        """Yield what can be done in a pane or screen, given how the dashboard was started."""
+        shell = self.shell
+        return offered(scope, read_only=self.steering.read_only, replay=shell.player is not None, web=shell.web)
 
     def context(self) -> Context:
         """Return what the panes' cells need."""

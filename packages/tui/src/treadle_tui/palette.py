@@ -5,7 +5,8 @@ from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from treadle_tui.core.actions import Action, offered
+from treadle_tui.core.actions import Action
+from treadle_tui.core.keymap import Keymap
 from treadle_tui.screens.board import Board
 
 
@@ -15,7 +16,7 @@ class ActionProvider(Provider):
     def _offered(self) -> Iterator[Action]:
         board = self.screen
         if isinstance(board, Board):
-            yield from offered(board.scope, read_only=board.desk.steering.read_only)
+            yield from board.desk.offered(board.scope)
 
     async def search(self, query: str) -> Hits:
         """Yield the actions whose name or help fit."""
@@ -23,18 +24,27 @@ class ActionProvider(Provider):
         for action in self._offered():
             score = max(matcher.match(action.name), matcher.match(action.help) / 2)
             if score > 0:
-                yield Hit(score, matcher.highlight(action.name), self._run(action), help=_help(action))
+                yield Hit(score, matcher.highlight(action.name), self._run(action), help=_help(action, self._keymap))
 
     async def discover(self) -> Hits:
         """Yield everything while nothing is typed."""
         for action in self._offered():
-            yield DiscoveryHit(action.name, self._run(action), help=_help(action))
+            yield DiscoveryHit(action.name, self._run(action), help=_help(action, self._keymap))
+
+    @property
+    def _keymap(self) -> Keymap:
+        board = self.screen
+        assert isinstance(board, Board)
+        return board.desk.shell.keymap
 
     def _run(self, action: Action) -> Callable[[], None]:
         board = self.screen
         assert isinstance(board, Board)
+        if not board.can(action.name):
+            # It means something by what stands behind it: let that be typed.
+            return partial(board.act_command, f"{action.name} ")
         return partial(board.act, action.name)
 
 
-def _help(action: Action) -> str:
-    return f"{action.keycap}  {action.help}"
+def _help(action: Action, keymap: Keymap) -> str:
+    return f"{keymap.cap(action)}  {action.help}"

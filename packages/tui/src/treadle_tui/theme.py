@@ -1,4 +1,6 @@
-"""Two themes, and the colour of every tone in them: each at a contrast of 4.5 or more on what it stands on."""
+"""The themes: the colour of every tone, each at a contrast of 4.5 or more on everything that it stands on."""
+
+from collections.abc import Mapping
 
 from textual.theme import Theme
 
@@ -33,12 +35,90 @@ _LIGHT = {
 }
 
 
+_CONTRAST = {
+    "plain": "#ffffff",
+    "dim": "#d6d6d6",
+    "faint": "#c9c9c9",
+    "bold": "#ffffff",
+    "title": "#ffffff",
+    "accent": "#5ff5ff",
+    "ok": "#5dff5d",
+    "run": "#8ecbff",
+    "wait": "#ffffff",
+    "hold": "#ffd75f",
+    "warn": "#ffb02e",
+    "bad": "#ffb0ab",
+}
+
+# Okabe and Ito's palette, which people with any common kind of colour blindness tell apart (2008, "Color Universal
+# Design"); its blue is left out, for it is too dark on black.
+_COLOURBLIND = {
+    "plain": "#e4e8ea",
+    "dim": "#a9b4bc",
+    "faint": "#929da6",
+    "bold": "#ffffff",
+    "title": "#b9c4cb",
+    "accent": "#cc79a7",
+    "ok": "#009e73",
+    "run": "#56b4e9",
+    "wait": "#d0d6da",
+    "hold": "#f0e442",
+    "warn": "#e69f00",
+    "bad": "#d55e00",
+}
+
+_SIXTEEN = {
+    "plain": "ansi_white",
+    "dim": "ansi_white",
+    "faint": "ansi_white",
+    "bold": "ansi_bright_white",
+    "title": "ansi_bright_white",
+    "accent": "ansi_bright_cyan",
+    "ok": "ansi_bright_green",
+    "run": "ansi_bright_cyan",
+    "wait": "ansi_white",
+    "hold": "ansi_bright_yellow",
+    "warn": "ansi_bright_yellow",
+    "bad": "ansi_bright_red",
+}
+"""Of the terminal's own sixteen, those that every usual palette shows bright enough on black."""
+
+_MONO = dict.fromkeys(_DARK, "ansi_default")
+
+
+_ANSI = {
+    "ansi-background": "ansi_black",
+    "ansi-foreground": "ansi_white",
+    "border-blurred": "ansi_default",
+    "block-cursor-foreground": "ansi_black",
+    "block-cursor-background": "ansi_white",
+    # Both colours are the terminal's own: the cursor in a line is told by its style.
+    "input-cursor-text-style": "reverse",
+    "input-cursor-background": "ansi_default",
+    "input-cursor-foreground": "ansi_default",
+    "input-selection-foreground": "ansi_default",
+    "screen-selection-foreground": "ansi_default",
+    "screen-selection-background": "ansi_default",
+}
+"""What Textual's own styles want to know of a theme without true colours."""
+
+
 def _theme(
-    name: str, tones: dict[str, str], *, dark: bool, background: str, raised: str, cursor: str, frame: str
+    name: str,
+    tones: Mapping[str, str],
+    *,
+    dark: bool,
+    background: str,
+    raised: str,
+    cursor: str,
+    frame: str,
+    production: tuple[str, str] = ("#b3001b", "#ffffff"),
+    ansi: bool = False,
 ) -> Theme:
     return Theme(
         name=name,
         dark=dark,
+        ansi=ansi,
         primary=tones["accent"],
         secondary=tones["run"],
         accent=tones["accent"],
@@ -56,9 +136,13 @@ def _theme(
             "frame": frame,
             "frame-focus": tones["accent"],
             "raised": raised,
+            "production": production[0],
+            "production-text": production[1],
             "footer-background": background,
             "input-cursor-background": tones["plain"],
+            "input-cursor-foreground": background,
             "input-selection-background": cursor,
+            **(_ANSI if ansi else {}),
         },
     )
 
@@ -69,6 +153,62 @@ DARK = _theme(
 LIGHT = _theme(
     "treadle-light", _LIGHT, dark=False, background="#fbfaf7", raised="#efede6", cursor="#dfe6ea", frame="#a9b0b6"
 )
+CONTRAST = _theme(
+    "treadle-contrast",
+    _CONTRAST,
+    dark=True,
+    background="#000000",
+    raised="#0d0d0d",
+    cursor="#002a4d",
+    frame="#9a9a9a",
+    production=("#ffff00", "#000000"),
+)
+COLOURBLIND = _theme(
+    "treadle-colourblind",
+    _COLOURBLIND,
+    dark=True,
+    background="#05080a",
+    raised="#0d1318",
+    cursor="#0c1a26",
+    frame="#46525c",
+    production=("#f0e442", "#000000"),
+)
+SIXTEEN = _theme(
+    "treadle-sixteen",
+    _SIXTEEN,
+    dark=True,
+    background="ansi_black",
+    raised="ansi_black",
+    cursor="ansi_black",
+    frame="ansi_white",
+    production=("ansi_bright_yellow", "ansi_black"),
+    ansi=True,
+)
+MONO = _theme(
+    "treadle-mono",
+    _MONO,
+    dark=True,
+    background="ansi_default",
+    raised="ansi_default",
+    cursor="ansi_default",
+    frame="ansi_default",
+    production=("ansi_default", "ansi_default"),
+    ansi=True,
+)
 
-GROUNDS = ("background", "cursor-away", "cursor")
-"""What tones stand on."""
+THEMES: dict[str, Theme] = {
+    "dark": DARK,
+    "light": LIGHT,
+    "contrast": CONTRAST,
+    "colourblind": COLOURBLIND,
+    "sixteen": SIXTEEN,
+    "mono": MONO,
+}
+"""The themes by the names that people write, in the order in which `:theme` goes through them."""
+
+
+def fitting(colour_system: str | None) -> str:
+    """Return the name of the theme for a terminal of one of Rich's colour systems, or None for one without colours."""
+    if colour_system is None:
+        return "mono"
+    return "sixteen" if colour_system == "standard" else "dark"

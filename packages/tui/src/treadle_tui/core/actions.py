@@ -6,6 +6,20 @@ from typing import Literal, TypeAlias
 
 Scope: TypeAlias = Literal["queues", "tasks", "workers", "targets", "events", "attention", "detail", "everywhere"]
 Verb: TypeAlias = Literal["cancel", "pause", "resume", "rerun"]
+Takes: TypeAlias = Literal["queue", "filter", "order", "theme", "context", "task", "file", "time", "factor"]
+
+ARGUMENTS: dict[Takes, str] = {
+    "queue": "a queue's job, as @global:tasks:billing",
+    "filter": "a filter, as status:failed cam-1",
+    "order": "an order: queues and tasks have their own",
+    "theme": "a theme's name",
+    "context": "a context of the configuration file",
+    "task": "a task's id, or how it begins",
+    "file": "a file's name",
+    "time": "a time in the recording, as 1m30, or a step, as +10 or -1m",
+    "factor": "a factor, as 0.5 or 8",
+}
+"""What can stand behind a command, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +29,7 @@ class Action:
     name: str
     """Unique; what the palette's command and the keymap call it."""
     key: str
-    """In Textual's spelling; several with commas."""
+    """In Textual's spelling; several with commas; empty when it is a `:` command alone."""
     label: str
     """Two or three words for the footer."""
     help: str
@@ -25,24 +39,45 @@ class Action:
     writes: bool = False
     """Whether it changes anything on the server; such ones are off without a connection and with --read-only."""
     footer: bool = True
+    takes: Takes | None = None
+    """What may stand behind it as a `:` command; None when nothing may."""
+    replay: bool = False
+    """Whether it steers the replay of a recording, and means nothing without one."""
+    local: bool = False
+    """Whether it needs this machine's terminal or files, and so is off in a browser."""
 
     @property
     def keycap(self) -> str:
-        """The key as it is shown to people."""
-        return _CAPS.get(self.key.split(",", maxsplit=1)[0], self.key.split(",", maxsplit=1)[0])
+        """The key as it is shown to people, unless their keymap says another; `:name` when it has none."""
+        return cap(self.key.split(",", maxsplit=1)[0]) if self.key else f":{self.name}"
 
 
 _CAPS = {
-    "ctrl+p": "^p",
     "question_mark": "?",
     "slash": "/",
+    "backslash": "\\",
     "asterisk": "*",
     "escape": "esc",
     "colon": ":",
+    "semicolon": ";",
+    "comma": ",",
+    "full_stop": ".",
     "exclamation_mark": "!",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "minus": "-",
+    "plus": "+",
+    "equals_sign": "=",
     "pageup": "pgup",
     "pagedown": "pgdn",
 }
+
+
+def cap(key: str) -> str:
+    """Return a key of Textual's spelling as people know it: `^p` for `ctrl+p`."""
+    if key.startswith("ctrl+"):
+        return f"^{cap(key.removeprefix('ctrl+'))}"
+    return _CAPS.get(key, key)
 
 
 def _on(*scopes: Scope) -> frozenset[Scope]:
@@ -58,6 +93,7 @@ ACTIONS: tuple[Action, ...] = (
         "open",
         "Open what is highlighted: a queue's or worker's tasks, a task, a target's holder, what wants a look.",
         _on(*_LISTS),
+        takes="task",
     ),
     Action(
         "back",
@@ -102,8 +138,16 @@ ACTIONS: tuple[Action, ...] = (
         _on("tasks", "targets", "detail"),
         writes=True,
     ),
-    Action("pause-queue", "p", "pause", "Pause the queue: nothing is claimed from it.", _on("queues"), writes=True),
-    Action("resume-queue", "r", "resume", "Resume the paused queue.", _on("queues"), writes=True),
+    Action(
+        "pause-queue",
+        "p",
+        "pause",
+        "Pause the queue: nothing is claimed from it.",
+        _on("queues"),
+        writes=True,
+        takes="queue",
+    ),
+    Action("resume-queue", "r", "resume", "Resume the paused queue.", _on("queues"), writes=True, takes="queue"),
     Action(
         "undo",
         "u",
@@ -127,6 +171,7 @@ ACTIONS: tuple[Action, ...] = (
         "sort",
         "Sort by something else: queues by name, pending, oldest, failed, rate; tasks by position, age, change.",
         _on("queues", "tasks"),
+        takes="order",
     ),
     Action(
         "wide",
@@ -176,9 +221,18 @@ ACTIONS: tuple[Action, ...] = (
         "filter",
         "Filter the list: status:pending,running target:cam-1 some text. In a task: find in the sheet.",
         _on("everywhere"),
+        takes="filter",
     ),
     Action("queues", "1", "queues", "Go to the queues.", _on("everywhere"), footer=False),
-    Action("tasks", "2", "tasks", "Go to the tasks of the highlighted queue.", _on("everywhere"), footer=False),
+    Action(
+        "tasks",
+        "2",
+        "tasks",
+        "Go to the tasks of the highlighted queue, or of the one that is named.",
+        _on("everywhere"),
+        footer=False,
+        takes="queue",
+    ),
     Action("workers", "3", "workers", "Go to the workers.", _on("everywhere"), footer=False),
     Action(
         "targets", "4", "targets", "Go to the targets: what holds each, and who waits.", _on("everywhere"), footer=False
@@ -201,7 +255,49 @@ ACTIONS: tuple[Action, ...] = (
         "Copy the task's id, or the queue's or worker's name, to the clipboard.",
         _on(*_LISTS, "detail"),
     ),
-    Action("palette", "ctrl+p,colon", "palette", "Find an action by its name.", _on("everywhere")),
+    Action("command", "colon", "command", "Type a command, with what it is about behind it.", _on("everywhere")),
+    Action("palette", "ctrl+p", "palette", "Find an action by its name.", _on("everywhere")),
+    Action(
+        "theme",
+        "",
+        "theme",
+        "Show it in other colours: the next theme, or the one that is named.",
+        _on("everywhere"),
+        footer=False,
+        takes="theme",
+    ),
+    Action(
+        "context",
+        "",
+        "context",
+        "Go to another server of the configuration file, or tell which there are.",
+        _on("everywhere"),
+        footer=False,
+        takes="context",
+    ),
+    Action("rewind", "J", "back 10s", "Show the recording from ten seconds before.", _on("everywhere"), replay=True),
+    Action("play", "K", "play or stop", "Stop the recording, or let it go on.", _on("everywhere"), replay=True),
+    Action("skip", "L", "on 10s", "Show the recording from ten seconds later.", _on("everywhere"), replay=True),
+    Action(
+        "seek",
+        "",
+        "seek",
+        "Show the recording from a moment: 1m30 from its start, or +10 or -1m from here.",
+        _on("everywhere"),
+        footer=False,
+        takes="time",
+        replay=True,
+    ),
+    Action(
+        "speed",
+        "",
+        "speed",
+        "Show the recording faster or slower: 8 is eight times as fast.",
+        _on("everywhere"),
+        footer=False,
+        takes="factor",
+        replay=True,
+    ),
     Action("help", "question_mark", "help", "Show every key.", _on("everywhere")),
     Action(
         "quit", "q,ctrl+q", "quit", "Leave the dashboard; tasks and workers go on.", _on("everywhere"), footer=False
@@ -217,9 +313,14 @@ def of_scope(scope: Scope) -> Iterator[Action]:
     return (action for action in ACTIONS if scope in action.scopes)
 
 
-def offered(scope: Scope, *, read_only: bool) -> Iterator[Action]:
-    """Yield what can be done here at all: the scope's own actions, then those that work everywhere."""
+def offered(scope: Scope, *, read_only: bool, replay: bool = False, web: bool = False) -> Iterator[Action]:
+    """Yield what can be done here at all: the scope's own actions, then those that work everywhere.
+
+    `read_only` leaves out what writes, `web` what needs this machine's terminal or files; what steers a recording is
+    there in its `replay` alone.
+    """
     for wanted in dict.fromkeys((scope, "everywhere")):
         for action in ACTIONS:
-            if wanted in action.scopes and not (read_only and action.writes):
+            hidden = (read_only and action.writes) or (action.replay and not replay) or (action.local and web)
+            if wanted in action.scopes and not hidden:
                 yield action

@@ -74,6 +74,11 @@ class Feed:
         self._ping_seconds = ping_seconds
         self._patience = patience
 
+    @property
+    def link(self) -> Link:
+        """The connection that it is fed by."""
+        return self._link
+
     def want(self, *wants: Want) -> None:
         """See these from now on, each instead of what its topic shows now."""
         for want in wants:

@@ -8,11 +8,14 @@ from textual.app import ComposeResult
 from textual.message import Message
 
 from treadle_tui.core.actions import Scope
+from treadle_tui.core.mode import mode_line
 from treadle_tui.core.model import Dirty
 from treadle_tui.core.steer import Report
 from treadle_tui.core.strip import banner_line, tiny_line
+from treadle_tui.core.text import Span
 from treadle_tui.desk import Desk
 from treadle_tui.keys import bindings
+from treadle_tui.screens.commanded import Commanded
 from treadle_tui.screens.help import Help
 from treadle_tui.screens.power import Power
 from treadle_tui.widgets.keys_line import KeysLine
@@ -20,7 +23,7 @@ from treadle_tui.widgets.paper import Paper, Toned
 from treadle_tui.widgets.top import Top
 
 
-class Board(Power):
+class Board(Commanded, Power):
     """A screen that reads the model when told what is dirty, and turns actions into requests."""
 
     BINDINGS = bindings("everywhere")
@@ -40,6 +43,7 @@ class Board(Power):
         self.desk = desk
         self._top = Top(desk)
         self._banner = Paper(id="banner")
+        self._mode = Paper(id="mode")
         self._tiny = Paper(id="tiny")
         self._keys = KeysLine(id="keys")
 
@@ -68,6 +72,7 @@ class Board(Power):
 
     def compose(self) -> ComposeResult:
         """Put the shared parts round the screen's own."""
+        yield self._mode
         yield self._top
         yield self._banner
         yield from self.body()
@@ -98,7 +103,7 @@ class Board(Power):
     def show_keys(self) -> None:
         """Draw the last line anew."""
         steering = self.desk.steering
-        self._keys.show_keys(self.scope, off=steering.off(), read_only=steering.read_only)
+        self._keys.show_keys(self.desk.offered(self.scope), self.desk.shell.keymap, off=steering.off())
 
     def on_descendant_focus(self) -> None:
         """Other keys work in another pane."""
@@ -109,10 +114,19 @@ class Board(Power):
         banner = banner_line(model, glyphs)
         self._banner.display = bool(banner)
         self._banner.show([banner])
-        self._tiny.show([tiny_line(model, glyphs)])
+        self._show_mode()
         self._dim(stale=not model.link.live and model.data_age() is not None)
         self._top.show()
         self.show_keys()
+
+    def _show_mode(self) -> None:
+        desk = self.desk
+        mode = mode_line(desk.shell, desk.place, desk.glyphs)
+        self._mode.display = bool(mode)
+        self._mode.show([mode])
+        self._mode.set_class(desk.shell.production, "-production")
+        warning = (Span("PROD ", "bad"),) if desk.shell.production else ()
+        self._tiny.show([(*warning, *tiny_line(desk.model, desk.glyphs))])
 
     def _dim(self, *, stale: bool) -> None:
         if stale == self.has_class("-stale"):
@@ -135,7 +149,7 @@ class Board(Power):
 
     def act_help(self) -> None:
         """Show every key."""
-        self.app.push_screen(Help(read_only=self.desk.steering.read_only))
+        self.app.push_screen(Help(self.desk.shell.keymap, read_only=self.desk.steering.read_only))
 
     def act_palette(self) -> None:
         """Find an action by its name."""

@@ -1,0 +1,79 @@
+"""Keeps the terminal usable, whatever ends the dashboard.
+
+The dashboard runs in a child; a small parent waits for it. A child that is killed outright restores nothing, so the
+parent gives the terminal its modes back and leaves the alternate screen. A parent that is killed closes a pipe by its
+death, at which the child ends in good order. Only when both are killed at once is `reset` needed.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+RESTORE = (
+    "\x1b[?2026l"  # draw at once again
+    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l"  # no mouse
+    "\x1b[?1004l\x1b[?2004l\x1b[?2048l\x1b[<u"  # no focus, paste, resize or keyboard reports
+    "\x1b[?1049l"  # back to the shell's screen
+    "\x1b[?25h\x1b[0m"  # a cursor, and no colours
+)
+"""Undoes all that the dashboard asks of a terminal; what was not asked for is not harmed by it."""
+
+
+def guarded(show: Callable[[], int]) -> int:
+    """Run `show` in a child that is watched, and return its exit code; 128 and the signal's number when one ended it.
+
+    Without a terminal, or where there is no fork, it runs here. In the child this returns too, with the code of `show`.
+    """
+    if not (hasattr(os, "fork") and sys.stdin.isatty() and sys.stdout.isatty()):
+        return show()
+    import termios
+
+    modes = termios.tcgetattr(sys.stdin.fileno())
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(write_end)
+        threading.Thread(target=_outlive, args=(read_end,), name="treadle-guard", daemon=True).start()
+        return show()
+    os.close(read_end)
+    # Not inherited by anything else: its end must tell of this process alone.
+    os.set_inheritable(write_end, False)
+    status = _attend(child)
+    termios.tcsetattr(sys.stdin.fileno(), termios.TCSAFLUSH, modes)
+    if not os.WIFSIGNALED(status):
+        return os.waitstatus_to_exitcode(status)
+    number = os.WTERMSIG(status)
+    os.write(sys.stdout.fileno(), RESTORE.encode())
+    name = signal.Signals(number).name
+    sys.stderr.write(f"The dashboard was ended by {name}; the terminal is as it was before. The server goes on.\n")
+    return 128 + number
+
+
+def _outlive(pipe: int) -> None:
+    """Wait for the parent's death, and end this process in good order then."""
+    os.read(pipe, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _attend(child: int) -> int:
+    """Wait for the child's end and return its status; signals go on to it, and a child that stops stops its parent."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        # The terminal sends these to both; the child knows what to do.
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: _pass_on(child, received))
+    while True:
+        _, status = os.waitpid(child, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            return status
+        # As one job to the shell: `fg` wakes both.
+        os.kill(os.getpid(), signal.SIGSTOP)
+        _pass_on(child, signal.SIGCONT)
+
+
+def _pass_on(child: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(child, number)
