@@ -92,7 +92,7 @@ class Scene:
         """Lose what wakes the claims from now on: each hint of a commit, of a seat and of a claim."""
         engine, desk = self.shop.engine, self.shop.engine.desk
         admit, apply, commit = engine._admit, engine._apply, engine._commit
-        open_seat, wait = desk.open_seat, desk.wait
+        open_seat, wait, release = desk.open_seat, desk.wait, desk.release
 
         def forget() -> None:
             desk._news = False
@@ -109,13 +109,19 @@ class Scene:
             world.woken.clear()
             return carried, world
 
+        def deaf_release(keys, at):
+            news = desk._news
+            freed = release(keys, at)
+            desk._news = news
+            return freed
+
         async def deaf_commit(batch, *, express):
             done = await commit(batch, express=express)
             forget()
             return done
 
         engine._admit, engine._apply, engine._commit = deaf_admit, deaf_apply, deaf_commit
-        desk.look_again = lambda: None
+        desk.look_again, desk.release = lambda: None, deaf_release
         desk.open_seat = lambda seat: (open_seat(seat), forget())
         desk.wait = lambda waiting: (wait(waiting), forget())
 

@@ -43,7 +43,7 @@ class Line:
     room: str
     """The room whose turn it is: the lane's in a fair job, else the job's."""
     tasks: deque[Task]
-    is_all: bool = False
+    is_all: bool = True
     """Whether there are no more claimable tasks in the lane than these."""
     group: Group = field(init=False)
     """Within it the order is strict."""
@@ -149,7 +149,8 @@ def match(lines: Sequence[Line], demands: Sequence[Demand], turns: Turns) -> lis
     """Hand the lines' tasks to the demands, one at a time and the demands in turn, until one side has no more.
 
     A task heavier than a worker's whole capacity is left to another worker; one that only does not fit now is waited
-    for: the worker gets nothing else before it (E5). Tasks are taken out of `lines`.
+    for: the worker gets nothing else before it (E5). Tasks are taken out of `lines`; when one of which more is to be
+    read runs dry, the rest waits for the next call, since what stands there may come before what is left.
     """
     given: list[tuple[Demand, Task]] = []
     orders: dict[tuple[tuple[int, ...], int], Order] = {}
@@ -175,5 +176,7 @@ def match(lines: Sequence[Line], demands: Sequence[Demand], turns: Turns) -> lis
         demand.reserve(task)
         turns.served(line.room, line.group)
         given.append((demand, task))
+        if not (line.tasks or line.is_all):
+            break
         hungry.append((demand, order))
     return given

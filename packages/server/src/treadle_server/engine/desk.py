@@ -13,13 +13,17 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.claims import Line, Turns, match, serves
 from treadle_server.engine.hub import Change
 from treadle_server.engine.seats import Capacity, Demand, RunKey, Seat, Waiting
+from treadle_server.engine.shelf import Shelf
 from treadle_server.store import hot
 from treadle_server.store.base import Tx
 from treadle_server.store.counts import CountKey, apply_counts
-from treadle_server.store.heads import Claimable, claimable_lanes, heads, waiting_lanes, weights_held
+from treadle_server.store.heads import Claimable, claimable_lanes, waiting_lanes, weights_held
+
+Freed = tuple[Seat, RunKey, int]
+"""A run's weight that its worker has free again."""
 
 MOST_HEADS = 500
-"""Tasks that are read of one lane at once."""
+"""Tasks that one transaction hands out of one lane."""
 
 
 @dataclass(slots=True)
@@ -53,6 +57,7 @@ class Desk:
         self._seats: deque[Seat] = deque()
         self._waiting: list[Waiting] = []
         self._turns = Turns()
+        self.shelf = Shelf()
         self._lanes: dict[int, Claimable] = {}
         self._open: set[int] = set()
         """Lanes of which it is known that they may be claimed from."""
@@ -111,21 +116,31 @@ class Desk:
         if waiting in self._waiting:
             self._waiting.remove(waiting)
 
-    def release(self, keys: Collection[RunKey], at: float) -> None:
-        """Free the weight of runs whose code has ended, at the monotonic instant `at`."""
+    def release(self, keys: Collection[RunKey], at: float) -> list[Freed]:
+        """Free the weight of runs whose code has ended, at the monotonic instant `at`; return what was freed.
+
+        It is done within the transaction that takes the reports, so that the same one fills the room again: half as
+        many commits, and the worker has its next work with the answer.
+        """
         if keys and any(waiting.limit is not None for waiting in self._waiting):
             self._news = True
-        freed: set[Seat] = set()
+        freed: list[Freed] = []
         for key in keys:
             if (seat := self._holder.pop(key, None)) is not None:
-                seat.release(key)
-                freed.add(seat)
+                freed.append((seat, key, seat.release(key)))
             elif self._waiting:
                 # Its worker may be one whose claim over HTTP waits for room.
                 self._news = True
-        for seat in freed:
+        for seat in {id(seat): seat for seat, _, _ in freed}.values():
             seat.reckon(at)
         self._news = self._news or bool(freed)
+        return freed
+
+    def hold_again(self, freed: Collection[Freed]) -> None:
+        """Take the releases of a transaction back that failed."""
+        for seat, key, weight in freed:
+            seat.hold_again(key, weight)
+            self._holder[key] = seat
 
     def heed(self, workers: Collection[Worker], gone: Collection[WorkerId]) -> None:
         """Give no more to workers that drain or are gone, from this very batch on, and more to those that are back."""
@@ -165,7 +180,9 @@ class Desk:
         lines = await self._lines(tx, wanted, demands, now)
         if not any(line.tasks for line in lines):
             return handover
+        before = {line.lane.id: len(line.tasks) for line in lines}
         await self._claim(tx, handover, match(lines, demands, self._turns), now)
+        self.shelf.taken({line.lane.id: before[line.lane.id] - len(line.tasks) for line in lines})
         self._ready -= {line.lane.id for line in lines if line.is_all and not line.tasks}
         self._news = bool(handover.given)
         return handover
@@ -226,15 +243,11 @@ class Desk:
         self._ready -= wanted - {one.lane.id for one in found}
         served = [one for one in found if any(serves(demand, one.lane) for demand in demands)]
         most = min(MOST_HEADS, sum(_appetite(demand) for demand in demands))
-        read = await heads(tx, [one.lane.id for one in served], most, now)
-        self._ready -= {lane for lane, tasks in read.items() if not tasks}
-        whole = {lane for lane, tasks in read.items() if len(tasks) < most}
         heaviest = max(demand.capacity for demand in demands)
-        if hidden := [lane for lane, tasks in read.items() if any(task.weight > heaviest for task in tasks)]:
-            # What is too heavy for all who ask must not hide what stands behind it, however much there is (E5).
-            read |= await heads(tx, hidden, most, now, heaviest)
+        stocks = await self.shelf.fill(tx, [one.lane.id for one in served], most, now, heaviest)
+        self._ready -= {lane for lane, stock in stocks.items() if not stock.tasks}
         return [
-            Line(one.lane, one.lane.room or one.room, deque(read[one.lane.id]), is_all=one.lane.id in whole)
+            Line(one.lane, one.lane.room or one.room, stocks[one.lane.id].tasks, is_all=stocks[one.lane.id].is_all)
             for one in served
         ]
 
@@ -248,8 +261,9 @@ class Desk:
         return [self._lanes[number] for number in wanted]
 
     def doubt_lanes(self) -> None:
-        """Read anew which lanes may be claimed from: a job was changed, or may have been by another writer."""
+        """Read anew what may be claimed: a job was changed, or something may have been by another writer."""
         self._open.clear()
+        self.shelf.clear()
 
     def deliver(self, handover: Handover) -> list[Demand]:
         """Give the claims out: the transaction is committed. Return the seats that were closed meanwhile."""

@@ -19,7 +19,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker, HandBack, Submit, SubmitEach
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.reports import ReportMany
-from treadle_server.engine.desk import Desk, Handover
+from treadle_server.engine.desk import Desk, Freed, Handover
 from treadle_server.engine.express import Carried, Express
 from treadle_server.engine.hub import Batch, Hub
 from treadle_server.engine.intake import Admitted, Intake
@@ -185,7 +185,8 @@ class Engine:
         self._wake.set()
 
     def wake(self, lanes: set[int]) -> None:
-        """Look again at lanes in which something may be claimable."""
+        """Look again at lanes in which something may be claimable, whatever was known of them."""
+        self.desk.shelf.drop(lanes)
         self.desk.wake(lanes)
         if self.desk.can_serve:
             self._wake.set()
@@ -261,16 +262,19 @@ class Engine:
     async def _commit(self, batch: Sequence[_Pending], *, express: bool) -> bool:
         """Apply the batch in one transaction, what is plain by `express` first, and tell what was done."""
         handover = Handover()
+        freed: list[Freed] = []
         now = self.clock.now()
         try:
             async with self.store.write() as tx:
                 express = self._memory.look(tx) and express
                 admitted = await self._admit(tx, batch, now) if express else Admitted()
                 carried, world = await self._apply(tx, batch, now)
-                self.desk.wake(admitted.woken | carried.woken | world.woken)
+                self._note(admitted, carried, world)
+                freed = self.desk.release([*carried.released, *world.released], self.clock.monotonic())
                 handover = await self._hand_out(tx, world)
         except BaseException:
             handover.withdraw()
+            self.desk.hold_again(freed)
             self.express.clear()
             self._memory.clear()
             raise
@@ -278,10 +282,15 @@ class Engine:
             pending.settle()
         self._remember(world, handover)
         self._publish(admitted, carried, world, handover)
-        self.desk.release([*carried.released, *world.released], self.clock.monotonic())
         for seat in self.desk.deliver(handover):
             self._hand_back(seat.worker_id, handover.given[seat])
         return True
+
+    def _note(self, admitted: Admitted, carried: Carried, world: World) -> None:
+        """Tell the desk where there is something new to claim, before the commit."""
+        self.desk.shelf.add(change.task for change in admitted.changes)
+        self.desk.shelf.drop(admitted.freed | carried.woken | world.reordered)
+        self.desk.wake(admitted.woken | carried.woken | world.woken)
 
     def _remember(self, world: World, handover: Handover) -> None:
         """Keep what is known current with what was committed."""

@@ -34,6 +34,8 @@ class Admitted:
     """By the place of the command."""
     changes: list[Change] = field(default_factory=list)
     woken: set[int] = field(default_factory=set)
+    freed: set[int] = field(default_factory=set)
+    """The lanes among them in which a target's task is claimable."""
     targets: set[int] = field(default_factory=set)
     """Targets that have a new task in line."""
 
@@ -152,7 +154,8 @@ class Intake:
             admitted.changes.append(Change(task, None))
         await hot.insert(tx, new)
         await apply_counts(tx, counts)
-        admitted.woken |= await settle_targets(tx, admitted.targets)
+        admitted.freed = await settle_targets(tx, admitted.targets)
+        admitted.woken |= admitted.freed
 
 
 def _is_plain(item: Submission) -> bool:

@@ -18,6 +18,9 @@ MOST_AHEAD = 4
 RECKONED = 0.05
 """Seconds over which a worker's pace is measured."""
 
+FIRST_RECKONED = 0.005
+"""Seconds over which it is measured when nothing is known of it yet."""
+
 
 @dataclass(slots=True, eq=False)
 class Seat:
@@ -41,9 +44,10 @@ class Seat:
     """The weight of what it holds."""
     ahead: int = 0
     """The weight that is claimed ahead, so that short tasks never wait for a round trip; long ones are not hoarded."""
-    _rate: float = 0.0
+    _rate: float | None = None
+    """Weight that it ends in a second; None: not known yet."""
     _ended: int = 0
-    _since: float = 0.0
+    _since: float | None = None
 
     def hold(self, held: dict[RunKey, int]) -> None:
         """Note what the worker held when it came."""
@@ -67,10 +71,13 @@ class Seat:
 
     def reckon(self, at: float) -> None:
         """Reckon from what was ended lately how much may be claimed ahead."""
+        if self._since is None:
+            self._ended, self._since = 0, at
         passed = at - self._since
-        if passed < RECKONED:
+        if passed < (FIRST_RECKONED if self._rate is None else RECKONED):
             return
-        self._rate += (self._ended / passed - self._rate) * 0.5
+        pace = self._ended / passed
+        self._rate = pace if self._rate is None else (self._rate + pace) / 2
         self._ended, self._since = 0, at
         self.ahead = 0 if self.min_concurrency else min(int(self._rate * AHEAD), MOST_AHEAD * self.concurrency)
 
@@ -79,16 +86,23 @@ class Seat:
         self.held[task.id, task.run_id + 1] = task.weight
         self.used += task.weight
 
-    def release(self, key: RunKey) -> None:
-        """Note that the run's code has ended."""
+    def release(self, key: RunKey) -> int:
+        """Note that the run's code has ended; return its weight."""
         weight = self.held.pop(key, 0)
         self.used -= weight
         self._ended += weight
+        return weight
+
+    def hold_again(self, key: RunKey, weight: int) -> None:
+        """Take a release back: it was not committed."""
+        self.held[key] = weight
+        self.used += weight
+        self._ended -= weight
 
     def withdraw(self, keys: list[RunKey]) -> None:
         """Forget claims that were not committed."""
         for key in keys:
-            self.release(key)
+            self.used -= self.held.pop(key, 0)
 
 
 @dataclass(slots=True, eq=False)

@@ -15,11 +15,14 @@ from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job, Lane, Worker
-from treadle_server.domain.tasks import Hold, Run, Task
+from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.engine.rules import Rules
 from treadle_server.store import flush
 from treadle_server.store.base import Tx
+
+_STATUS = TASK_FIELDS.index("status")
+_LANE = TASK_FIELDS.index("lane")
 
 
 @dataclass(slots=True)
@@ -90,6 +93,17 @@ class World:
     def opened(self) -> list[TaskId]:
         """Return the tasks that were there before and may have been changed."""
         return [task_id for task_id, task in self.tasks.items() if task.seq in self.changes.before]
+
+    @property
+    def reordered(self) -> set[int]:
+        """Return the lanes in which a waiting task came, went or moved."""
+        lanes = {task.lane for task in self.changes.new_tasks}
+        for task in self.tasks.values():
+            if (before := self.changes.before.get(task.seq)) is None:
+                continue
+            if before[_STATUS] is Status.PENDING or task.status is Status.PENDING:
+                lanes |= {before[_LANE], task.lane}
+        return lanes | self.woken
 
     # What commands read
 

@@ -30,9 +30,10 @@ TRIES = 10
 """How often it is asked before the writer gives up: about ten seconds in all."""
 
 
-QUICK = 0.001
-"""Seconds: a disk that syncs within this is not worth a thread. A loop that is busy gives the thread its turn back only
-after up to 5 ms."""
+QUICK = 0.005
+"""Seconds: a commit within this is not worth a thread. A loop that is busy gives the thread its turn back only after up
+to 5 ms: with a disk that syncs in 0.4 ms a drain went from 14,000 to 18,000 tasks/s when commits of 1 to 2 ms, of some
+hundred tasks each, came back from the thread into the loop."""
 
 LOOK_AGAIN = 200
 """Commits on the thread after which one in place shows whether the disk is quick again."""

@@ -1,0 +1,155 @@
+"""Claimable tasks that were read and not handed out yet, lane by lane: they wait here for the next claim.
+
+A claim among a hundred queues takes a few tasks of each. Reading every queue's head anew each time made such a drain
+twenty times as slow as that of one queue. What is kept may be stale in nothing: whatever changes a lane's order drops
+the lane, and another writer drops everything (`Memory`); on PostgreSQL, where other servers claim too, nothing is kept
+from one transaction to the next.
+"""
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from treadle_server.domain.tasks import Task
+from treadle_server.store import flush
+from treadle_server.store.base import Tx
+from treadle_server.store.heads import heads
+
+MOST_OF_LANE = 500
+"""Tasks that are kept of one lane."""
+
+MOST_BYTES = 1024 * 1024
+"""Characters of payload that are kept of one lane; what is larger is read when it is claimed."""
+
+MOST = 20_000
+"""Tasks that are kept in all, about 30 MB without their payloads."""
+
+MOST_BYTES_IN_ALL = 32 * MOST_BYTES
+"""Characters of payload that are kept in all."""
+
+LEAST_READ = 8
+"""Tasks that are read of a lane at once, where more are kept than the next claim takes."""
+
+
+@dataclass(slots=True)
+class Stock:
+    """The head of a lane, in the order of its queue."""
+
+    tasks: deque[Task] = field(default_factory=deque)
+    is_all: bool = True
+    """Whether the lane has no other claimable task."""
+    heaviest: int = 0
+    until: datetime | None = None
+    """The first deadline among them."""
+    size: int = 0
+    """Characters of payload, of those too that were handed out since it was read."""
+    is_lasting: bool = True
+    """Whether it may be kept for the next claim: not where a target blocks and frees its tasks by itself."""
+
+    def add(self, task: Task) -> None:
+        """Put a task at the end."""
+        self.tasks.append(task)
+        self.heaviest = max(self.heaviest, task.weight)
+        self.size += len(task.payload)
+        self.is_lasting = self.is_lasting and task.target_num is None and self.size <= MOST_BYTES
+        if task.deadline is not None:
+            self.until = task.deadline if self.until is None else min(self.until, task.deadline)
+
+    def is_in_time(self, now: datetime) -> bool:
+        """Return whether nothing in it is overdue."""
+        return self.until is None or self.until > now
+
+
+class Shelf:
+    """What is known of the heads of the lanes."""
+
+    def __init__(self) -> None:
+        self._stocks: dict[int, Stock] = {}
+        self._taken: dict[int, int] = {}
+        """How many the last claim took of each lane: one that is ahead of the others needs more than its share."""
+
+    def clear(self) -> None:
+        """Forget everything: a transaction failed, or somebody else has written."""
+        self._stocks.clear()
+
+    def drop(self, lanes: Iterable[int]) -> None:
+        """Forget lanes whose order was changed."""
+        for lane in lanes:
+            self._stocks.pop(lane, None)
+
+    def add(self, new: Iterable[Task]) -> None:
+        """Follow new tasks that wait in their lanes."""
+        for task in new:
+            stock = self._stocks.get(task.lane)
+            if stock is None:
+                continue
+            if stock.tasks and _place(task) < _place(stock.tasks[-1]):
+                del self._stocks[task.lane]
+            elif not stock.is_all:
+                continue
+            elif len(stock.tasks) >= MOST_OF_LANE:
+                stock.is_all = False
+            else:
+                # Its own object: the submitter is told of the task as it was before its claim.
+                stock.add(Task(*flush.task_values(task)))
+                if not stock.is_lasting:
+                    del self._stocks[task.lane]
+
+    async def fill(
+        self, tx: Tx, lanes: Collection[int], most: int, now: datetime, heaviest: int
+    ) -> Mapping[int, Stock]:
+        """Return the heads of the lanes for a claim of up to `most` tasks, none of them heavier than `heaviest`.
+
+        What is too heavy for all who claim must not hide what stands behind it, however much there is (E5).
+        """
+        if not lanes:
+            return {}
+        share = -(-most // len(lanes)) + 1
+        found: dict[int, Stock] = {}
+        short: list[int] = []
+        for lane in lanes:
+            stock = self._stocks.get(lane)
+            if (
+                stock is not None
+                and stock.is_in_time(now)
+                and (stock.is_all or len(stock.tasks) >= self._need(lane, share))
+            ):
+                found[lane] = stock
+            else:
+                short.append(lane)
+        if short:
+            found |= await self._read(
+                tx, short, min(most, max(LEAST_READ, 4 * max(self._need(n, share) for n in short))), now
+            )
+        if hidden := [lane for lane, stock in found.items() if stock.heaviest > heaviest]:
+            found |= await self._read(tx, hidden, most, now, heaviest)
+            self.drop(hidden)
+        return found
+
+    def taken(self, lanes: Mapping[int, int]) -> None:
+        """Note how many tasks a claim took of each lane that it looked at."""
+        self._taken.update(lanes)
+        stocks = self._stocks.values()
+        if sum(len(one.tasks) for one in stocks) > MOST or sum(one.size for one in stocks) > MOST_BYTES_IN_ALL:
+            self.clear()
+
+    def _need(self, lane: int, share: int) -> int:
+        return max(share, 2 * self._taken.get(lane, 0))
+
+    async def _read(
+        self, tx: Tx, lanes: Collection[int], depth: int, now: datetime, *heaviest: int
+    ) -> dict[int, Stock]:
+        read: dict[int, Stock] = {}
+        for lane, tasks in (await heads(tx, lanes, depth, now, *heaviest)).items():
+            stock = read[lane] = Stock(is_all=len(tasks) < depth)
+            for task in tasks:
+                stock.add(task)
+            self._stocks.pop(lane, None)
+            if stock.is_lasting:
+                self._stocks[lane] = stock
+        return read
+
+
+def _place(task: Task) -> tuple[int, datetime, int]:
+    return (-task.priority, task.due_at, task.seq)
