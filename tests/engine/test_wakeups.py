@@ -124,6 +124,7 @@ class Scene:
         desk.look_again, desk.release = lambda: None, deaf_release
         desk.open_seat = lambda seat: (open_seat(seat), forget())
         desk.wait = lambda waiting: (wait(waiting), forget())
+        forget()
 
 
 async def a_task_is_submitted(scene: Scene) -> Happening:
