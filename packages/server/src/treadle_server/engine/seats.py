@@ -9,7 +9,7 @@ from treadle_server.domain.tasks import Task
 
 RunKey = tuple[TaskId, int]
 
-AHEAD = 0.03
+AHEAD = 0.05
 """Seconds of work that a worker may have before it begins it."""
 
 MOST_AHEAD = 4

@@ -86,7 +86,7 @@ class SqlStore:
             self._writer, self._reader = InlineWriter(sqlite_writer(self.url)), sqlite_readers(self.url)
         else:
             # One for the engine's batches, one for the services that write beside it.
-            self._writer = PostgresWriter(postgres_engine(self.url, size=2))
+            self._writer = PostgresWriter(postgres_engine(self.url, size=2, writes=True))
             self._reader = postgres_engine(self.url, size=READERS)
 
     async def open(self) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "--min-concurrency", type=click.IntRange(0), default=0, help="Ask for more only when less than that runs."
 )
 @click.option("--prefetch", type=click.IntRange(0),
-              help="Weight that is claimed beyond the concurrency; by default what is done in 30 ms.")  # fmt: skip
+              help="Weight that is claimed beyond the concurrency; by default what is done in 50 ms.")  # fmt: skip
 @click.option("--name", help="The worker's name; the host's and the process's number when left out.")
 @click.option("--group", help="The worker's group.")
 @click.option("--pool", help="The pool whose tasks it takes besides those without a pool.")
