@@ -48,6 +48,11 @@ class Site:
         answer = httpx.get(f"{self.server.url}/v1{path}", params=query, headers=self.server.headers, timeout=30)
         return answer.raise_for_status().json()
 
+    def submit(self, job: str, payload: dict[str, Any]) -> None:
+        """Submit a task; it is committed when this returns."""
+        url = f"{self.server.url}/v1/rooms/@global/tasks/{job}"
+        httpx.post(url, json={"payload": payload}, headers=self.server.headers, timeout=30).raise_for_status()
+
     def count(self, status: str) -> int:
         """Return how many tasks are in a state."""
         return int(self.get("/stats")["counts"].get(status, 0))

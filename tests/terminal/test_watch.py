@@ -5,6 +5,8 @@ Needs tmux. `nox -s terminal` runs it; the default run leaves it out.
 
 import re
 import signal
+import statistics
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -114,8 +116,6 @@ def test_tasks_are_cancelled_in_bulk_and_have_their_places_back_after_undo(site:
     assert len(ends) == 3, marked
 
     terminal.press("c")
-    terminal.until_it_says("Cancel 3 tasks?")
-    terminal.press("y")
     terminal.until_it_says("cancelled 3 tasks")
     assert site.ends("cancelled") == ends
 
@@ -156,6 +156,13 @@ def test_7_a_server_that_is_killed_is_said_to_be_gone_and_found_again(site: Site
     terminal.until(lambda screen: "● open" in line_of(screen, ROTATE))
 
 
+def test_2_a_dashboard_over_fifty_thousand_tasks_takes_less_than_200_mb(terminal: Terminal) -> None:
+    go_to_the_last_task(terminal)
+
+    watched = psutil.Process(terminal.shell).children(recursive=True)
+    assert sum(process.memory_info().rss for process in watched) < 200 * 2**20
+
+
 @pytest.mark.parametrize("size", [(60, 15), (80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_8_the_dashboard_fits_the_terminal_whatever_its_size(terminal: Terminal, size: tuple[int, int]) -> None:
     terminal.resize(*size)
@@ -183,6 +190,35 @@ def test_a_terminal_is_as_it_was_when_the_dashboard_was_killed(terminal: Termina
     watched[-1].send_signal(signal.SIGKILL)
 
     assert_sane(terminal)
+
+
+def test_a_dashboard_whose_terminal_is_closed_ends(terminal: Terminal) -> None:
+    watched = psutil.Process(terminal.shell).children(recursive=True)
+    # Another window, so that tmux itself goes on.
+    terminal.run("new-window", "-d")
+
+    terminal.run("kill-window", "-t", ":0")
+
+    _, alive = psutil.wait_procs(watched, timeout=15)
+    assert alive == []
+
+
+def test_3_what_is_committed_is_on_the_screen_within_a_quarter_of_a_second(site: Site, terminal: Terminal) -> None:
+    terminal.until(lambda screen: "● open" in line_of(screen, ROTATE))
+    took = [_seconds_from_submit_to_screen(site, terminal, turn) for turn in range(20)]
+
+    # Counted from the answer, and until tmux says so: a little more than from the commit to the screen.
+    assert statistics.quantiles(took, n=20)[-1] < 0.25, took
+
+
+def _seconds_from_submit_to_screen(site: Site, terminal: Terminal, turn: int) -> float:
+    # At no fixed distance from the tenths of a second at which the server and the dashboard speak.
+    time.sleep(0.3 + turn * 0.007)
+    wanted = f"{site.waiting(ROTATE) + 1:,}"
+    site.submit(ROTATE, {"angle": TASKS + turn})
+    answered = time.perf_counter()
+    terminal.until(lambda screen: wanted in line_of(screen, ROTATE), pause=0)
+    return time.perf_counter() - answered
 
 
 def assert_sane(terminal: Terminal) -> None:

@@ -54,12 +54,12 @@ class Terminal:
         """The number of the shell's process."""
         return int(self.ask("pane_pid"))
 
-    def until(self, shows: Callable[[str], object], *, seconds: float = PATIENCE) -> str:
+    def until(self, shows: Callable[[str], object], *, seconds: float = PATIENCE, pause: float = 0.03) -> str:
         """Wait until the screen shows something, and return it; raises `AssertionError` with the last one."""
         limit = time.monotonic() + seconds
         while not shows(screen := self.screen()):
             assert time.monotonic() < limit, f"after {seconds:.0f} s the screen still shows:\n{screen}"
-            time.sleep(0.03)
+            time.sleep(pause)
         return screen
 
     def until_it_says(self, *words: str, seconds: float = PATIENCE) -> str:

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -20,6 +21,10 @@ RESTORE = (
     "\x1b[?25h\x1b[0m"  # a cursor, and no colours
 )
 """Undoes all that the dashboard asks of a terminal; what was not asked for is not harmed by it."""
+
+GRACE_SECONDS = 3.0
+"""How long the dashboard may take to end when it is told to. Without its terminal it may never: a write to one that is
+closed fails in Textual's thread, and the next ones wait for that thread for ever."""
 
 
 def guarded(show: Callable[[], int]) -> int:
@@ -42,7 +47,9 @@ def guarded(show: Callable[[], int]) -> int:
     # Not inherited by anything else: its end must tell of this process alone.
     os.set_inheritable(write_end, False)
     status = _attend(child)
-    termios.tcsetattr(sys.stdin.fileno(), termios.TCSAFLUSH, modes)
+    # A terminal that is gone has nothing to restore.
+    with suppress(termios.error):
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSAFLUSH, modes)
     if not os.WIFSIGNALED(status):
         return os.waitstatus_to_exitcode(status)
     number = os.WTERMSIG(status)
@@ -53,9 +60,12 @@ def guarded(show: Callable[[], int]) -> int:
 
 
 def _outlive(pipe: int) -> None:
-    """Wait for the parent's death, and end this process in good order then."""
+    """Wait for the parent's death, and end this process then: in good order if it still can."""
     os.read(pipe, 1)
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE_SECONDS)
+    # The thread dies with the process: whoever comes here is stuck.
+    os._exit(128 + signal.SIGTERM)
 
 
 def _attend(child: int) -> int:
@@ -64,7 +74,8 @@ def _attend(child: int) -> int:
         # The terminal sends these to both; the child knows what to do.
         signal.signal(number, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _: _pass_on(child, received))
+        signal.signal(number, lambda received, _: _end(child, received))
+    signal.signal(signal.SIGALRM, lambda *_: _pass_on(child, signal.SIGKILL))
     while True:
         _, status = os.waitpid(child, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
@@ -72,6 +83,12 @@ def _attend(child: int) -> int:
         # As one job to the shell: `fg` wakes both.
         os.kill(os.getpid(), signal.SIGSTOP)
         _pass_on(child, signal.SIGCONT)
+
+
+def _end(child: int, number: int) -> None:
+    """Tell the child to end; one that doesn't, because it is stuck in a write to its terminal, is killed."""
+    _pass_on(child, number)
+    signal.setitimer(signal.ITIMER_REAL, GRACE_SECONDS)
 
 
 def _pass_on(child: int, number: int) -> None:
