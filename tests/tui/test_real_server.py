@@ -47,7 +47,7 @@ def link(server: Served) -> SessionLink:
 async def seen(pilot: Pilot[None], condition: Callable[[str], bool]) -> str:
     """Wait until the screen shows something, and return what it shows then."""
     shown = asyncio.Event()
-    watching = pilot.app.set_interval(0.02, lambda: condition(text(pilot)) and shown.set())
+    watching = pilot.app.set_interval(0.1, lambda: condition(text(pilot)) and shown.set())
     try:
         async with asyncio.timeout(10):
             await shown.wait()
@@ -79,6 +79,30 @@ async def test_tasks_appear_are_paused_and_resumed_and_the_server_agrees() -> No
 
         await pilot.press("enter")
         await seen(pilot, lambda shown: f"{first}  {JOB}" in shown and "position 1" in shown)
+
+
+async def test_3_what_is_committed_is_pushed_to_the_screen_and_never_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serve() as served, client(served) as http:
+        await register(http)
+        to = link(served)
+        async with up(Model(), to) as pilot:
+            await seen(pilot, lambda shown: "● live" in shown and JOB in shown)
+            asked: list[str] = []
+            request = to.request
+
+            async def noted(op: str, **fields: object) -> dict[str, object]:
+                asked.append(f"{op} {fields.get('topic', '')}".strip())
+                return await request(op, **fields)
+
+            monkeypatch.setattr(to, "request", noted)
+            for angle in range(45, 50):
+                key = await submit(http, angle)
+                await seen(
+                    pilot, lambda shown, key=key, angle=angle: key[-8:] in shown and f'{{"angle": {angle}}}' in shown
+                )
+
+    # But for pings: how long it took from the commit is measured where nothing else runs, in tests/terminal.
+    assert set(asked) <= {"ping"}
 
 
 async def test_the_headless_stream_prints_each_transition() -> None:

@@ -1,0 +1,36 @@
+"""Any size of the terminal: every screen is drawn at it, and fills it."""
+
+import asyncio
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from .scenes import SCENES
+from .stage import settle
+
+SIZES = st.tuples(st.integers(60, 300), st.integers(15, 80))
+TINY = st.tuples(st.integers(1, 60), st.integers(1, 15))
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    name=st.sampled_from(sorted(SCENES)),
+    first=SIZES,
+    others=st.lists(st.one_of(SIZES, SIZES, TINY), min_size=3, max_size=3),
+)
+def test_8_whatever_screen_and_size_resizing_never_raises_and_the_screen_is_filled(
+    name: str, first: tuple[int, int], others: list[tuple[int, int]]
+) -> None:
+    asyncio.run(_resize(name, first, others))
+
+
+async def _resize(name: str, first: tuple[int, int], others: list[tuple[int, int]]) -> None:
+    app, play = SCENES[name].dashboard()
+    async with app.run_test(size=first) as pilot:
+        await play(pilot)
+        for width, height in others:
+            await pilot.resize_terminal(width, height)
+            await settle(pilot)
+            lines = [strip.text for strip in app.screen._compositor.render_strips()]
+            assert [cell_len(line) for line in lines] == [width] * height

@@ -1,0 +1,66 @@
+"""A dashboard that can't end by itself any more, for it is stuck in a write to a terminal that is gone, is ended."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+STUCK = """
+import os, signal, sys, time
+from treadle_tui import guard
+
+def show():
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    print("stuck", os.getpid(), flush=True)
+    while True:
+        time.sleep(60)
+
+guard.GRACE_SECONDS = 0.2
+sys.exit(guard.guarded(show))
+"""
+
+
+@pytest.fixture
+def stuck() -> Iterator[tuple["subprocess.Popen[bytes]", psutil.Process]]:
+    """A guarded process that heeds no signal, on a terminal: the guard, and the one that is guarded."""
+    ours, theirs = os.openpty()
+    guard = subprocess.Popen([sys.executable, "-c", STUCK], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    said = b""
+    while b"\n" not in said:
+        said += os.read(ours, 100)
+    child = psutil.Process(int(said.split()[1]))
+    try:
+        yield guard, child
+    finally:
+        if child.is_running():
+            child.kill()
+        guard.kill()
+        guard.wait(10)
+        os.close(ours)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_told_to_end_it_is_killed_after_a_grace(
+    stuck: tuple["subprocess.Popen[bytes]", psutil.Process], number: signal.Signals
+) -> None:
+    guard, child = stuck
+
+    guard.send_signal(number)
+
+    assert guard.wait(20) == 128 + signal.SIGKILL
+    assert not child.is_running()
+
+
+def test_it_does_not_outlive_its_guard(stuck: tuple["subprocess.Popen[bytes]", psutil.Process]) -> None:
+    guard, child = stuck
+
+    guard.kill()
+
+    _, alive = psutil.wait_procs([child], timeout=20)
+    assert alive == []
