@@ -48,8 +48,18 @@ async def test_only_superusers_make_and_see_tokens(root: httpx.AsyncClient, alic
             answer = await alice.request(endpoint.method, filled(endpoint.path), json={"name": "x"})
             assert (answer.status_code, problem(answer)) == (403, "forbidden")
 
-    assert (await alice.get("/v1/whoami")).json() == {"user": "alice", "superuser": False, "scopes": []}
-    assert (await root.get("/v1/whoami")).json() == {"user": "admin", "superuser": True, "scopes": ["*"]}
+    assert (await alice.get("/v1/whoami")).json() == {
+        "user": "alice",
+        "superuser": False,
+        "scopes": [],
+        "may_write": True,
+    }
+    assert (await root.get("/v1/whoami")).json() == {
+        "user": "admin",
+        "superuser": True,
+        "scopes": ["*"],
+        "may_write": True,
+    }
 
 
 async def test_a_token_is_shown_once_and_useless_when_revoked_or_expired(served: Served, root: httpx.AsyncClient):
@@ -116,7 +126,12 @@ async def test_without_tokens_only_this_machine_and_no_web_page_gets_in(tmp_path
         Settings(auth="none", host="0.0.0.0", data_dir=tmp_path)
 
     async with serve(data_dir=tmp_path, auth="none") as served, httpx.AsyncClient(base_url=served.url) as client:
-        assert (await client.get("/v1/whoami")).json() == {"user": "admin", "superuser": True, "scopes": ["*"]}
+        assert (await client.get("/v1/whoami")).json() == {
+            "user": "admin",
+            "superuser": True,
+            "scopes": ["*"],
+            "may_write": True,
+        }
         for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Host": "evil.example"}):
             answer = await client.post("/v1/workers", headers=headers)
             assert (answer.status_code, problem(answer)) == (403, "forbidden"), headers

@@ -39,11 +39,12 @@ async def shown_stats(api: Api) -> dict[str, Any]:
 async def recent_events(call: Call) -> Response:
     """List the last transitions in brief, the oldest first; `room`, `job` and `task` narrow them."""
     task_id = call.text("task")
+    limit = call.limit()
     found = call.api.recent.last(
-        call.limit(), room=call.text("room"), job=call.text("job"), task_id=None if task_id is None else task_id.lower()
+        limit, room=call.text("room"), job=call.text("job"), task_id=None if task_id is None else task_id.lower()
     )
     hub = call.api.engine.hub
-    return answer({"stream": hub.stream, "seq": hub.seq, "items": [one.shown() for one in found]})
+    return answer({"stream": hub.stream, "seq": hub.seq, "limit": limit, "items": [one.shown() for one in found]})
 
 
 def _services(api: Api) -> dict[str, str]:

@@ -26,7 +26,6 @@ from treadle.wire.tasks import (
     BulkResult,
     Freeze,
     Frozen,
-    Items,
     Page,
     Resolve,
     RunItem,
@@ -173,7 +172,14 @@ _RUNS = (
     user(
         method="GET", path=f"{_TASK}/runs", handler=runs.list_of_task, answer=Page[RunItem], problems=TASK, query=PAGE
     ),
-    user(method="GET", path=f"{_TASK}/events", handler=runs.events_of_task, answer=Items[TaskEvent], problems=TASK),
+    user(
+        method="GET",
+        path=f"{_TASK}/events",
+        handler=runs.events_of_task,
+        answer=Page[TaskEvent],
+        problems=TASK,
+        query=PAGE,
+    ),
     user(method="GET", path=f"{_TASK}/logs", handler=runs.logs_of_task, answer=Page[LogItem], problems=TASK),
     user(method="POST", path=f"{_RUN}/reclaim", handler=runs.reclaim, answer=TakenUntil, problems=RUN),
     *(

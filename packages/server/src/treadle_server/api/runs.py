@@ -31,8 +31,13 @@ async def list_of_task(call: Call) -> Response:
 
 
 async def events_of_task(call: Call) -> Response:
-    """List what happened to the task, as far as its row and its runs still tell, in the order of time."""
-    return answer({"items": await shown_events(call.api, call.task_id)})
+    """List what happened to the task, as far as its row and its runs still tell, in the order of time.
+
+    Up to 500 unless `limit` says otherwise.
+    """
+    limit, offset = call.limit(MOST_PER_PAGE), call.offset()
+    found = await shown_events(call.api, call.task_id)
+    return answer(page_data(found[offset : offset + limit], len(found), limit, offset))
 
 
 async def shown_events(api: Api, task_id: TaskId) -> list[dict[str, Any]]:

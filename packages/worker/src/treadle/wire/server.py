@@ -46,6 +46,7 @@ class RecentEvents(Model):
     """Names this start of the server."""
     seq: int
     """The number of the last event."""
+    limit: int
     items: list[JsonObject]
 
 

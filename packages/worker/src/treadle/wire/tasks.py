@@ -359,12 +359,6 @@ class BulkResult(Model):
 T = TypeVar("T")
 
 
-class Items(Model, Generic[T]):
-    """All of a short list."""
-
-    items: list[T]
-
-
 class Page(Model, Generic[T]):
     """A part of a list, newest first."""
 
