@@ -1,8 +1,11 @@
 """Where new keys come from."""
 
-from sqlalchemy import Column, func, select, text
+from typing import cast
+
+from sqlalchemy import Column, func, select
 
 from treadle_server.store.base import Tx
+from treadle_server.store.direct import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import SEQUENCES, jobs, lanes, targets, tasks
 
@@ -32,6 +35,8 @@ async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
         [(greatest,)] = await _GREATEST[kind].rows(tx)
         greatest = greatest or 0
         return list(range(greatest + 1, greatest + 1 + count))
-    statement = text("SELECT nextval(CAST(:name AS regclass)) FROM generate_series(1, :count)")
-    result = await tx.connection.execute(statement, {"name": SEQUENCES[kind].name, "count": count})
-    return sorted(result.scalars())
+    rows = await cast("DirectConnection", tx.connection).fetch(_NEXT, (SEQUENCES[kind].name, count))
+    return sorted(number for (number,) in rows)
+
+
+_NEXT = "SELECT nextval($1::text::regclass) FROM generate_series(1, $2::int)"

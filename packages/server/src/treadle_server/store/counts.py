@@ -1,13 +1,13 @@
 """How many tasks stand where: kept by the writer in its own transaction, never counted."""
 
 from collections.abc import Collection, Mapping
-from functools import cache
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Executable, Select, delete, func, insert, literal_column, select, union_all
+from sqlalchemy import Select, delete, func, literal_column, select, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.direct import DirectConnection
 from treadle_server.store.inline import InlineConnection
 from treadle_server.store.many import NUMBER, bound, is_among
 from treadle_server.store.prepared import Prepared
@@ -25,15 +25,15 @@ def _upsert(dialect: Dialect) -> Any:
     )
 
 
-@cache
-def _apply(dialect: Dialect) -> Executable:
-    # PostgreSQL: an upsert would make every writer wait for the same row; deltas are folded by a service.
-    return _upsert("sqlite") if dialect == "sqlite" else insert(count_deltas)
-
-
 _ADD = """
 INSERT INTO lane_counts (lane, status, priority, n) VALUES (?, ?, ?, ?)
     ON CONFLICT (lane, status, priority) DO UPDATE SET n = n + excluded.n
+"""
+
+
+_DELTAS = """
+INSERT INTO count_deltas (id, lane, status, priority, n)
+SELECT nextval('count_deltas_id'), v.* FROM unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) AS v
 """
 
 
@@ -43,13 +43,10 @@ async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
         added = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
         tx.connection.run_many(_ADD, added)
         return
-    rows = [
-        {"lane": lane, "status": str(status), "priority": priority, "n": n}
-        for (lane, status, priority), n in deltas.items()
-        if n
-    ]
+    rows = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
     if rows:
-        await tx.connection.execute(_apply(tx.dialect), rows)
+        # An upsert would make every writer wait for the same row; the deltas are folded by a service.
+        await cast("DirectConnection", tx.connection).change(_DELTAS, [list(one) for one in zip(*rows, strict=True)])
 
 
 async def fold_counts(tx: Tx, most: int = 10_000) -> int:

@@ -98,17 +98,8 @@ def _configure(pragmas: tuple[str, ...], connection: Any, _record: Any) -> None:
 _POSTGRES = {"jit": "off", "application_name": "treadle"}
 """The JIT costs more than it gives for statements that are this short."""
 
-_POSTGRES_WRITER = _POSTGRES | {
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
-"""Plans of the writer's statements must not depend on statistics, which a table lacks after a burst: they go from what
-they are given along an index. Without these a claim of 120 tasks took 7.3 ms in a fresh table, and takes 4.0."""
 
-
-def postgres_engine(url: URL, *, size: int, writes: bool = False) -> AsyncEngine:
+def postgres_engine(url: URL, *, size: int) -> AsyncEngine:
     """Return an engine of up to `size` connections."""
     return create_async_engine(
         url,
@@ -119,6 +110,6 @@ def postgres_engine(url: URL, *, size: int, writes: bool = False) -> AsyncEngine
         pool_pre_ping=False,
         connect_args={
             "timeout": 10,
-            "server_settings": _POSTGRES_WRITER if writes else _POSTGRES,
+            "server_settings": _POSTGRES,
         },
     )

@@ -102,7 +102,7 @@ async def heads(
             rows = await _heads.rows(tx, lane=lane, most=most, now=micros(now), heaviest=heaviest)
             found[lane] = [head_of(row) for row in rows]
         return found
-    rows = await _heads.driver_rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
+    rows = await _heads.rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
     tasks_read = [record_of(row) for row in rows]
     free = await free_targets(tx, {task.target_num for task in tasks_read if task.target_num is not None})
     for task in tasks_read:

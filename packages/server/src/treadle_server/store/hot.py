@@ -15,6 +15,7 @@ from sqlalchemy.dialects import postgresql
 
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.store.base import LostUpdate, Tx
+from treadle_server.store.direct import DirectConnection
 from treadle_server.store.inline import InlineConnection
 from treadle_server.store.rows import micros
 from treadle_server.store.tables import tasks
@@ -95,10 +96,14 @@ def _inline(tx: Tx) -> InlineConnection:
     return cast("InlineConnection", tx.connection)
 
 
+def _direct(tx: Tx) -> DirectConnection:
+    return cast("DirectConnection", tx.connection)
+
+
 async def _arrays(tx: Tx, statement: str, rows: Sequence[Sequence[Any]], *shared: Any) -> int:
     """PostgreSQL: run the statement once for all rows, column by column, and return how many it changed."""
     columns = tuple(list(column) for column in zip(*rows, strict=True))
-    return (await tx.connection.exec_driver_sql(statement, (*columns, *shared))).rowcount
+    return await _direct(tx).change(statement, (*columns, *shared))
 
 
 def _all_of(changed: int, rows: Sequence[Any]) -> None:

@@ -12,14 +12,14 @@ from typing import Any, cast
 
 from sqlalchemy import ARRAY, BindParameter, Row, Select, bindparam, func, or_, select, tuple_
 
-from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.ids import JobId, TaskId, WorkerId
 from treadle.wire.status import LEASED, Outcome, Reason, Status, WorkerState
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
 from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run, Task
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.many import NUMBER, TEXT, UUID, bound, is_among
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.rows import instant, task_of
+from treadle_server.store.rows import instant, record_of, task_of
 from treadle_server.store.tables import holds, jobs, lanes, runs, schedules, status_in, tasks, worker_jobs, workers
 
 _STATUS = {str(status): status for status in Status}
@@ -57,7 +57,7 @@ async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
     """Return those of the tasks that exist."""
     if not ids:
         return []
-    convert = task_of if tx.dialect == "sqlite" else to_task
+    convert = task_of if tx.dialect == "sqlite" else record_of
     return [convert(row) for row in await _tasks_by_id.rows(tx, ids=bound(tx.dialect, ids))]
 
 
@@ -166,6 +166,7 @@ _BY_NUM = {to_change: _jobs(_jobs_numbered, to_change=to_change) for to_change i
 
 def _to_job(row: Sequence[Any]) -> Job:
     job = Job(*row)
+    job.id = JobId(str(job.id))
     if isinstance(job.created_at, int):
         # As SQLite's driver gives them.
         job.created_at = instant(job.created_at)

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Dialect, LostUpdate, Tx
+from treadle_server.store.direct import PostgresWriter
 from treadle_server.store.engine import READERS, parse_url, postgres_engine, sqlite_readers, sqlite_writer
 from treadle_server.store.inline import InlineWriter, Statements
 from treadle_server.store.migrations import upgrade
@@ -53,28 +54,6 @@ def _unavailable(error: Exception) -> StoreUnavailable:
     )
 
 
-class PostgresWriter:
-    """Lends a connection of a small pool, a transaction at a time."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
-
-    @property
-    def is_lent(self) -> bool:
-        """Return whether a transaction is open."""
-        return _checked_out(self._engine) > 0
-
-    @asynccontextmanager
-    async def begin(self) -> AsyncIterator[AsyncConnection]:
-        """Open a transaction that commits durably at the end of the block, or rolls back when it raises."""
-        async with self._engine.begin() as connection:
-            yield connection
-
-    async def close(self) -> None:
-        """Close every connection."""
-        await self._engine.dispose()
-
-
 class SqlStore:
     """Tasks in SQLite or PostgreSQL."""
 
@@ -86,7 +65,7 @@ class SqlStore:
             self._writer, self._reader = InlineWriter(sqlite_writer(self.url)), sqlite_readers(self.url)
         else:
             # One for the engine's batches, one for the services that write beside it.
-            self._writer = PostgresWriter(postgres_engine(self.url, size=2, writes=True))
+            self._writer = PostgresWriter(postgres_engine(self.url, size=2))
             self._reader = postgres_engine(self.url, size=READERS)
 
     async def open(self) -> None:

@@ -1,0 +1,134 @@
+"""PostgreSQL's writer: a transaction on the driver itself, and SQLAlchemy on the same connection for what is rare.
+
+A statement through SQLAlchemy's asyncpg adapter takes 0.27 ms there and back, on the driver 0.09 (`SELECT $1, $2` over
+a Unix socket, 2 cores, a thousand each in one run). A task passes fourteen of them.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from sqlalchemy import Connection, Dialect, Executable
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from treadle_server.store.inline import Rows
+
+if TYPE_CHECKING:
+    import asyncpg
+
+T = TypeVar("T")
+
+BEGIN = """
+BEGIN;
+SET LOCAL enable_seqscan = off;
+SET LOCAL enable_hashjoin = off;
+SET LOCAL enable_mergejoin = off;
+SET LOCAL plan_cache_mode = force_generic_plan;
+"""
+"""Plans of the writer's statements must not depend on statistics, which a table lacks after a burst: they go from what
+they are given along an index. Without these a claim of 120 tasks took 7.3 ms in a fresh table, with them 4.0. They are
+the transaction's own, so that a connection may be shared through a pool of transactions."""
+
+
+class DirectConnection:
+    """A transaction of the writer on PostgreSQL."""
+
+    def __init__(self, connection: AsyncConnection, driver: "asyncpg.Connection[Any]") -> None:
+        self._connection = connection
+        self._driver = driver
+
+    @property
+    def dialect(self) -> Dialect:
+        """Return the SQL dialect."""
+        return self._connection.dialect
+
+    async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
+        """Run a statement through SQLAlchemy; a list of parameters runs it for each."""
+        return await self._connection.execute(statement, parameters)
+
+    async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
+        """Run SQL through SQLAlchemy."""
+        return await self._connection.exec_driver_sql(statement, parameters)
+
+    async def run_sync(self, function: Callable[[Connection], T], /) -> T:
+        """Call `function` with a connection that is not asynchronous."""
+        return await self._connection.run_sync(function)
+
+    async def fetch(self, statement: str, values: Sequence[Any] = ()) -> "Sequence[Sequence[Any]]":
+        """Run SQL on the driver itself and return its rows as they come: UUIDs are objects."""
+        with _named(statement):
+            rows: Sequence[Sequence[Any]] = await self._driver.fetch(statement, *values)
+            return rows
+
+    async def change(self, statement: str, values: Sequence[Any]) -> int:
+        """Run SQL on the driver itself and return how many rows it changed."""
+        with _named(statement):
+            return int((await self._driver.execute(statement, *values)).rsplit(" ", 1)[1])
+
+
+@contextmanager
+def _named(statement: str) -> Iterator[None]:
+    """Raise the driver's errors as SQLAlchemy does, so that they are told apart in one place."""
+    import asyncpg
+
+    try:
+        yield
+    except asyncpg.IntegrityConstraintViolationError as error:
+        raise IntegrityError(statement, None, error) from error
+    except (
+        asyncpg.PostgresConnectionError,
+        asyncpg.InterfaceError,
+        asyncpg.OperatorInterventionError,
+        asyncpg.CannotConnectNowError,
+        asyncpg.TooManyConnectionsError,
+    ) as error:
+        raise OperationalError(statement, None, error) from error
+    except asyncpg.PostgresError as error:
+        raise DBAPIError(statement, None, error) from error
+
+
+class PostgresWriter:
+    """Lends a connection of a small pool, a transaction at a time; its BEGIN, COMMIT and ROLLBACK are given here."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        # SQLAlchemy knows of no transaction: it begins none, and ends none.
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    @property
+    def is_lent(self) -> bool:
+        """Return whether a transaction is open."""
+        return self._engine.sync_engine.pool.checkedout() > 0  # type: ignore[attr-defined, no-any-return]
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[DirectConnection]:
+        """Open a transaction that commits durably at the end of the block, or rolls back when it raises."""
+        async with self._engine.connect() as connection:
+            raw = await connection.get_raw_connection()
+            driver = cast("asyncpg.Connection[Any]", raw.driver_connection)
+            try:
+                with _named("BEGIN"):
+                    await driver.execute(BEGIN)
+                yield DirectConnection(connection, driver)
+                with _named("COMMIT"):
+                    await driver.execute("COMMIT")
+            except BaseException:
+                await _roll_back(connection, driver)
+                raise
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._engine.dispose()
+
+
+async def _roll_back(connection: AsyncConnection, driver: "asyncpg.Connection[Any]") -> None:
+    """End a transaction that failed; a connection that can't even do that is given up, and what was done with it."""
+    if driver.is_closed():
+        await connection.invalidate()
+        return
+    if driver.is_in_transaction():
+        try:
+            with _named("ROLLBACK"):
+                await driver.execute("ROLLBACK")
+        except (DBAPIError, OSError):
+            await connection.invalidate()
