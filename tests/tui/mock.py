@@ -48,6 +48,8 @@ class MockServer:
         self.total: int | None = None
         """What the task list's total claims to be, for lists longer than anyone wants to build."""
         self.capped = False
+        self.freezes = 10_000
+        """How many tasks a freeze names at most."""
         self.seq = 1
         self.stream = "s"
         self.asked: list[dict[str, Any]] = []
@@ -154,6 +156,46 @@ class MockServer:
             "versions": versions,
             "problems": problems,
         }
+
+    def _on_freeze(self, fields: dict[str, Any]) -> dict[str, Any]:
+        rows = self.matching({"filter": fields["filter"]})
+        names = ("id", "version", "status", "job_name")
+        items = [{name: row[name] for name in names} for row in rows[: self.freezes]]
+        return {"items": items, "is_capped": len(rows) > self.freezes, "at": self.clock.now().isoformat()}
+
+    def _on_get(self, fields: dict[str, Any]) -> dict[str, Any]:
+        if fields["id"] not in self.tasks:
+            raise error_for(problem_named("task-not-found", "there is no such task"))
+        return self.tasks[fields["id"]]
+
+    def _on_edit(self, fields: dict[str, Any]) -> dict[str, Any]:
+        task = self.tasks[fields["id"]]
+        if fields["if_version"] != task["version"]:
+            raise error_for(problem_named("task-conflict", "it was changed since"))
+        task.update({name: value for name, value in fields.items() if name not in {"id", "if_version"}})
+        task["version"] += 1
+        self.push_topic("tasks")
+        return task
+
+    def _on_submit(self, fields: dict[str, Any]) -> dict[str, Any]:
+        made = []
+        for one in fields["tasks"]:
+            number = len(self.tasks) + 1
+            row = {
+                **one,
+                "id": f"019aa5c0-0000-7000-8000-{number:012x}",
+                "job_name": one["job"],
+                "room_id": fields["room"],
+                "status": "pending",
+                "version": 1,
+                "created_at": self.clock.now().isoformat(),
+                "scheduled_at": self.clock.now().isoformat(),
+                "worker_id": None,
+            }
+            self.tasks[row["id"]] = row
+            made.append(row)
+        self.push_topic("tasks")
+        return {"tasks": made}
 
     # Pushes.
 

@@ -1,11 +1,16 @@
 """Marks keep to tasks by id, loaded or not."""
 
 from treadle.wire.status import Status
-from treadle_tui.core.marks import Aim, Marks
+from treadle.wire.tasks import FrozenTask
+from treadle_tui.core.marks import Marks
 
 
-def aims(keys: str, version: int = 1) -> list[Aim]:
-    return [Aim(key, Status.PENDING, version) for key in keys]
+def aim(key: str, status: Status = Status.PENDING, version: int = 1) -> FrozenTask:
+    return FrozenTask(id=key, status=status, version=version, job_name="@global:tasks:a")
+
+
+def aims(keys: str) -> list[FrozenTask]:
+    return [aim(key) for key in keys]
 
 
 def keys(marks: Marks) -> str:
@@ -37,9 +42,9 @@ def test_marked_tasks_are_those_that_were_last_seen() -> None:
     marks = Marks()
     marks.add(aims("ab"))
 
-    marks.follow({"b": Aim("b", Status.RUNNING, 7), "x": Aim("x", Status.RUNNING, 1)})
+    marks.follow({"b": aim("b", Status.RUNNING, 7), "x": aim("x", Status.RUNNING)})
 
-    assert list(marks) == [Aim("a", Status.PENDING, 1), Aim("b", Status.RUNNING, 7)]
+    assert list(marks) == [aim("a"), aim("b", Status.RUNNING, 7)]
 
 
 def test_all_are_covered_only_when_each_is_marked() -> None:

@@ -5,17 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.wire.status import Status
-from treadle.wire.tasks import BulkProblem, BulkResult
-from treadle_tui.core.marks import Aim
+from treadle.wire.tasks import BulkProblem, BulkResult, FrozenTask
 from treadle_tui.core.outcome import PORTION, portions, report, undo_of
 from treadle_tui.core.steer import ALLOWED, COUNT_FROM, Plan, Refusal, plan
 
 
-def aim(key: str, status: str = "pending", version: int = 1) -> Aim:
-    return Aim(key, Status(status), version)
+def aim(key: str, status: str = "pending", version: int = 1) -> FrozenTask:
+    return FrozenTask(id=key, status=Status(status), version=version, job_name="@global:tasks:a")
 
 
-def planned(verb: str, *tasks: Aim) -> Plan:
+def planned(verb: str, *tasks: FrozenTask) -> Plan:
     found = plan(verb, tasks)  # type: ignore[arg-type]
     assert isinstance(found, Plan)
     return found
@@ -43,7 +42,7 @@ def test_6_a_plan_names_exactly_the_tasks_that_the_verb_may_act_on(verb: str, st
     else:
         assert all(task.status in ALLOWED[found.verb] for task in found.tasks)
         assert not any(task.status in ALLOWED[found.verb] for task in found.left)
-        assert sorted([*found.tasks, *found.left]) == sorted(tasks)
+        assert sorted(task.id for task in (*found.tasks, *found.left)) == sorted(task.id for task in tasks)
 
 
 def test_6_a_cancel_insists_on_the_version_of_what_had_not_started() -> None:

@@ -32,6 +32,8 @@ class Desk:
     """What the last action did to each task, to be looked through."""
     shell: Shell = field(default_factory=Shell)
     """The keys, the contexts, and what was typed."""
+    drafts: dict[str, str] = field(default_factory=dict)
+    """What was written about tasks and could not be saved, by their ids."""
     _notice: tuple[Report, float] | None = None
 
     def offered(self, scope: Scope) -> Iterator[Action]:

@@ -1,13 +1,13 @@
 """The tasks that the reader has marked, by id: also those that no window holds."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from treadle.wire.status import Status
 
 
 class Choice(Protocol):
-    """What must be known of a task to act on it; every `TaskItem` is one."""
+    """What must be known of a task to act on it; a `TaskItem` is one, and a `FrozenTask` that was never loaded."""
 
     @property
     def id(self) -> str:
@@ -21,13 +21,9 @@ class Choice(Protocol):
     def version(self) -> int:
         """Its version then."""
 
-
-class Aim(NamedTuple):
-    """A task that was chosen without having been loaded."""
-
-    id: str
-    status: Status
-    version: int
+    @property
+    def job_name(self) -> str:
+        """The full name of its job."""
 
 
 class Marks:

@@ -17,6 +17,9 @@ from treadle_tui.core.text import Span, Spans, clean
 NEWER = {"newest": "newer", "updated": "changed since"}
 """What those are that come in above the visible rows, in the orders in which new ones come first."""
 
+MOST_MARKS = 10_000
+"""How many tasks the server names at once."""
+
 
 class TaskList:
     """Takes the tasks' table over as the reader wants it: at once, or not before he lets it go on."""
@@ -97,6 +100,16 @@ class TaskList:
             self._follows = True
 
     # What the reader acts on.
+
+    def mark_loaded(self) -> bool:
+        """Mark all tasks of the list, or none when all are; return False when there are more than are loaded here."""
+        keys, count = self.rows.keys, self.rows.total
+        capped = self._model.tasks.total_is_capped
+        if self.marks.covers(keys) and (len(self.marks) >= count or capped or len(self.marks) >= MOST_MARKS):
+            self.marks.clear()
+            return True
+        self.marks.add(self.rows.rows[key] for key in keys)
+        return len(keys) >= count and not capped
 
     def chosen(self) -> list[Choice]:
         """Return the marked tasks, or the highlighted one; as they are now, also where the list stands still."""

@@ -16,14 +16,16 @@ from treadle_tui.core.text import Span
 from treadle_tui.desk import Desk
 from treadle_tui.keys import bindings
 from treadle_tui.screens.commanded import Commanded
+from treadle_tui.screens.exporting import Exporting
 from treadle_tui.screens.help import Help
+from treadle_tui.screens.papers import Papers
 from treadle_tui.screens.power import Power
 from treadle_tui.widgets.keys_line import KeysLine
 from treadle_tui.widgets.paper import Paper, Toned
 from treadle_tui.widgets.top import Top
 
 
-class Board(Commanded, Power):
+class Board(Commanded, Power, Papers, Exporting):
     """A screen that reads the model when told what is dirty, and turns actions into requests."""
 
     BINDINGS = bindings("everywhere")
@@ -53,10 +55,6 @@ class Board(Commanded, Power):
     def scope(self) -> Scope:
         """Which actions work where the focus is."""
         return "everywhere"
-
-    def copied(self) -> str | None:
-        """Return what `copy` puts into the clipboard."""
-        return None
 
     def body(self) -> ComposeResult:
         """Yield what stands between the strip and the keys."""
@@ -189,13 +187,6 @@ class Board(Commanded, Power):
     def act_filter(self) -> None:
         """Filter the tasks, from wherever one is."""
         self.post_message(self.Go("filter"))
-
-    def act_copy(self) -> None:
-        """Copy what is highlighted."""
-        text = self.copied()
-        if text is not None:
-            self.app.copy_to_clipboard(text)
-            self.tell(Report(f"copied {text[-36:]}", ok=True))
 
     def tell(self, report: Report) -> None:
         """Show what was done, or why not."""

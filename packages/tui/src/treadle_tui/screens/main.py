@@ -1,11 +1,15 @@
 """The main screen: the queues, and the highlighted queue's tasks."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.message import Message
 
 from treadle.filters import FilterError
+from treadle.wire import tasks
+from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.actions import Scope
 from treadle_tui.core.marks import Choice
 from treadle_tui.core.model import Dirty
@@ -13,12 +17,14 @@ from treadle_tui.core.overviews import QUEUE_COLUMNS
 from treadle_tui.core.pane import Pane
 from treadle_tui.core.queues import SORTS, QueueRow
 from treadle_tui.core.steer import Refusal, Report
+from treadle_tui.core.steering import FAILURES, failed
 from treadle_tui.core.subscriptions import Want
 from treadle_tui.core.tasklist import TaskList
 from treadle_tui.core.tasks import ORDERS
 from treadle_tui.core.text import Span
 from treadle_tui.desk import Desk
 from treadle_tui.screens.board import Board
+from treadle_tui.screens.exporting import Wanted
 from treadle_tui.screens.words import no_queues, no_tasks
 from treadle_tui.widgets.grid import MOVES, Grid, QueueGrid, TaskGrid
 from treadle_tui.widgets.prompt import Prompt
@@ -28,6 +34,13 @@ class Main(Board):
     """Queues above, tasks beneath, the filter under them."""
 
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TASKS
+
+    @dataclass
+    class Frozen(Message):
+        """The server named all tasks that a filter means."""
+
+        wanted: TaskFilter
+        frozen: tasks.Frozen
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
@@ -63,6 +76,12 @@ class Main(Board):
     def unsafe(self) -> Refusal | None:
         """Return why no verb may act on what is highlighted just now."""
         return self._list.unsafe()
+
+    def exported(self) -> Wanted:
+        """Return what `export` writes: the marked tasks, or the whole list."""
+        if self._list.marks:
+            return super().exported()
+        return Wanted(filter=self.desk.browse.filter, order=self.desk.browse.order)
 
     def copied(self) -> str | None:
         """Return the task's id or the queue's name."""
@@ -170,12 +189,27 @@ class Main(Board):
         self._task_grid.move("down")
 
     def act_mark_all(self) -> None:
-        """Mark every loaded task, or none."""
-        loaded, marks = self._list.rows, self._list.marks
-        if marks.covers(loaded.keys):
-            marks.clear()
+        """Mark every task that the filter means, or none; those that are not loaded the server names."""
+        if not self._list.mark_loaded():
+            self.run_worker(self._freeze(self.desk.browse.filter), exclusive=True, group="mark")
+        self._redraw_tasks()
+
+    async def _freeze(self, wanted: TaskFilter) -> None:
+        try:
+            frozen = await self.errands.freeze(wanted, self.desk.browse.order)
+        except FAILURES as error:
+            self.post_message(self.Told(failed("mark all", str(error))))
         else:
-            marks.add(loaded.rows[key] for key in loaded.keys)
+            self.post_message(self.Frozen(wanted, frozen))
+
+    def on_main_frozen(self, event: Frozen) -> None:
+        """Mark what the server named, if the list still is the one that was meant."""
+        if event.wanted != self.desk.browse.filter:
+            return
+        self._list.marks.add(event.frozen.items)
+        if event.frozen.is_capped:
+            text = f"marked the first {len(event.frozen.items):,}: no more are marked at once"
+            self.tell(Report(text, ok=False))
         self._redraw_tasks()
 
     def act_freeze(self) -> None:

@@ -11,7 +11,7 @@ from textual.widgets import Input
 from treadle_tui.core.format import short_id
 from treadle_tui.core.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.steer import Plan, tasks_word
-from treadle_tui.core.text import Span, Spans
+from treadle_tui.core.text import Span, Spans, clean
 from treadle_tui.widgets.paper import Paper
 
 SHOWN = 6
@@ -54,8 +54,15 @@ class Confirm(ModalScreen[bool]):
         if plan.left:
             lines.append((Span(f"{tasks_word(len(plan.left))} can't be and will be left alone.", "dim"),))
         for task in plan.tasks[:SHOWN]:
+            job = clean(task.job_name, ascii_only=self._glyphs.ascii_only)
             glyph, tone = self._glyphs.task[task.status], TASK_TONES[task.status]
-            lines.append((Span(f"  {short_id(task.id)} ", "accent"), Span(f"{glyph} {task.status.value}", tone)))
+            lines.append(
+                (
+                    Span(f"  {short_id(task.id)} ", "accent"),
+                    Span(f"{glyph} {task.status.value:<10}", tone),
+                    Span(f" {job}", "dim"),
+                )
+            )
         if len(plan.tasks) > SHOWN:
             lines.append((Span(f"  and {len(plan.tasks) - SHOWN:,} more", "dim"),))
         answer = "esc leave" if plan.question == "count" else "y yes   n no"

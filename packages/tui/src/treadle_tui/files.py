@@ -1,0 +1,62 @@
+"""Files that the dashboard writes, and their names as they are typed."""
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+MOST = 200
+"""How many names of a directory are offered."""
+
+
+def place_of(typed: str) -> Path:
+    """Return the path that was typed; `~` is the reader's home."""
+    return Path(typed.strip()).expanduser()
+
+
+def completions(typed: str) -> list[str]:
+    """Return the paths that begin as typed, directories with a slash, `~` kept; none where nothing can be listed."""
+    head, slash, begun = typed.rpartition("/")
+    if typed == "~":
+        return ["~/"]
+    directory = Path(head + slash).expanduser() if slash else Path()
+    try:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    shown = [entry for entry in entries if entry.name.startswith(begun) and (begun or not entry.name.startswith("."))]
+    return [f"{head}{slash}{entry.name}{'/' if entry.is_dir() else ''}" for entry in shown[:MOST]]
+
+
+async def exists(path: Path) -> bool:
+    """Return whether there is anything under that name."""
+    return await asyncio.to_thread(path.exists)
+
+
+async def write_json(path: Path, content: Mapping[str, Any], *, overwrite: bool) -> None:
+    """Write a JSON object, whole or not at all: a reader never finds half a file, nor does another user.
+
+    Raises `FileExistsError` when there is one and it may not be overwritten, and other `OSError`s.
+    """
+    await asyncio.to_thread(_write_json, path, content, overwrite=overwrite)
+
+
+def _write_json(path: Path, content: Mapping[str, Any], *, overwrite: bool) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if overwrite:
+            draft.replace(path)
+        else:
+            # Unlike a rename, a link never takes the place of a file that came meanwhile.
+            path.hardlink_to(draft)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,185 @@
+"""Tasks as papers: changed in an editor, read in a pager, copied to the clipboard."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.message import Message
+from textual.screen import Screen
+
+from treadle.wire.tasks import TaskItem
+from treadle_tui import outside
+from treadle_tui.core.errands import Errands
+from treadle_tui.core.format import short_id
+from treadle_tui.core.marks import Choice
+from treadle_tui.core.papers import Wrong, edit_text, editable, read_edit, reading_text
+from treadle_tui.core.steer import Refusal, Report
+from treadle_tui.core.steering import FAILURES
+from treadle_tui.core.text import clean
+from treadle_tui.desk import Desk
+from treadle_tui.widgets.question import Question
+
+EDIT_AGAIN = {"e": "edit again"}
+
+
+class Papers(Screen[None]):
+    """A screen whose tasks can be handed to other programs; these run beside it, and it is told by message."""
+
+    desk: Desk
+
+    @dataclass
+    class Told(Message):
+        """Something is to be shown."""
+
+        report: Report
+
+    @dataclass
+    class Written(Message):
+        """The editor is closed, and left this text."""
+
+        task: TaskItem
+        text: str
+
+    @dataclass
+    class Unsaved(Message):
+        """The server did not take what was written."""
+
+        task: TaskItem
+        text: str
+        why: str
+
+    # What a screen says of itself.
+
+    def chosen(self) -> Sequence[Choice]:
+        """Return the tasks that are meant."""
+        return ()
+
+    def unsafe(self) -> Refusal | None:
+        """Return why nothing may act on what is highlighted just now, or None."""
+        return None
+
+    def copied(self) -> str | None:
+        """Return what `copy` puts into the clipboard."""
+        return None
+
+    def tell(self, report: Report) -> None:
+        """Show what was done, or why not."""
+        self.desk.tell(report)
+
+    @property
+    def errands(self) -> Errands:
+        """The requests behind all this."""
+        return Errands(self.desk.feed, self.desk.steering)
+
+    # Actions.
+
+    def act_edit(self) -> None:
+        """Change the task in an editor; of one that is over a changed copy is submitted."""
+        key = self._only(self.unsafe() or self.desk.steering.off())
+        if key is not None:
+            self.run_worker(self._begin_edit(key), exclusive=True, group="papers")
+
+    def act_editor(self) -> None:
+        """Show the task in the editor; nothing is changed by it."""
+        self._read(outside.EDITORS)
+
+    def act_pager(self) -> None:
+        """Show the task in the pager."""
+        self._read(outside.PAGERS)
+
+    def act_copy(self) -> None:
+        """Copy what is highlighted to the clipboard."""
+        text = self.copied()
+        if text is not None:
+            outside.copy(self.app, text)
+            self.tell(Report(f"copied {clean(text[-36:])}", ok=True))
+            self.run_worker(self._copy_to_tmux(text))
+
+    def _read(self, names: Sequence[str]) -> None:
+        key = self._only(self.unsafe())
+        if key is not None:
+            self.run_worker(self._show(key, names), exclusive=True, group="papers")
+
+    def _only(self, refusal: Refusal | None) -> str | None:
+        chosen = self.chosen()
+        if refusal is None and len(chosen) != 1:
+            word = "no task is highlighted" if not chosen else f"{len(chosen):,} tasks are marked: this takes one"
+            refusal = Refusal(word)
+        if refusal is not None:
+            self.tell(Report(refusal.reason, ok=False))
+            return None
+        return chosen[0].id
+
+    # What happens outside, and what is told of it.
+
+    async def _begin_edit(self, key: str) -> None:
+        try:
+            task = await self.errands.fetch(key)
+        except FAILURES as error:
+            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+            return
+        refusal = editable(task)
+        if refusal is not None:
+            self.post_message(self.Told(Report(refusal.reason, ok=False)))
+        else:
+            await self._write(task, self.desk.drafts.get(key) or edit_text(task))
+
+    async def _write(self, task: TaskItem, text: str) -> None:
+        try:
+            written = await outside.edit(self.app, text, name=f"task-{short_id(task.id)}.jsonc")
+        except outside.OutsideError as error:
+            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+        else:
+            self.post_message(self.Written(task, written))
+
+    async def _show(self, key: str, names: Sequence[str]) -> None:
+        try:
+            task = await self.errands.fetch(key)
+            text = reading_text(task, self.desk.model.time.now())
+            await outside.show(self.app, text, name=f"task-{short_id(key)}.txt", names=names)
+        except (*FAILURES, outside.OutsideError) as error:
+            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+
+    async def _copy_to_tmux(self, text: str) -> None:
+        try:
+            await outside.copy_to_tmux(text)
+        except outside.OutsideError as error:
+            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+
+    async def _save(self, event: Written, changes: dict[str, object]) -> None:
+        report = await self.errands.save(event.task, changes)
+        if report.ok:
+            self.post_message(self.Told(report))
+        else:
+            self.post_message(self.Unsaved(event.task, event.text, report.text))
+
+    def on_papers_told(self, event: Told) -> None:
+        """Show it."""
+        self.tell(event.report)
+
+    def on_papers_written(self, event: Written) -> None:
+        """Save what was changed, or say what is wrong with it."""
+        self.desk.drafts[event.task.id] = event.text
+        changes = read_edit(event.text, event.task)
+        if isinstance(changes, Wrong):
+            self._ask_again(event.task, event.text, "This can't be taken", changes.problems)
+        elif not changes:
+            del self.desk.drafts[event.task.id]
+            self.tell(Report("nothing was changed", ok=True))
+        else:
+            del self.desk.drafts[event.task.id]
+            self.run_worker(self._save(event, changes))
+
+    def on_papers_unsaved(self, event: Unsaved) -> None:
+        """Offer to edit again: what was written is not lost."""
+        self.desk.drafts[event.task.id] = event.text
+        self._ask_again(event.task, event.text, "The server did not take it", [event.why])
+
+    def _ask_again(self, task: TaskItem, text: str, title: str, problems: Sequence[str]) -> None:
+        def answered(key: str | None) -> None:
+            if key in EDIT_AGAIN:
+                # With the task as it is now: it may have been changed, or have started, since.
+                self.run_worker(self._begin_edit(task.id), exclusive=True, group="papers")
+            else:
+                self.tell(Report(f"not saved; e on {short_id(task.id)} brings back what you wrote", ok=False))
+
+        self.app.push_screen(Question(title, problems, EDIT_AGAIN), answered)

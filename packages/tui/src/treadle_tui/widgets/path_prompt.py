@@ -1,0 +1,73 @@
+"""Asks where a file is to be written; tab completes the path."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from treadle_tui.core.text import Span, clean, joined
+from treadle_tui.widgets.paper import Paper
+
+SHOWN = 6
+
+
+class PathPrompt(ModalScreen[str | None]):
+    """Closes with the path as it was typed, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", show=False),
+        Binding("tab", "complete", show=False, priority=True),
+    ]
+
+    def __init__(self, title: str, suggested: str, complete: Callable[[str], Sequence[str]]) -> None:
+        super().__init__()
+        self._title = title
+        self._complete = complete
+        self._input = Input(value=suggested, compact=True, select_on_focus=False, id="path")
+        self._text = Paper(id="question")
+        self._hint = Paper(id="hint")
+
+    def compose(self) -> ComposeResult:
+        """Show the question, the path, and what could stand there."""
+        with Vertical(id="dialog", classes="box"):
+            yield self._text
+            yield self._input
+            yield self._hint
+
+    def on_mount(self) -> None:
+        """Write the question."""
+        self._text.show([(Span(self._title, "bold"),)])
+        self._say("enter write   tab complete   esc leave")
+
+    async def action_complete(self) -> None:
+        """Add what all paths that begin like this have in common, and show them."""
+        found = await asyncio.to_thread(self._complete, self._input.value)
+        if not found:
+            self._say("nothing there begins like this")
+            return
+        self._input.value = _shared(found)
+        self._input.cursor_position = len(self._input.value)
+        names = [clean(path.rstrip("/").rpartition("/")[2] + ("/" if path.endswith("/") else "")) for path in found]
+        more = f"  and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+        self._say("  ".join(names[:SHOWN]) + more if len(names) > 1 else "")
+
+    def _say(self, words: str) -> None:
+        self._hint.show([joined([(Span(words, "dim"),)])])
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Close with the path."""
+        event.stop()
+        if event.value.strip():
+            self.dismiss(event.value)
+
+
+def _shared(texts: Sequence[str]) -> str:
+    """Return the beginning that all of them have; between the first and the last by order there is none shorter."""
+    first, last = min(texts), max(texts)
+    end = next((place for place, char in enumerate(first) if last[place : place + 1] != char), len(first))
+    return first[:end]

@@ -1,0 +1,51 @@
+"""Says something in a dialog, and takes one of a few keys as the answer."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.events import Key
+from textual.screen import ModalScreen
+
+from treadle_tui.core.text import Span, Spans
+from treadle_tui.widgets.paper import Paper
+
+LINES = 12
+"""How many lines a dialog shows at most."""
+
+
+class Question(ModalScreen[str]):
+    """Closes with the key that was pressed, `escape` for none of the answers."""
+
+    AUTO_FOCUS: ClassVar[str | None] = None
+
+    def __init__(self, title: str, lines: Sequence[str], answers: Mapping[str, str], *, leave: str = "leave") -> None:
+        super().__init__()
+        self._title = title
+        self._said = lines
+        self._answers = answers
+        self._leave = leave
+        self._text = Paper(id="question")
+
+    def compose(self) -> ComposeResult:
+        """Show it."""
+        with Vertical(id="dialog", classes="box"):
+            yield self._text
+
+    def on_mount(self) -> None:
+        """Write it."""
+        lines: list[Spans] = [(Span(self._title, "bold"),), ()]
+        lines += [(Span(line, "warn"),) for line in self._said[:LINES]]
+        if len(self._said) > LINES:
+            lines.append((Span(f"and {len(self._said) - LINES:,} more", "dim"),))
+        keys = [f"{key} {word}" for key, word in self._answers.items()]
+        lines += [(), (Span("   ".join([*keys, f"esc {self._leave}"]), "accent"),)]
+        self._text.styles.height = len(lines)
+        self._text.show(lines)
+
+    def on_key(self, event: Key) -> None:
+        """Close with an answer; other keys mean nothing here."""
+        event.stop()
+        if event.key in self._answers or event.key == "escape":
+            self.dismiss(event.key)
