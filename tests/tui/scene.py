@@ -54,6 +54,12 @@ def job(
         "counts": counts,
         "oldest_pending_at": None if oldest is None else at(oldest),
         "history": {"step_seconds": 10, "completed": completed, "failed": [step % 7 == 3 for step in range(30)]},
+        "stats": {
+            "since": at(86_400),
+            "wait": {"n": 900, "p50": 20.0, "p90": 41.0, "p99": 60.0},
+            "run": {"n": 900, "p50": 8.0, "p90": 45.0, "p99": 70.0} if wave else {},
+            "failed_last_hour": counts.get("failed", 0),
+        },
         "created_at": at(86_400 * 3),
         **more,
     }
@@ -75,7 +81,12 @@ def worker(
         "created_at": at(7200 + number * 600),
         "jobs": [],
         "job_count": 2,
-        "running": [{"task_id": key, "run_id": 0} for key in running],
+        "running": [
+            {"task_id": key, "run_id": 0, "job_name": ROTATE, "since": at(51 - number * 7 - place)}
+            for place, key in enumerate(running)
+        ],
+        "running_count": len(running),
+        "beat_seconds": 2 if running else 15,
         "used": len(running),
         **more,
     }

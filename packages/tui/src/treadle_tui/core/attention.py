@@ -50,7 +50,7 @@ def concerns(
     known = {queue.name: queue for queue in queues}
     found = [concern for queue in known.values() for concern in _of_queue(queue, now)]
     for worker in workers:
-        found += _of_worker(worker)
+        found += [*_of_worker(worker), *_of_runs(worker, now)]
     for target in targets:
         found += _of_target(target, now)
     return sorted(found, key=lambda concern: (concern.gravity != "bad", -concern.at, concern.subject))
@@ -88,6 +88,15 @@ def _of_worker(worker: WorkerRow) -> Iterator[Concern]:
         yield Concern("warn", worker.name, f"heartbeat {age(worker.quiet)}", "worker", worker.id, worker.quiet)
     elif worker.health == "lost":
         yield Concern("bad", worker.name, f"lost, {age(worker.quiet)}", "worker", worker.id, worker.quiet)
+
+
+def _of_runs(worker: WorkerRow, now: datetime) -> Iterator[Concern]:
+    for run in worker.runs:
+        if run.pace(now) == "stuck":
+            seconds = run.seconds(now)
+            text = f"runs {age(seconds)}, 99% end in {age(run.usual.p99)}"
+            name = f"{run.job.rsplit(':', 1)[-1]} {run.task_id[-8:]}"
+            yield Concern("warn", name, text, "task", run.task_id, seconds)
 
 
 def _of_target(row: TargetRow, now: datetime) -> Iterator[Concern]:

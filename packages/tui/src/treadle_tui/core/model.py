@@ -212,8 +212,11 @@ class Model:
         now, steady = self.time.now(), self.clock.steady()
         self._busy.note(self.workers.rows.values(), steady)
         self._beats.note(self.workers.rows.values())
+        usual = {job.full_name: job.stats.run for job in self.jobs.rows.values() if job.stats is not None}
         workers = {
-            key: worker_row(item, now, busy_for=self._busy.busy_for(key, steady), beats=self._beats.of(key))
+            key: worker_row(
+                item, now, busy_for=self._busy.busy_for(key, steady), beats=self._beats.of(key), usual=usual
+            )
             for key, item in self.workers.rows.items()
         }
         queues = {

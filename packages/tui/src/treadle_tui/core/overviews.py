@@ -5,8 +5,11 @@ from treadle_tui.core.columns import Column, Context
 from treadle_tui.core.format import age, bar, number, rate, since, sparkline
 from treadle_tui.core.glyphs import QUEUE_TONES, WORKER_TONES
 from treadle_tui.core.queues import QueueRow
-from treadle_tui.core.text import Span, Spans, Tone, clean
-from treadle_tui.core.workers import STRIP, WorkerRow
+from treadle_tui.core.text import Span, Spans, Tone, clean, joined
+from treadle_tui.core.workers import STRIP, Pace, RunRow, WorkerRow
+
+MOST_RUNS = 40
+"""How many of a worker's runs are named at most: more are on no screen."""
 
 
 def _count(value: int, *, tone: Tone = "plain", cells: int = 5) -> Spans:
@@ -45,6 +48,11 @@ def _oldest(row: QueueRow, context: Context) -> Spans:
     return (Span("-", "faint"),) if waited is None else (Span(age(waited)),)
 
 
+def _failed(row: QueueRow, _: Context) -> Spans:
+    stats = row.job.stats
+    return (Span("-", "faint"),) if stats is None else _count(stats.failed_last_hour, tone="bad", cells=6)
+
+
 QUEUE_COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("JOB", 18, _job, keep_end=True, most=64),
     Column("STATE", 9, _queue_state),
@@ -52,7 +60,7 @@ QUEUE_COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("RUN / SLOTS", 17, _queue_slots, rank=2),
     Column("SCHED", 5, lambda row, _: _count(row.scheduled), right=True, rank=6),
     Column("HELD", 5, lambda row, _: _count(row.held, tone="hold"), right=True, rank=5),
-    Column("FAIL", 5, lambda row, _: _count(row.failed, tone="bad"), right=True, rank=1),
+    Column("FAIL/h", 6, _failed, right=True, rank=1),
     Column("OLDEST", 6, _oldest, right=True, rank=3),
     Column("RATE/s", 6, lambda row, _: (Span(rate(row.rate), "plain" if row.rate else "faint"),), right=True, rank=4),
     Column(
@@ -91,9 +99,23 @@ def _beat(row: WorkerRow, context: Context) -> Spans:
     return (Span(" " * (STRIP - len(strip))), *strip, Span(f" {age(row.quiet):>5}", tone))
 
 
-def _running(row: WorkerRow, context: Context) -> Spans:
-    ids = " ".join(run.task_id[-8:] for run in row.item.running[:40])
-    return (Span(ids, "accent"),) if ids else (Span("-", "faint"),)
+_PACE_TONES: dict[Pace, Tone] = {"stuck": "bad", "slow": "warn", "usual": "plain"}
+
+
+def _runs(row: WorkerRow, context: Context) -> Spans:
+    """Tell how long each run has taken against half of its kind, with a word when it takes much longer."""
+    if not row.runs:
+        return (Span("-", "faint"),)
+    return joined((_run(run, context) for run in row.runs[:MOST_RUNS]), gap="  ")
+
+
+def _run(run: RunRow, context: Context) -> Spans:
+    pace = run.pace(context.now)
+    name = clean(run.job.rsplit(":", 1)[-1] or run.task_id[-8:], ascii_only=context.glyphs.ascii_only)
+    time = age(run.seconds(context.now)) if run.since is not None else ""
+    usual = f"/{age(run.usual.p50)}" if run.usual.p50 is not None and time else ""
+    word = f" {pace}" if pace != "usual" else ""
+    return (Span(f"{name} ", "dim"), Span(f"{time}{usual}{word}", _PACE_TONES[pace]))
 
 
 def _word(value: str | None, context: Context) -> Spans:
@@ -109,6 +131,6 @@ WORKER_COLUMNS: tuple[Column[WorkerRow], ...] = (
     Column("POOL", 8, lambda row, context: _word(row.item.pool, context), rank=3, most=16),
     Column("VERSION", 8, lambda row, context: _word(row.item.version, context), rank=5, most=16),
     Column("UP", 5, lambda row, context: (Span(age(since(row.item.created_at, context.now))),), right=True, rank=6),
-    Column("RUNS", 17, _running, rank=2, most=400),
+    Column("RUNS NOW / USUALLY", 34, _runs, rank=2, most=400),
 )
 """The workers' pane from left to right."""

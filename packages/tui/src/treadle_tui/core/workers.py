@@ -1,26 +1,61 @@
 """Whether a worker is well: its state as the server says it, and its heartbeat as the clock says it."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
+from treadle.wire.jobs import Percentiles
 from treadle.wire.status import WorkerState
-from treadle.wire.workers import WorkerItem
+from treadle.wire.workers import IDLE_BEAT_SECONDS, WorkerItem
 from treadle_tui.core.format import since
 from treadle_tui.core.glyphs import Health
-
-BUSY_BEAT = 2.0
-"""Seconds between the heartbeats of a worker with a run."""
-
-IDLE_BEAT = 15.0
-"""Seconds between the heartbeats of an idle worker."""
 
 STRIP = 12
 """How many expected heartbeats are shown."""
 
 SLACK = 0.75
 """Seconds that a heartbeat may be late on its way."""
+
+
+Pace: TypeAlias = Literal["stuck", "slow", "usual"]
+
+PACES: tuple[Pace, ...] = ("stuck", "slow", "usual")
+
+_UNKNOWN = Percentiles()
+
+STUCK_TIMES = 3.0
+"""How many times as long as 99 % of the runs take, one may take before someone should look."""
+
+STUCK_LEAST = 60.0
+"""Seconds that no run is stuck before, however short the others were."""
+
+STUCK_OF = 20
+"""Of fewer runs than this nobody knows what is usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run that a worker holds, against what is usual for its job."""
+
+    task_id: str
+    job: str
+    since: datetime | None
+    usual: Percentiles
+
+    def seconds(self, now: datetime) -> float:
+        """Return for how long it has run."""
+        return max(0.0, since(self.since, now) or 0.0)
+
+    def pace(self, now: datetime) -> Pace:
+        """Return how its length compares: `slow` is what nine of ten runs are not."""
+        seconds = self.seconds(now)
+        long = float("inf") if self.usual.p99 is None else max(STUCK_LEAST, STUCK_TIMES * self.usual.p99)
+        if self.usual.n >= STUCK_OF and seconds > long:
+            return "stuck"
+        return "slow" if self.usual.p90 is not None and seconds > self.usual.p90 else "usual"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +66,8 @@ class WorkerRow:
     health: Health
     quiet: float
     """Seconds since its last heartbeat."""
-    beat: float
-    """Seconds between heartbeats that are expected of it."""
+    runs: Sequence[RunRow] = ()
+    """What it runs now, what has outlasted the usual the most first."""
     beats: Sequence[bool] = ()
     """Whether each expected heartbeat came, the last one last; as far as they were watched from here."""
 
@@ -54,28 +89,43 @@ class WorkerRow:
 
 
 def worker_row(
-    item: WorkerItem, now: datetime, *, busy_for: float = float("inf"), beats: Sequence[bool] = ()
+    item: WorkerItem,
+    now: datetime,
+    *,
+    busy_for: float = float("inf"),
+    beats: Sequence[bool] = (),
+    usual: Mapping[str, Percentiles] = MappingProxyType({}),
 ) -> WorkerRow:
     """Return the worker's row at `now`; `busy_for` is since when it has had runs, as seen from here.
 
     One that has just got work still beats at the idle pace until its first busy heartbeat is due.
     """
     quiet = max(0.0, since(item.last_heartbeat, now) or 0.0)
-    busy = bool(item.running)
-    beat = BUSY_BEAT if busy else IDLE_BEAT
-    silent = min(quiet, busy_for) if busy else quiet
-    health = _health(item, quiet=quiet, silent=silent, beat=beat)
+    silent = min(quiet, busy_for) if item.running else quiet
     # What should have come since the last one; one more is still on its way.
-    missed = max(0, int((silent - SLACK) / beat), int((quiet - SLACK) / IDLE_BEAT))
-    strip = (*beats, *(False,) * min(missed, STRIP))[-STRIP:]
-    return WorkerRow(item=item, health=health, quiet=quiet, beat=beat, beats=strip)
+    missed = max(0, int((silent - SLACK) / item.beat_seconds), int((quiet - SLACK) / IDLE_BEAT_SECONDS))
+    return WorkerRow(
+        item=item,
+        health=_health(item, quiet=quiet, silent=silent),
+        quiet=quiet,
+        beats=(*beats, *(False,) * min(missed, STRIP))[-STRIP:],
+        runs=_runs(item, now, usual),
+    )
 
 
-def _health(item: WorkerItem, *, quiet: float, silent: float, beat: float) -> Health:
+def _runs(item: WorkerItem, now: datetime, usual: Mapping[str, Percentiles]) -> list[RunRow]:
+    rows = [
+        RunRow(run.task_id, job, run.since, usual.get(job, _UNKNOWN))
+        for run, job in ((run, run.job_name or "") for run in item.running)
+    ]
+    return sorted(rows, key=lambda row: (PACES.index(row.pace(now)), -row.seconds(now)))
+
+
+def _health(item: WorkerItem, *, quiet: float, silent: float) -> Health:
     if item.state is WorkerState.LOST:
         return "lost"
     # Two beats missed: one may be lost to a busy machine, and a watcher wants to know within five seconds.
-    if silent > 2 * beat + SLACK or quiet > 2 * IDLE_BEAT + SLACK:
+    if silent > 2 * item.beat_seconds + SLACK or quiet > 2 * max(item.beat_seconds, IDLE_BEAT_SECONDS) + SLACK:
         return "late"
     if item.state is WorkerState.DRAINING:
         return "draining"
@@ -86,26 +136,28 @@ class Beats:
     """The heartbeats of each worker, as they were seen to come and to fail to come."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[datetime, bool, deque[bool]]] = {}
+        self._seen: dict[str, tuple[WorkerItem, deque[bool]]] = {}
 
     def note(self, items: Iterable[WorkerItem]) -> None:
         """Take the workers as they are now."""
-        self._seen = {item.id: self._after(item) for item in items}
+        self._seen = {item.id: (item, self._after(item)) for item in items}
 
-    def _after(self, item: WorkerItem) -> tuple[datetime, bool, deque[bool]]:
-        last, was_busy, strip = self._seen.get(item.id, (None, False, deque[bool]([True], maxlen=STRIP)))
-        if last is not None and item.last_heartbeat > last:
+    def _after(self, item: WorkerItem) -> deque[bool]:
+        if item.id not in self._seen:
+            return deque([True], maxlen=STRIP)
+        before, strip = self._seen[item.id]
+        if item.last_heartbeat > before.last_heartbeat:
             # The longer of both paces counts: a worker that has just got work need not have hurried.
-            pace = BUSY_BEAT if was_busy and item.running else IDLE_BEAT
-            gap = since(last, item.last_heartbeat) or 0.0
+            pace = max(before.beat_seconds, item.beat_seconds)
+            gap = since(before.last_heartbeat, item.last_heartbeat) or 0.0
             strip.extend([False] * min(STRIP, max(0, int((gap - SLACK) / pace))))
             strip.append(True)
-        return item.last_heartbeat, bool(item.running), strip
+        return strip
 
     def of(self, worker_id: str) -> Sequence[bool]:
         """Return whether each expected heartbeat of a worker came, the last one last."""
         seen = self._seen.get(worker_id)
-        return () if seen is None else tuple(seen[2])
+        return () if seen is None else tuple(seen[1])
 
 
 class BusySince:

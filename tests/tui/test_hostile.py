@@ -1,0 +1,74 @@
+"""10. Whatever a payload, a name or a log holds: no crash, and nothing that a terminal would obey gets out."""
+
+import unicodedata
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from .happenings import much_happens, targets_are_held
+from .mock import FrozenClock, MockServer
+from .scene import scene, storied_task
+from .stage import staged
+
+EVIL = [
+    "[bold red]x[/]", "[/nothing]", "[@click=app.quit]go[/]", "\x1b[2J", "\x1b]0;owned\x07", "\x1b]52;c;aGk=\x07",
+    "\x9b2J", "\u202etxt.exe", "\u2066", "\x00", "\ud800", "日本語", "e\u0301\u0301", "\U0001f469\u200d\U0001f4bb",
+    "\t\r\n", "",
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(EVIL) | st.text(max_size=8), max_size=6).map("".join)
+JSON: st.SearchStrategy[Any] = st.recursive(
+    TEXTS | st.integers(-(2**70), 2**70) | st.floats() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=10,
+)
+SIZES = [(80, 24), (120, 36), (200, 50)]
+
+
+def poison(server: MockServer, text: str, value: Any) -> None:
+    """Put a text wherever a server's clients may put one."""
+    key = storied_task(server)
+    server.tasks = {key: server.tasks[key], **dict(list(server.tasks.items())[:40])}
+    for row in server.tasks.values():
+        row.update(payload={text: value}, target=text, error=text, tags={text: text}, submitter=text, unique_key=text)
+    server.tasks[key].update(checkpoint=value, progress={"share": value, "message": text})
+    for run in server.runs[key]:
+        run.update(error=text, traceback=text * 3, worker_name=text)
+    for line in server.logs[key]:
+        line.update(message=text, level=text)
+    for row in server.jobs.values():
+        row.update(name=text)
+    for row in server.workers.values():
+        row.update(name=text, pool=text, version=text, group=text)
+        for run in row["running"]:
+            run["job_name"] = text
+    targets_are_held(server)
+    for row in server.targets.values():
+        row.update(name=text, room_id=text)
+        for holder in row["holders"]:
+            holder["job_name"] = text
+    much_happens(server)
+    for event in server.events:
+        for part in ("task", "job", "worker"):
+            event.get(part, {}).update(error=text, name=text)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(TEXTS, JSON, st.sampled_from(SIZES), st.booleans())
+async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
+    text: str, value: Any, size: tuple[int, int], ascii_only: bool
+) -> None:
+    clock = FrozenClock()
+    server = scene(clock)
+    poison(server, text, value)
+
+    async with staged(server, clock, size=size, ascii_only=ascii_only) as stage:
+        for keys in (
+            ("2",), ("enter",), ("tab", "w"), ("tab", "slash", "x", "enter"), ("tab", "enter"), ("tab", "tab", "F"),
+            ("escape", "escape", "3"), ("4", "down"), ("6", "down"), ("exclamation_mark", "down"),
+        ):  # fmt: skip
+            await stage.press(*keys)
+            for line in stage.lines():
+                obeyed = [char for char in line if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+                assert not obeyed, (keys, line)
+                assert line.isascii() or not ascii_only, (keys, line)
