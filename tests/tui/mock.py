@@ -45,6 +45,8 @@ class MockServer:
         self.hears_events = False
         self.runs: dict[str, list[dict[str, Any]]] = {}
         self.logs: dict[str, list[dict[str, Any]]] = {}
+        self.histories: dict[str, list[dict[str, Any]]] = {}
+        """What happened to each task."""
         self.total: int | None = None
         """What the task list's total claims to be, for lists longer than anyone wants to build."""
         self.capped = False
@@ -125,6 +127,8 @@ class MockServer:
         since = fields.get("since")
         if since is not None and (since["stream"] != self.stream or since["seq"] < self.first_event - 1):
             self._sink(Pushed({"push": "reload", "stream": self.stream, "seq": self.seq}))
+        elif fields.get("recent"):
+            self._send_events([event for event in self.events if event["seq"] >= self.first_event])
         elif since is not None:
             self._send_events([event for event in self.events if event["seq"] > since["seq"]])
         return {"stream": self.stream, "seq": self.seq}
@@ -248,7 +252,8 @@ class MockServer:
     def _task_rows(self, key: str) -> list[dict[str, Any]]:
         if key not in self.tasks:
             return []
-        return [{"id": key, "task": self.tasks[key], "runs": self.runs.get(key, []), "logs": self.logs.get(key, [])}]
+        told = {"runs": self.runs, "logs": self.logs, "events": self.histories}
+        return [{"id": key, "task": self.tasks[key], **{name: by.get(key, []) for name, by in told.items()}}]
 
     def push(self, sub: str) -> None:
         """Push a snapshot."""

@@ -283,7 +283,21 @@ def storied_task(server: MockServer) -> str:
         }
         for step in range(18)
     ]
+    server.histories[key] = _history(server.tasks[key], server.runs[key])
     return key
+
+
+def _history(row: dict[str, Any], runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What happened to a task, as its row and its runs tell it."""
+    told = [{"at": row["created_at"], "kind": "created"}]
+    for run in runs:
+        who = {"run_id": run["run_id"], "worker_id": run["worker_id"], "worker_name": run["worker_name"]}
+        told.append({"at": run["claimed_at"], "kind": "claimed", **who})
+        told.append({"at": run["started_at"], "kind": "started", **who})
+        if "ended_at" in run:
+            why = {name: run.get(name) for name in ("status", "reason", "error")}
+            told.append({"at": run["ended_at"], "kind": "ended", "run_id": run["run_id"], **why})
+    return told
 
 
 def instant(text: str) -> datetime:

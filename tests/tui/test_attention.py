@@ -11,7 +11,7 @@ from .stage import Stage, staged
 
 
 def told(stage: Stage) -> list[str]:
-    return [" ".join(line.split()) for line in stage.lines() if " bad " in line or " look " in line]
+    return [" ".join(line.split()) for line in stage.lines() if " bad  " in line or " look " in line]
 
 
 async def test_the_worst_stands_first_and_says_why(server: MockServer, clock: FrozenClock) -> None:

@@ -34,6 +34,8 @@ def poison(server: MockServer, text: str, value: Any) -> None:
     server.tasks[key].update(checkpoint=value, progress={"share": value, "message": text})
     for run in server.runs[key]:
         run.update(error=text, traceback=text * 3, worker_name=text)
+    for event in server.histories[key]:
+        event.update(error=text, worker_name=text, worker_id=text, status=text)
     for line in server.logs[key]:
         line.update(message=text, level=text)
     for row in server.jobs.values():
@@ -53,7 +55,7 @@ def poison(server: MockServer, text: str, value: Any) -> None:
             event.get(part, {}).update(error=text, name=text)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TEXTS, JSON, st.sampled_from(SIZES), st.booleans())
 async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
     text: str, value: Any, size: tuple[int, int], ascii_only: bool

@@ -83,7 +83,7 @@ async def test_a_holder_that_is_gone_is_said_to_be(held: MockServer, clock: Froz
     async with staged(held, clock) as stage:
         await stage.press("4", "p")
 
-        assert "could not pause: there is no such task" in stage.text()
+        assert "could not pause: Task not found: there is no such task" in stage.text()
 
 
 async def test_a_free_target_has_nothing_to_act_on(held: MockServer, clock: FrozenClock) -> None:

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from treadle.wire.fields import Model
 from treadle.wire.runs import LogItem
-from treadle.wire.tasks import RunItem, TaskItem
+from treadle.wire.tasks import RunItem, TaskEvent, TaskItem
 
 MOST_LOGS = 10_000
 """How many log lines of one push are kept: the server sends a thousand, and another might send a million."""
@@ -19,6 +19,7 @@ class TaskDetail(Model):
     task: TaskItem
     runs: list[RunItem] = Field(default_factory=list)
     logs: list[LogItem] = Field(default_factory=list)
+    events: list[TaskEvent] = Field(default_factory=list)
     logs_left_out: int = 0
     """How many earlier lines were sent and not kept."""
 

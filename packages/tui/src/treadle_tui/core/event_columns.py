@@ -27,7 +27,7 @@ def _what(row: EventRow, context: Context) -> Spans:
         case "worker":
             return (Span(f"{'worker':>9}   ", "dim"), Span(_word(row.state), _OTHER_TONES.get(row.state, "ok")))
         case "gap":
-            return (Span(f"{'-':>9} {glyphs.cross} reloaded", "warn"),)
+            return (Span(f"{'reloaded:':>9}   missed", "warn"),)
 
 
 def _state(state: str, context: Context) -> Span:
@@ -47,7 +47,8 @@ def _id(row: EventRow, _: Context) -> Spans:
 
 def _name(row: EventRow, context: Context) -> Spans:
     name = row.name or (row.subject[-8:] if row.kind == "worker" else "")
-    return (Span(clean(name, ascii_only=context.glyphs.ascii_only)),) if name else _NONE
+    tone: Tone = "warn" if row.kind == "gap" else "plain"
+    return (Span(clean(name, ascii_only=context.glyphs.ascii_only), tone),) if name else _NONE
 
 
 def _worker(row: EventRow, context: Context) -> Spans:

@@ -13,7 +13,7 @@ KEPT = 5_000
 """How many events are kept: half an hour at three a second, and some 20 MB."""
 
 RECENT = 500
-"""How many of the events before one looked are asked for."""
+"""How many of the events before one looked are asked for: as many as a server keeps."""
 
 Kind: TypeAlias = Literal["task", "queue", "worker", "gap"]
 
@@ -57,22 +57,29 @@ class EventLog:
         """Whether the server has begun to tell."""
         self._stream: str | None = None
         self._seq = -1
+        self._from = -1
+        """The number behind which nothing was missed when it was opened."""
 
     @property
-    def since(self) -> dict[str, Any] | None:
-        """Where the stream was left; None before it was first opened."""
-        return None if self._stream is None else {"stream": self._stream, "seq": self._seq}
+    def beginning(self) -> dict[str, Any]:
+        """What to ask for: where the stream was left, or the last few hundred when it is opened for the first time."""
+        if self._stream is None:
+            return {"recent": RECENT}
+        return {"since": {"stream": self._stream, "seq": max(self._seq, self._from)}}
 
-    def begin(self, stream: str, seq: int) -> None:
-        """Expect the events behind `seq`; what is not kept so far back is no gap, for nobody has looked yet."""
-        self._stream, self._seq = stream, seq
+    def began(self, stream: str, seq: int) -> None:
+        """Nothing behind `seq` is missed any more; what came just before may still be on its way."""
+        self.ready = True
+        if self._stream is None:
+            self._stream, self._from = stream, seq
 
     def take(self, push: Mapping[str, Any], now: datetime) -> bool:
         """Take a push of events, or the word that some were missed; return whether there is anything new."""
         before = self.taken
         if push["push"] == "reload":
             self._reload(push, now)
-        elif push["stream"] == self._stream:
+        elif push["stream"] == (self._stream or push["stream"]):
+            self._stream = str(push["stream"])
             for row in _read(push, behind=self._seq):
                 self._append(row)
             self._seq = max(self._seq, int(push["seq"]))
@@ -84,8 +91,10 @@ class EventLog:
 
     def _reload(self, push: Mapping[str, Any], now: datetime) -> None:
         if self.rows:
-            note = f"reloaded: what happened after {self.rows[-1].at.astimezone():%H:%M:%S} was missed"
-            self._append(EventRow(id=f"gap.{self.taken}", at=now, kind="gap", subject="", note=note))
+            missed = f"after {self.rows[-1].at.astimezone():%H:%M:%S}"
+            note = "the server no longer keeps what happened in between"
+            gap = EventRow(id=f"gap.{self.taken}", at=now, kind="gap", subject="", name=missed, note=note)
+            self._append(gap)
         self._stream, self._seq = str(push["stream"]), int(push["seq"])
 
     def _append(self, row: EventRow) -> None:

@@ -1,11 +1,10 @@
 """The sheets of a task's screen: its error, payload, result, checkpoint, logs and events as documents."""
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from typing import Any
 
 from treadle.wire.runs import LogItem
-from treadle.wire.tasks import RunItem
+from treadle.wire.tasks import RunItem, TaskEvent
 from treadle_tui.core.detail import TaskDetail
 from treadle_tui.core.documents import Document, TextLines, shortened
 from treadle_tui.core.format import clock
@@ -40,7 +39,7 @@ class Sheets:
                 lambda: self._json(task.checkpoint, "No checkpoint. Write ctx.checkpoint(...) in the task."),
             ),
             "logs": self._kept("logs", logs, lambda: _Logs(detail.logs, detail.logs_left_out, self._glyphs)),
-            "events": self._kept("events", (detail.task, detail.runs), lambda: _events(detail, self._glyphs)),
+            "events": self._kept("events", detail.events, lambda: _events(detail.events, self._glyphs)),
         }
 
     def _kept(self, name: str, value: Any, write: Callable[[], Document]) -> Document:
@@ -125,31 +124,27 @@ class _Logs:
         )
 
 
-def _events(detail: TaskDetail, glyphs: Glyphs) -> list[Spans]:
-    """Return what is known of the task's past by its instants, the oldest first."""
+def _events(events: Sequence[TaskEvent], glyphs: Glyphs) -> list[Spans]:
+    """Return what happened to the task, and what is to happen, each with its instant in full."""
+    if not events:
+        return [(Span(" The server tells nothing of what happened to it.", "dim"),)]
     return [
         (
-            Span(f" {clock(at)} ", "dim"),
-            Span(f"{what:<10} ", "bold"),
-            Span(clean(more, limit=300, ascii_only=glyphs.ascii_only), "dim"),
+            Span(f" {event.at.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3] + " ", "dim"),
+            Span(f"{event.kind:<10}", _KINDS.get(event.status or event.kind, "bold")),
+            Span("  ".join(_more(event, glyphs)), "dim"),
         )
-        for at, what, more in sorted(_past(detail), key=lambda event: event[0])
+        for event in events
     ]
 
 
-def _past(detail: TaskDetail) -> Iterator[tuple[datetime, str, str]]:
-    task = detail.task
-    yield task.created_at, "created", f"by {task.submitter}" if task.submitter else ""
-    if task.scheduled_at > task.created_at:
-        yield task.scheduled_at, "due", ""
-    for run in detail.runs:
-        yield run.claimed_at, "claimed", f"run {run.run_id}  {run.worker_name or run.worker_id or 'the server'}"
-        if run.started_at is not None:
-            yield run.started_at, "started", f"run {run.run_id}"
-        if run.ended_at is not None:
-            why = "  ".join(part for part in (run.reason and run.reason.value, run.error) if part)
-            yield run.ended_at, str(run.status), f"run {run.run_id}  {why}"
-    if task.completed_at is not None and not any(run.ended_at == task.completed_at for run in detail.runs):
-        yield task.completed_at, task.status.value, task.reason.value if task.reason else ""
-    if task.next_retry_at is not None:
-        yield task.next_retry_at, "retry", "due then"
+_KINDS: dict[str, Tone] = {"completed": "ok", "failed": "bad", "exception": "bad", "paused": "hold", "started": "run"}
+
+
+def _more(event: TaskEvent, glyphs: Glyphs) -> Iterator[str]:
+    yield f"run {event.run_id}" if event.run_id is not None else "     "
+    who = event.worker_name or (event.worker_id or "")[-8:]
+    error = next(iter((event.error or "").strip().splitlines()), "")
+    for part in (event.status, event.reason and event.reason.value, who, error):
+        if part:
+            yield clean(part, limit=300, ascii_only=glyphs.ascii_only)

@@ -134,7 +134,7 @@ class Detail(Board):
             "result": task.result is not None,
             "checkpoint": task.checkpoint is not None,
             "logs": len(self.detail.logs),
-            "events": 1,
+            "events": len(self.detail.events),
         }
         counts = {RUNS: len(self.detail.runs), "error": failed if failed > 1 else 0, "logs": len(self.detail.logs)}
         tabs = [

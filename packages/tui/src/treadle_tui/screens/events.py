@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle_tui.core.actions import Scope
 from treadle_tui.core.event_columns import EVENT_COLUMNS
-from treadle_tui.core.events import KEPT, RECENT, EventRow
+from treadle_tui.core.events import KEPT, EventRow
 from treadle_tui.core.model import Dirty
 from treadle_tui.core.pane import Pane
 from treadle_tui.core.text import Span
@@ -66,15 +66,12 @@ class Events(Listing):
         model, feed = self.desk.model, self.desk.feed
         model.events.refusal = None
         try:
-            if model.events.since is None:
-                told = await feed.request("every", on=False)
-                model.events.begin(told["stream"], max(0, told["seq"] - RECENT))
-            await feed.request("every", on=True, since=model.events.since)
+            told = await feed.request("every", on=True, brief=True, **model.events.beginning)
+            model.events.began(told["stream"], told["seq"])
         except ProblemError as refused:
             model.events.refusal = str(refused)
         except ConnectionFailed:
             return  # The next connection is asked anew.
-        model.events.ready = True
         model.changed(Dirty.EVENTS)
 
     def on_unmount(self) -> None:
@@ -92,7 +89,7 @@ class Events(Listing):
 
     def settle(self) -> None:
         """Show what is new and the filter means; nothing while the list is frozen."""
-        if not self._is_frozen:
+        if not self._is_frozen or not self._looked:
             self._take_new()
             if self._follows:
                 self.pane.rows.pinned = False
