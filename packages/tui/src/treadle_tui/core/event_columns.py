@@ -20,12 +20,12 @@ def _what(row: EventRow, context: Context) -> Spans:
     glyphs = context.glyphs
     match row.kind:
         case "task":
-            before = () if row.was is None else (Span(f"{_word(row.was):>9} ", "faint"), Span(glyphs.arrow, "faint"))
+            before = () if row.was is None else (Span(f"{_word(row.was, context):>9} ", "faint"), Span(glyphs.arrow, "faint"))
             return (*(before or (Span(f"{'new':>9} {glyphs.arrow}", "faint"),)), Span(" "), _state(row.state, context))
         case "queue":
-            return (Span(f"{'queue':>9}   ", "dim"), Span(_word(row.state), _OTHER_TONES.get(row.state, "ok")))
+            return (Span(f"{'queue':>9}   ", "dim"), Span(_word(row.state, context), _OTHER_TONES.get(row.state, "ok")))
         case "worker":
-            return (Span(f"{'worker':>9}   ", "dim"), Span(_word(row.state), _OTHER_TONES.get(row.state, "ok")))
+            return (Span(f"{'worker':>9}   ", "dim"), Span(_word(row.state, context), _OTHER_TONES.get(row.state, "ok")))
         case "gap":
             return (Span(f"{'reloaded:':>9}   missed", "warn"),)
 
@@ -33,12 +33,12 @@ def _what(row: EventRow, context: Context) -> Spans:
 def _state(state: str, context: Context) -> Span:
     status = _STATES.get(state)
     if status is None:
-        return Span(_word(state))
+        return Span(_word(state, context))
     return Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status])
 
 
-def _word(text: str) -> str:
-    return clean(text, limit=9)
+def _word(text: str, context: Context) -> str:
+    return clean(text, limit=9, ascii_only=context.glyphs.ascii_only)
 
 
 def _id(row: EventRow, _: Context) -> Spans:

@@ -119,7 +119,7 @@ class _Logs:
         return (
             Span(f" {clock(item.at)} ", "dim"),
             *run,
-            Span(f"{clean(item.level, limit=8):<8} ", tone),
+            Span(f"{clean(item.level, limit=8, ascii_only=self._glyphs.ascii_only):<8} ", tone),
             Span(shortened(item.message, self._glyphs), "plain" if tone in {"dim", "plain"} else tone),
         )
 

@@ -39,10 +39,11 @@ def no_tasks(desk: Desk) -> list[Spans]:
         return [_say("Loading.")]
     if browse.text:
         return [
-            _say(f"No task matches {clean(browse.text)}"),
+            _say(f"No task matches {clean(browse.text, ascii_only=desk.glyphs.ascii_only)}"),
             _say("Press esc to see all of the queue, / to change the filter."),
         ]
-    return [_say("This queue has no tasks. Put one in:"), _type(f"treadle submit {clean(browse.job or '')} '{{}}'")]
+    job = clean(browse.job or "", ascii_only=desk.glyphs.ascii_only)
+    return [_say("This queue has no tasks. Put one in:"), _type(f"treadle submit {job} '{{}}'")]
 
 
 def no_workers(model: Model) -> list[Spans]:

@@ -9,6 +9,7 @@ from textual.strip import Strip
 from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
+from treadle_tui.core.glyphs import ASCII, UNICODE
 from treadle_tui.core.text import Spans, fit
 
 TONES = ("plain", "dim", "faint", "bold", "title", "accent", "ok", "run", "wait", "hold", "warn", "bad")
@@ -28,7 +29,8 @@ class Toned(Widget):
     def strip(self, spans: Spans, width: int, *, over: Style | None = None) -> Strip:
         """Return the spans as a strip of `width` cells on this widget's background, or on that of `over`."""
         base = self.rich_style if over is None else self.rich_style + over
-        segments = [Segment(text, base + self.tone(tone)) for text, tone in fit(spans, width)]
+        ellipsis = ASCII.ellipsis if self.app.has_class("-ascii") else UNICODE.ellipsis
+        segments = [Segment(text, base + self.tone(tone)) for text, tone in fit(spans, width, ellipsis=ellipsis)]
         return Strip(segments, width)
 
     def content(self, spans: Spans) -> Content:
