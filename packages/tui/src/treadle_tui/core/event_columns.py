@@ -17,15 +17,14 @@ def _at(row: EventRow, _: Context) -> Spans:
 
 
 def _what(row: EventRow, context: Context) -> Spans:
-    glyphs = context.glyphs
+    """Tell what became what; of queues and workers only what they are now."""
     match row.kind:
         case "task":
-            before = () if row.was is None else (Span(f"{_word(row.was, context):>9} ", "faint"), Span(glyphs.arrow, "faint"))
-            return (*(before or (Span(f"{'new':>9} {glyphs.arrow}", "faint"),)), Span(" "), _state(row.state, context))
-        case "queue":
-            return (Span(f"{'queue':>9}   ", "dim"), Span(_word(row.state, context), _OTHER_TONES.get(row.state, "ok")))
-        case "worker":
-            return (Span(f"{'worker':>9}   ", "dim"), Span(_word(row.state, context), _OTHER_TONES.get(row.state, "ok")))
+            was = _word(row.was, context) if row.was is not None else "new"
+            return (Span(f"{was:>9} {context.glyphs.arrow} ", "faint"), _state(row.state, context))
+        case "queue" | "worker":
+            tone = _OTHER_TONES.get(row.state, "ok")
+            return (Span(f"{row.kind:>9}   ", "dim"), Span(_word(row.state, context), tone))
         case "gap":
             return (Span(f"{'reloaded:':>9}   missed", "warn"),)
 
