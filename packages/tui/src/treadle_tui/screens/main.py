@@ -168,7 +168,7 @@ class Main(Board):
     def act_open(self) -> None:
         """Go from the queue to its tasks, from a task to its own screen."""
         if self.scope == "queues":
-            self._task_grid.focus()
+            self.focus_pane("tasks")
         elif self._list.rows.cursor is not None:
             self.post_message(self.Go("task", self._list.rows.cursor))
 
@@ -180,7 +180,7 @@ class Main(Board):
         elif self.desk.browse.text:
             self.narrow("")
         else:
-            self._queue_grid.focus()
+            self.focus_pane("queues")
 
     def act_mark(self) -> None:
         """Mark the task and go on to the next."""
@@ -283,20 +283,28 @@ class Main(Board):
         self._prompt.edit()
 
     def focus_pane(self, name: str) -> None:
-        """Go to the queues or the tasks."""
-        (self._queue_grid if name == "queues" else self._task_grid).focus()
+        """Go to the queues or the tasks, at once: a key typed ahead must not act on the pane that was left."""
+        self.set_focus(self._queue_grid if name == "queues" else self._task_grid)
+
+    def act_queues(self) -> None:
+        """Go to the queues."""
+        self.focus_pane("queues")
+
+    def act_tasks(self) -> None:
+        """Go to the tasks."""
+        self.focus_pane("tasks")
 
     def select(self, job: str) -> None:
         """Go to a queue."""
         self._queues.rows.find(job)
         self._follow_queue()
         self._queue_grid.settle()
-        self._queue_grid.focus()
+        self.focus_pane("queues")
 
     def on_prompt_left(self) -> None:
         """Leave the filter as it was."""
         self._prompt.put(self.desk.browse.text)
-        self._task_grid.focus()
+        self.focus_pane("tasks")
 
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
         """Filter, or say what is wrong with the filter."""
@@ -311,7 +319,7 @@ class Main(Board):
             return
         self._prompt.put(text)
         self._begin_list()
-        self._task_grid.focus()
+        self.focus_pane("tasks")
 
     def _follow_queue(self) -> None:
         if self.desk.browse.select(self._queues.rows.cursor):
