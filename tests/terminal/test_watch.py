@@ -71,6 +71,7 @@ def test_fifty_thousand_tasks_are_walked_filtered_and_opened(site: Site, termina
 
     shown = go_to_the_last_task(terminal)
     assert f"-{TASKS:,} of {TASKS:,}" in line_of(shown, "rows ")
+    assert f" {TASKS - RUNNING:,} " in last_line_of(shown, "│ >")
 
     terminal.press("/")
     terminal.type("status:running")
@@ -120,7 +121,8 @@ def test_tasks_are_cancelled_in_bulk_and_have_their_places_back_after_undo(site:
     assert site.ends("cancelled") == ends
 
     terminal.press("u")
-    terminal.until_it_says("undone")
+    shown = terminal.until_it_says("undone")
+    assert re.search(rf"rows (about )?49,9\d\d-.* of {TASKS:,}", shown), shown
     assert site.count("cancelled") == 0
     last = site.get("/tasks", job=ROTATE, limit=1)["items"][0]
     assert last["queue_position"] == TASKS - RUNNING

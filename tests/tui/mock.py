@@ -50,6 +50,8 @@ class MockServer:
         self.total: int | None = None
         """What the task list's total claims to be, for lists longer than anyone wants to build."""
         self.capped = False
+        self.counts_ahead_to: int | None = None
+        """How many tasks before a window it counts at most."""
         self.freezes = 10_000
         """How many tasks a freeze names at most."""
         self.seq = 1
@@ -255,15 +257,22 @@ class MockServer:
         told = {"runs": self.runs, "logs": self.logs, "events": self.histories}
         return [{"id": key, "task": self.tasks[key], **{name: by.get(key, []) for name, by in told.items()}}]
 
+    def _told(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """How many tasks stand before a window: it counts those before an anchor, and not all when they are many."""
+        if fields["topic"] != "tasks":
+            return {}
+        ahead, most = self.ahead(fields["window"]), self.counts_ahead_to
+        is_capped = most is not None and ahead > most and bool(fields["window"].get("first"))
+        return {"ahead": most if is_capped else ahead, "ahead_is_capped": is_capped}
+
     def push(self, sub: str) -> None:
         """Push a snapshot."""
         assert self._sink is not None
         fields = self.watched[sub]
         rows = self.rows(fields)
-        total, ahead = len(rows), 0
+        total = len(rows)
         if fields["topic"] == "tasks":
             total = self.total if self.total is not None else len(self.matching(fields["window"]))
-            ahead = self.ahead(fields["window"])
         self._sink(
             Pushed(
                 {
@@ -274,7 +283,7 @@ class MockServer:
                     "rows": rows,
                     "total": total,
                     "total_is_capped": self.capped,
-                    "ahead": ahead,
+                    **self._told(fields),
                 }
             )
         )
@@ -291,7 +300,7 @@ class MockServer:
                     rows=rows,
                     order=[row["id"] for row in rows] if topic == "tasks" else None,
                     total=len(self.matching(fields["window"])) if topic == "tasks" else len(rows),
-                    ahead=self.ahead(fields["window"]) if topic == "tasks" else 0,
+                    **self._told(fields),
                 )
 
     def send(self, sub: str, *, rows: list[dict[str, Any]], order: list[str] | None = None, **more: Any) -> None:

@@ -79,7 +79,7 @@ def goes_away(server: MockServer, clock: FrozenClock) -> None:
 
 
 SCENES = {
-    "main": Scene("Queues, and the highlighted queue's tasks", ("2", "down", "space"), storied_task),
+    "main": Scene("Queues, and the highlighted queue's tasks", ("2", *["pagedown"] * 2, *["space"] * 2), storied_task),
     "detail": Scene("One task, from its creation to now", ("2", "enter"), only_the_storied_task),
     "workers": Scene("Workers", ("3", "down"), storied_task),
     "targets": Scene("Targets: what holds each, and who waits", ("4", "down"), targets_are_held),

@@ -24,6 +24,8 @@ class Table(Generic[Row]):
         self.order: list[str] = []
         self.offset = 0
         """How many rows of the whole list stand before the first one here; for windows of tasks."""
+        self.offset_is_capped = False
+        """Whether the server has not counted all of them, so that their number is about that."""
         self.total = 0
         self.total_is_capped = False
         self.generation = 0
@@ -50,6 +52,7 @@ class Table(Generic[Row]):
     def clear(self) -> None:
         """Forget the rows: what comes next is of something else."""
         self.rows, self.order, self.total, self.offset, self.ready = {}, [], 0, 0, False
+        self.offset_is_capped = False
         self.total_is_capped = False
 
     def apply(self, push: Push) -> bool:
@@ -99,7 +102,9 @@ class Table(Generic[Row]):
     def _totals(self, push: Push) -> None:
         self.total = int(push.get("total", len(self.rows)))
         self.total_is_capped = bool(push.get("total_is_capped", False))
-        self.offset = int(push.get("ahead", 0))
+        ahead, self.offset_is_capped = int(push.get("ahead", 0)), bool(push.get("ahead_is_capped", False))
+        # What was known before the server gave up counting is nearer to the truth.
+        self.offset = max(ahead, self.offset) if self.offset_is_capped else ahead
 
     def _arrange(self, order: Sequence[str] | None) -> None:
         if order is not None:

@@ -155,7 +155,8 @@ class TaskList:
     def footing(self, first: int, page: int) -> Spans:
         """Return the lower line: which rows are visible, in which order, whether they stand still or are followed."""
         last = min(first + page, self.pane.count)
-        seen = f"rows {first + 1:,}-{last:,} of {self.pane.count:,}" if last else "no rows"
+        about = "about " if self._model.tasks.offset_is_capped else ""
+        seen = f"rows {about}{first + 1:,}-{last:,} of {self.pane.count:,}" if last else "no rows"
         spans = [Span(f"{seen}   by {self._browse.order}   ", "dim")]
         if self.still:
             changes = self.waiting()

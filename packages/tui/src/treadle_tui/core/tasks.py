@@ -97,7 +97,7 @@ _JOB: Column[TaskItem] = Column(
 )
 
 COLUMNS: tuple[Column[TaskItem], ...] = (
-    Column("POS", 5, _position, right=True),
+    Column("POS", 7, _position, right=True),
     Column("ID", 8, lambda task, _: (Span(short_id(task.id), "accent"),)),
     Column("STATE", 14, _state, most=16),
     Column("TRY", 4, _tries, rank=6),
