@@ -1,6 +1,8 @@
 """From a submission on the wire to tasks in the store; HTTP and the socket share it."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -21,19 +23,62 @@ TRIES = 5
 
 _OPTIONS = frozenset(TaskOptions.model_fields)
 
+_PLAIN = frozenset({"id", "job", "payload"})
+_JOB = re.compile(r"[A-Za-z0-9@_:.-]{1,255}")
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+MOST_TASKS = 10_000
+"""Tasks of one request."""
+
+
+@dataclass(slots=True)
+class PlainTask:
+    """A task that names no more than its job, its payload and its id, as `TaskOfMany` would have it."""
+
+    job: str
+    payload: dict[str, Any]
+    id: str | None
+
+
+def plain_tasks(tasks: object) -> list[PlainTask] | None:
+    """Return the tasks when each is as plain as that, else None: then the models say what is wrong, or take the rest.
+
+    Nearly every task is; a model of each took a fifth of the processor time of a bulk submit.
+    """
+    if not isinstance(tasks, list) or not 0 < len(tasks) <= MOST_TASKS:
+        return None
+    plain: list[PlainTask] = []
+    for task in tasks:
+        if not (isinstance(task, dict) and task.keys() <= _PLAIN):
+            return None
+        job, payload, given = task.get("job"), task.get("payload", _NOTHING), task.get("id")
+        if (
+            type(job) is not str
+            or type(payload) is not dict
+            or not (given is None or (type(given) is str and _ID.fullmatch(given)))
+            or not _JOB.fullmatch(job)
+        ):
+            return None
+        plain.append(PlainTask(job, payload, given))
+    return plain
+
+
+_NOTHING: dict[str, Any] = {}
+
 
 async def submit_one(api: Api, principal: Principal, room: str, job_name: str, wanted: TaskSubmit) -> Submitted:
     """Submit one task of `job_name`. Raises as `submit` does."""
     return (await submit(api, principal, room, [(job_name, wanted)]))[0]
 
 
-async def submit_many(api: Api, principal: Principal, room: str, wanted: Sequence[TaskOfMany]) -> list[Submitted]:
+async def submit_many(
+    api: Api, principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]
+) -> list[Submitted]:
     """Submit tasks, all or none. Raises as `submit` does; of an invalid payload it says which task's it is."""
     return await submit(api, principal, room, [(item.job, item) for item in wanted])
 
 
 async def submit(
-    api: Api, principal: Principal, room: str, wanted: Sequence[tuple[str, TaskSubmit]]
+    api: Api, principal: Principal, room: str, wanted: Sequence[tuple[str, TaskSubmit | PlainTask]]
 ) -> list[Submitted]:
     """Check payloads against their jobs' schemas and put the tasks in, all or none.
 
@@ -52,7 +97,9 @@ async def submit(
     raise _unstable()
 
 
-async def submit_each(api: Api, principal: Principal, room: str, wanted: Sequence[TaskOfMany]) -> list[Taken]:
+async def submit_each(
+    api: Api, principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]
+) -> list[Taken]:
     """Put tasks in, each by itself; return for each what became of it.
 
     Raises `InvalidRoomId`, `TooManyRequests` or `StoreUnavailable`, which hold for all of them.
@@ -82,7 +129,7 @@ def _unstable() -> SchemaConflict:
     return SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
 
 
-def _submission(api: Api, job: Job, room: str, wanted: TaskSubmit, index: int, of: int) -> Submission:
+def _submission(api: Api, job: Job, room: str, wanted: TaskSubmit | PlainTask, index: int, of: int) -> Submission:
     try:
         api.catalog.check_payload(job, wanted.payload)
     except InvalidPayload as error:
@@ -92,12 +139,9 @@ def _submission(api: Api, job: Job, room: str, wanted: TaskSubmit, index: int, o
     return build(job, room, wanted)
 
 
-_PLAIN = frozenset({"id", "job", "payload"})
-
-
-def build(job: Job, room: str, wanted: TaskSubmit) -> Submission:
+def build(job: Job, room: str, wanted: TaskSubmit | PlainTask) -> Submission:
     """Return the submission. Raises `ValidationFailed` for a time that can't be kept."""
-    if wanted.model_fields_set <= _PLAIN:
+    if isinstance(wanted, PlainTask) or wanted.model_fields_set <= _PLAIN:
         return Submission(
             job_name=job.full_name,
             payload=body.text_of(wanted.payload),

@@ -1,6 +1,6 @@
 """What a client asks for on the session socket: submit, await, look, steer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -18,7 +18,7 @@ from treadle_server.api.problems import problem_body
 from treadle_server.api.reading import shown_after, shown_submitted, shown_task
 from treadle_server.api.runs import shown_events
 from treadle_server.api.steering import steer_task
-from treadle_server.api.submitting import submit_each, submit_many
+from treadle_server.api.submitting import MOST_TASKS, PlainTask, plain_tasks, submit_each, submit_many
 from treadle_server.api.tasks import edit_task
 from treadle_server.api.tokens import whoami_data
 from treadle_server.api.windows import frozen
@@ -30,13 +30,18 @@ from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import tasks as read_tasks
 
 
-class Submit(Request):
-    """Tasks to be put in, all or none."""
+class SubmitPlain(Request):
+    """Where tasks are put in, and what the answer is to tell."""
 
     room: Room
-    tasks: list[TaskOfMany] = Field(min_length=1, max_length=10_000)
     wait: bool = False
     brief: bool = False
+
+
+class Submit(SubmitPlain):
+    """Tasks to be put in, all or none."""
+
+    tasks: list[TaskOfMany] = Field(min_length=1, max_length=MOST_TASKS)
 
 
 class SubmitEach(Request):
@@ -79,9 +84,15 @@ class PauseJob(Request):
 
 async def submit(session: Session, fields: dict[str, Any]) -> Reply:
     """Put tasks in, all or none; with `wait` their results are pushed, with `brief` the answer has receipts."""
-    wanted = body.validate(Submit, fields)
     api = session.live.api
-    done = await submit_many(api, session.principal, wanted.room, wanted.tasks)
+    wanted: SubmitPlain
+    tasks: Sequence[TaskOfMany | PlainTask]
+    if (plain := plain_tasks(fields.get("tasks"))) is not None:
+        wanted, tasks = body.validate(SubmitPlain, {k: v for k, v in fields.items() if k != "tasks"}), plain
+    else:
+        wanted = whole = body.validate(Submit, fields)
+        tasks = whole.tasks
+    done = await submit_many(api, session.principal, wanted.room, tasks)
     then = _awaited(session, done) if wanted.wait else None
     if wanted.brief:
         return Reply({"tasks": [receipt_data(one) for one in done]}, then)
@@ -92,19 +103,21 @@ async def submit_by_itself(session: Session, fields: dict[str, Any]) -> Reply:
     """Put tasks in, each by itself: the answer has a receipt or a problem for each."""
     wanted = body.validate(SubmitEach, fields)
     told = _well_formed(wanted.tasks)
-    good = [task for task in told if isinstance(task, TaskOfMany)]
+    good = [task for task in told if not isinstance(task, TreadleError)]
     taken = await submit_each(session.live.api, session.principal, wanted.room, good) if good else []
     then = _awaited(session, [one for one in taken if isinstance(one, Submitted)]) if wanted.wait else None
     outcomes = iter(taken)
-    answers = [next(outcomes) if isinstance(one, TaskOfMany) else one for one in told]
+    answers = [one if isinstance(one, TreadleError) else next(outcomes) for one in told]
     return Reply({"tasks": [_told(one) for one in answers]}, then)
 
 
 _TASKS = TypeAdapter(list[TaskOfMany])
 
 
-def _well_formed(tasks: list[Any]) -> list[TaskOfMany | TreadleError]:
+def _well_formed(tasks: list[Any]) -> Sequence[TaskOfMany | PlainTask | TreadleError]:
     """Return each of the tasks, or why it has not even the form of one."""
+    if (plain := plain_tasks(tasks)) is not None:
+        return plain
     try:
         return list(_TASKS.validate_python(tasks))
     except ValidationError:

@@ -1,0 +1,66 @@
+"""The short way of plain tasks into the server takes what the models would take, and makes the same of it."""
+
+import json
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from treadle.wire.tasks import TaskOfMany
+from treadle_server.api.submitting import MOST_TASKS, build, plain_tasks
+from treadle_server.domain.jobs import Job
+
+JOB = "@global:tasks:noop"
+NOOP = Job(1, "0", "@global", "tasks", "noop", "{}", 1, "{}", datetime.now(UTC))
+
+names = st.sampled_from([JOB, "room_1:analysis:RDF", "", "a\x00b", "ä", "x" * 300, "a b", 5, None, True])
+ids = st.sampled_from([None, str(uuid4()), str(uuid4()).upper(), "x", 5])
+payloads = st.sampled_from([None, [], {}, {"n": 1}, {"ä": [None, 1.5]}])
+plain_or_nearly = st.fixed_dictionaries({"job": names}, optional={"payload": payloads, "id": ids})
+odd = st.sampled_from([{}, 5, {"job": JOB, "priority": 3}, {"job": JOB, "nonsense": 1}, {"payload": {}}])
+
+
+@given(st.lists(st.one_of(plain_or_nearly, odd), min_size=1, max_size=3))
+def test_what_goes_the_short_way_is_what_the_models_make_of_it(given_tasks) -> None:
+    plain = plain_tasks(given_tasks)
+    if plain is None:
+        return
+
+    models = [TaskOfMany.model_validate(one) for one in given_tasks]
+
+    assert [build(NOOP, "room_1", one) for one in plain] == [build(NOOP, "room_1", one) for one in models]
+    assert [one.job for one in plain] == [one.job for one in models]
+
+
+def test_plain_tasks_do_go_the_short_way() -> None:
+    many = [{"job": JOB, "payload": {"n": n}, "id": str(uuid4())} for n in range(3)] + [{"job": JOB}]
+
+    plain = plain_tasks(json.loads(json.dumps(many)))
+
+    assert plain is not None
+    assert [one.id for one in plain] == [one.get("id") for one in many]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"job": JOB, "weight": 2},
+        {"job": JOB, "id": "nonsense"},
+        {"job": "a\x00b"},
+        {"job": JOB, "payload": []},
+        {"payload": {}},
+        "text",
+    ],
+)
+def test_one_task_that_is_not_plain_takes_all_the_long_way(odd) -> None:
+    assert plain_tasks([{"job": JOB}, odd]) is None
+
+
+def test_the_models_tell_of_too_many_tasks_and_of_none() -> None:
+    assert plain_tasks([]) is None
+    assert plain_tasks([{"job": JOB}] * (MOST_TASKS + 1)) is None
+    with pytest.raises(ValidationError):
+        TaskOfMany.model_validate({"job": ""})
