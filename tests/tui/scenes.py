@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from treadle_tui.app import Dashboard
 
-from .happenings import a_storied_task_with_much_in_it, much_happens, targets_are_held, things_go_wrong
+from .happenings import a_storied_task_with_much_in_it, hearts_beat, much_happens, targets_are_held, things_go_wrong
 from .mock import FrozenClock, MockServer
 from .scene import scene, storied_task
 from .stage import dashboard, settle
@@ -81,7 +81,7 @@ def goes_away(server: MockServer, clock: FrozenClock) -> None:
 SCENES = {
     "main": Scene("Queues, and the highlighted queue's tasks", ("2", *["pagedown"] * 2, *["space"] * 2), storied_task),
     "detail": Scene("One task, from its creation to now", ("2", "enter"), only_the_storied_task),
-    "workers": Scene("Workers", ("3", "down"), storied_task),
+    "workers": Scene("Workers", ("3", "down"), storied_task, hearts_beat),
     "targets": Scene("Targets: what holds each, and who waits", ("4", "down"), targets_are_held),
     "events": Scene("Each transition as it happens", ("6", "down", "down"), much_happens),
     "attention": Scene("What wants a look, the worst first", ("exclamation_mark", "down"), things_go_wrong),

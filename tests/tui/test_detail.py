@@ -7,6 +7,8 @@ from treadle_tui.core.glyphs import UNICODE
 from treadle_tui.core.text import plain
 from treadle_tui.core.timeline import lasted, timeline
 
+from treadle_tui.widgets.reader import Reader
+
 from .happenings import a_storied_task_with_much_in_it
 from .mock import NOON, FrozenClock, MockServer
 from .scene import at, storied_task, task
@@ -212,3 +214,22 @@ async def test_an_idle_task_draws_no_sheet_again(
         await stage.settle()
 
         assert drawn == []
+
+
+async def test_7_without_a_server_the_task_is_dimmed_and_comes_back(server: MockServer, clock: FrozenClock) -> None:
+    only(server, storied_task(server))
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        reader = stage.app.screen.query_one("#sheet-logs", Reader)
+        assert reader.tone("warn").color != reader.tone("faint").color
+
+        server.drop()
+        clock.advance(2)
+        await stage.settle()
+        assert {reader.tone(name).color for name in ("plain", "bold", "run", "warn", "bad")} == {
+            reader.tone("faint").color
+        }
+
+        server.open()
+        await stage.settle()
+        assert reader.tone("warn").color != reader.tone("faint").color

@@ -65,8 +65,8 @@ EVENT_COLUMNS: tuple[Column[EventRow], ...] = (
     Column("TIME", 8, _at),
     Column("      WAS   IS", 23, _what),
     Column("TASK", 8, _id),
-    Column("JOB", 18, _name, keep_end=True, rank=1, most=48),
-    Column("WORKER", 10, _worker, keep_end=True, rank=3, most=24),
+    Column("JOB", 18, _name, keep_end=True, rank=1, most=40),
+    Column("WORKER", 10, _worker, keep_end=True, rank=3, most=16),
     Column("WHY", 12, _why, rank=2, most=400),
 )
 """The events' pane from left to right."""

@@ -122,6 +122,8 @@ class Model:
         table = self.table(str(push.get("topic")))
         if push["push"] in {"snapshot", "delta"} and table is not None and table.apply(push):
             self.link.last_alive = self.clock.steady()
+            if table is self.workers:
+                self._beats.note(self.workers.rows.values())
             self.changed(_PARTS[table.topic])
 
     def table(self, topic: str) -> Table[Any] | None:
@@ -211,7 +213,6 @@ class Model:
     def _derive(self) -> "_Derived":
         now, steady = self.time.now(), self.clock.steady()
         self._busy.note(self.workers.rows.values(), steady)
-        self._beats.note(self.workers.rows.values())
         usual = {job.full_name: job.stats.run for job in self.jobs.rows.values() if job.stats is not None}
         workers = {
             key: worker_row(

@@ -1,6 +1,7 @@
 """The words of the strip on top, of the boxes beneath it, and of the banner."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from treadle.wire.status import Status
 from treadle_tui.core.format import age, number, rate, signed, sparkline
@@ -73,7 +74,9 @@ def _series(
 ) -> Spans:
     room = max(1, cells - 12)
     line = sparkline(_stretched(values, room), room, glyphs, top=top)
-    return (Span(f"{name} ", "dim"), Span(line, tone), Span(f" {rate(now):>6}", "bold"))
+    # A line at zero is calm: only what is more has the series' colour.
+    parts = [Span("".join(run), "faint" if zero else tone) for zero, run in groupby(line, glyphs.spark[0].__eq__)]
+    return (Span(f"{name} ", "dim"), *parts, Span(f" {rate(now):>6}", "bold"))
 
 
 def _stretched(values: Sequence[float], cells: int) -> list[float]:
