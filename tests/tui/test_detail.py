@@ -6,7 +6,6 @@ from treadle_tui.core.detail import MOST_LOGS, TaskDetail
 from treadle_tui.core.glyphs import UNICODE
 from treadle_tui.core.text import plain
 from treadle_tui.core.timeline import lasted, timeline
-
 from treadle_tui.widgets.reader import Reader
 
 from .happenings import a_storied_task_with_much_in_it
@@ -53,6 +52,19 @@ def test_a_retry_that_is_waited_for_is_a_back_off() -> None:
         "12:00:00 ↻ retry in 9s",
         "12:00:00 └ now",
     ]
+
+
+def test_what_went_on_between_two_runs_is_told_by_how_the_first_one_ended(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    key = storied_task(server)
+
+    told = [" ".join(line.split()[1:3]) for line in rail(server.tasks[key], *server.runs[key]) if "│" in line]
+
+    assert told == [
+        "waited 2.0s", "to start", "ran 12s", "ValueError: frame", "back-off 5.0s", "to start", "ran 34s",
+        "requeued 18s", "to start", "runs 21s",
+    ]  # fmt: skip
 
 
 def test_a_cancel_before_the_first_run_ends_the_rail() -> None:
