@@ -11,6 +11,7 @@ from textual.theme import Theme
 
 from treadle_tui.core.config import THEMES as NAMES
 from treadle_tui.theme import THEMES, fitting
+from treadle_tui.widgets.grid import Grid
 from treadle_tui.widgets.paper import TONES
 
 from .mock import FrozenClock, MockServer
@@ -135,3 +136,17 @@ def test_8_the_theme_follows_the_terminal(term: str, theme: str) -> None:
     finally:
         os.close(parent)
         os.close(child)
+
+
+async def test_frames_take_another_themes_colours_as_well(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        grid = stage.app.screen.query_one("#queues", Grid)
+
+        stage.app.theme = THEMES["light"].name
+        await stage.settle()
+        await stage.pass_time(1)
+
+        words = grid._border_title
+        assert words is not None
+        colours = {span.style.foreground.hex.lower() for span in words.spans}
+        assert colours <= set(THEMES["light"].variables.values())

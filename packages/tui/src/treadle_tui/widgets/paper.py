@@ -20,6 +20,8 @@ class Toned(Widget):
 
     COMPONENT_CLASSES = {f"tone--{tone}" for tone in TONES}  # noqa: RUF012 - Textual's own form
 
+    _titles: tuple[Spans, Spans] = ((), ())
+
     def tone(self, name: str) -> Style:
         """Return the style of a tone; a match has no colour of its own, it is reversed."""
         if name == "match":
@@ -42,9 +44,19 @@ class Toned(Widget):
 
     def entitle(self, title: Spans, subtitle: Spans = ()) -> None:
         """Put words into the frame's upper and lower line, when they are others than before."""
-        if getattr(self, "_titles", None) == (title, subtitle):
-            return
-        self._titles = (title, subtitle)
+        if self._titles != (title, subtitle):
+            self._titles = (title, subtitle)
+            self._write_titles()
+
+    def notify_style_update(self) -> None:
+        """Write the titles in what may be other colours now: those of another theme, or of data that is old."""
+        super().notify_style_update()
+        if any(self._titles):
+            # Later: the tones follow after this.
+            self.call_later(self._write_titles)
+
+    def _write_titles(self) -> None:
+        title, subtitle = self._titles
         self.border_title = self.content(title) if title else None
         self.border_subtitle = self.content(subtitle) if subtitle else None
 
