@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -13,6 +13,11 @@ SIZES = st.tuples(st.integers(60, 300), st.integers(15, 80))
 TINY = st.tuples(st.integers(1, 60), st.integers(1, 15))
 
 
+EDGES = [(300, 80), (59, 14), (1, 1), (60, 15)]
+
+
+@example(name="main", first=(60, 15), others=EDGES)
+@example(name="detail", first=(300, 80), others=EDGES)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     name=st.sampled_from(sorted(SCENES)),
