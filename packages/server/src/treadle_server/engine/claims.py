@@ -1,7 +1,7 @@
 """Who gets which task: in the order of each queue, in turn between jobs and rooms within a priority (L9)."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heapify, heappop, heapreplace
@@ -43,6 +43,8 @@ class Line:
     room: str
     """The room whose turn it is: the lane's in a fair job, else the job's."""
     tasks: deque[Task]
+    light: dict[int, deque[Task]] = field(default_factory=dict)
+    """By capacity: where all `tasks` are too heavy for it, those behind them that are not."""
     is_all: bool = True
     """Whether there are no more claimable tasks in the lane than these."""
     group: Group = field(init=False)
@@ -53,17 +55,25 @@ class Line:
 
     def first(self, capacity: int) -> Task | None:
         """Return the first task that is not heavier than `capacity`."""
-        for task in self.tasks:
+        for task in self.light.get(capacity, self.tasks):
             if task.weight <= capacity:
                 return task
         return None
+
+    def is_dry(self, capacities: Collection[int]) -> bool:
+        """Return whether more is to be read before workers of all these capacities know what comes first."""
+        return not self.is_all and any(c not in self.light and self.first(c) is None for c in capacities)
 
     def take(self, task: Task) -> None:
         """Take the task out."""
         if self.tasks[0] is task:
             self.tasks.popleft()
-        else:
-            self.tasks.remove(task)
+            return
+        for tasks in (self.tasks, *self.light.values()):
+            for i, other in enumerate(tasks):
+                if other.seq == task.seq:
+                    del tasks[i]
+                    break
 
 
 def _in_queue(task: Task) -> tuple[int, datetime, int]:
@@ -73,6 +83,11 @@ def _in_queue(task: Task) -> tuple[int, datetime, int]:
 def serves(demand: Demand, lane: Lane) -> bool:
     """Return whether the demand's worker takes tasks of the lane."""
     return lane.job_num in demand.jobs and (not lane.pool or lane.pool == demand.pool)
+
+
+def capacities_for(lane: Lane, demands: Iterable[Demand]) -> set[int]:
+    """Return the capacities of those of the demands that are served from the lane."""
+    return {demand.capacity for demand in demands if serves(demand, lane)}
 
 
 class Order:
@@ -150,11 +165,13 @@ def match(lines: Sequence[Line], demands: Sequence[Demand], turns: Turns) -> lis
 
     A task heavier than a worker's whole capacity is left to another worker; one that only does not fit now is waited
     for: the worker gets nothing else before it (E5). Tasks are taken out of `lines`; when one of which more is to be
-    read runs dry, the rest waits for the next call, since what stands there may come before what is left.
+    read runs dry, for one of the demands at least, the rest waits for the next call, since what stands there may come
+    before what is left.
     """
     given: list[tuple[Demand, Task]] = []
     orders: dict[tuple[tuple[int, ...], int], Order] = {}
     hungry: deque[tuple[Demand, Order]] = deque()
+    capacities = {line.lane.id: capacities_for(line.lane, demands) for line in lines if not line.is_all}
     for demand in demands:
         # Who asks is given as much as it can take: a minimum says when it asks, not how much it gets (E6).
         if demand.room() <= 0:
@@ -176,7 +193,7 @@ def match(lines: Sequence[Line], demands: Sequence[Demand], turns: Turns) -> lis
         demand.reserve(task)
         turns.served(line.room, line.group)
         given.append((demand, task))
-        if not (line.tasks or line.is_all):
+        if not line.is_all and line.is_dry(capacities[line.lane.id]):
             break
         hungry.append((demand, order))
     return given

@@ -10,10 +10,10 @@ from treadle.wire.status import Status, WorkerState
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.claims import Line, Turns, match, serves
+from treadle_server.engine.claims import Line, Turns, capacities_for, match, serves
 from treadle_server.engine.hub import Change
 from treadle_server.engine.seats import Capacity, Demand, RunKey, Seat, Waiting
-from treadle_server.engine.shelf import Shelf
+from treadle_server.engine.shelf import Shelf, behind
 from treadle_server.store import hot
 from treadle_server.store.base import Tx
 from treadle_server.store.counts import CountKey, apply_counts
@@ -243,12 +243,14 @@ class Desk:
         self._ready -= wanted - {one.lane.id for one in found}
         served = [one for one in found if any(serves(demand, one.lane) for demand in demands)]
         most = min(MOST_HEADS, sum(_appetite(demand) for demand in demands))
-        heaviest = max(demand.capacity for demand in demands)
-        stocks = await self.shelf.fill(tx, [one.lane.id for one in served], most, now, heaviest)
+        stocks = await self.shelf.fill(tx, [one.lane.id for one in served], most, now)
         self._ready -= {lane for lane, stock in stocks.items() if not stock.tasks}
+        capacities = {one.lane.id: capacities_for(one.lane, demands) for one in served}
+        light = await behind(tx, stocks, capacities, most, now)
         return [
-            Line(one.lane, one.lane.room or one.room, stocks[one.lane.id].tasks, is_all=stocks[one.lane.id].is_all)
+            Line(one.lane, one.lane.room or one.room, stock.tasks, light.get(one.lane.id, {}), is_all=stock.is_all)
             for one in served
+            for stock in [stocks[one.lane.id]]
         ]
 
     async def _claimable(self, tx: Tx, wanted: set[int]) -> list[Claimable]:

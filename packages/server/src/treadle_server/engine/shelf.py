@@ -6,7 +6,7 @@ the lane, and another writer drops everything (`Memory`); on PostgreSQL, where o
 from one transaction to the next.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -60,6 +60,10 @@ class Stock:
         """Return whether nothing in it is overdue."""
         return self.until is None or self.until > now
 
+    def hides(self, capacity: int) -> bool:
+        """Return whether all of it is too heavy for a worker of this capacity, and something may stand behind it."""
+        return not self.is_all and self.heaviest > capacity and all(task.weight > capacity for task in self.tasks)
+
 
 class Shelf:
     """What is known of the heads of the lanes."""
@@ -96,13 +100,8 @@ class Shelf:
                 if not stock.is_lasting:
                     del self._stocks[task.lane]
 
-    async def fill(
-        self, tx: Tx, lanes: Collection[int], most: int, now: datetime, heaviest: int
-    ) -> Mapping[int, Stock]:
-        """Return the heads of the lanes for a claim of up to `most` tasks, none of them heavier than `heaviest`.
-
-        What is too heavy for all who claim must not hide what stands behind it, however much there is (E5).
-        """
+    async def fill(self, tx: Tx, lanes: Collection[int], most: int, now: datetime) -> Mapping[int, Stock]:
+        """Return the heads of the lanes for a claim of up to `most` tasks."""
         if not lanes:
             return {}
         share = -(-most // len(lanes)) + 1
@@ -122,9 +121,6 @@ class Shelf:
             found |= await self._read(
                 tx, short, min(most, max(LEAST_READ, 4 * max(self._need(n, share) for n in short))), now
             )
-        if hidden := [lane for lane, stock in found.items() if stock.heaviest > heaviest]:
-            found |= await self._read(tx, hidden, most, now, heaviest)
-            self.drop(hidden)
         return found
 
     def taken(self, lanes: Mapping[int, int]) -> None:
@@ -137,11 +133,9 @@ class Shelf:
     def _need(self, lane: int, share: int) -> int:
         return max(share, 2 * self._taken.get(lane, 0))
 
-    async def _read(
-        self, tx: Tx, lanes: Collection[int], depth: int, now: datetime, *heaviest: int
-    ) -> dict[int, Stock]:
+    async def _read(self, tx: Tx, lanes: Collection[int], depth: int, now: datetime) -> dict[int, Stock]:
         read: dict[int, Stock] = {}
-        for lane, tasks in (await heads(tx, lanes, depth, now, *heaviest)).items():
+        for lane, tasks in (await heads(tx, lanes, depth, now)).items():
             stock = read[lane] = Stock(is_all=len(tasks) < depth)
             for task in tasks:
                 stock.add(task)
@@ -149,6 +143,23 @@ class Shelf:
             if stock.is_lasting:
                 self._stocks[lane] = stock
         return read
+
+
+async def behind(
+    tx: Tx, stocks: Mapping[int, Stock], capacities: Mapping[int, Collection[int]], most: int, now: datetime
+) -> dict[int, dict[int, deque[Task]]]:
+    """Return up to `most` tasks that stand behind a head which is too heavy for some who claim, by lane and capacity.
+
+    What is too heavy for one must not hide what is not, however much there is (E5). `capacities` are those of who
+    takes from each lane.
+    """
+    found: dict[int, dict[int, deque[Task]]] = defaultdict(dict)
+    for capacity in {capacity for several in capacities.values() for capacity in several}:
+        hidden = [lane for lane, stock in stocks.items() if capacity in capacities[lane] and stock.hides(capacity)]
+        if hidden:
+            for lane, tasks in (await heads(tx, hidden, most, now, capacity)).items():
+                found[lane][capacity] = deque(tasks)
+    return found
 
 
 def _place(task: Task) -> tuple[int, datetime, int]:
