@@ -274,6 +274,8 @@ class Engine:
                 handover = await self._hand_out(tx, world)
         except BaseException:
             handover.withdraw()
+            # What was to be claimed is still there, though its lanes were noted as empty.
+            self.desk.wake({change.task.lane for change in handover.changes})
             self.desk.hold_again(freed)
             self.express.clear()
             self._memory.clear()

@@ -1,0 +1,216 @@
+"""What a seat knows of its worker: its pace, and what it holds when a transaction fails."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.engine.conftest import ADMIN
+from tests.engine.test_claims import task
+from treadle.wire.status import Status
+from treadle_server.engine.commands import FindWorker, ReportMany, RunReport
+from treadle_server.engine.seats import AHEAD, FIRST_RECKONED, MOST_AHEAD, RECKONED, Seat
+from treadle_server.errors import StoreUnavailable
+from treadle_server.store import hot
+from treadle_server.store.base import LostUpdate
+
+CONCURRENCY = 100
+
+
+def new_seat(**details) -> Seat:
+    fixed = {"worker_id": "w", "jobs": {1}, "pool": None, "concurrency": CONCURRENCY, "min_concurrency": 0}
+    return Seat(**(fixed | {"prefetch": None, "deliver": lambda _tasks: None} | details))
+
+
+def end(seat: Seat, weight: int, at: float) -> None:
+    """Let a run of this weight end."""
+    one = task(1, weight=weight)
+    seat.reserve(one)
+    seat.release((one.id, 0))
+    seat.reckon(at)
+
+
+def test_the_first_pace_is_known_after_five_milliseconds_and_not_before() -> None:
+    seat = new_seat()
+    end(seat, 10, at=0.0)  # the clock starts: what ended before says nothing of a pace
+    end(seat, 10, at=FIRST_RECKONED * 0.9)
+    assert (seat.ahead, seat.room()) == (0, CONCURRENCY)
+
+    end(seat, 20, at=FIRST_RECKONED)
+
+    assert seat.ahead == int(30 / FIRST_RECKONED * AHEAD)
+    assert seat.room() == CONCURRENCY + seat.ahead
+
+
+def test_each_later_pace_is_measured_over_fifty_milliseconds_and_counts_half() -> None:
+    seat = new_seat()
+    end(seat, 1, at=0.0)
+    end(seat, 10, at=FIRST_RECKONED)
+    first = 10 / FIRST_RECKONED
+
+    end(seat, 40, at=FIRST_RECKONED + RECKONED * 0.9)
+    assert seat.ahead == int(first * AHEAD), "it is too early for another"
+    end(seat, 10, at=FIRST_RECKONED + RECKONED)
+
+    second = (first + 50 / RECKONED) / 2
+    assert seat.ahead == int(second * AHEAD)
+    end(seat, 0, at=FIRST_RECKONED + 2 * RECKONED)
+    assert seat.ahead == int(second / 2 * AHEAD), "a worker that ends nothing is given half as much ahead each time"
+
+
+def test_no_more_is_claimed_ahead_than_four_times_the_concurrency() -> None:
+    seat = new_seat()
+    end(seat, 1, at=0.0)
+
+    end(seat, 1_000_000, at=FIRST_RECKONED)
+
+    assert seat.ahead == MOST_AHEAD * CONCURRENCY
+
+
+def test_a_worker_with_a_minimum_or_a_prefetch_of_its_own_has_nothing_ahead_of_it_e6() -> None:
+    seats = [new_seat(min_concurrency=5), new_seat(prefetch=7)]
+    for seat in seats:
+        end(seat, 1, at=0.0)
+        end(seat, 50, at=FIRST_RECKONED)
+
+    assert [seat.room() for seat in seats] == [CONCURRENCY, CONCURRENCY + 7]
+
+
+def test_what_is_taken_back_ended_for_the_pace_only_once() -> None:
+    seat = new_seat()
+    one = task(1, weight=30)
+    end(seat, 1, at=0.0)
+    seat.reserve(one)
+    weight = seat.release((one.id, 0))
+    seat.hold_again((one.id, 0), weight)
+    assert (seat.used, seat.held) == (30, {(one.id, 0): 30})
+
+    seat.release((one.id, 0))
+    seat.reckon(FIRST_RECKONED)
+
+    assert (seat.used, seat.held) == (0, {})
+    assert seat.ahead == int(30 / FIRST_RECKONED * AHEAD)
+
+
+# In a transaction that fails
+
+
+class Served:
+    """A seat of one worker, and how its room stood whenever the writer took releases back."""
+
+    def __init__(self, shop, monkeypatch) -> None:
+        self.shop = shop
+        self.delivered = asyncio.Queue()
+        self.seat: Seat
+        self.taken_back: list[tuple[int, int]] = []
+        hold_again = shop.engine.desk.hold_again
+
+        def noted(freed) -> None:
+            hold_again(freed)
+            if freed:
+                self.taken_back.append((len(freed), self.seat.used))
+
+        monkeypatch.setattr(shop.engine.desk, "hold_again", noted)
+
+    async def sit(self, concurrency: int) -> None:
+        worker = await self.shop.engine.run(FindWorker(principal=ADMIN, worker_id=await self.shop.worker()))
+        self.seat = Seat(worker.id, set(worker.jobs), None, concurrency, 0, 0, deliver=self.delivered.put_nowait)
+        self.shop.engine.open_seat(self.seat)
+
+    async def next(self):
+        async with asyncio.timeout(10):
+            return await self.delivered.get()
+
+    async def complete(self, *runs) -> dict:
+        said = [(run.id, run.run_id, RunReport(kind="completed", starts=True)) for run in runs]
+        reports = ReportMany(principal=ADMIN, worker_id=self.seat.worker_id, reports=said)
+        return await self.shop.engine.run(reports)
+
+
+def fail_once(monkeypatch, error: Exception) -> None:
+    """Let the next claim that is written fail, after the reports of its transaction have freed their room."""
+    claim = hot.claim
+
+    async def failing(tx, claimed):
+        monkeypatch.setattr(hot, "claim", claim)
+        raise error
+
+    monkeypatch.setattr(hot, "claim", failing)
+
+
+@pytest.fixture
+async def served(shop, monkeypatch) -> Served:
+    served = Served(shop, monkeypatch)
+    await served.sit(concurrency=5)
+    await shop.submit(2, options={"weight": 2})
+    await shop.submit(options={"weight": 3})
+    return served
+
+
+@pytest.mark.anyio
+async def test_what_a_lost_transaction_freed_is_held_again_and_freed_once_by_the_next_try_e5(
+    served, monkeypatch
+) -> None:
+    one, other = await served.next()
+    assert served.seat.used == 4
+    fail_once(monkeypatch, LostUpdate("another server was faster"))
+
+    assert await served.complete(one) == {}
+
+    [third] = await served.next()
+    assert served.taken_back == [(1, 4)], "in between it held what it had held before"
+    assert served.seat.used == 5
+    assert served.seat.held == {(other.id, 0): 2, (third.id, 0): 3}
+    assert await served.complete(other, third) == {}
+    assert (served.seat.used, served.seat.held) == (0, {})
+
+
+@pytest.mark.anyio
+async def test_a_seat_still_holds_what_its_worker_could_not_report_while_the_database_was_away_g3(
+    served, monkeypatch
+) -> None:
+    """G3, E5: nothing was changed; the same report, told again, frees the room once."""
+    one, other = await served.next()
+    fail_once(monkeypatch, StoreUnavailable("the database does not answer", retry_after=1))
+
+    with pytest.raises(StoreUnavailable):
+        await served.complete(one)
+
+    assert served.taken_back == [(1, 4)]
+    assert (await served.shop.get(one.id)).status is Status.CLAIMED
+    assert await served.complete(one) == {}
+    [third] = await served.next()
+    assert served.seat.used == 5
+    assert served.seat.held == {(other.id, 0): 2, (third.id, 0): 3}
+
+
+@pytest.mark.anyio
+async def test_a_commit_that_fails_takes_back_what_was_freed_and_what_was_handed_out(served, monkeypatch) -> None:
+    one, other = await served.next()
+    store = served.shop.engine.store
+    write = store.write
+
+    def broken():
+        monkeypatch.setattr(store, "write", write)
+        return _failing_commit(write)
+
+    monkeypatch.setattr(store, "write", broken)
+
+    with pytest.raises(StoreUnavailable):
+        await served.complete(one)
+
+    assert served.taken_back == [(1, 4)], "without the weight of what it was about to be given"
+    assert served.delivered.empty()
+    assert await served.complete(one, other) == {}
+    assert [run.weight for run in await served.next()] == [3]
+    assert served.seat.used == 3
+
+
+def _failing_commit(write):
+    @asynccontextmanager
+    async def failing():
+        async with write() as tx:
+            yield tx
+            raise StoreUnavailable("the disk is full")
+
+    return failing()
