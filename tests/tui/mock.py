@@ -60,6 +60,8 @@ class MockServer:
         self.silent = False
         """A server that hangs: takes requests and never answers."""
         self.refuses: dict[str, str] = {}
+        self.may_write = True
+        """Whether the token may change anything."""
         self.watched: dict[str, dict[str, Any]] = {}
         self.resets = 0
         self.was_reset = asyncio.Event()
@@ -105,6 +107,9 @@ class MockServer:
         self._sink(Lost(detail))
 
     # Requests.
+
+    def _on_whoami(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"user": "mara", "superuser": False, "scopes": [], "may_write": self.may_write}
 
     def _on_ping(self, fields: dict[str, Any]) -> dict[str, Any]:
         return {"time": self.clock.now().isoformat()}

@@ -19,8 +19,10 @@ NEVER = 86_400.0
 
 def dashboard(server: MockServer, clock: FrozenClock, **options: Any) -> Dashboard:
     """A dashboard that pings nobody: its latency and its clock stand still."""
-    model = Model(clock)
-    return Dashboard(model, Feed(model, server, ping_seconds=NEVER), **options)
+    sitting = options.get("sitting")
+    model = Model(clock if sitting is None else sitting.clock)
+    link = server if sitting is None else sitting.link
+    return Dashboard(model, Feed(model, link, ping_seconds=NEVER), **options)
 
 
 async def settle(pilot: Pilot[None]) -> None:

@@ -81,6 +81,7 @@ def test_after_dropped_doubled_and_reordered_frames_a_snapshot_gives_the_servers
 
     for frame in mangled:
         table.apply(frame)
+    table.expect("w")
     table.apply(snapshot(states[-1], len(states) + 1))
 
     assert table.rows == states[-1]

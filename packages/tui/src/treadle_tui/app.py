@@ -89,6 +89,7 @@ class Dashboard(App[None]):
         shell.context, shell.production = sitting.context, sitting.production
         shell.player, shell.recorder = sitting.player, sitting.recorder
         self.model, self.feed = model, feed
+        feed.asks_access = sitting.read_only and sitting.player is None
         self._desk = Desk(
             model=model,
             feed=feed,
@@ -131,16 +132,15 @@ class Dashboard(App[None]):
 
     def flush(self) -> None:
         """Draw what changed since the last time; nothing when nothing did."""
-        board = self.board
-        dirty = self.model.take_dirty()
-        if dirty and board is not None and board.is_mounted:
+        dirty, board = self.model.take_dirty(), self.board
+        if dirty and board is not None:
             board.show(dirty)
 
     def tick(self) -> None:
         """A second has passed."""
         self.model.tick()
         board = self.board
-        if board is not None and board.is_mounted:
+        if board is not None:
             board.tick()
 
     def action_act(self, name: str) -> None:

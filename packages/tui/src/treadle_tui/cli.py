@@ -20,7 +20,11 @@ WEB_PORT = 7421
 @click.option("--context", help="A server by its name in the configuration file.")
 @click.option("--contexts", is_flag=True, help="List the configuration file's servers.")
 @click.option("--config", type=click.Path(path_type=Path), help="The configuration file; TREADLE_TUI_CONFIG.")
-@click.option("--theme", help="dark, light, contrast, colourblind, sixteen or mono.")
+@click.option(
+    "--theme",
+    type=click.Choice(["dark", "light", "contrast", "colourblind", "sixteen", "mono"]),
+    help="The colours; those that the terminal can show.",
+)
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters alone.")
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON instead.")
 @click.option("--record", type=click.Path(path_type=Path), metavar="FILE", help="Write what is seen to a file.")

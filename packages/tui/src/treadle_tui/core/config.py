@@ -88,7 +88,7 @@ def parse_config(text: str, path: Path) -> Config:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {_sentence(str(error))}") from None
+        raise ConfigError(f"{path}: {_sentence(str(error), text)}") from None
     return _Reader(text, path).config(document)
 
 
@@ -179,9 +179,9 @@ def _bare(part: str) -> str:
     return part.strip("\"'")
 
 
-def _sentence(text: str) -> str:
-    found = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", text, re.DOTALL)
+def _sentence(error: str, text: str) -> str:
+    found = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", error, re.DOTALL)
     if found is None:
-        return text
-    place = f"line {found[2]}, column {found[3]}" if found[2] else "the end"
+        return error
+    place = f"line {found[2]}, column {found[3]}" if found[2] else f"line {len(text.splitlines())}, at its end"
     return f"{place}: {found[1][:1].lower()}{found[1][1:]}"

@@ -73,6 +73,8 @@ class Feed:
         self._due = asyncio.Event()
         self._ping_seconds = ping_seconds
         self._patience = patience
+        self.asks_access = False
+        """Whether each connection is asked what the token may do, for those who want to be sure."""
 
     @property
     def link(self) -> Link:
@@ -142,8 +144,19 @@ class Feed:
                 continue
             # Being offline is no loss: all of it is asked for again when the link is back.
             with suppress(ConnectionFailed):
+                await self._ask_access()
                 for step in self._subscriptions.steps():
                     await self._ask(step)
+
+    async def _ask_access(self) -> None:
+        if not self.asks_access or self._model.link.may_write is not None:
+            return
+        try:
+            answer = await self._link.request("whoami")
+        except ProblemError:
+            return  # A server that does not say; then it is not known.
+        self._model.link.may_write = bool(answer.get("may_write", True))
+        self._model.changed(Dirty.LINK)
 
     async def _ask(self, step: Step) -> None:
         table = self._model.table(step.topic)

@@ -4,7 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
-from treadle_tui.core.actions import ACTIONS, BY_NAME, Action, Scope, cap
+from treadle_tui.core.actions import ACTIONS, BY_NAME, Action, cap
+from treadle_tui.core.places import PLACES
 
 _NAMED = frozenset({
     *("enter", "escape", "tab", "space", "backspace", "delete", "insert", "home", "end", "pageup", "pagedown"),
@@ -24,7 +25,6 @@ _RENAMED = {
 
 _ALIASES = {"esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "del": "delete"}
 _MODIFIED = re.compile(r"(?:(?:ctrl|shift|alt)\+)+(.+)|\^(.)")
-_SCOPES: tuple[Scope, ...] = tuple(dict.fromkeys(scope for action in ACTIONS for scope in sorted(action.scopes)))
 
 
 class KeymapError(ValueError):
@@ -104,7 +104,7 @@ _CHARACTERS = frozenset(_character(chr(code)) for code in range(33, 127) if not 
 
 
 def _refuse_clashes(keymap: Keymap) -> None:
-    for scope in _SCOPES:
+    for scope in PLACES:
         taken: dict[str, Action] = {}
         for action in ACTIONS:
             if not action.scopes & {scope, "everywhere"}:

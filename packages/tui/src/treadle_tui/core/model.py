@@ -53,6 +53,8 @@ class LinkState:
     latency: float | None = None
     """Seconds there and back."""
     hello: Mapping[str, Any] = field(default_factory=dict)
+    may_write: bool | None = None
+    """Whether the token may change anything; None until the server has said so."""
 
     @property
     def live(self) -> bool:
@@ -98,6 +100,8 @@ class Model:
 
     def opened(self, hello: Mapping[str, Any]) -> None:
         """A connection stands and the server has answered the hello."""
+        # What came before the break says nothing about growth now.
+        self._pending_samples.clear()
         self.link = LinkState("live", last_alive=self.clock.steady(), latency=self.link.latency, hello=hello)
         self.changed(Dirty.ALL)
 

@@ -102,6 +102,40 @@ class _Kept:
     capped: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a subscription shows."""
+
+    topic: str
+    rows: dict[str, dict[str, Any]]
+    total: int
+    capped: bool = False
+
+    def snapshot(self, sub: str) -> dict[str, Any]:
+        """Return the push that a subscription begins with."""
+        return self._push("snapshot", sub, list(self.rows.values()))
+
+    def delta(self, sub: str, before: "View") -> dict[str, Any]:
+        """Return the push that turns what was shown before into this."""
+        changed = [row for key, row in self.rows.items() if before.rows.get(key) is not row]
+        push = self._push("delta", sub, changed)
+        push["gone"] = [key for key in before.rows if key not in self.rows]
+        if self.topic == "tasks":
+            push["order"] = list(self.rows)
+        return push
+
+    def _push(self, kind: str, sub: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "push": kind,
+            "sub": sub,
+            "topic": self.topic,
+            "seq": 0,
+            "rows": rows,
+            "total": self.total,
+            "total_is_capped": self.capped,
+        }
+
+
 class Past:
     """What was known of the server at a moment, kept by the entries up to it."""
 
@@ -166,8 +200,8 @@ class Past:
         elif topic == "task":
             self._details.update(rows)
 
-    def snapshot(self, sub: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the snapshot that answers a `watch`; None when the recording has nothing of a task's own screen."""
+    def view(self, fields: Mapping[str, Any]) -> "View | None":
+        """Return what a `watch` shows; None when the recording has nothing of a task's own screen."""
         topic = str(fields["topic"])
         kept = self._topics.get(topic, _Kept({}))
         rows, total, capped = list(kept.rows.values()), kept.total, kept.capped
@@ -178,15 +212,8 @@ class Past:
             rows, total = [detail], 1
         elif topic == "tasks":
             rows, total, capped = self._window(kept, fields)
-        return {
-            "push": "snapshot",
-            "sub": sub,
-            "topic": topic,
-            "seq": 0,
-            "rows": rows,
-            "total": total,
-            "total_is_capped": capped,
-        }
+        key = "job" if topic == "counts" else "id"
+        return View(topic, {str(row[key]): row for row in rows}, total, capped=capped)
 
     def _window(self, kept: _Kept, fields: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int, bool]:
         wanted, had = _window_of(fields), _window_of(kept.fields)

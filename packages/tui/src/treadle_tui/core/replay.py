@@ -10,7 +10,7 @@ from treadle.errors import ConnectionFailed, error_for, problem_named
 from treadle_tui.core.clock import Clock, SystemClock
 from treadle_tui.core.commands import CommandError
 from treadle_tui.core.feed import Event, Lost, Opened, Pushed
-from treadle_tui.core.recording import Past, Recording
+from treadle_tui.core.recording import Past, Recording, View
 
 STEP_SECONDS = 10.0
 """How far the keys go forward and back."""
@@ -36,7 +36,7 @@ class Player:
         self._steady = 0.0
         self._past = Past()
         self._next = 0
-        self._watched: dict[str, Mapping[str, Any]] = {}
+        self._watched: dict[str, tuple[Mapping[str, Any], View]] = {}
         self._sink: Callable[[Event], None] | None = None
         self._moved = asyncio.Event()
 
@@ -132,11 +132,11 @@ class Player:
 
     def _watch(self, fields: dict[str, Any]) -> dict[str, Any]:
         sub = fields["sub"]
-        snapshot = self._past.snapshot(sub, fields)
-        if snapshot is None:
+        view = self._past.view(fields)
+        if view is None:
             raise error_for(problem_named("task-not-found", "this task was not looked at when the recording was made"))
-        self._watched[sub] = fields
-        self._tell(Pushed(snapshot))
+        self._watched[sub] = (fields, view)
+        self._tell(Pushed(view.snapshot(sub)))
         return {}
 
     def _follow(self) -> None:
@@ -152,11 +152,11 @@ class Player:
                 self._announce()
             elif topic is not None:
                 changed[topic] = None
-        for sub, fields in list(self._watched.items()):
-            if fields["topic"] in changed:
-                snapshot = self._past.snapshot(sub, fields)
-                if snapshot is not None:
-                    self._tell(Pushed(snapshot))
+        for sub, (fields, before) in list(self._watched.items()):
+            view = self._past.view(fields) if fields["topic"] in changed else None
+            if view is not None:
+                self._watched[sub] = (fields, view)
+                self._tell(Pushed(view.delta(sub, before)))
 
     def _announce(self) -> None:
         past = self._past

@@ -25,7 +25,7 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, place: str, read_only:
         (Span(" treadle", "bold"),),
         (Span(clip(clean(place, ascii_only=glyphs.ascii_only), 28, ellipsis=glyphs.ellipsis), "dim"),),
         (_link(model.link, glyphs),),
-        (Span("ro" if read_only else "rw", "hold" if read_only else "dim"),),
+        (Span(_access(model.link, read_only=read_only), "hold" if read_only else "dim"),),
     ]
     counts: list[Spans] = [(Span(f" {totals.queues} queue{'' if totals.queues == 1 else 's'}"),)]
     if folded:
@@ -42,6 +42,13 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, place: str, read_only:
     if width(left) + width(time) + 1 > cells:
         left = joined([*parts[:1], parts[2], *counts], gap="  ")
     return (*fit(left, max(0, cells - width(time)), ellipsis=glyphs.ellipsis), *time)
+
+
+def _access(link: LinkState, *, read_only: bool) -> str:
+    """Return what can be changed from here; and where nothing can, whether the token itself could."""
+    if not read_only:
+        return "rw"
+    return "ro" if link.may_write is None else "ro, token may write" if link.may_write else "ro, token ro"
 
 
 def _link(link: LinkState, glyphs: Glyphs) -> Span:

@@ -60,9 +60,16 @@ class Table(Generic[Row]):
         if push["sub"] != self._sub:
             return False
         if push["push"] == "snapshot":
+            # A subscription begins with its snapshot: one that comes again is older than what followed it.
+            if self.ready:
+                return False
             self._snapshot(push)
             return True
-        return self.ready and self._delta(push)
+        if not self.ready:
+            # Its snapshot should have come before it.
+            self.torn = True
+            return False
+        return self._delta(push)
 
     def _snapshot(self, push: Push) -> None:
         read = [(str(row[self._key]), self._read(row)) for row in push["rows"]]

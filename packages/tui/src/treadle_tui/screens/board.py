@@ -48,6 +48,7 @@ class Board(Commanded, Power, Papers, Exporting):
         self._mode = Paper(id="mode")
         self._tiny = Paper(id="tiny")
         self._keys = KeysLine(id="keys")
+        self._is_up = False
 
     # What a screen says of itself.
 
@@ -79,7 +80,7 @@ class Board(Commanded, Power, Papers, Exporting):
 
     def show(self, dirty: Dirty) -> None:
         """Draw what is dirty, if this screen shows it."""
-        if not dirty & self.WATCHES:
+        if not self._can_draw or not dirty & self.WATCHES:
             return
         if dirty & (Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS):
             self._show_frame()
@@ -87,12 +88,26 @@ class Board(Commanded, Power, Papers, Exporting):
 
     def tick(self) -> None:
         """A second has passed."""
-        self._show_frame()
-        self.breathe()
+        if self._can_draw:
+            self._show_frame()
+            self.breathe()
+
+    @property
+    def _can_draw(self) -> bool:
+        """Whether there is something to draw on: not before it was laid out, and not once it is on its way out."""
+        return self._is_up and self.app.is_running and self in self.app.screen_stack
 
     def on_screen_resume(self) -> None:
         """Draw everything: while another screen was in front nothing was drawn here."""
         self.call_after_refresh(self.show, Dirty.ALL)
+
+    def on_mount(self) -> None:
+        """Draw for the first time, for what this screen is made of is there now, and has its colours."""
+        self.call_after_refresh(self._come_up)
+
+    def _come_up(self) -> None:
+        self._is_up = True
+        self.show(Dirty.ALL)
 
     def on_resize(self) -> None:
         """Draw for the new size, once the layout knows it."""
@@ -120,7 +135,7 @@ class Board(Commanded, Power, Papers, Exporting):
     def _show_mode(self) -> None:
         desk = self.desk
         mode = mode_line(desk.shell, desk.place, desk.glyphs)
-        self._mode.display = bool(mode)
+        self._mode.set_class(bool(mode), "-shown")
         self._mode.show([mode])
         self._mode.set_class(desk.shell.production, "-production")
         warning = (Span("PROD ", "bad"),) if desk.shell.production else ()

@@ -171,7 +171,7 @@ class Commanded(Screen[None]):
     def _player(self, steer: Callable[[Player], None]) -> None:
         if self.desk.shell.player is not None:
             steer(self.desk.shell.player)
-            self.breathe()
+            self.tick()
 
-    def breathe(self) -> None:
+    def tick(self) -> None:
         """Draw what tells the time."""
