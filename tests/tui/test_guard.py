@@ -1,0 +1,216 @@
+"""The terminal is usable after whatever ended the dashboard, in a real pseudo-terminal."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from treadle_tui.guard import RESTORE
+
+SCREEN = b"\x1b[?1049h"
+SHELL = b"\x1b[?1049l"
+
+CRASHING = """
+import sys
+from treadle_tui.guard import guarded
+from treadle_tui.launch import Wishes, dashboard
+def show():
+    app = dashboard(Wishes(url="http://127.0.0.1:9"))
+    app.flush = lambda: 1 / 0
+    app.run()
+    return app.return_code or 0
+sys.exit(guarded(show))
+"""
+
+
+class Terminal:
+    """A terminal with the dashboard in it, as a shell would start it."""
+
+    def __init__(self, home: Path, *command: str) -> None:
+        self.parent, self._child = pty.openpty()
+        termios.tcsetwinsize(self.parent, (30, 100))
+        self.before = termios.tcgetattr(self._child)
+        environment = {**os.environ, "HOME": str(home), "XDG_DATA_HOME": str(home), "TERM": "xterm-256color"}
+        self.process = subprocess.Popen(
+            [sys.executable, *command],
+            stdin=self._child,
+            stdout=self._child,
+            stderr=self._child,
+            env=environment,
+            start_new_session=True,
+        )
+        self.seen = b""
+
+    def until(self, wanted: bytes) -> None:
+        """Read until something was written."""
+        ends = time.monotonic() + 40
+        while wanted not in self.seen:
+            assert time.monotonic() < ends, self.seen[-2000:]
+            self._read(0.2)
+
+    def until_gone(self, process: psutil.Process) -> None:
+        """Read until a process that is not ours to wait for has ended."""
+        ends = time.monotonic() + 20
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < ends, self.seen[-2000:]
+            self._read(0.05)
+        while self._read(0.1):
+            pass
+
+    def ended(self) -> int:
+        """Read until the process has ended; return its code, or the signal's number below zero."""
+        ends = time.monotonic() + 20
+        while self.process.poll() is None:
+            assert time.monotonic() < ends, self.seen[-2000:]
+            self._read(0.05)
+        while self._read(0.1):
+            pass
+        return self.process.returncode
+
+    def _read(self, seconds: float) -> bytes:
+        ready, _, _ = select.select([self.parent], [], [], seconds)
+        found = os.read(self.parent, 65536) if ready else b""
+        self.seen += found
+        return found
+
+    @property
+    def dashboard(self) -> psutil.Process:
+        """The child in which the dashboard runs."""
+        return psutil.Process(self.process.pid).children()[0]
+
+    @property
+    def is_sane(self) -> bool:
+        """Whether modes are as they were, the shell's screen is in front, with its cursor, and the mouse is quiet."""
+        modes = {mode: self.seen.rfind(b"\x1b[?%dh" % mode) for mode in (1000, 1003, 1006, 1049, 2004)}
+        undone = all(self.seen.rfind(b"\x1b[?%dl" % mode) > at for mode, at in modes.items())
+        cursor = self.seen.rfind(b"\x1b[?25h") > self.seen.rfind(b"\x1b[?25l")
+        return undone and cursor and termios.tcgetattr(self._child) == self.before
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            for process in (*psutil.Process(self.process.pid).children(recursive=True), self.process):
+                process.kill()
+            self.process.wait()
+        os.close(self.parent)
+        os.close(self._child)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    """`treadle watch` on a port where nobody answers."""
+    command = "from treadle.cli import main; main()"
+    shown = Terminal(tmp_path, "-c", command, "watch", "--url", "http://127.0.0.1:9")
+    try:
+        shown.until(b"No server")
+        yield shown
+    finally:
+        shown.close()
+
+
+def test_after_quitting_everything_is_as_it_was(terminal: Terminal) -> None:
+    assert SCREEN in terminal.seen
+    assert not terminal.is_sane
+    os.write(terminal.parent, b"q")
+
+    assert terminal.ended() == 0
+    assert terminal.is_sane
+
+
+def test_after_kill_9_of_the_dashboard_the_terminal_is_restored_and_it_is_said(terminal: Terminal) -> None:
+    terminal.dashboard.kill()
+
+    assert terminal.ended() == 128 + signal.SIGKILL
+    assert terminal.is_sane
+    assert b"The dashboard was ended by SIGKILL" in terminal.seen
+
+
+def test_after_kill_9_of_the_parent_the_dashboard_ends_in_good_order(terminal: Terminal) -> None:
+    dashboard = terminal.dashboard
+    os.kill(terminal.process.pid, signal.SIGKILL)
+
+    terminal.until_gone(dashboard)
+    assert terminal.is_sane
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("whom", ["parent", "dashboard"])
+def test_after_a_signal_the_terminal_is_restored(terminal: Terminal, number: signal.Signals, whom: str) -> None:
+    os.kill(terminal.process.pid if whom == "parent" else terminal.dashboard.pid, number)
+
+    assert terminal.ended() == 128 + number
+    assert terminal.is_sane
+
+
+def test_after_ctrl_c_the_dashboard_is_still_there_or_gone_but_never_broken(terminal: Terminal) -> None:
+    os.kill(terminal.dashboard.pid, signal.SIGINT)
+
+    assert terminal.ended() == 128 + signal.SIGINT
+    assert terminal.is_sane
+
+
+def test_after_an_exception_the_terminal_is_restored_and_the_traceback_shown(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, "-c", CRASHING)
+    try:
+        assert terminal.ended() == 1
+        assert terminal.is_sane
+        assert b"ZeroDivisionError" in terminal.seen
+    finally:
+        terminal.close()
+
+
+def test_a_terminal_that_is_closed_ends_the_dashboard(tmp_path: Path) -> None:
+    command = "from treadle.cli import main; main()"
+    terminal = Terminal(tmp_path, "-c", command, "watch", "--url", "http://127.0.0.1:9")
+    try:
+        terminal.until(b"No server")
+        processes = [psutil.Process(terminal.process.pid), terminal.dashboard]
+        # What a terminal emulator does when its window is closed.
+        for process in processes:
+            process.send_signal(signal.SIGHUP)
+        os.close(terminal.parent)
+        terminal.parent = os.open(os.devnull, os.O_RDONLY)
+
+        terminal.process.wait(20)
+        _, alive = psutil.wait_procs(processes[1:], timeout=20)
+        assert alive == []
+    finally:
+        terminal.close()
+
+
+def test_a_stopped_dashboard_stops_its_parent_and_goes_on_with_it(terminal: Terminal) -> None:
+    terminal.dashboard.suspend()
+    parent = psutil.Process(terminal.process.pid)
+    ends = time.monotonic() + 20
+    while parent.status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < ends
+        time.sleep(0.02)  # Another process is waited for, which tells nobody.
+
+    parent.resume()
+    os.write(terminal.parent, b"q")
+
+    assert terminal.ended() == 0
+    assert terminal.is_sane
+
+
+def test_what_the_dashboard_asks_of_a_terminal_is_all_undone(terminal: Terminal) -> None:
+    asked = set(re.findall(rb"\x1b\[\?(\d+)h", terminal.seen)) - {b"25", b"7"}
+
+    assert {mode for mode in asked if f"\x1b[?{mode.decode()}l" not in RESTORE} == set()
+
+
+def test_without_a_terminal_there_is_no_second_process() -> None:
+    code = "import os; from treadle_tui.guard import guarded; here = os.getpid(); print(guarded(os.getpid) == here)"
+
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+    assert shown.stdout == b"True\n"
