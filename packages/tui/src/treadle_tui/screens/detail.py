@@ -42,8 +42,10 @@ class Detail(Board):
         self._header = Paper(id="header")
         self._rail = Reader(id="rail", follow=True)
         self._tabs = TabBar(id="tabs")
-        self._readers = {RUNS: Reader(id=f"sheet-{RUNS}", follow=True)}
-        self._readers |= {name: Reader(id=f"sheet-{name}", follow=name == "logs", cursor=True) for name in SHEETS}
+        self._readers = {RUNS: Reader(id=f"sheet-{RUNS}", follow=True, tells=True)}
+        self._readers |= {
+            name: Reader(id=f"sheet-{name}", follow=name == "logs", cursor=True, tells=True) for name in SHEETS
+        }
         self._switcher = ContentSwitcher(*self._readers.values(), initial="sheet-payload", id="switcher")
         self._search = Search()
         self._notice = Paper(id="notice-line")
@@ -142,9 +144,6 @@ class Detail(Board):
             for name in self._names
         ]
         self._tabs.show_tabs(tabs, self._active)
-        for name, reader in self._readers.items():
-            if name == self._active:
-                reader.entitle((), reader.footing())
 
     # What the reader does.
 
@@ -154,8 +153,6 @@ class Detail(Board):
             self._reader.move(name)
         else:
             super().act(name)
-        if self.detail is not None:
-            self._show_tabs()
 
     def act_back(self) -> None:
         """Leave the search, or go back to the list."""
@@ -201,8 +198,6 @@ class Detail(Board):
         """Look for it."""
         self._reader.focus()
         self._reader.search(event.text)
-        if self.detail is not None:
-            self._show_tabs()
 
     def on_tab_bar_chosen(self, event: TabBar.Chosen) -> None:
         """Open the sheet whose name was clicked."""
@@ -217,8 +212,8 @@ class Detail(Board):
         self._active = name
         self._switcher.current = f"sheet-{name}"
         self._reader.focus()
-        # The sheet knows how many of its lines are visible once it is laid out.
-        self.call_after_refresh(self.breathe)
+        if self.detail is not None:
+            self._show_tabs()
 
     @property
     def _reader(self) -> Reader:

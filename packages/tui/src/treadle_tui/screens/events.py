@@ -58,8 +58,7 @@ class Events(Listing):
 
     def breathe(self) -> None:
         """Only the notice changes with time."""
-        if self._prompt is not None:
-            self._prompt.notice(self.desk.notice())
+        self.show_notice()
         self._entitle()
 
     async def _listen(self) -> None:

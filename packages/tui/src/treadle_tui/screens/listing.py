@@ -95,10 +95,14 @@ class Listing(Board):
         if self._reach is not None and self.pane.rows.find(self._reach):
             self._reach = None
         self.grid.settle()
+        self.show_notice()
 
     def breathe(self) -> None:
         """Ages in the list go on."""
         self.draw(self.WATCHES)
+
+    def show_notice(self) -> None:
+        """Tell what was done, for as long as it is news."""
         if self._prompt is not None:
             self._prompt.notice(self.desk.notice())
         else:

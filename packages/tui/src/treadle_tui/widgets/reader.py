@@ -33,8 +33,17 @@ class Reader(Toned, can_focus=True):
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"reader--cursor"}
 
-    def __init__(self, *, id: str | None = None, follow: bool = False, cursor: bool = False) -> None:  # noqa: A002 - Textual's own name
+    def __init__(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's own name
+        follow: bool = False,
+        cursor: bool = False,
+        tells: bool = False,
+    ) -> None:
+        """`follow` goes on with the end of what grows; `tells` writes what is visible into the frame's lower line."""
         super().__init__(id=id)
+        self._tells = tells
         self._document: Document = ()
         self._sight = Sight(follow=follow, cursor=cursor)
         self._left = 0
@@ -52,8 +61,7 @@ class Reader(Toned, can_focus=True):
         self._document = document
         if self._pattern is not None:
             self._found = find(document, self._pattern)
-        self._sight.settle(document, self.size.width, self.size.height)
-        self.refresh()
+        self._look()
 
     @property
     def is_wrapped(self) -> bool:
@@ -94,7 +102,7 @@ class Reader(Toned, can_focus=True):
         if places:
             here = self._sight.line
             self.go_to_match(next((i for i, place in enumerate(places) if isinstance(place, int) and place >= here), 0))
-        self.refresh()
+        self._draw()
 
     def next_match(self, by: int) -> None:
         """Go to the next place, or the last one; after the last comes the first."""
@@ -148,6 +156,11 @@ class Reader(Toned, can_focus=True):
 
     def _look(self) -> None:
         self._sight.settle(self._document, self.size.width, self.size.height)
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._tells:
+            self.entitle((), self._footing())
         self.refresh()
 
     # Moving.
@@ -184,7 +197,7 @@ class Reader(Toned, can_focus=True):
 
     def _scroll(self, by: int) -> None:
         self._sight.scroll(by, self._document, self.size.width, self.size.height)
-        self.refresh()
+        self._draw()
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor under the mouse; fold or unfold what is there at the second click."""
@@ -197,8 +210,7 @@ class Reader(Toned, can_focus=True):
             self._sight.go(place[0])
             self._look()
 
-    def footing(self) -> Spans:
-        """Return the words for the frame's lower line."""
+    def _footing(self) -> Spans:
         parts = [self.where, "follows" if self.follows and len(self._document) > 1 else ""]
         parts.append(f'"{self._needle}" {self.told}' if self._pattern is not None else "")
         return (Span("   ".join(part for part in parts if part), "dim"),)
