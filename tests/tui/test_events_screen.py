@@ -72,7 +72,8 @@ async def test_the_cursor_follows_the_newest_until_it_is_moved(server: MockServe
 async def test_a_frozen_list_stands_still_and_counts_what_came(server: MockServer, clock: FrozenClock) -> None:
     happen(server, 1)
     async with staged(server, clock) as stage:
-        await stage.press("6", "z")
+        await stage.press("6")
+        await stage.press("z")
         for number in range(2, 9):
             happen(server, number)
         await stage.settle()
@@ -87,7 +88,8 @@ async def test_a_frozen_list_stands_still_and_counts_what_came(server: MockServe
 async def test_enter_opens_the_task(server: MockServer, clock: FrozenClock) -> None:
     happen(server, 101)
     async with staged(server, clock) as stage:
-        await stage.press("6", "enter")
+        await stage.press("6")
+        await stage.press("enter")
         assert f"{uuid(101)}  {ROTATE}" in stage.text()
 
         await stage.press("escape")
@@ -100,7 +102,8 @@ async def test_9_the_filter_is_the_same_language_and_means_what_was_and_what_com
     happen(server, 1, "failed", was="running", error="ValueError: no")
     happen(server, 2)
     async with staged(server, clock) as stage:
-        await stage.press("6", "slash", *"status:failed", "enter")
+        await stage.press("6")
+        await stage.press("slash", *"status:failed", "enter")
         assert uuid(1)[-8:] in stage.text()
         assert uuid(2)[-8:] not in stage.text()
 
@@ -158,7 +161,8 @@ async def test_7_a_server_that_keeps_nothing_from_before_is_no_gap(server: MockS
 async def test_queues_and_workers_have_their_events_too(server: MockServer, clock: FrozenClock) -> None:
     much_happens(server)
     async with staged(server, clock) as stage:
-        await stage.press("6", "down")
+        await stage.press("6")
+        await stage.press("down")
 
         assert "queue   paused" in stage.highlighted()
         await stage.press("enter")

@@ -9,11 +9,13 @@ from .pictures import PICTURES, draw
 from .scenes import LOOKS, SCENES
 
 SIZES = [(80, 24), (120, 36), (200, 50)]
+OWN = "own"
+"""Instead of a look: the scene has chosen its theme itself."""
+DRAWN = [(name, look) for name, scene in SCENES.items() for look in ([OWN] if "theme" in scene.options else LOOKS)]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize(("name", "look"), DRAWN)
 def test_a_screen_looks_as_it_did(
     name: str,
     look: str,
@@ -26,7 +28,8 @@ def test_a_screen_looks_as_it_did(
     app, play = SCENES[name].dashboard()
 
     async def run(pilot: Pilot[None]) -> None:
-        app.theme = LOOKS[look]
+        if look != OWN:
+            app.theme = LOOKS[look]
         await play(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=run)

@@ -49,6 +49,7 @@ class Dashboard(App[None]):
         *,
         place: str = "local",
         read_only: bool = False,
+        production: bool = False,
         ascii_only: bool = False,
         room: str | None = None,
         wanted: str = "",
@@ -57,7 +58,7 @@ class Dashboard(App[None]):
         shell: Shell | None = None,
         reach: Callable[[str], Sitting] | None = None,
     ) -> None:
-        """Take the feed of `sitting`; without one, the server is described by `place`, `room` and `read_only`.
+        """Take the feed of `sitting`; without one, `place`, `room`, `read_only` and `production` describe the server.
 
         `reach` finds the sitting of another context by its name.
         """
@@ -73,7 +74,8 @@ class Dashboard(App[None]):
         self._ascii_only = ascii_only
         self._feeding: Worker[None] | None = None
         self.theme = THEMES[theme or self._fitting_theme(no_color=bool(no_color))].name
-        self._sit(model, feed, sitting or Sitting(link=feed.link, place=place, room=room, read_only=read_only), wanted)
+        by_hand = Sitting(link=feed.link, place=place, room=room, read_only=read_only, production=production)
+        self._sit(model, feed, sitting or by_hand, wanted)
         self.set_keymap(self.shell.keymap.own)
 
     def _fitting_theme(self, *, no_color: bool) -> str:

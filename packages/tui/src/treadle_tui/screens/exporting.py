@@ -120,6 +120,7 @@ class Exporting(Screen[None]):
 
 
 def _told(count: int, path: Path, *, more: bool, gone: int) -> str:
-    text = f"wrote {tasks_word(count)} to {clean(str(path), limit=300)}"
-    text += ": the first of more, for no more are given at once" if more else ""
-    return text + (f"; {tasks_word(gone)} had gone" if gone else "")
+    """What was done; the path comes last, since a long one reaches beyond the line."""
+    what = f"the first {tasks_word(count)}, for no more are given at once," if more else tasks_word(count)
+    left_out = f" ({tasks_word(gone)} had gone)" if gone else ""
+    return f"wrote {what}{left_out} to {clean(str(path), limit=300)}"

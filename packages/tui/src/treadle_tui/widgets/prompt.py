@@ -71,8 +71,9 @@ class Prompt(Horizontal):
 
     def notice(self, spans: Spans) -> None:
         """Show what was done; nothing takes no room."""
-        self._notice.styles.width = width(spans)
-        self._notice.show([spans])
+        shown = (Span("  "), *spans) if spans else ()
+        self._notice.styles.width = width(shown)
+        self._notice.show([shown])
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Pass the filter on."""

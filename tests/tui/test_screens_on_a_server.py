@@ -1,0 +1,80 @@
+"""The targets, the events and a task on a real server: what it tells is what they show."""
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from treadle_server.testing import serve
+from treadle_tui.core.model import Model
+
+from .test_real_server import JOB, client, link, register, seen, up
+
+
+async def submit(http: httpx.AsyncClient, **more: Any) -> str:
+    answer = await http.post(f"/v1/rooms/room_42/tasks/{JOB}", json={"payload": {"angle": 45}, **more})
+    answer.raise_for_status()
+    return str(answer.json()["id"])
+
+
+async def claimed(http: httpx.AsyncClient) -> tuple[str, str]:
+    """A worker of its own, and the task that it has claimed."""
+    worker = (await http.post("/v1/workers", json={"name": "hand-made"})).raise_for_status().json()["id"]
+    body = {"category": "modifiers", "name": "Rotate", "schema": {}, "worker_id": worker}
+    (await http.put("/v1/rooms/@global/jobs", json=body)).raise_for_status()
+    claim = await http.post("/v1/tasks/claim", json={"worker_id": worker})
+    return worker, str(claim.raise_for_status().json()["task"]["id"])
+
+
+async def test_events_of_before_and_of_now_are_shown() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        before = await submit(http)
+        await seen(pilot, lambda shown: before[-8:] in shown)
+
+        await pilot.press("6")
+        await seen(pilot, lambda shown: "6 Events" in shown and before[-8:] in shown)
+        now = await submit(http)
+        await seen(pilot, lambda shown: now[-8:] in shown and "new → ○ pending" in shown)
+        (await http.post(f"/v1/tasks/{now}/cancel")).raise_for_status()
+        await seen(pilot, lambda shown: "pending → ⊘ cancelled" in shown)
+
+
+async def test_a_target_is_held_by_what_was_claimed_and_its_holder_is_opened_and_cancelled() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        first = await submit(http, target="cam-1")
+        second = await submit(http, target="cam-1")
+        await pilot.press("4")
+        await seen(pilot, lambda shown: "room_42:cam-1" in shown and "○ free" in shown)
+
+        _, task_id = await claimed(http)
+        assert task_id == first
+        await seen(pilot, lambda shown: "◐ claimed" in shown and first[-8:] in shown and second[-8:] in shown)
+
+        await pilot.press("enter")
+        await seen(pilot, lambda shown: first in shown and "claimed by hand-made" in shown)
+        await pilot.press("shift+tab", "shift+tab")
+        await seen(pilot, lambda shown: "[Events]" in shown and "created" in shown)
+        await pilot.press("escape", "c")
+        await seen(pilot, lambda shown: "Cancel 1 task?" in shown)
+        await pilot.press("y")
+        await seen(pilot, lambda shown: "◌ stopping" in shown)
+
+
+async def test_progress_and_logs_of_a_running_task_come_as_they_are_reported() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        await submit(http)
+        _, key = await claimed(http)
+        run = f"/v1/tasks/{key}/runs/0"
+        (await http.post(f"{run}/started")).raise_for_status()
+        await seen(pilot, lambda shown: "● running" in shown)
+        await pilot.press("2", "enter")
+        await seen(pilot, lambda shown: "[Logs]" in shown)
+
+        (await http.post(f"{run}/progress", json={"share": 0.5, "message": "half"})).raise_for_status()
+        (await http.post(f"{run}/logs", json={"lines": [{"message": "frame 3 turned"}]})).raise_for_status()
+
+        async with asyncio.timeout(10):
+            await seen(pilot, lambda shown: "50% half" in shown and "frame 3 turned" in shown)
