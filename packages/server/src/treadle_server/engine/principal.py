@@ -1,17 +1,5 @@
-"""Who asks."""
+"""Who asks, as commands and handlers name it; what it is and may do stands in `treadle_server.access`."""
 
-from dataclasses import dataclass
+from treadle_server.access.principal import SYSTEM, Principal
 
-
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """The user behind a token, and what the token may do."""
-
-    user: str
-    superuser: bool = False
-    scopes: frozenset[str] | None = None
-    """None: a token made without scopes."""
-
-
-SYSTEM = Principal("treadle", superuser=True)
-"""The server itself: sweeper, promoter, sessions that end."""
+__all__ = ["SYSTEM", "Principal"]

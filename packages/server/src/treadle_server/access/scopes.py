@@ -1,0 +1,67 @@
+"""Scopes: what they are made of, and which one satisfies which.
+
+A scope is a text such as `queue:read:lab`. A `*` at the end of one that is *held* stands for any suffix, the empty one
+too: `queue:read:*` satisfies `queue:read:lab`. In one that is *wanted* it stands for all of these suffixes, so that
+`queue:read:lab` does not satisfy `queue:read:*`, and only what reaches at least as far does.
+"""
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from treadle_server.errors import Forbidden, ValidationFailed
+
+EVERYTHING = "*"
+"""The superuser's scope."""
+
+MOST_SCOPES = 100
+LONGEST_SCOPE = 200
+
+
+def satisfies(held: AbstractSet[str], wanted: str) -> bool:
+    """Return whether one of the scopes that are held reaches as far as the one that is wanted."""
+    return wanted in held or any(scope[-1:] == "*" and wanted.startswith(scope[:-1]) for scope in held)
+
+
+def satisfies_all(held: AbstractSet[str], wanted: Iterable[str]) -> bool:
+    """Return whether each of the scopes that are wanted is satisfied."""
+    return all(satisfies(held, scope) for scope in wanted)
+
+
+def missing(held: AbstractSet[str], wanted: Iterable[str]) -> list[str]:
+    """Return those of the scopes that are wanted and not satisfied, in their order."""
+    return [scope for scope in wanted if not satisfies(held, scope)]
+
+
+def narrow(held: AbstractSet[str], to: Iterable[str]) -> frozenset[str]:
+    """Return the scopes `to` which a request is narrowed. Raises `Forbidden` when one of them is not held."""
+    wanted = list(to)
+    if lacking := missing(held, wanted):
+        raise Forbidden(f"scopes that are not held can't be passed on: {', '.join(lacking)[:1000]}")
+    return frozenset(wanted)
+
+
+def check_scopes(scopes: Sequence[str]) -> tuple[str, ...]:
+    """Return the scopes in their order, each once.
+
+    Raises `ValidationFailed` for more than `MOST_SCOPES` of them, and for one that is empty, has more than
+    `LONGEST_SCOPE` characters, holds a space or what can't be printed, or `**`.
+    """
+    if len(scopes) > MOST_SCOPES:
+        raise ValidationFailed(f"scopes: {len(scopes)} are more than {MOST_SCOPES}; a trailing * stands for many")
+    for i, scope in enumerate(scopes):
+        if (fault := _fault(scope)) is not None:
+            raise ValidationFailed(f"scopes.{i}: {scope[:LONGEST_SCOPE]!r} {fault}")
+    return tuple(dict.fromkeys(scopes))
+
+
+def _fault(scope: str) -> str | None:
+    """Return what is wrong with a scope."""
+    if not scope:
+        return "is empty: leave it out"
+    if len(scope) > LONGEST_SCOPE:
+        return f"has {len(scope)} characters, more than {LONGEST_SCOPE}"
+    if not scope.isprintable() or " " in scope:
+        return "holds a space or a control character: leave it out"
+    if "**" in scope:
+        return "holds **: one * at the end stands for any suffix already"
+    return None
