@@ -59,7 +59,7 @@ async def serve(
             token = chosen.token_file.read_text().strip() if chosen.auth == "token" else ""
             yield Served(url_of(listener), token, app, app.state.api.engine, chosen)
         finally:
-            server.should_exit = True
+            server.stop()
             await serving
 
 

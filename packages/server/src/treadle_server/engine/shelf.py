@@ -118,9 +118,10 @@ class Shelf:
             else:
                 short.append(lane)
         if short:
-            found |= await self._read(
-                tx, short, min(most, max(LEAST_READ, 4 * max(self._need(n, share) for n in short))), now
-            )
+            need = max(self._need(lane, share) for lane in short)
+            # Where nothing is kept, each row that is read in vain is a row that is locked in vain.
+            depth = max(LEAST_READ, 4 * need) if tx.dialect == "sqlite" else need
+            found |= await self._read(tx, short, min(most, depth), now)
         return found
 
     def taken(self, lanes: Mapping[int, int]) -> None:
