@@ -9,6 +9,10 @@ from tests.engine.test_claims import START, line, seat, task
 from treadle_server.engine import shelf as shelf_module
 from treadle_server.engine.claims import Turns, match
 from treadle_server.engine.shelf import LEAST_READ, MOST_BYTES, MOST_OF_LANE, Shelf, behind
+from treadle_server.store.base import Tx
+
+KEEPS = Tx(None, "sqlite")
+"""A transaction of a database for which heads are kept; nothing is asked of it, for `heads` is replaced."""
 
 pytestmark = pytest.mark.anyio
 
@@ -45,12 +49,12 @@ def rows(monkeypatch) -> Rows:
 
 
 async def seqs(shelf: Shelf, most: int = 10, now=NOW) -> list[int]:
-    return [one.seq for one in (await shelf.fill(None, [1], most, now))[1].tasks]
+    return [one.seq for one in (await shelf.fill(KEEPS, [1], most, now))[1].tasks]
 
 
 async def claim(shelf: Shelf, n: int, most: int = 10) -> list[int]:
     """Take the first `n` of lane 1, as a claim does."""
-    stock = (await shelf.fill(None, [1], most, NOW))[1]
+    stock = (await shelf.fill(KEEPS, [1], most, NOW))[1]
     shelf.taken({1: n})
     return [stock.tasks.popleft().seq for _ in range(n)]
 
@@ -66,14 +70,14 @@ async def test_what_was_read_and_not_handed_out_is_there_for_the_next_claim(rows
 async def test_a_dropped_lane_is_read_anew_and_no_other(rows) -> None:
     shelf = Shelf()
     rows.rows.append(task(20, lane=2))
-    await shelf.fill(None, [1, 2], 10, NOW)
+    await shelf.fill(KEEPS, [1, 2], 10, NOW)
     rows.read.clear()
     rows.rows.append(task(1))
 
     shelf.drop([1])
 
     assert await seqs(shelf) == [1, 10, 11, 12, 13, 14]
-    await shelf.fill(None, [1, 2], 10, NOW)
+    await shelf.fill(KEEPS, [1, 2], 10, NOW)
     assert [lane for lane, _ in rows.read] == [1]
 
 
@@ -92,7 +96,7 @@ async def test_a_new_task_is_put_at_the_end_as_an_object_of_its_own(rows) -> Non
     await seqs(shelf)
 
     shelf.add([new])
-    stock = (await shelf.fill(None, [1], 10, NOW))[1]
+    stock = (await shelf.fill(KEEPS, [1], 10, NOW))[1]
 
     assert [one.seq for one in stock.tasks] == [10, 11, 12, 13, 14, 15]
     assert stock.tasks[-1] == new
@@ -154,7 +158,7 @@ async def test_what_is_too_heavy_for_one_worker_does_not_hide_what_stands_behind
     """E5: neither from it nor, once that is read, from the bigger worker whose turn it was."""
     rows.rows = [*(task(n, weight=9) for n in range(20)), task(20), task(21, weight=5)]
     shelf = Shelf()
-    stocks = await shelf.fill(None, [1], 2, NOW)
+    stocks = await shelf.fill(KEEPS, [1], 2, NOW)
 
     light = await behind(None, stocks, {1: {4, 6, 10}}, 2, NOW)
 
@@ -164,7 +168,7 @@ async def test_what_is_too_heavy_for_one_worker_does_not_hide_what_stands_behind
 
 async def test_nothing_is_read_behind_a_head_that_has_something_for_everyone_or_is_all_there_is(rows) -> None:
     rows.rows = [task(1, weight=9), task(2), *(task(n, weight=9) for n in range(3, 30)), task(40, lane=2, weight=9)]
-    stocks = await Shelf().fill(None, [1, 2], 4, NOW)
+    stocks = await Shelf().fill(KEEPS, [1, 2], 4, NOW)
     rows.read.clear()
 
     assert await behind(None, stocks, {1: {4, 10}, 2: {4, 10}}, 4, NOW) == {}
@@ -270,11 +274,25 @@ async def test_when_too_much_is_kept_in_all_it_is_given_up(rows, monkeypatch, bo
 async def test_a_lane_that_gave_more_than_its_share_is_read_deeper_the_next_time(rows) -> None:
     rows.rows = [task(n, lane=lane) for lane in range(1, 101) for n in range(lane * 1000, lane * 1000 + 300)]
     shelf = Shelf()
-    await shelf.fill(None, range(1, 101), 100, NOW)
+    await shelf.fill(KEEPS, range(1, 101), 100, NOW)
     assert {depth for _, depth in rows.read} == {LEAST_READ}
 
     shelf.taken({1: 20})
     rows.read.clear()
-    await shelf.fill(None, range(1, 101), 100, NOW)
+    await shelf.fill(KEEPS, range(1, 101), 100, NOW)
 
     assert rows.read == [(1, 100)], "four times of what it may need, which is twice of what it gave; at most the claim"
+
+
+async def test_where_nothing_is_kept_no_more_is_read_and_locked_than_is_taken(monkeypatch):
+    depths = []
+
+    async def heads(tx, lanes, depth, now, heaviest=0):
+        depths.append(depth)
+        return {lane: [] for lane in lanes}
+
+    monkeypatch.setattr(shelf_module, "heads", heads)
+    await Shelf().fill(Tx(None, "postgresql"), range(1, 101), 100, NOW)
+    await Shelf().fill(KEEPS, range(1, 101), 100, NOW)
+
+    assert depths == [2, max(LEAST_READ, 8)]

@@ -95,8 +95,9 @@ def _configure(pragmas: tuple[str, ...], connection: Any, _record: Any) -> None:
     cursor.close()
 
 
-_POSTGRES = {"jit": "off", "application_name": "treadle"}
-"""The JIT costs more than it gives for statements that are this short."""
+_POSTGRES = {"jit": "off", "enable_seqscan": "off", "application_name": "treadle"}
+"""The JIT costs more than it gives for statements that are this short. After a burst the planner knows nothing of the
+table yet: it would read all of it for a page that an index has in order."""
 
 
 def postgres_engine(url: URL, *, size: int) -> AsyncEngine:

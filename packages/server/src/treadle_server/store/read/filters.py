@@ -1,9 +1,10 @@
 """What a `TaskFilter` means in SQL, and when its count is known without counting."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Column, ColumnElement, String, cast, exists, func, literal_column, or_, select
+from sqlalchemy import BinaryExpression, Column, ColumnElement, String, cast, exists, func, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import InvalidJobName, parse_job_name
@@ -68,7 +69,24 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> list[Co
         found.append(_begins(wanted.id))
     if wanted.text is not None:
         found.append(_holding(wanted.text))
-    return found
+    return among_leased(found) if wanted.status and LEASED.issuperset(wanted.status) else found
+
+
+def among_leased(conditions: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
+    """Return the same conditions for a list of leased tasks alone, without the indexes by job and by room.
+
+    Those lead through the whole history of a queue; the leased tasks are few, and have an index of their own.
+    """
+    return [_without_index(one) for one in conditions]
+
+
+def _without_index(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    if isinstance(condition, BinaryExpression):
+        if condition.left is tasks.c.job_num:
+            return tasks.c.job_num + 0 == condition.right
+        if condition.left is tasks.c.room:
+            return tasks.c.room.concat("") == condition.right
+    return condition
 
 
 def _tagged(tag: str, dialect: str) -> ColumnElement[bool]:

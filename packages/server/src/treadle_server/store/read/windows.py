@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, Select, false, func, liter
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.frames import Window
+from treadle.wire.status import LEASED
 from treadle_server.domain.tasks import Task
 from treadle_server.store.load import to_task
 from treadle_server.store.read import counts, filters
@@ -87,7 +88,10 @@ async def ahead(connection: AsyncConnection, wanted: Window, at: Place) -> tuple
 
 
 def _within(segment: Segment, where: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
-    return [*where] if segment.statuses == ALL else [*where, filters.status_is(*segment.statuses)]
+    if segment.statuses == ALL:
+        return [*where]
+    found = [*where, filters.status_is(*segment.statuses)]
+    return filters.among_leased(found) if segment.statuses <= LEASED else found
 
 
 async def _count(connection: AsyncConnection, limited: Any) -> int:
