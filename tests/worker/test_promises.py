@@ -47,9 +47,9 @@ async def test_a_blocked_event_loop_keeps_its_leases_and_the_task_that_blocks_is
 ) -> None:
     """A thread beats over a connection of its own; with a target it also tells the watch that the lease goes on."""
 
-    @task(lease_seconds=3, max_requeues=0, max_retries=0)
+    @task(lease_seconds=5, max_requeues=0, max_retries=0)
     async def blocking() -> str:
-        time.sleep(5)  # noqa: ASYNC251 - a loop that is blocked past its lease is what is tested
+        time.sleep(8)  # noqa: ASYNC251 - a loop that is blocked past its lease is what is tested
         return "kept it"
 
     options = Options() if target is None else Options(target=target)
