@@ -1,5 +1,6 @@
 """From a submission on the wire to tasks in the store; HTTP and the socket share it."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -116,13 +117,28 @@ async def submit_each(
                     taken[i] = refusal
         if not items:
             break
-        done = await api.engine.run(SubmitEach(principal=principal, room=room, items=list(items.values())))
+        done = await _run_each(api, principal, room, list(items.values()))
         for i, outcome in zip(items, done, strict=True):
             if isinstance(outcome, SchemaMoved):
                 api.catalog.forget(wanted[i].job)
             else:
                 taken[i] = outcome
     return [taken.get(i) or _unstable() for i in range(len(wanted))]
+
+
+async def _run_each(api: Api, principal: Principal, room: str, items: list[Submission]) -> list[Taken | SchemaMoved]:
+    """Put them in, in commands of no more tasks than a transaction may write: nothing binds them together."""
+    most = api.engine.most_rows
+    commands = [
+        SubmitEach(principal=principal, room=room, items=items[start : start + most])
+        for start in range(0, len(items), most)
+    ]
+    parts = (
+        await asyncio.gather(*map(api.engine.run, commands))
+        if len(commands) > 1
+        else [await api.engine.run(commands[0])]
+    )
+    return [taken for part in parts for taken in part]
 
 
 def _unstable() -> SchemaConflict:

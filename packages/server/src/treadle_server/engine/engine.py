@@ -94,7 +94,8 @@ class Engine:
         self.express = Express(self.hub)
         self._memory = Memory(self.desk.doubt_lanes)
         self._intake = Intake(self.rules, self._memory)
-        self._most_rows = most_rows
+        self.most_rows = most_rows
+        """Tasks that one transaction writes at most, unless one command has more."""
         self._most_waiting = most_waiting
         self._queue: deque[_Pending] = deque()
         self._queued_rows = 0
@@ -218,7 +219,7 @@ class Engine:
         """Take what waits, up to a bound of rows: a lone command is not kept waiting, and a batch grows under load."""
         taken: list[_Pending] = []
         rows = 0
-        while self._queue and (not taken or rows + self._queue[0].command.rows <= self._most_rows):
+        while self._queue and (not taken or rows + self._queue[0].command.rows <= self.most_rows):
             pending = self._queue.popleft()
             self._queued_rows -= pending.command.rows
             rows += pending.command.rows
