@@ -69,7 +69,7 @@ class Settings(BaseSettings):
     """The largest request body, and the largest frame of the session socket."""
 
     writer_max_rows: Annotated[int, Field(ge=1)] = 1000
-    """Tasks that one transaction writes at most, unless one request has more that belong together; 1 commits each by itself."""
+    """Tasks that one transaction writes at most, unless more belong together; 1 commits each by itself."""
 
     max_retries: Annotated[int, Field(ge=0)] = 0
     """How often a task is retried when neither it nor its job says."""
