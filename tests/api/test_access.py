@@ -13,14 +13,17 @@ from treadle_server.api.routes import ENDPOINTS
 from treadle_server.settings import Settings
 from treadle_server.testing import Served, serve
 
-_OPEN = {"/healthz", "/readyz", "/v1/healthz", "/v1/readyz", "/v1/problems/{name}", "/v1/openapi.json"}
+_PROBES = {"/healthz", "/readyz", "/v1/healthz", "/v1/readyz", "/v1/problems/{name}", "/v1/openapi.json"}
+_SIGNED = {"/v1/uploads/{upload_id}"}
+"""What a signature in the URL opens instead."""
+_OPEN = _PROBES | _SIGNED
 
 
 def filled(path: str) -> str:
     """Return the endpoint's path with something in each place."""
     uuid = "01a1fca0-0000-7000-8000-000000000000"
     parts = {"task_id": uuid, "worker_id": uuid, "token_id": uuid, "room": "lab", "job_name": "lab:tasks:add",
-             "run_id:int": "0", "name": "forbidden"}  # fmt: skip
+             "run_id:int": "0", "name": "forbidden", "name:path": "forbidden"}  # fmt: skip
     for name, value in parts.items():
         path = path.replace(f"{{{name}}}", value)
     return path
@@ -35,7 +38,9 @@ async def test_no_endpoint_answers_without_a_valid_token(served: Served):
         for endpoint in ENDPOINTS:
             for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}):
                 answer = await nobody.request(endpoint.method, filled(endpoint.path), headers=headers)
-                if endpoint.path in _OPEN:
+                if endpoint.path in _SIGNED:
+                    assert (answer.status_code, problem(answer)) == (404, "artifact-not-found")
+                elif endpoint.path in _OPEN:
                     assert answer.status_code == 200
                 else:
                     assert (answer.status_code, problem(answer)) == (401, "unauthorized"), endpoint.path

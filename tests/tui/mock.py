@@ -44,6 +44,7 @@ class MockServer:
         """The number behind which events are kept."""
         self.hears_events = False
         self.runs: dict[str, list[dict[str, Any]]] = {}
+        self.artifacts: dict[str, list[dict[str, Any]]] = {}
         self.logs: dict[str, list[dict[str, Any]]] = {}
         self.histories: dict[str, list[dict[str, Any]]] = {}
         """What happened to each task."""
@@ -259,7 +260,7 @@ class MockServer:
     def _task_rows(self, key: str) -> list[dict[str, Any]]:
         if key not in self.tasks:
             return []
-        told = {"runs": self.runs, "logs": self.logs, "events": self.histories}
+        told = {"runs": self.runs, "logs": self.logs, "events": self.histories, "artifacts": self.artifacts}
         return [{"id": key, "task": self.tasks[key], **{name: by.get(key, []) for name, by in told.items()}}]
 
     def _told(self, fields: dict[str, Any]) -> dict[str, Any]:

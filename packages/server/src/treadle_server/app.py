@@ -14,6 +14,7 @@ from treadle_server.api.problems import on_http_exception
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.api.serving import routes
 from treadle_server.api.waits import Waits
+from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.clock import Clock, SystemClock
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.rules import Rules, TaskDefaults
@@ -46,7 +47,8 @@ def rules_of(settings: Settings) -> Rules:
 def create_app(settings: Settings | None = None, *, clock: Clock | None = None) -> Starlette:
     """Return the application; its lifespan opens the store and runs the engine and the services.
 
-    Its parts stand in `app.state.api` and `app.state.live`. Raises `ValidationFailed` for a database that is not known.
+    Its parts stand in `app.state.api` and `app.state.live`. Raises `ValidationFailed` for a database that
+    is not known, and for a store of artifacts that can't be used.
     """
     settings = settings or Settings()
     # Before the store makes it: tasks are nobody else's to read.
@@ -61,6 +63,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
         waits=Waits(),
         rates=Rates(engine.clock),
         recent=Recent(),
+        artifacts=Artifacts(settings.artifacts, settings.data_dir / "artifacts"),
         started_at=(clock or SystemClock()).now(),
     )
     live = Live(api)
@@ -71,6 +74,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
             await store.open()
             stack.push_async_callback(store.close)
             await api.access.prepare()
+            await api.artifacts.prepare(store)
             await stack.enter_async_context(engine.running())
             for listener in (api.catalog.heed, api.waits.heed, api.rates.heed, api.recent.heed):
                 stack.callback(engine.hub.listen(listener))
@@ -79,6 +83,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
                     engine,
                     sweeper_interval=settings.sweeper_interval_seconds,
                     worker_timeout=settings.worker_timeout_seconds,
+                    vault=api.artifacts.vault,
                 )
             )
             await stack.enter_async_context(live.running())

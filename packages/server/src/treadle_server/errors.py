@@ -9,6 +9,8 @@ TreadleError
 │   ├── TaskNotFound            404 task-not-found
 │   ├── WorkerNotFound          404 worker-not-found
 │   ├── TargetNotFound          404 target-not-found
+│   ├── ArtifactNotFound        404 artifact-not-found
+│   ├── ArtifactConflict        409 artifact-conflict
 │   ├── InvalidTaskTransition   409 invalid-task-transition
 │   ├── StaleRun                409 stale-run
 │   ├── TaskConflict            409 task-conflict
@@ -99,6 +101,18 @@ class TargetNotFound(Refused):
     """No such target."""
 
     problem = "target-not-found"
+
+
+class ArtifactNotFound(Refused):
+    """No such artifact, or it has expired."""
+
+    problem = "artifact-not-found"
+
+
+class ArtifactConflict(Refused):
+    """The run is over, or the artifact has other content."""
+
+    problem = "artifact-conflict"
 
 
 class InvalidTaskTransition(Refused):

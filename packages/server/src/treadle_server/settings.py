@@ -11,6 +11,10 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """The only hosts on which `auth=none` is allowed."""
 
 
+ARTIFACT_STORES = ("file", "s3", "gs", "az", "memory")
+"""Schemes of the URLs at which artifacts can be kept."""
+
+
 def default_data_dir() -> Path:
     """Return `$XDG_DATA_HOME/treadle`, which is `~/.local/share/treadle` unless that is set."""
     base = os.environ.get("XDG_DATA_HOME")
@@ -94,6 +98,37 @@ class Settings(BaseSettings):
 
     start_timeout: Positive = 60
     """A claimed task that has not been started for so long goes back to the queue."""
+
+    artifacts: str = ""
+    """Where artifacts are kept: `file:///path`, `s3://bucket/prefix`, `gs://…`, `az://…` or `memory://`.
+
+    Empty means the directory `artifacts` in the data directory.
+    """
+
+    artifacts_max_bytes: Annotated[int, Field(ge=1, le=5 * 1024**3)] = 1024**3
+    """The largest artifact."""
+
+    artifacts_expire_seconds: Positive | None = None
+    """How long an artifact is kept that names no time of its own; none means as long as its task."""
+
+    public_url: str = ""
+    """The address at which clients reach the server, for URLs that it hands out; empty means the request's own."""
+
+    @field_validator("artifacts")
+    @classmethod
+    def _check_artifacts(cls, value: str) -> str:
+        scheme, separator, rest = value.partition("://")
+        if value and not (separator and scheme in ARTIFACT_STORES and (rest or scheme == "memory")):
+            known = ", ".join(f"{name}://…" for name in ARTIFACT_STORES)
+            raise ValueError(f"{value!r} names no store of artifacts; write one of {known}")
+        return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_public_url(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError(f"{value!r} is no address; write http://host:port or https://host")
+        return value.rstrip("/")
 
     @field_validator("allowed_categories", "allowed_origins", mode="before")
     @classmethod

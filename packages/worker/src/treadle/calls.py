@@ -3,19 +3,24 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from treadle import endings
 from treadle.clock import monotonic
+from treadle.content import Content, Uploading
 from treadle.context import Context, Level, Saved
 from treadle.endings import Ending
-from treadle.errors import ProblemError
+from treadle.errors import ProblemError, StaleRun, TreadleError, problem_named
 from treadle.lease import Held, Key, Leases
 from treadle.outcomes import Interrupted
 from treadle.processes import Child, ChildDied, Children, origin_of
 from treadle.reports import Reporter
 from treadle.tasks import Task
 from treadle.threads import call_in_thread
+from treadle.uploads import Uploader
+from treadle.wire.artifacts import ArtifactItem
 
 log = logging.getLogger("treadle.worker")
 
@@ -35,7 +40,10 @@ Ended = tuple[Ending, BaseException | None]
 class Caller:
     """Calls tasks' functions, each where its isolation says."""
 
-    def __init__(self, reporter: Reporter, leases: Leases, group: asyncio.TaskGroup, resources: Any) -> None:
+    def __init__(
+        self, reporter: Reporter, leases: Leases, group: asyncio.TaskGroup, resources: Any, uploader: Uploader
+    ) -> None:
+        self.uploader = uploader
         self.reporter = reporter
         self.leases = leases
         self._group = group
@@ -183,6 +191,8 @@ class Caller:
             port.spend(message["spend"])
         elif "save" in message:
             self._group.create_task(self._save_for(held, child, message["save"]))
+        elif "upload" in message:
+            self._group.create_task(self._upload_for(held, child, message["upload"]))
 
     async def _save_for(self, held: Held, child: Child, checkpoint: Any) -> None:
         try:
@@ -195,6 +205,21 @@ class Caller:
     async def save(self, held: Held, checkpoint: Any) -> None:
         """Store a checkpoint; raise `StaleRun` when the run is no longer ours."""
         await self.reporter.confirm({**held.ref, "kind": "checkpoint", "checkpoint": checkpoint})
+
+    async def _upload_for(self, held: Held, child: Child, wanted: dict[str, str]) -> None:
+        content = Content(Path(wanted["path"]), wanted["name"], wanted["content_type"])
+        try:
+            item = await self.upload(held, content)
+        except ProblemError as error:
+            child.send({"uploaded": {"problem": error.problem.model_dump(mode="json")}})
+        except (TreadleError, OSError) as error:
+            child.send({"uploaded": {"error": str(error)}})
+        else:
+            child.send({"uploaded": {"item": item.model_dump(mode="json")}})
+
+    async def upload(self, held: Held, content: Content) -> ArtifactItem:
+        """Upload an artifact; raise `StaleRun`, with nothing stored, as soon as the run is known to be lost."""
+        return await self.uploader.upload(held.key, content, partial(_check_ours, held))
 
     def _report_timeout(self, held: Held) -> None:
         # A target stays taken until its code has stopped: the server fails such a run by itself.
@@ -224,6 +249,18 @@ class Timing:
         """Stop counting."""
         if self._timer is not None:
             self._timer.cancel()
+
+
+_LOST = frozenset({"cancel", "gone", "lease"})
+"""Why a run is no longer this worker's; one that is paused or handed back still is, until that is reported."""
+
+
+def _check_ours(held: Held) -> None:
+    """Raise `StaleRun` when the run was cancelled or lost (C4)."""
+    if held.stop in _LOST:
+        task_id, run_id = held.key
+        detail = f"run {run_id} of task {task_id} is no longer this worker's ({held.stop}): nothing is uploaded"
+        raise StaleRun(problem_named("stale-run", detail))
 
 
 def _log_end(held: Held, ending: Ending, error: BaseException | None) -> None:
@@ -273,6 +310,7 @@ class _LoopPort:
         self._reporter = caller.reporter
         self._leases = caller.leases
         self._saving = caller.save
+        self._uploading = caller.upload
         self._held = held
         self._key: Key = held.key
 
@@ -291,6 +329,9 @@ class _LoopPort:
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
         return self._saving(self._held, checkpoint)
+
+    def upload(self, content: Content) -> Uploading:
+        return Uploading(self._uploading(self._held, content))
 
 
 class _ThreadPort(_LoopPort):
@@ -312,3 +353,6 @@ class _ThreadPort(_LoopPort):
     def save(self, checkpoint: Any) -> Awaitable[None]:
         asyncio.run_coroutine_threadsafe(self._saving(self._held, checkpoint), self._loop).result()
         return Saved()
+
+    def upload(self, content: Content) -> Uploading:
+        return Uploading(asyncio.run_coroutine_threadsafe(self._uploading(self._held, content), self._loop).result())

@@ -6,18 +6,23 @@ import runpy
 import socket
 import sys
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from queue import SimpleQueue
+from tempfile import NamedTemporaryFile
 from types import ModuleType
 from typing import Any
 
 from treadle import pipes
+from treadle.content import Content, Uploading
 from treadle.context import Context, Level, Saved
 from treadle.endings import Ending, completed, raised
-from treadle.errors import error_for
+from treadle.errors import ConnectionFailed, error_for
 from treadle.fuse import burn, end_group
 from treadle.registry import collect
 from treadle.tasks import Task
+from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.problems import Problem
 
 MAIN = "__treadle_main__"
@@ -32,6 +37,7 @@ class Line:
         self._writing = threading.Lock()
         self.runs: SimpleQueue[pipes.Message] = SimpleQueue()
         self.saves: SimpleQueue[pipes.Message] = SimpleQueue()
+        self.uploads: SimpleQueue[pipes.Message] = SimpleQueue()
         self.running: Running | None = None
         threading.Thread(target=self._read, name="treadle-line", daemon=True).start()
 
@@ -49,6 +55,8 @@ class Line:
                     self.runs.put(message)
                 elif "saved" in message:
                     self.saves.put(message)
+                elif "uploaded" in message:
+                    self.uploads.put(message["uploaded"])
                 elif self.running is not None:
                     self.running.stop()
         except (EOFError, OSError):
@@ -81,6 +89,29 @@ class LinePort:
         if (problem := answer["saved"]) is not None:
             raise error_for(Problem.model_validate(problem))
         return Saved()
+
+    def upload(self, content: Content) -> Uploading:
+        """Have the worker, which has the token, upload a file, and block until it is stored, in async code too."""
+        with _on_disk(content.data) as path:
+            self._line.send({"upload": {"path": str(path), "name": content.name, "content_type": content.content_type}})
+            answer = self._line.uploads.get()
+        if "problem" in answer:
+            raise error_for(Problem.model_validate(answer["problem"]))
+        if "error" in answer:
+            raise ConnectionFailed(answer["error"])
+        return Uploading(ArtifactItem.model_validate(answer["item"]))
+
+
+@contextmanager
+def _on_disk(data: bytes | Path) -> Iterator[Path]:
+    """Give a file with the bytes: what goes through the pipe is small."""
+    if isinstance(data, Path):
+        yield data
+        return
+    with NamedTemporaryFile(prefix="treadle-") as file:
+        file.write(data)
+        file.flush()
+        yield Path(file.name)
 
 
 class Running:

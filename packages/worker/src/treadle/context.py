@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from treadle.outcomes import Interrupted
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterable
+
+    from treadle.content import Content, Source, Uploading
+    from treadle.wire.artifacts import ArtifactItem
     from treadle.wire.runs import Claim
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
@@ -28,6 +32,9 @@ class Port(Protocol):
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
         """Send a checkpoint; the awaitable ends when it is stored. Blocks until then where the code is synchronous."""
+
+    def upload(self, content: "Content") -> "Uploading":
+        """Upload an artifact; as with `save`, it blocks where the code is synchronous."""
 
 
 class Context:
@@ -95,6 +102,31 @@ class Context:
             raise ValueError(f"a run spends amounts from 0 up, not {amount}")
         self._usage += amount
         self._port.spend(self._usage)
+
+    def upload(self, source: "Source", *, name: str | None = None, content_type: str | None = None) -> "Uploading":
+        """Store a file with the run, under its own name or `name`: a path, bytes, or an async iterator of bytes.
+
+        `await ctx.upload(…)` gives the artifact in async code; in threads and processes the call itself returns when it
+        is stored. The type follows from the name unless it is given. A file is streamed, and must not change meanwhile.
+        Raises `InvalidArguments` for what can't be uploaded, `StaleRun` or `ArtifactConflict` when the run is no longer
+        this worker's or has such an artifact with other content, and `ConnectionFailed`; then nothing is stored.
+        """
+        from treadle.content import Uploading, content_of, is_stream, plain
+
+        if is_stream(source):
+            return Uploading(self._upload_stream(source, name, content_type))  # type: ignore[arg-type]
+        return self._port.upload(content_of(plain(source), name, content_type))
+
+    async def _upload_stream(
+        self, source: "AsyncIterable[bytes]", name: str | None, content_type: str | None
+    ) -> "ArtifactItem":
+        from treadle.content import content_of, spooled
+        from treadle.errors import InvalidArguments
+
+        if name is None:
+            raise InvalidArguments("an async iterator has no name of its own: upload(pieces(), name='…')")
+        async with spooled(source) as path:
+            return await self._port.upload(content_of(path, name, content_type))
 
     @property
     def usage(self) -> float:

@@ -14,6 +14,7 @@ from treadle.errors import InvalidArguments, ProblemError
 from treadle.lease import Held, Leases
 from treadle.reports import Reporter
 from treadle.tasks import Task
+from treadle.uploads import Uploader
 
 log = logging.getLogger("treadle.worker")
 
@@ -38,6 +39,7 @@ class Runner:
         *,
         concurrency: int,
         give_back: GiveBack,
+        uploader: Uploader,
         resources: Any = None,
     ) -> None:
         self._tasks = tasks
@@ -46,7 +48,7 @@ class Runner:
         self._group = group
         self._concurrency = concurrency
         self._give_back = give_back
-        self._caller = Caller(reporter, leases, group, resources)
+        self._caller = Caller(reporter, leases, group, resources, uploader)
         self._waiting: deque[Held] = deque()
         self._running: dict[Held, asyncio.Task[None]] = {}
         self.freed = asyncio.Event()

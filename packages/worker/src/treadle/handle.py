@@ -1,6 +1,8 @@
 """A submitted task in the submitter's hands."""
 
 import asyncio
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -8,6 +10,7 @@ from pydantic_core import to_json
 
 from treadle.errors import TaskCancelled, TaskFailed, WaitTimeout
 from treadle.results import RawTask
+from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle.wire.tasks import Receipt, RunItem, TaskItem
@@ -67,6 +70,17 @@ class TaskHandle(Generic[R_co]):
     async def runs(self) -> list[RunItem]:
         """Return the attempts at the task, first to last."""
         return await self._client.runs(self.id)
+
+    async def artifacts(self) -> list[ArtifactItem]:
+        """Return the files that the task's runs have stored, the last run's first."""
+        return await self._client.artifacts(self.id)
+
+    async def download(self, name: str, to: str | os.PathLike[str], *, run: int | None = None) -> Path:
+        """Save an artifact of the last run that has it, or of `run`, as a file or in a directory; return the file.
+
+        Raises `ArtifactNotFound` and `OSError`.
+        """
+        return await self._client.download(self.id, name, to, run=run)
 
     async def cancel(self) -> TaskItem:
         """Cancel the task; raises `InvalidTaskTransition` when it has ended."""

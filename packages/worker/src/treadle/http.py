@@ -1,7 +1,8 @@
 """Plain HTTP: lists, and everything that the socket does, for those who can't open one."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -9,7 +10,7 @@ import httpx
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from treadle.errors import ConnectionFailed, ConnectionLost, ProtocolMismatch, error_for
+from treadle.errors import ConnectionFailed, ConnectionLost, ProtocolMismatch, TreadleError, error_for
 from treadle.reaching import delays, is_loopback
 from treadle.wire.problems import Problem
 
@@ -142,6 +143,44 @@ class HttpChannel:
             await asyncio.sleep(delay)
         raise AssertionError("the delays never end")
 
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, params: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[tuple[httpx.Response, str | None]]:
+        """Open an answer to be read piece by piece, with the ETag that the server said of it.
+
+        A redirect, to a store of artifacts, is followed without the token. Raises as `request`; `ConnectionLost` also
+        from the block, when the connection breaks.
+        """
+        try:
+            async with self._opened(self._urls[0] + path, _given(params), self._client) as first:
+                etag = first.headers.get("etag")
+                if not first.is_redirect:
+                    yield first, etag
+                    return
+                location = first.headers["location"]
+            async with (
+                httpx.AsyncClient(trust_env=not is_loopback(httpx.URL(location).host)) as plain,
+                self._opened(location, None, plain) as second,
+            ):
+                yield second, etag
+        except (httpx.ConnectError, httpx.ConnectTimeout) as failed:
+            raise ConnectionFailed(f"no server answers ({failed}): start one with `treadle server`") from None
+        except httpx.TransportError as broken:
+            raise ConnectionLost(f"the download broke ({broken or type(broken).__name__})") from None
+
+    @asynccontextmanager
+    async def _opened(
+        self, url: str, params: dict[str, Any] | None, client: httpx.AsyncClient
+    ) -> AsyncIterator[httpx.Response]:
+        # Compressed on the way it would be another length, and another digest.
+        plain = {"Accept-Encoding": "identity"}
+        async with client.stream("GET", url, params=params, headers=plain, timeout=self._timeout) as response:
+            if response.is_error:
+                await response.aread()
+                raise _refusal(response)
+            yield response
+
 
 def _answer(response: httpx.Response) -> Any:
     if response.is_success:
@@ -151,12 +190,16 @@ def _answer(response: httpx.Response) -> Any:
             return response.json()
         except ValueError:
             raise ProtocolMismatch(f"{response.url} answers no JSON: is a Treadle server there?") from None
+    raise _refusal(response)
+
+
+def _refusal(response: httpx.Response) -> TreadleError:
     try:
         problem = Problem.model_validate_json(response.content)
     except ValidationError:
         where = f"{response.request.method} {response.url}"
-        raise ProtocolMismatch(f"{where} answers {response.status_code}: is a Treadle server there?") from None
-    raise error_for(problem)
+        return ProtocolMismatch(f"{where} answers {response.status_code}: is a Treadle server there?")
+    return error_for(problem)
 
 
 def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:

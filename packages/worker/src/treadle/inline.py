@@ -1,11 +1,14 @@
 """A worker for tests: it runs what is queued in the calling thread, one task after another, and then stops."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from treadle import endings
+from treadle.content import Content, Uploading
 from treadle.context import Context, Level, Saved
 from treadle.endings import Ending
 from treadle.errors import InvalidArguments
@@ -14,6 +17,8 @@ from treadle.link import HttpLink
 from treadle.registry import by_name
 from treadle.settings import Settings, split_urls
 from treadle.tasks import Task
+from treadle.uploads import Uploader
+from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.tasks import TaskItem
 
 
@@ -69,12 +74,25 @@ class InlineWorker:
         while len(ended) < limit and (claims := await link.claim(1, wait=0)):
             for claim in claims:
                 ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
-                port = _Port()
+                port = _Port(partial(self._upload, claim))
                 ending = await run_claim(self._tasks[claim["job_name"]], claim, port, self._resources)
                 sent = [{**ref, "kind": "started"}, *({**ref, **report} for report in port.reports), {**ref, **ending}]
                 await link.reports(sent)
                 ended.append(TaskItem.model_validate(await self._http.request("GET", f"/v1/tasks/{claim['id']}")))
         return ended
+
+    def _upload(self, claim: dict[str, Any], content: Content) -> ArtifactItem:
+        """Upload in a loop of its own: a function that is not async blocks this one."""
+
+        async def work() -> ArtifactItem:
+            uploader = Uploader(self._urls, self._token)
+            try:
+                return await uploader.upload((claim["id"], claim["run_id"]), content)
+            finally:
+                await uploader.close()
+
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(asyncio.run, work()).result()
 
     async def _close(self) -> None:
         assert self._http is not None
@@ -88,7 +106,8 @@ class InlineWorker:
 class _Port:
     """Keeps what the code says, in order, until it ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, upload: Callable[[Content], ArtifactItem]) -> None:
+        self._upload = upload
         self.reports: list[dict[str, Any]] = []
         self.usage: float | None = None
 
@@ -105,6 +124,9 @@ class _Port:
     def save(self, checkpoint: Any) -> Awaitable[None]:
         self.reports.append({"kind": "checkpoint", "checkpoint": checkpoint})
         return Saved()
+
+    def upload(self, content: Content) -> Uploading:
+        return Uploading(self._upload(content))
 
 
 async def run_claim(task: Task[..., Any], claim: dict[str, Any], port: _Port, resources: Any = None) -> Ending:

@@ -1,11 +1,14 @@
 """What a client reads: lists of tasks, jobs, workers, targets and tokens, over HTTP."""
 
 import builtins
+import os
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
+from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.fields import Model
 from treadle.wire.jobs import JobItem
 from treadle.wire.server import NewToken, Stats, TokenItem, Whoami
@@ -98,6 +101,31 @@ class Queries:
         """Return one target: what holds it and why, and who waits; raises `TargetNotFound`."""
         path = f"/v1/rooms/{_part(room)}/targets/{_part(name)}"
         return TargetItem.model_validate(await self.http().request("GET", path))
+
+    async def artifacts(self, task_id: str, *, run: int | None = None) -> "builtins.list[ArtifactItem]":
+        """Return all that the task's runs, or one of them, have stored: the last run's first, each run's by name."""
+        found: builtins.list[ArtifactItem] = []
+        while True:
+            params = {"run": run, "limit": 500, "offset": len(found)}
+            answer = await self.http().request("GET", f"/v1/tasks/{_part(task_id)}/artifacts", params=params)
+            page = Page[ArtifactItem].model_validate(answer)
+            found += page.items
+            if not page.items or len(found) >= page.total:
+                return found
+
+    async def download(self, task_id: str, name: str, to: "str | os.PathLike[str]", *, run: int | None = None) -> Path:
+        """Save an artifact of the last run that has it, or of `run`, as a file, or in a directory that there is.
+
+        The file appears when it is whole and its digest is the one that was stored. Raises `ArtifactNotFound` and
+        `OSError`, and as every method here.
+        """
+        from treadle.downloads import download
+
+        path = Path(to)
+        place = path / name.rsplit("/", 1)[-1] if path.is_dir() else path  # noqa: ASYNC240 - one look
+        part = "/".join(quote(segment, safe="") for segment in name.split("/"))
+        where = f"/v1/tasks/{_part(task_id)}/artifacts/{part}"
+        return await download(self.http(), where, place, params={"run": run})
 
     async def stats(self) -> Stats:
         """Return totals over all jobs."""

@@ -24,6 +24,7 @@ from treadle.lease import Leases
 from treadle.pulse import Pulse
 from treadle.reports import ENDS, Answer, Report, Reporter
 from treadle.session import Session
+from treadle.uploads import Uploader
 from treadle.watch import Watch, end_process
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Shift:
         self._plan = plan
         self._stops = stops
         self._on_open = on_open
+        self._uploader = Uploader(plan.urls, plan.token)
         self._reporter = Reporter(self._send_reports, self._on_answer)
         self._leases = Leases(self._send_beat, self._reconnect)
         self._hurries = asyncio.Event()
@@ -103,6 +105,7 @@ class Shift:
             self._group,
             concurrency=plan.concurrency,
             give_back=lambda refs: self._spawn(self._give_back(refs)),
+            uploader=self._uploader,
             resources=resources,
         )
         self._session = Session(
@@ -178,6 +181,7 @@ class Shift:
             log.critical("code that ignores its cancellation keeps the worker from ending: it ends itself")
             end_process()
         self._watch.stop()
+        await self._uploader.close()
         for task in list(self._background):
             task.cancel()
 

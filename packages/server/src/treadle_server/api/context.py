@@ -15,6 +15,7 @@ from treadle_server.api.auth import Access
 from treadle_server.api.catalog import Catalog
 from treadle_server.api.problems import from_validation
 from treadle_server.api.waits import Waits
+from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import TaskNotFound, ValidationFailed, WorkerNotFound
@@ -39,6 +40,7 @@ class Api:
     waits: Waits
     rates: Rates
     recent: Recent
+    artifacts: Artifacts
     started_at: datetime
     services: Services | None = None
     """What runs beside the requests; None until the server has started."""
@@ -93,6 +95,11 @@ class Call:
         if text is not None and text not in _FLAGS:
             raise ValidationFailed(f"{name}: {text[:40]!r} is neither true nor false")
         return None if text is None else _FLAGS[text]
+
+    def number(self, name: str) -> int | None:
+        """Return the query's `name`, a whole number from 0; None without it. Raises `ValidationFailed`."""
+        query = self.request.query_params
+        return _number(query, name, 0, body.MOST_RUN_ID) if name in query else None
 
     def text(self, name: str) -> str | None:
         """Return the query's `name`, a text; None without it. Raises `ValidationFailed`."""

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.workers import BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS
+from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.commands import Beaten, Submitted
@@ -335,6 +336,19 @@ def _holder_data(holder: Holder) -> dict[str, Any]:
         "worker_id": holder.worker_id,
         "since": holder.since,
         "until": holder.until,
+    }
+
+
+def artifact_data(artifact: Artifact) -> dict[str, Any]:
+    """Return a stored artifact as `ArtifactItem`."""
+    return {
+        "name": artifact.name,
+        "run_id": artifact.run_id,
+        "content_type": artifact.content_type,
+        "size": artifact.size,
+        "sha256": None if artifact.sha256 is None else artifact.sha256.hex(),
+        "created_at": artifact.created_at,
+        "expires_at": artifact.expires_at,
     }
 
 

@@ -41,6 +41,8 @@ class Endpoint:
     problems: tuple[str, ...] = ()
     """Problem types that it may answer beside those of every endpoint."""
     query: tuple[str, ...] = ()
+    streams: bool = False
+    """Whether the handler reads the body by itself, however large it is."""
 
     @property
     def summary(self) -> str:

@@ -22,6 +22,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": MOST_PER_PAGE, "default": DEFAULT_PER_PAGE},
     "offset": {"type": "integer", "minimum": 0},
     "held": {"type": "boolean"},
+    "run": {"type": "integer", "minimum": 0},
 }
 """Parameters of the query that are no text."""
 

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
 from treadle.wire.frames import Window, WindowPage
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister
 from treadle.wire.runs import (
@@ -37,7 +38,20 @@ from treadle.wire.tasks import (
     TaskSubmitMany,
 )
 from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerItem, WorkerRegister
-from treadle_server.api import bulk, jobs, meta, openapi, runs, steering, targets, tasks, tokens, windows, workers
+from treadle_server.api import (
+    artifacts,
+    bulk,
+    jobs,
+    meta,
+    openapi,
+    runs,
+    steering,
+    targets,
+    tasks,
+    tokens,
+    windows,
+    workers,
+)
 from treadle_server.api.endpoint import Endpoint, Who
 
 ROOM = ("invalid-room-id",)
@@ -54,6 +68,7 @@ SUBMIT = (
     "payload-too-large",
     "too-many-requests",
 )
+UPLOAD = ("artifact-not-found", "artifact-conflict", "stale-run", "task-not-found", "forbidden")
 PAGE = ("limit", "offset")
 TASKS = (*PAGE, "cursor", "status", "job", "target", "worker", "tag", "id", "text")
 
@@ -63,6 +78,7 @@ superuser = partial(Endpoint, who=Who.SUPERUSER)
 
 _TASK = "/v1/tasks/{task_id}"
 _RUN = _TASK + "/runs/{run_id:int}"
+_UPLOAD = "/v1/uploads/{upload_id}"
 _ROOM = "/v1/rooms/{room}"
 
 _JOBS = (
@@ -206,6 +222,56 @@ _RUNS = (
     ),
 )
 
+_ARTIFACTS = (
+    user(
+        method="POST",
+        path=f"{_RUN}/artifacts",
+        handler=artifacts.announce,
+        body=ArtifactCreate,
+        answer=ArtifactUpload,
+        status=201,
+        also=(200,),
+        problems=("task-not-found", "stale-run", "artifact-conflict", "forbidden", "payload-too-large"),
+    ),
+    user(
+        method="GET",
+        path=f"{_TASK}/artifacts",
+        handler=artifacts.list_of_task,
+        answer=Page[ArtifactItem],
+        problems=TASK,
+        query=(*PAGE, "run"),
+    ),
+    user(
+        method="GET",
+        path=f"{_TASK}/artifacts/{{name:path}}",
+        handler=artifacts.get,
+        also=(206, 303),
+        problems=(*TASK, "artifact-not-found"),
+        query=("run",),
+    ),
+    anybody(
+        method="PUT",
+        path=_UPLOAD,
+        handler=artifacts.put,
+        streams=True,
+        answer=ArtifactItem,
+        status=201,
+        also=(200,),
+        problems=UPLOAD,
+        query=("expires", "signature"),
+    ),
+    anybody(
+        method="POST",
+        path=_UPLOAD,
+        handler=artifacts.finish,
+        answer=ArtifactItem,
+        status=201,
+        also=(200,),
+        problems=UPLOAD,
+        query=("expires", "signature"),
+    ),
+)
+
 _TARGETS = (
     user(
         method="GET",
@@ -307,5 +373,5 @@ _SERVER = (
     anybody(method="GET", path="/v1/openapi.json", handler=openapi.get),
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *_TASKS, *_RUNS, *_TARGETS, *_WORKERS, *_SERVER)
+ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *_TASKS, *_RUNS, *_ARTIFACTS, *_TARGETS, *_WORKERS, *_SERVER)
 """In the order in which they are tried: what is named in full stands before what takes any name."""

@@ -103,7 +103,7 @@ def _is_text(value: str) -> bool:
 
 
 async def _body(endpoint: Endpoint, request: Request, api: Api) -> Any:
-    if endpoint.method in {"GET", "DELETE"}:
+    if endpoint.method in {"GET", "DELETE"} or endpoint.streams:
         return None
     raw = await body.read(request, api.settings.max_body_bytes)
     if endpoint.body is None:

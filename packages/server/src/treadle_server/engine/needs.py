@@ -40,3 +40,7 @@ class Needs:
     ended_holds: bool = False
     every_hold: bool = False
     new_jobs: int = 0
+    artifacts: set[tuple[TaskId, int, str]] = field(default_factory=set)
+    """Artifacts by task, run and name; wanted with who had the run."""
+    dead_artifacts: tuple[int, timedelta] | None = None
+    """How many artifacts that expired, or were announced so long ago and never stored, are wanted at most."""

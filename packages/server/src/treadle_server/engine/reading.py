@@ -5,6 +5,7 @@ from collections import deque
 from treadle_server.domain.jobs import Lane
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.world import World
+from treadle_server.store import artifacts as store_artifacts
 from treadle_server.store import flush, load
 from treadle_server.store.allocate import allocate
 from treadle_server.store.counts import pending_counts
@@ -24,6 +25,8 @@ async def read(world: World, needs: Needs) -> None:
     await _load_jobs(world, needs)
     await _load_tasks(world, needs)
     await _load_around(world, needs)
+    if needs.artifacts or needs.dead_artifacts is not None:
+        await _load_artifacts(world, needs)
     for worker in await load.workers_by_id(world.tx, needs.workers):
         world.workers[worker.id] = worker
     world.remember(await load.tasks_of_workers(world.tx, needs.tasks_of))
@@ -45,6 +48,23 @@ async def _load_tasks(world: World, needs: Needs) -> None:
     world.resolved |= await load.runs_by_key(world.tx, stale)
     asked = [world.tasks[task_id] for task_id in needs.past_owners_of & world.tasks.keys()]
     world.past_owners = await load.past_owners(world.tx, {task.seq for task in asked if task.run_id > 0})
+
+
+async def _load_artifacts(world: World, needs: Needs) -> None:
+    keys = set()
+    for task_id, run_id, name in needs.artifacts:
+        if (task := world.tasks.get(task_id)) is not None:
+            keys.add((task.seq, run_id, name))
+            run = world.resolved.get((task.seq, run_id))
+            if (worker_id := task.worker_id if run is None else run.worker_id) is not None:
+                needs.workers.add(worker_id)
+    for artifact in await store_artifacts.artifacts_by_key(world.tx, keys):
+        world.artifacts[artifact.key] = artifact
+    if needs.dead_artifacts is not None:
+        most, abandoned = needs.dead_artifacts
+        world.dead_artifacts = await store_artifacts.dead_artifacts(
+            world.tx, expired=world.now, announced=world.now - abandoned, most=most
+        )
 
 
 async def _load_jobs(world: World, needs: Needs) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
 from treadle.wire.status import Status
+from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job, Lane, Worker
 from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.hub import Batch, Change
@@ -48,6 +49,9 @@ class Changes:
     logs: list[dict[str, Any]] = field(default_factory=list)
     orphans: set[int] = field(default_factory=set)
     freed_targets: set[int] = field(default_factory=set)
+    new_artifacts: list[Artifact] = field(default_factory=list)
+    stored_artifacts: list[Artifact] = field(default_factory=list)
+    gone_artifacts: set[str] = field(default_factory=set)
 
 
 class World:
@@ -72,6 +76,8 @@ class World:
         self.past_owners: dict[int, set[str]] = {}
         self.holds: dict[tuple[int, int], Hold] = {}
         self.found: dict[str, list[Task]] = {}
+        self.artifacts: dict[tuple[int, int, str], Artifact] = {}
+        self.dead_artifacts: list[Artifact] = []
         self.stale: list[WorkerId] = []
         self.released: list[tuple[TaskId, int]] = []
         """Runs whose code has ended: their weight is free."""
@@ -259,6 +265,21 @@ class World:
         self.changes.links = {pair for pair in self.changes.links if pair[0] != worker.id}
         worker.jobs = set()
         self.changes.unlinked.add(worker.id)
+
+    def add_artifact(self, artifact: Artifact) -> None:
+        """Put in an artifact that was announced."""
+        self.changes.new_artifacts.append(artifact)
+        self.artifacts[artifact.key] = artifact
+
+    def store_artifact(self, artifact: Artifact) -> None:
+        """Write an artifact whose object is complete."""
+        if artifact not in self.changes.new_artifacts:
+            self.changes.stored_artifacts.append(artifact)
+
+    def remove_artifact(self, artifact: Artifact) -> None:
+        """Delete an artifact's row."""
+        self.changes.gone_artifacts.add(artifact.id)
+        self.artifacts.pop(artifact.key, None)
 
     def maybe_orphan(self, job_num: int) -> None:
         """Ask for a look whether the job has anyone left."""

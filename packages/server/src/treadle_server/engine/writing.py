@@ -5,6 +5,7 @@ from collections import Counter
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.engine.world import World
+from treadle_server.store import artifacts as store_artifacts
 from treadle_server.store import flush, hot, load
 from treadle_server.store.counts import CountKey, apply_counts, open_counts
 from treadle_server.store.targets import lock_targets, settle_targets, settle_tasks, targets_of
@@ -40,6 +41,9 @@ async def write(world: World, *, settle: bool = True) -> None:
     await hot.insert_runs(tx, world.changes.new_runs)
     await flush.insert_logs(tx, world.changes.logs)
     await _write_holds(world)
+    await store_artifacts.delete_artifacts(tx, world.changes.gone_artifacts)
+    await store_artifacts.insert_artifacts(tx, world.changes.new_artifacts)
+    await store_artifacts.update_artifacts(tx, world.changes.stored_artifacts)
     world.counted = _count_deltas(world)
     await apply_counts(tx, world.counted)
     await flush.delete_workers(tx, world.changes.gone_workers)

@@ -52,7 +52,7 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
             if wanted.task_id is None:
                 raise ValidationFailed("task_id: the topic task needs one")
             task_id = TaskId(wanted.task_id)
-            return f"task {task_id}", lambda: TaskView(task_id)
+            return f"task {task_id}", lambda: TaskView(task_id, session.live.api.now)
 
 
 def _window(wanted: Watch, room: str | None) -> Window:

@@ -1,8 +1,9 @@
 """What observers look at: each topic as a list of encoded rows, computed once for all who look at the same."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 import orjson
@@ -12,6 +13,7 @@ from treadle.wire.frames import Window
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.api.encode import (
+    artifact_data,
     dumps,
     happening_data,
     job_data,
@@ -25,6 +27,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import TaskNotFound
 from treadle_server.services.rates import Rates
+from treadle_server.store.read import artifacts as read_artifacts
 from treadle_server.store.read import counts, filters
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read import logs as read_logs
@@ -39,6 +42,9 @@ from treadle_server.store.read.windows import ahead_of, anchor, window
 
 MOST_TARGETS = 10_000
 """Targets that an observer is shown; `total` tells how many there are."""
+
+MOST_ARTIFACTS = 100
+"""A task's artifacts that its observers are shown: those of its last runs."""
 
 POSITION_SECONDS = 1.0
 """How often positions and totals are refreshed at most."""
@@ -232,13 +238,14 @@ class TasksView:
 
 
 class TaskView:
-    """One task with its runs, logs and events."""
+    """One task with its runs, logs, events and artifacts."""
 
     topic = "task"
     ordered = False
 
-    def __init__(self, task_id: TaskId) -> None:
+    def __init__(self, task_id: TaskId, now: Callable[[], datetime]) -> None:
         self.again_in: float | None = None
+        self._now = now
         self._id = task_id
         self._places = Places()
         self._pending_in: int | None = None
@@ -263,12 +270,16 @@ class TaskView:
         blockers = await read_targets.blocked_by(connection, [task])
         self._targets = _awaited_targets([task])
         runs = await read_runs.of_task(connection, task)
+        stored, _ = await read_artifacts.page(
+            connection, task.seq, run_id=None, now=self._now(), limit=MOST_ARTIFACTS, offset=0
+        )
         data: dict[str, Any] = {
             "id": task.id,
             "task": orjson.Fragment(dumps(task_data(task, places.get(task.seq), blockers.get(task.seq)))),
             "runs": [run_data(run) for run in runs],
             "events": [happening_data(one) for one in happenings(task, runs)],
             "logs": [log_data(line) for line in await read_logs.of_task(connection, task.seq)],
+            "artifacts": [artifact_data(item) for item in stored],
         }
         return Rows({task.id: dumps(data)}, 1)
 

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from treadle_server.artifacts.vault import Vault
 from treadle_server.engine.engine import Engine
+from treadle_server.services.artifacts import ArtifactSweeper
 from treadle_server.services.base import Health, Service, supervise
 from treadle_server.services.folder import Folder
 from treadle_server.services.poller import Poller
@@ -25,13 +27,17 @@ class Services:
         return all(health.is_well for health in self.health.values())
 
 
-def services_of(engine: Engine, *, sweeper_interval: float, worker_timeout: float) -> Sequence[Service]:
+def services_of(
+    engine: Engine, *, sweeper_interval: float, worker_timeout: float, vault: Vault | None = None
+) -> Sequence[Service]:
     """Return the services that this store needs."""
     services: list[Service] = [
         Sweeper(engine, interval=sweeper_interval, worker_timeout=worker_timeout),
         Promoter(engine),
         Poller(engine),
     ]
+    if vault is not None:
+        services.append(ArtifactSweeper(engine, vault))
     if engine.store.dialect == "postgresql":
         services.append(Folder(engine))
     return services
@@ -39,10 +45,10 @@ def services_of(engine: Engine, *, sweeper_interval: float, worker_timeout: floa
 
 @asynccontextmanager
 async def run_services(
-    engine: Engine, *, sweeper_interval: float = 5.0, worker_timeout: float = 60.0
+    engine: Engine, *, sweeper_interval: float = 5.0, worker_timeout: float = 60.0, vault: Vault | None = None
 ) -> AsyncIterator[Services]:
-    """Run them during the block; times in seconds."""
-    services = services_of(engine, sweeper_interval=sweeper_interval, worker_timeout=worker_timeout)
+    """Run them during the block; times in seconds, `vault` where artifacts are to be swept."""
+    services = services_of(engine, sweeper_interval=sweeper_interval, worker_timeout=worker_timeout, vault=vault)
     running = Services({service.name: Health(service.name) for service in services})
     async with asyncio.TaskGroup() as group:
         turns = [

@@ -420,7 +420,11 @@ artifacts = Table(
     UniqueConstraint("task_seq", "run_id", "name"),
     ForeignKeyConstraint(["task_seq"], ["tasks.seq"], ondelete="CASCADE"),
     CheckConstraint("state IN ('uploading', 'stored')", name="state_known"),
+    Index("uq_artifacts_location", "location", unique=True),
+    Index(None, "expires_at"),
 )
+"""Files of runs: those that are stored, and those whose upload was announced; the objects are kept elsewhere."""
+_partial("ix_artifacts_uploading", artifacts.c.created_at, where="state = 'uploading'")
 
 meta = Table(
     "meta",

@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.fields import Model
 from treadle.wire.runs import LogItem
 from treadle.wire.tasks import RunItem, TaskEvent, TaskItem
@@ -20,6 +21,7 @@ class TaskDetail(Model):
     runs: list[RunItem] = Field(default_factory=list)
     logs: list[LogItem] = Field(default_factory=list)
     events: list[TaskEvent] = Field(default_factory=list)
+    artifacts: list[ArtifactItem] = Field(default_factory=list)
     logs_left_out: int = 0
     """How many earlier lines were sent and not kept."""
 

@@ -1,4 +1,4 @@
-"""One task: its state, its life as a rail, and its error, payload, result, checkpoint, logs and events."""
+"""One task: its state, its life and artifacts as a rail, its error, payload, result, checkpoint, logs and events."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -10,6 +10,7 @@ from textual.widgets import ContentSwitcher
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.actions import Scope
+from treadle_tui.core.artifacts import artifact_lines
 from treadle_tui.core.detail import TaskDetail
 from treadle_tui.core.marks import Choice
 from treadle_tui.core.model import Dirty
@@ -116,7 +117,9 @@ class Detail(Board):
             return
         self._header.show(header(self.detail, desk.context()))
         for reader in (self._rail, self._readers[RUNS]):
-            reader.show(timeline(self.detail, desk.model.time.now(), desk.glyphs, reader.size.width))
+            cells = reader.size.width
+            told = timeline(self.detail, desk.model.time.now(), desk.glyphs, cells)
+            reader.show([*told, *artifact_lines(self.detail, desk.glyphs, cells)])
         count = len(self.detail.runs)
         self._rail.entitle((Span("Runs", "title"), Span(f"  {count:,}" if count else "", "dim")))
         self._show_tabs()

@@ -17,6 +17,7 @@ class Entry(NamedTuple):
 
 
 OWN = {
+    "artifacts": Entry("treadle.cli.artifacts:artifacts", "List and download the files that a task has stored."),
     "bench": Entry("treadle.bench.command:bench", "Measure how fast the server, its workers and the socket are."),
     "cancel": Entry("treadle.cli.steer:cancel", "Cancel tasks, at once."),
     "doctor": Entry("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),

@@ -1,5 +1,6 @@
 """Everything that crosses the wire, in pydantic models; needs pydantic and nothing else."""
 
+from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
 from treadle.wire.fields import Instant, Model, Request
 from treadle.wire.ids import JobId, RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister, Percentiles, QueueHistory, QueueStats
@@ -68,6 +69,9 @@ __all__ = [
     "OPEN",
     "PROBLEMS",
     "TERMINAL",
+    "ArtifactCreate",
+    "ArtifactItem",
+    "ArtifactUpload",
     "BulkAction",
     "BulkEdit",
     "BulkProblem",

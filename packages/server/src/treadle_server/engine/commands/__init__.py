@@ -1,5 +1,6 @@
 """Everything that can be asked of the writer."""
 
+from treadle_server.engine.commands.artifacts import AnnounceArtifact, StoreArtifact, SweepArtifacts
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
@@ -18,6 +19,7 @@ from treadle_server.engine.commands.sweeps import (
 from treadle_server.engine.commands.workers import FindWorker, LinkJobs, RegisterWorker, RemoveWorker
 
 __all__ = [
+    "AnnounceArtifact",
     "Beat",
     "Beaten",
     "Command",
@@ -45,10 +47,12 @@ __all__ = [
     "SchemaMoved",
     "Steer",
     "SteerMany",
+    "StoreArtifact",
     "Submission",
     "Submit",
     "SubmitEach",
     "Submitted",
+    "SweepArtifacts",
     "SweepWorkers",
     "Taken",
 ]

@@ -1,0 +1,265 @@
+"""Artifacts over HTTP: announced, put, finished, listed and fetched (C10)."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from uuid_utils import uuid7
+
+from treadle.wire.artifacts import ArtifactCreate
+from treadle_server.api import body
+from treadle_server.api.context import Call, is_uuid
+from treadle_server.api.encode import answer, artifact_data, page_data
+from treadle_server.api.ranges import disposition, span_of
+from treadle_server.api.reading import read_task
+from treadle_server.artifacts.intake import Intake, check_digest
+from treadle_server.domain.artifacts import Artifact, check_uploadable
+from treadle_server.engine.commands import AnnounceArtifact, StoreArtifact
+from treadle_server.errors import ArtifactNotFound, PayloadTooLarge, Refused, ValidationFailed
+from treadle_server.store.read import artifacts as read_artifacts
+from treadle_server.store.read.artifacts import Announced
+
+UPLOAD_SECONDS = 3600
+"""How long a URL for an upload is valid; an upload that has begun may take longer."""
+
+FETCH_SECONDS = 900
+"""How long a URL is valid at which a store gives an object."""
+
+
+async def announce(call: Call) -> Response:
+    """Announce an upload: 201 with the URL to put it to; 200 when it was announced before."""
+    wanted = _wanted(call)
+    command = AnnounceArtifact(
+        principal=call.principal,
+        task_id=call.task_id,
+        wanted=wanted,
+        is_expiry_named=call.body.expires_at is not None,
+    )
+    kept = await call.api.engine.run(command)
+    return answer(await _upload_data(call, kept), 201 if kept.id == wanted.id else 200)
+
+
+def _wanted(call: Call) -> Artifact:
+    given: ArtifactCreate = call.body
+    settings, now = call.api.settings, call.api.now()
+    if given.content_length > settings.artifacts_max_bytes:
+        most = settings.artifacts_max_bytes
+        raise PayloadTooLarge(f"an artifact of {given.content_length} bytes is larger than this server takes: {most}")
+    expires_at = body.instant(given.expires_at, "expires_at")
+    if expires_at is not None and expires_at <= now:
+        raise ValidationFailed(f"expires_at: {expires_at.isoformat()} is in the past")
+    if expires_at is None and settings.artifacts_expire_seconds is not None:
+        expires_at = now + timedelta(seconds=settings.artifacts_expire_seconds)
+    artifact_id = str(uuid7())
+    return Artifact(
+        id=artifact_id,
+        task_seq=-1,
+        run_id=call.run_id,
+        name=given.name,
+        content_type=given.content_type,
+        size=given.content_length,
+        sha256=None if given.sha256 is None else bytes.fromhex(given.sha256),
+        location=call.api.artifacts.vault.staging(artifact_id),
+        state="uploading",
+        created_at=now,
+        expires_at=expires_at,
+    )
+
+
+async def _upload_data(call: Call, artifact: Artifact) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": artifact.name,
+        "run_id": artifact.run_id,
+        "content_type": artifact.content_type,
+        "content_length": artifact.size,
+        "sha256": None if artifact.sha256 is None else artifact.sha256.hex(),
+        "expires_at": artifact.expires_at,
+        "stored": artifact_data(artifact) if artifact.is_stored else None,
+        "put_url": None,
+        "headers": {},
+        "finish_url": None,
+        "expires": None,
+    }
+    if artifact.is_stored:
+        return data
+    vault, expires = call.api.artifacts.vault, call.api.now() + timedelta(seconds=UPLOAD_SECONDS)
+    if vault.presigns:
+        put_url = await vault.url("PUT", artifact.location, UPLOAD_SECONDS)
+    else:
+        put_url = _own_url(call, "PUT", artifact, expires)
+    finish_url = _own_url(call, "POST", artifact, expires) if vault.presigns else None
+    headers = {"Content-Type": artifact.content_type}
+    return {**data, "put_url": put_url, "headers": headers, "finish_url": finish_url, "expires": expires}
+
+
+def _own_url(call: Call, method: str, artifact: Artifact, expires_at: datetime) -> str:
+    expires = int(expires_at.timestamp())
+    signature = call.api.artifacts.signer.sign(method, artifact, expires)
+    base = call.api.settings.public_url or str(call.request.base_url).rstrip("/")
+    return f"{base}/v1/uploads/{artifact.id}?expires={expires}&signature={signature}"
+
+
+# Uploads, by signed URL
+
+
+async def put(call: Call) -> Response:
+    """Take the bytes of an announced artifact: visible when the last one has come and been written."""
+    announced = await _announced(call, "PUT")
+    artifact = announced.artifact
+    _check_headers(call, artifact)
+    intake = Intake(artifact, call.request.stream())
+    if artifact.is_stored:
+        # The answer to the first upload was lost: the same bytes again change nothing, others are refused.
+        async for _ in intake.chunks():
+            pass
+        return answer(artifact_data(artifact))
+    check_uploadable(announced.task, announced.run, artifact.run_id, call.api.now())
+    vault = call.api.artifacts.vault
+    location = vault.fresh(artifact.id)
+    await vault.put(location, intake.chunks(), size=artifact.size)
+    return answer(artifact_data(await _keep(call, announced, location, intake.sha256)), 201)
+
+
+async def finish(call: Call) -> Response:
+    """Make visible what was put to the store itself: it is copied to where no URL leads, read through and compared."""
+    announced = await _announced(call, "POST")
+    artifact, vault = announced.artifact, call.api.artifacts.vault
+    if artifact.is_stored:
+        return answer(artifact_data(artifact))
+    check_uploadable(announced.task, announced.run, artifact.run_id, call.api.now())
+    location = vault.fresh(artifact.id)
+    staged = vault.staging(artifact.id)
+    try:
+        _check_size(artifact, await vault.size_of(staged))
+        await vault.copy(staged, location)
+        found = await _check_copy(call, artifact, location)
+    except FileNotFoundError:
+        raise ValidationFailed(f"nothing was put yet for {artifact.name!r}: put it to its put_url first") from None
+    stored = await _keep(call, announced, location, found)
+    await vault.remove([staged])
+    return answer(artifact_data(stored), 201)
+
+
+async def _check_copy(call: Call, artifact: Artifact, location: str) -> bytes:
+    """Return the digest of a copy that is as announced; remove it and raise `ValidationFailed` when it is not."""
+    vault = call.api.artifacts.vault
+    found = await vault.read(location)
+    try:
+        _check_size(artifact, found.size)
+        _check_type(artifact, found.content_type)
+        check_digest(artifact, found.sha256)
+    except ValidationFailed:
+        await vault.remove([location])
+        raise
+    return found.sha256
+
+
+def _check_size(artifact: Artifact, size: int) -> None:
+    if size != artifact.size:
+        raise ValidationFailed(f"the object has {size} bytes, not the announced {artifact.size}: put it again")
+
+
+def _check_type(artifact: Artifact, content_type: str | None) -> None:
+    if content_type not in {None, artifact.content_type}:
+        raise ValidationFailed(
+            f"the object was put as {content_type!r}, not as the announced {artifact.content_type!r}: put it again"
+        )
+
+
+async def _announced(call: Call, method: str) -> Announced:
+    """Return what the signed URL names. Raises `ArtifactNotFound` and `Forbidden`."""
+    artifact_id = call.path("upload_id")
+    found = None
+    if is_uuid(artifact_id):
+        async with call.api.engine.store.read() as connection:
+            found = await read_artifacts.announced(connection, artifact_id)
+    if found is None:
+        raise ArtifactNotFound("no such upload is awaited; announce it again")
+    query = call.request.query_params
+    expires, signature = query.get("expires", ""), query.get("signature", "")
+    call.api.artifacts.signer.check(method, found.artifact, expires, signature, call.api.now())
+    return found
+
+
+def _check_headers(call: Call, artifact: Artifact) -> None:
+    headers = call.request.headers
+    if (given := headers.get("content-type", "").strip()) != artifact.content_type:
+        raise ValidationFailed(f"Content-Type: {given[:255]!r} is not the announced {artifact.content_type!r}")
+    length = headers.get("content-length")
+    if length is not None and length != str(artifact.size):
+        raise ValidationFailed(f"Content-Length: {length[:40]} is not the announced {artifact.size}")
+
+
+async def _keep(call: Call, announced: Announced, location: str, sha256: bytes) -> Artifact:
+    """Make an object visible; remove it when it is refused, or was stored before."""
+    vault = call.api.artifacts.vault
+    command = StoreArtifact(task_id=announced.task.id, artifact=announced.artifact, location=location, sha256=sha256)
+    try:
+        stored = await call.api.engine.run(command)
+    except Refused:
+        # After any other failure it is not known whether the row was written: the sweeper finds out.
+        await vault.remove([location])
+        raise
+    if stored.location != location:
+        await vault.remove([location])
+    return stored
+
+
+# What is stored
+
+
+async def list_of_task(call: Call) -> Response:
+    """List the task's artifacts, the last run's first; `run` narrows it to one."""
+    limit, offset = call.limit(), call.offset()
+    task = await read_task(call.api, call.task_id)
+    async with call.api.engine.store.read() as connection:
+        items, total = await read_artifacts.page(
+            connection, task.seq, run_id=call.number("run"), now=call.api.now(), limit=limit, offset=offset
+        )
+    return answer(page_data([artifact_data(item) for item in items], total, limit, offset))
+
+
+async def get(call: Call) -> Response:
+    """Fetch an artifact, of the last run that has it or of `run`: the bytes, or 303 to where the store gives them."""
+    task = await read_task(call.api, call.task_id)
+    name = call.path("name")
+    async with call.api.engine.store.read() as connection:
+        found = await read_artifacts.find(connection, task.seq, name, run_id=call.number("run"), now=call.api.now())
+    if found is None:
+        raise ArtifactNotFound(f"task {task.id} has no artifact {name[:255]!r}")
+    vault = call.api.artifacts.vault
+    if vault.presigns:
+        url = await vault.url("GET", found.location, FETCH_SECONDS)
+        return RedirectResponse(url, 303, {"Cache-Control": "no-store", "ETag": _etag(found)})
+    return await _streamed(call, found)
+
+
+def _etag(artifact: Artifact) -> str:
+    assert artifact.sha256 is not None
+    return f'"{artifact.sha256.hex()}"'
+
+
+async def _streamed(call: Call, artifact: Artifact) -> Response:
+    etag = _etag(artifact)
+    span = span_of(call.request.headers, artifact.size, etag)
+    headers = _guarded(artifact, etag) | span.headers
+    if call.request.method == "HEAD":
+        return Response(status_code=span.status, headers=headers)
+    try:
+        pieces = await call.api.artifacts.vault.get(artifact.location, start=span.start, end=span.end)
+    except FileNotFoundError:
+        raise ArtifactNotFound(f"the object of artifact {artifact.name!r} is gone from the store") from None
+    return StreamingResponse(pieces, span.status, headers)
+
+
+def _guarded(artifact: Artifact, etag: str) -> dict[str, str]:
+    """Return headers with which no browser runs what a task has stored on the server's own origin."""
+    return {
+        "Content-Type": artifact.content_type,
+        "Content-Disposition": disposition(artifact.name),
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-cache",
+        "Accept-Ranges": "bytes",
+        "ETag": etag,
+    }

@@ -1,0 +1,21 @@
+"""The parts that artifacts need beside the engine: the vault, and the key that signs URLs."""
+
+from pathlib import Path
+
+from treadle_server.artifacts.signing import Signer, key_of
+from treadle_server.artifacts.vault import Vault
+from treadle_server.store.base import Store
+
+
+class Artifacts:
+    """One server's artifacts."""
+
+    signer: Signer
+
+    def __init__(self, url: str, directory: Path) -> None:
+        self.vault = Vault(url, directory)
+
+    async def prepare(self, store: Store) -> None:
+        """Read the database's key. Raises `StoreUnavailable`."""
+        self.signer = Signer(await key_of(store))
+        self.vault.settle(self.signer.site)

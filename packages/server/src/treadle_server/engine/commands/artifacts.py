@@ -1,0 +1,129 @@
+"""Artifacts are announced, stored and swept: their rows; the objects stand in a store of their own.
+
+A row makes its object visible. It is written in the transaction that looks at the run, so that an upload which races
+the run's report is either stored before it, or refused after it (C10).
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from treadle.wire.ids import TaskId
+from treadle_server.access.rights import claim_task
+from treadle_server.domain.artifacts import Artifact, check_uploadable, same_upload
+from treadle_server.domain.tasks import Run, Task
+from treadle_server.engine.commands.base import OneRow, get_task
+from treadle_server.engine.needs import Needs
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.world import World
+from treadle_server.errors import ArtifactConflict, ArtifactNotFound, Forbidden
+
+MOST = 100
+"""Artifacts that one sweep deletes at once."""
+
+ABANDONED = timedelta(days=1)
+"""When an upload that was announced and never stored is forgotten: a long one takes hours, not days."""
+
+
+@dataclass(slots=True, kw_only=True)
+class AnnounceArtifact(OneRow):
+    """Announces an upload of an open run, or of one that has just ended in an exception."""
+
+    principal: Principal
+    task_id: TaskId
+    wanted: Artifact
+    """What is to be there; its task's seq is not known yet."""
+    is_expiry_named: bool
+
+    def needs(self, needs: Needs) -> None:
+        """Read the task, the run's record if it is over, who had it, and an artifact of that name."""
+        needs.tasks.add(self.task_id)
+        needs.runs.add((self.task_id, self.wanted.run_id))
+        needs.artifacts.add((self.task_id, self.wanted.run_id, self.wanted.name))
+
+    def apply(self, world: World) -> Artifact:
+        """Return the artifact: the one that was announced before, when it is the same.
+
+        Raises `TaskNotFound`, `StaleRun`, `Forbidden`, or `ArtifactConflict`: the run is over, or has an artifact of
+        that name with other content.
+        """
+        task = get_task(world, self.task_id)
+        run = world.resolved.get((task.seq, self.wanted.run_id))
+        check_uploadable(task, run, self.wanted.run_id, world.now)
+        self._check_user(world, task, run)
+        self.wanted.task_seq = task.seq
+        kept = world.artifacts.get(self.wanted.key)
+        if kept is None:
+            world.add_artifact(self.wanted)
+            return self.wanted
+        if kept.is_expired(world.now):
+            raise ArtifactConflict(f"artifact {kept.name!r} has expired and is being removed; take another name")
+        if not same_upload(kept, self.wanted, is_expiry_named=self.is_expiry_named):
+            raise ArtifactConflict(
+                f"run {kept.run_id} has an artifact {kept.name!r} of {kept.size} bytes, {kept.content_type}, already:"
+                " repeat that, or take another name"
+            )
+        return kept
+
+    def _check_user(self, world: World, task: Task, run: Run | None) -> None:
+        """Refuse whoever is neither the owner of the run's worker nor acts with the run's credential."""
+        if self.principal.may(claim_task(task.id, self.wanted.run_id)):
+            return
+        worker_id = task.worker_id if run is None else run.worker_id
+        worker = world.workers.get(worker_id) if worker_id else None
+        if self.principal.run is not None or worker is None or worker.owner != self.principal.user:
+            raise Forbidden(f"run {self.wanted.run_id} belongs to another user's worker")
+
+
+@dataclass(slots=True, kw_only=True)
+class StoreArtifact(OneRow):
+    """Makes an upload visible, whose object is complete."""
+
+    task_id: TaskId
+    artifact: Artifact
+    """As it was announced."""
+    location: str
+    sha256: bytes
+
+    def needs(self, needs: Needs) -> None:
+        """Read the task, the run's record if it is over, and the artifact."""
+        needs.tasks.add(self.task_id)
+        needs.runs.add((self.task_id, self.artifact.run_id))
+        needs.artifacts.add((self.task_id, self.artifact.run_id, self.artifact.name))
+
+    def apply(self, world: World) -> Artifact:
+        """Return the artifact, whose location is another when the same bytes were stored before.
+
+        Raises `TaskNotFound`, `StaleRun`, `ArtifactNotFound` when it has expired, and `ArtifactConflict`: the run is
+        over, or the artifact is stored with other content.
+        """
+        task = get_task(world, self.task_id)
+        kept = world.artifacts.get(self.artifact.key)
+        if kept is None or kept.id != self.artifact.id or kept.is_expired(world.now):
+            raise ArtifactNotFound(f"the upload of {self.artifact.name!r} is no longer awaited; announce it again")
+        if kept.is_stored:
+            if kept.sha256 != self.sha256:
+                raise ArtifactConflict(f"artifact {kept.name!r} is stored already, with other content")
+            return kept
+        run = world.resolved.get((task.seq, kept.run_id))
+        check_uploadable(task, run, kept.run_id, world.now)
+        kept.state, kept.location, kept.sha256, kept.created_at = "stored", self.location, self.sha256, world.now
+        world.store_artifact(kept)
+        world.touched(task)
+        return kept
+
+
+@dataclass(slots=True)
+class SweepArtifacts:
+    """Deletes the rows of artifacts that expired, and of uploads that were abandoned."""
+
+    rows = MOST
+
+    def needs(self, needs: Needs) -> None:
+        """Read them."""
+        needs.dead_artifacts = (MOST, ABANDONED)
+
+    def apply(self, world: World) -> list[str]:
+        """Return where their objects are, for the caller to remove after the commit."""
+        for artifact in world.dead_artifacts:
+            world.remove_artifact(artifact)
+        return [artifact.location for artifact in world.dead_artifacts]

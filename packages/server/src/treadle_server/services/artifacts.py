@@ -1,0 +1,54 @@
+"""The sweeper of artifacts: removes what expired, what was never finished, and objects that no row knows (C10)."""
+
+import logging
+from datetime import timedelta
+
+from treadle_server.artifacts.vault import Vault
+from treadle_server.engine.commands import SweepArtifacts
+from treadle_server.engine.commands.artifacts import MOST
+from treadle_server.engine.engine import Engine
+from treadle_server.services.base import Interval
+from treadle_server.store.read.artifacts import known
+
+log = logging.getLogger(__name__)
+
+EVERY = 30.0
+"""Seconds between turns. Who asks for an expired artifact is told that it is gone, whether it was swept or not."""
+
+STRAY = timedelta(hours=1)
+"""How old an object must be that no row knows, before it is taken for one that a crash, or a removed task, left."""
+
+
+class ArtifactSweeper(Interval):
+    """Deletes rows first, then their objects: what a crash leaves between is found by its age."""
+
+    name = "artifacts"
+
+    def __init__(self, engine: Engine, vault: Vault) -> None:
+        super().__init__()
+        self._engine = engine
+        self._vault = vault
+        self._looked_at: float | None = None
+
+    async def turn(self) -> float:
+        """Sweep once; look for strays once an hour, and at first."""
+        taken = MOST
+        while taken >= MOST:
+            locations = await self._engine.run(SweepArtifacts())
+            await self._vault.remove(locations)
+            taken = len(locations)
+        now = self._engine.clock.monotonic()
+        if self._looked_at is None or now - self._looked_at >= STRAY.total_seconds():
+            await self._remove_strays()
+            self._looked_at = now
+        return EVERY
+
+    async def _remove_strays(self) -> None:
+        removed = 0
+        async for locations in self._vault.older_than(self._engine.clock.now() - STRAY):
+            async with self._engine.store.read() as connection:
+                strays = set(locations) - await known(connection, locations)
+            await self._vault.remove(strays)
+            removed += len(strays)
+        if removed:
+            log.info("%d objects that belong to no artifact were removed", removed)

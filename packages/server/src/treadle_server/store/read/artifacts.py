@@ -1,0 +1,79 @@
+"""Artifacts as others see them: those that are stored and have not expired."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle_server.domain.artifacts import Artifact
+from treadle_server.domain.tasks import RUN_FIELDS, Run, Task
+from treadle_server.store.artifacts import ROWS
+from treadle_server.store.base import Dialect
+from treadle_server.store.load import to_run, to_task
+from treadle_server.store.many import TEXT, bound, is_among
+from treadle_server.store.tables import artifacts, runs, tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """An artifact that was announced or stored, with its task, and its run when that is over."""
+
+    artifact: Artifact
+    task: Task
+    run: Run | None
+
+
+def _seen(task_seq: int, run_id: int | None, now: datetime) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = [
+        artifacts.c.task_seq == task_seq,
+        artifacts.c.state == "stored",
+        or_(artifacts.c.expires_at.is_(None), artifacts.c.expires_at > now),
+    ]
+    return conditions if run_id is None else [*conditions, artifacts.c.run_id == run_id]
+
+
+async def page(
+    connection: AsyncConnection, task_seq: int, *, run_id: int | None, now: datetime, limit: int, offset: int
+) -> tuple[list[Artifact], int]:
+    """Return a task's artifacts, the last run's first and each run's by name, and how many there are."""
+    where = _seen(task_seq, run_id, now)
+    total = (await connection.execute(select(func.count()).select_from(artifacts).where(*where))).scalar_one()
+    ordered = ROWS.where(*where).order_by(artifacts.c.run_id.desc(), artifacts.c.name)
+    rows = await connection.execute(ordered.limit(limit).offset(offset))
+    return [Artifact(*row) for row in rows], total
+
+
+async def find(
+    connection: AsyncConnection, task_seq: int, name: str, *, run_id: int | None, now: datetime
+) -> Artifact | None:
+    """Return the artifact of that run, or of the last run that has one of that name."""
+    where = (*_seen(task_seq, run_id, now), artifacts.c.name == name)
+    row = (await connection.execute(ROWS.where(*where).order_by(artifacts.c.run_id.desc()).limit(1))).first()
+    return None if row is None else Artifact(*row)
+
+
+async def announced(connection: AsyncConnection, artifact_id: str) -> Announced | None:
+    """Return the artifact, whatever its state."""
+    row = (await connection.execute(ROWS.where(artifacts.c.id == artifact_id))).first()
+    if row is None:
+        return None
+    artifact = Artifact(*row)
+    task = (await connection.execute(select(tasks).where(tasks.c.seq == artifact.task_seq))).one()
+    return Announced(artifact, to_task(task), await _resolved(connection, artifact))
+
+
+async def _resolved(connection: AsyncConnection, artifact: Artifact) -> Run | None:
+    columns: list[Any] = [runs.c[name] for name in RUN_FIELDS]
+    where = (runs.c.task_seq == artifact.task_seq, runs.c.run_id == artifact.run_id)
+    row = (await connection.execute(select(*columns).where(*where))).first()
+    return None if row is None else to_run(row)
+
+
+async def known(connection: AsyncConnection, locations: Collection[str]) -> set[str]:
+    """Return those of the locations that belong to an artifact."""
+    dialect = cast("Dialect", connection.dialect.name)
+    statement = select(artifacts.c.location).where(is_among(dialect, artifacts.c.location, "keys", TEXT))
+    return set((await connection.execute(statement, {"keys": bound(dialect, locations)})).scalars())

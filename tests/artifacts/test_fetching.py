@@ -1,0 +1,147 @@
+"""Fetching: ranges, names, and headers with which no browser runs what a task has stored (C10)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.artifacts.studio import Studio, problem
+from treadle.wire.artifacts import check_artifact_name
+from treadle_server.api.ranges import disposition, span_of
+
+HTML = b"<script>fetch('/v1/tokens')</script>"
+
+
+async def test_c10_stored_html_can_not_run_on_the_servers_origin(studio: Studio) -> None:
+    task = await studio.started()
+    await studio.store(task, HTML, name="report/index.html", content_type="text/html")
+
+    answer = await studio.fetch(task, "report/index.html")
+
+    assert answer.content == HTML
+    assert answer.headers["content-type"] == "text/html"
+    assert answer.headers["content-disposition"].startswith('attachment; filename="index.html"')
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"].startswith("sandbox;")
+
+
+async def test_c10_parts_of_an_artifact_can_be_asked_for(studio: Studio) -> None:
+    task = await studio.started()
+    await studio.store(task, b"0123456789")
+    etag = (await studio.fetch(task)).headers["etag"]
+
+    part = await studio.fetch(task, Range="bytes=2-4")
+    rest = await studio.fetch(task, Range="bytes=7-", **{"If-Range": etag})
+    last = await studio.fetch(task, Range="bytes=-3")
+    changed = await studio.fetch(task, Range="bytes=7-", **{"If-Range": '"another"'})
+
+    assert (part.status_code, part.content, part.headers["content-range"]) == (206, b"234", "bytes 2-4/10")
+    assert (rest.status_code, rest.content) == (206, b"789")
+    assert (last.status_code, last.content) == (206, b"789")
+    assert (changed.status_code, changed.content) == (200, b"0123456789")
+
+
+@given(st.integers(0, 30), st.text("bytes=-0123456789, ", max_size=20) | st.from_regex(r"bytes=\d{0,2}-\d{0,2}"))
+def test_a_range_is_a_part_that_there_is_or_all(size: int, header: str) -> None:
+    span = span_of({"range": header}, size, '"x"')
+
+    assert 0 <= span.start <= span.end <= size
+    assert span.is_part or (span.start, span.end) == (0, size)
+    assert not span.is_part or span.start < span.end
+
+
+async def test_c10_a_head_has_the_headers_and_no_bytes(studio: Studio) -> None:
+    task = await studio.started()
+    await studio.store(task, b"0123456789")
+
+    answer = await studio.root.head(f"/v1/tasks/{task}/artifacts/a.txt")
+
+    assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, "10", b"")
+
+
+async def test_c10_what_is_not_there_is_not_found(studio: Studio) -> None:
+    task = await studio.started()
+    await studio.announced(task, name="halfway")
+
+    for name in ("nothing", "halfway", "a.txt?run=7"):
+        answer = await studio.fetch(task, name)
+        assert (answer.status_code, problem(answer)) == (404, "artifact-not-found")
+    missing = await studio.fetch("0199aaaa-0000-7000-8000-000000000000")
+    assert (missing.status_code, problem(missing)) == (404, "task-not-found")
+
+
+async def test_c10_an_object_that_was_taken_from_the_store_is_not_found(studio: Studio) -> None:
+    task = await studio.started()
+    await studio.store(task)
+    studio.files[0].unlink()
+
+    answer = await studio.fetch(task)
+
+    assert (answer.status_code, problem(answer)) == (404, "artifact-not-found")
+
+
+HOSTILE = [
+    "",
+    ".",
+    "..",
+    "../token",
+    "a/../../token",
+    "/etc/passwd",
+    "a//b",
+    "a/",
+    "./a",
+    "a\\b",
+    "..\\token",
+    "C:\\token",
+    "a\nb",
+    "a\x1b[31m",
+    "a\x7fb",
+    "a\u202egpj.exe",
+    "a\ud800",
+    "a\x00b",
+    "x" * 256,
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+async def test_c10_path_tricks_and_control_characters_are_refused(studio: Studio, name: str) -> None:
+    task = await studio.started()
+
+    answer = await studio.announce(task, name=name) if "\ud800" not in name else await _raw(studio, task)
+
+    assert (answer.status_code, problem(answer)) == (422, "validation-error")
+    assert studio.files == []
+
+
+async def _raw(studio: Studio, task: str):  # type: ignore[no-untyped-def]
+    body = rb'{"name": "a\ud800", "content_type": "text/plain", "content_length": 5}'
+    return await studio.root.post(f"/v1/tasks/{task}/runs/0/artifacts", content=body)
+
+
+@pytest.mark.parametrize("name", ["a b.txt", "ä/ö+%41.txt", 'a;b="c".txt', "...", "-rf", "x" * 255, "con/aux:1?#&"])
+async def test_c10_an_odd_name_is_kept_as_it_is(studio: Studio, name: str) -> None:
+    from urllib.parse import quote
+
+    task = await studio.started()
+
+    await studio.store(task, name=name)
+
+    assert await studio.names(task) == [name]
+    answer = await studio.fetch(task, quote(name))
+    assert (answer.status_code, answer.content) == (200, b"hello")
+    assert len(studio.files) == 1
+
+
+@given(st.text(max_size=300))
+def test_a_name_that_is_taken_is_a_relative_path_without_tricks(name: str) -> None:
+    try:
+        check_artifact_name(name)
+    except ValueError:
+        return
+
+    assert 0 < len(name) <= 255
+    assert not {"", ".", ".."} & set(name.split("/"))
+    assert "\\" not in name
+    assert name.isprintable()
+    header = disposition(name)
+    assert header.isascii()
+    assert header.count('"') == 2

@@ -1,0 +1,191 @@
+"""Artifacts in S3: clients put and get at the store itself; nothing is visible before the server has looked (C10)."""
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tests.artifacts.conftest import _by_hand
+from tests.artifacts.studio import Studio, opened, problem
+from tests.conftest import FakeClock
+from treadle import Client
+from treadle.content import Content
+from treadle.uploads import Uploader
+from treadle_server.artifacts import stores
+from treadle_server.testing import serve
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """The address of a server that speaks S3."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+async def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty bucket, and the environment by which it is reached."""
+    given = {
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    async with httpx.AsyncClient(base_url=s3) as http:
+        await http.post("/moto-api/reset")
+        assert (await http.put("/things")).status_code == 200
+    return f"{s3}/things"
+
+
+@pytest.fixture
+async def studio(
+    bucket: str, sqlite_url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Studio]:
+    monkeypatch.setattr("treadle_server.app.run_services", _by_hand)
+    given = {"clock": clock, "data_dir": tmp_path / "data", "artifacts": "s3://things/some/prefix"}
+    async with serve(sqlite_url, **given) as served, opened(served, clock) as studio:
+        yield studio
+
+
+async def objects(studio: Studio) -> list[str]:
+    """Return the keys of all objects beneath the prefix."""
+    found = studio.vault._store.list(chunk_size=1000)
+    return sorted([meta["path"] async for chunk in found for meta in chunk])
+
+
+async def finish(studio: Studio, upload: dict[str, str]) -> httpx.Response:
+    return await studio.nobody.post(upload["finish_url"])
+
+
+async def test_c10_an_object_is_put_to_the_store_and_visible_once_it_is_finished(studio: Studio, bucket: str) -> None:
+    task = await studio.started()
+    upload = await studio.announced(task)
+    assert upload["put_url"].startswith(f"{bucket}/some/prefix/")
+    assert (await studio.put(upload)).status_code == 200
+    assert await studio.names(task) == []
+
+    stored = await finish(studio, upload)
+
+    assert stored.status_code == 201
+    assert await studio.listed(task) == [stored.json()]
+    assert stored.json()["sha256"] == sha256(b"hello").hexdigest()
+    answer = await studio.fetch(task)
+    assert (answer.status_code, answer.content) == (303, b"")
+    assert answer.headers["location"].startswith(f"{bucket}/some/prefix/")
+    fetched = await studio.nobody.get(answer.headers["location"])
+    assert (fetched.content, fetched.headers["content-type"]) == (b"hello", "text/plain")
+    assert len(await objects(studio)) == 1
+    assert (await finish(studio, upload)).json() == stored.json()
+
+
+async def test_c10_what_is_put_again_after_the_finish_changes_nothing(studio: Studio) -> None:
+    task = await studio.started()
+    upload = await studio.announced(task)
+    await studio.put(upload)
+    await finish(studio, upload)
+
+    await studio.put(upload, b"EVIL!")
+
+    location = (await studio.fetch(task)).headers["location"]
+    assert (await studio.nobody.get(location)).content == b"hello"
+    studio.clock.at += timedelta(days=10_000)
+    await studio.sweeper.turn()
+    assert len(await objects(studio)) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "said"),
+    [
+        (b"hell", {}, "4 bytes"),
+        (b"HELLO", {}, "sha256"),
+        (b"hello", {"Content-Type": "text/html"}, "text/html"),
+        (None, {}, "nothing was put"),
+    ],
+    ids=["length", "digest", "type", "nothing"],
+)
+async def test_c10_what_is_not_as_announced_is_not_taken_and_may_be_put_again(
+    studio: Studio, body: bytes | None, headers: dict[str, str], said: str
+) -> None:
+    task = await studio.started()
+    upload = await studio.announced(task, sha256=sha256(b"hello").hexdigest())
+    if body is not None:
+        await studio.put(upload, body, **headers)
+
+    refused = await finish(studio, upload)
+
+    assert (refused.status_code, problem(refused)) == (422, "validation-error")
+    assert said in refused.json()["detail"]
+    assert await studio.names(task) == []
+    assert all("/staging/" in key for key in await objects(studio))
+    await studio.put(upload)
+    assert (await finish(studio, upload)).status_code == 201
+
+
+async def test_c10_a_finish_after_the_runs_end_is_refused_and_leaves_nothing(studio: Studio) -> None:
+    task = await studio.started()
+    upload = await studio.announced(task)
+    await studio.put(upload)
+    await studio.report(task, "completed")
+
+    refused = await finish(studio, upload)
+
+    assert (refused.status_code, problem(refused)) == (409, "artifact-conflict")
+    assert await studio.names(task) == []
+    studio.clock.at += timedelta(days=10_000)
+    await studio.sweeper.turn()
+    assert await objects(studio) == []
+
+
+async def test_c10_the_signature_of_a_finish_is_for_that_upload_alone(studio: Studio) -> None:
+    task = await studio.started()
+    first, second = await studio.announced(task), await studio.announced(task, name="b.txt")
+    url, query = first["finish_url"].split("?")
+
+    for wrong in (url, f"{second['finish_url'].split('?')[0]}?{query}"):
+        refused = await studio.nobody.post(wrong)
+        assert (refused.status_code, problem(refused)) == (403, "forbidden")
+
+
+async def test_c10_the_sdk_uploads_to_the_store_and_downloads_from_it(studio: Studio, tmp_path: Path) -> None:
+    task = await studio.started()
+    body = bytes(range(256)) * 20_000
+    uploader = Uploader((studio.served.url,), studio.served.token)
+    try:
+        item = await uploader.upload((task, 0), Content(body, "deep/data.bin", "application/octet-stream"))
+    finally:
+        await uploader.close()
+
+    async with Client(studio.served.url, studio.served.token) as client:
+        assert await client.artifacts(task) == [item]
+        saved = await client.download(task, "deep/data.bin", tmp_path)
+
+    assert saved == tmp_path / "data.bin"
+    assert saved.read_bytes() == body
+
+
+async def test_c10_a_store_that_does_not_answer_is_a_503_with_the_time_to_come_back(
+    bucket: str, sqlite_url: str, clock: FakeClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle_server.app.run_services", _by_hand)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr(stores, "PATIENCE", {"max_retries": 0})
+    given = {"clock": clock, "data_dir": tmp_path / "data", "artifacts": "s3://things"}
+    async with serve(sqlite_url, **given) as served, opened(served, clock) as studio:
+        task = await studio.started()
+        upload = await studio.announced(task)
+
+        answer = await finish(studio, upload)
+
+        assert (answer.status_code, problem(answer)) == (503, "store-unavailable")
+        assert int(answer.headers["retry-after"]) > 0
+        assert await studio.names(task) == []

@@ -1,0 +1,266 @@
+"""The SDK: `ctx.upload` wherever code runs, what ends an upload, and downloads (C4, C10)."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.artifacts import tasks
+from tests.worker.conftest import working_at
+from treadle import Client, Context, SyncClient, TaskFailed, task
+from treadle.content import Content
+from treadle.errors import ArtifactConflict, ArtifactNotFound, InvalidArguments, ProtocolMismatch, StaleRun
+from treadle.inline import InlineWorker
+from treadle.uploads import CHUNK, Uploader
+from treadle_server.errors import StoreUnavailable
+from treadle_server.testing import Served, serve
+
+BODY = bytes(range(256)) * 10_000
+"""2.5 MB: some pieces, and a part of one."""
+
+
+@pytest.fixture
+async def served(sqlite_url: str, tmp_path: Path) -> AsyncIterator[Served]:
+    async with serve(sqlite_url, data_dir=tmp_path / "data") as served:
+        yield served
+
+
+@pytest.fixture
+async def client(served: Served) -> AsyncIterator[Client]:
+    async with Client(served.url, served.token) as client:
+        yield client
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "data.csv"
+    path.write_bytes(BODY)
+    return path
+
+
+def hidden_in(directory: Path) -> list[Path]:
+    """Return the drafts that a download left."""
+    return list(directory.glob(".*"))
+
+
+def working(served: Served, *given: Any, **options: Any) -> Any:
+    return working_at(served.url, served.token, *given, **options)
+
+
+async def test_c10_async_code_uploads_a_file_that_is_downloaded_as_it_was(
+    served: Served, client: Client, file: Path, tmp_path: Path
+) -> None:
+    async with working(served, tasks.from_path):
+        handle = await tasks.from_path.submit(path=file)
+        assert await handle.result(timeout=20) == "data.csv"
+
+    [item] = await handle.artifacts()
+    saved = await handle.download("data.csv", tmp_path / "copy")
+    assert (item.name, item.size, item.content_type, item.run_id) == ("data.csv", len(BODY), "text/csv", 0)
+    assert saved.read_bytes() == BODY
+    assert hidden_in(tmp_path) == []
+
+
+async def test_c10_code_uploads_from_streams_threads_and_processes(
+    served: Served, client: Client, file: Path, tmp_path: Path
+) -> None:
+    given = (tasks.from_stream, tasks.in_thread, tasks.in_process, tasks.async_in_process)
+    async with working(served, *given):
+        handles: list[Any] = [
+            await tasks.from_stream.submit(pieces=1000),
+            await tasks.in_thread.submit(text="grüße"),
+            await tasks.in_process.submit(path=file, text="hello"),
+            await tasks.async_in_process.submit(),
+        ]
+        results = [await handle.result(timeout=30) for handle in handles]
+
+    assert results == [3890, 7, ["deep/file.bin", "said.txt"], 6]
+    found = [[(item.name, item.size) for item in await handle.artifacts()] for handle in handles]
+    assert found == [
+        [("lines.txt", 3890)],
+        [("said.txt", 7)],
+        [("deep/file.bin", len(BODY)), ("said.txt", 5)],
+        [("both", 6)],
+    ]
+    assert (await handles[2].download("deep/file.bin", tmp_path)).read_bytes() == BODY
+
+
+async def test_c10_another_artifact_of_the_same_name_fails_the_code_that_uploads_it(
+    served: Served, client: Client
+) -> None:
+    async with working(served, tasks.twice):
+        handle = await tasks.twice.submit()
+        with pytest.raises(TaskFailed, match="ArtifactConflict"):
+            await handle.result(timeout=20)
+
+
+@pytest.mark.parametrize("how", ["cancel", "gone"])
+async def test_c4_code_that_was_cancelled_or_has_lost_its_run_uploads_nothing(
+    served: Served, client: Client, how: str
+) -> None:
+    refused: list[Exception] = []
+    began, ended = threading.Event(), threading.Event()
+
+    @task(name=f"late-{how}")
+    def late(ctx: Context) -> None:
+        began.set()
+        ctx.wait_cancelled(20)
+        try:
+            ctx.upload(b"too late", name="late.txt")
+        except StaleRun as error:
+            refused.append(error)
+        ended.set()
+
+    async with working(served, late):
+        handle = await late.submit()
+        await asyncio.to_thread(began.wait, 20)
+        if how == "cancel":
+            await handle.cancel()
+        else:
+            worker_id = (await handle.get()).worker_id
+            await client.http().request("DELETE", f"/v1/workers/{worker_id}")
+        await asyncio.to_thread(ended.wait, 20)
+
+    assert [type(error) for error in refused] == [StaleRun]
+    assert "nothing is uploaded" in str(refused[0])
+    assert await handle.artifacts() == []
+
+
+async def _run(client: Client, served: Served) -> str:
+    """Return a task whose run 0 has started, in no worker's hands."""
+    from tests.api.rooms import make_room
+
+    http = client.http()._client
+    http.base_url = served.url  # type: ignore[assignment]
+    room = await make_room(http)
+    await room.submit()
+    return str((await room.start())["id"])
+
+
+async def test_c4_an_upload_whose_run_is_lost_on_the_way_ends_there_and_is_not_seen(
+    served: Served, client: Client
+) -> None:
+    key = (await _run(client, served), 0)
+    looks = iter(range(100))
+
+    def check() -> None:
+        if next(looks) == 3:
+            raise StaleRun(problem())
+
+    uploader = Uploader((served.url,), served.token)
+    with pytest.raises(StaleRun):
+        await uploader.upload(key, Content(bytes(5 * CHUNK), "big", "text/plain"), check)
+    await uploader.close()
+
+    assert await client.artifacts(key[0]) == []
+    async with asyncio.timeout(10):
+        while list((served.settings.data_dir / "artifacts").rglob("*-*")):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.01)
+
+
+def problem() -> Any:
+    from treadle.errors import problem_named
+
+    return problem_named("stale-run", "as the test wants it")
+
+
+async def test_c10_an_upload_that_fails_on_the_way_is_made_again(
+    served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = (await _run(client, served), 0)
+    vault = served.app.state.api.artifacts.vault
+    put, tries = vault.put, []
+
+    async def once_broken(*args: Any, **given: Any) -> None:
+        tries.append(args)
+        if len(tries) == 1:
+            raise StoreUnavailable("the disk is gone", retry_after=1)
+        await put(*args, **given)
+
+    monkeypatch.setattr(vault, "put", once_broken)
+    uploader = Uploader((served.url,), served.token)
+    item = await uploader.upload(key, Content(BODY, "data", "text/plain"))
+    again = await uploader.upload(key, Content(BODY, "data", "text/plain"))
+    with pytest.raises(ArtifactConflict):
+        await uploader.upload(key, Content(b"other", "data", "text/plain"))
+    await uploader.close()
+
+    assert len(tries) == 2
+    assert item == again
+    assert await client.artifacts(key[0]) == [item]
+
+
+@task
+def uploads_inline(ctx: Context) -> str:
+    return ctx.upload(b"hello", name="a.txt").item.name
+
+
+@task
+async def uploads_inline_async(ctx: Context) -> str:
+    return (await ctx.upload(b"hello", name="a.txt")).name
+
+
+@pytest.mark.parametrize("inline", [uploads_inline, uploads_inline_async], ids=["sync", "async"])
+def test_c10_an_inline_worker_uploads_too(treadle_server: Any, treadle_client: SyncClient, inline: Any) -> None:
+    with InlineWorker([inline], url=treadle_server.url, token=treadle_server.token) as worker:
+        handle = treadle_client.submit(inline.bind())
+        worker.run_all()
+
+    assert handle.result(timeout=10) == "a.txt"
+    assert [item.name for item in handle.artifacts()] == ["a.txt"]
+    assert treadle_client.artifacts(handle.id, run=1) == []
+
+
+def _context() -> Context:
+    class Nothing:
+        def upload(self, content: Content) -> Any:
+            raise AssertionError(f"{content} was to be uploaded")
+
+    return Context({"id": "x", "run_id": 0, "payload": {}}, Nothing())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        ("no/such/file", {}, "is no file"),
+        (b"x", {}, "no name"),
+        (b"x", {"name": "../x"}, "'..'"),
+        (b"x", {"name": "x", "content_type": "html"}, "media type"),
+    ],
+)
+def test_what_can_not_be_uploaded_is_refused_before_anything_is_sent(
+    source: Any, options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(InvalidArguments, match=said):
+        _context().upload(source, **options)
+
+
+def test_an_async_iterator_is_refused_where_nothing_can_await_it() -> None:
+    async def stream() -> AsyncIterator[bytes]:
+        yield b"x"
+
+    with pytest.raises(InvalidArguments, match="async code"):
+        _context().upload(stream(), name="x")
+
+
+async def test_c10_a_download_that_is_not_what_was_stored_leaves_no_file(
+    served: Served, client: Client, tmp_path: Path
+) -> None:
+    key = (await _run(client, served), 0)
+    uploader = Uploader((served.url,), served.token)
+    await uploader.upload(key, Content(b"hello", "a.txt", "text/plain"))
+    await uploader.close()
+    [path] = (served.settings.data_dir / "artifacts").rglob("*-*")
+    path.write_bytes(b"HELLO")
+    place = tmp_path / "saved"
+    place.mkdir()
+
+    with pytest.raises(ProtocolMismatch, match="sha256"):
+        await client.download(key[0], "a.txt", place)
+    with pytest.raises(ArtifactNotFound):
+        await client.download(key[0], "b.txt", place)
+
+    assert list(place.iterdir()) == []

@@ -1,0 +1,133 @@
+"""What expires, what is abandoned, and what a crash leaves: all of it goes, and nothing else (C10)."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tests.artifacts.studio import Studio, problem
+from treadle_server.store.artifacts import locations_of_tasks
+from treadle_server.store.tables import artifacts, tasks
+
+
+def aged(path: Path, studio: Studio, hours: float) -> Path:
+    """Let a file look as old as the clock of the test has it."""
+    at = (studio.clock.now() - timedelta(hours=hours)).timestamp()
+    os.utime(path, (at, at))
+    return path
+
+
+async def rows(studio: Studio) -> int:
+    async with studio.served.engine.store.read() as connection:
+        return int((await connection.execute(sa.select(sa.func.count()).select_from(artifacts))).scalar_one())
+
+
+async def test_c10_an_expired_artifact_is_gone_at_once_and_swept_with_its_object(either: Studio) -> None:
+    task = await either.started()
+    await either.store(task, name="kept")
+    await either.store(task, name="brief", expires_at="2026-01-01T13:00:00Z")
+    await either.sweeper.turn()
+    assert await either.names(task) == ["brief", "kept"]
+
+    either.clock.advance(3600)
+
+    gone = await either.fetch(task, "brief")
+    assert (gone.status_code, problem(gone)) == (404, "artifact-not-found")
+    assert await either.names(task) == ["kept"]
+    assert (len(either.files), await rows(either)) == (2, 2)
+    await either.sweeper.turn()
+    assert (len(either.files), await rows(either)) == (1, 1)
+    assert (await either.fetch(task, "kept")).content == b"hello"
+
+
+async def test_c10_an_upload_that_was_never_finished_is_forgotten_after_a_day(either: Studio) -> None:
+    task = await either.started(lease_seconds=1_000_000)
+    upload = await either.announced(task)
+    either.clock.advance(23 * 3600)
+    await either.sweeper.turn()
+    assert await rows(either) == 1
+
+    either.clock.advance(2 * 3600)
+    await either.sweeper.turn()
+
+    assert await rows(either) == 0
+    late = await either.put(upload)
+    assert (late.status_code, problem(late)) == (404, "artifact-not-found")
+    assert (await either.announce(task)).status_code == 201
+
+
+async def test_c10_many_expired_ones_are_swept_in_small_steps(studio: Studio) -> None:
+    task = await studio.started()
+    for number in range(3):
+        await studio.store(task, name=f"{number}", expires_at="2026-01-01T13:00:00Z")
+    async with studio.served.engine.store.write() as tx:
+        copies = [
+            {**row, "id": f"00000000-0000-7000-8000-{n:012}", "name": f"n{n}", "location": f"n{n}"}
+            for row in (await tx.connection.execute(sa.select(artifacts).limit(1))).mappings()
+            for n in range(250)
+        ]
+        await tx.connection.execute(sa.insert(artifacts), copies)
+    studio.clock.advance(3600)
+
+    await studio.sweeper.turn()
+
+    assert (await rows(studio), studio.files) == (0, [])
+
+
+async def test_c10_an_object_without_a_row_is_removed_after_an_hour_and_no_other(either: Studio) -> None:
+    task = await either.started()
+    await either.store(task)
+    [known] = either.files
+    young, old = known.with_name("crash-young"), known.with_name("crash-old")
+    foreign = known.parent.parent / "not-ours" / "x"
+    foreign.parent.mkdir()
+    for path in (young, old, foreign):
+        path.write_bytes(b"x")
+    for path, hours in ((known, 9), (young, 0.9), (old, 1.1), (foreign, 9)):
+        aged(path, either, hours)
+
+    await either.sweeper.turn()
+
+    assert either.files == sorted([known, young, foreign])
+    assert (await either.fetch(task)).content == b"hello"
+
+
+async def test_c10_artifacts_go_with_their_task(either: Studio) -> None:
+    task = await either.started()
+    await either.store(task)
+    await either.announced(task, name="halfway")
+    async with either.served.engine.store.write() as tx:
+        seq = (await tx.connection.execute(sa.select(tasks.c.seq))).scalar_one()
+        locations = await locations_of_tasks(tx, [seq])
+        await tx.connection.execute(sa.delete(tasks))
+    assert await rows(either) == 0
+
+    await either.vault.remove(locations)
+
+    assert (len(locations), either.files) == (2, [])
+
+
+async def test_c10_what_a_removed_task_leaves_is_found_by_its_age(studio: Studio) -> None:
+    task = await studio.started()
+    await studio.store(task)
+    async with studio.served.engine.store.write() as tx:
+        await tx.connection.execute(sa.delete(tasks))
+    aged(studio.files[0], studio, 2)
+
+    await studio.sweeper.turn()
+
+    assert studio.files == []
+
+
+async def test_strays_are_looked_for_once_an_hour(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    older_than = studio.vault.older_than
+    monkeypatch.setattr(studio.vault, "older_than", lambda at: looks.append(at) or older_than(at))
+
+    for seconds in (0, 30, 3000, 700):
+        studio.clock.advance(seconds)
+        await studio.sweeper.turn()
+
+    assert len(looks) == 2

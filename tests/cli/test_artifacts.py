@@ -1,0 +1,47 @@
+"""`treadle artifacts`: what a task has stored, and its download (C10)."""
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Command, Shop
+
+
+def store(shop: Shop, task_id: str, name: str, body: bytes, *, run: int = 0) -> None:
+    wanted = {"name": name, "content_type": "text/plain", "content_length": len(body)}
+    upload = shop.http.post(f"/v1/tasks/{task_id}/runs/{run}/artifacts", json=wanted).json()
+    assert shop.http.put(upload["put_url"], content=body, headers=upload["headers"]).status_code == 201
+
+
+def test_c10_artifacts_are_listed_and_saved_under_their_names(shop: Shop, command: Command, tmp_path: Path) -> None:
+    task_id = shop.submit()
+    assert "no artifacts" in command.said("artifacts", task_id)
+    shop.start(task_id)
+    store(shop, task_id, "report/index.html", b"<p>hello")
+    store(shop, task_id, "data.bin", bytes(1_500_000))
+
+    told = command.said("artifacts", task_id)
+    saved = command.said("artifacts", task_id, "--download", str(tmp_path))
+
+    assert [line.split()[:4] for line in told.splitlines()[1:]] == [
+        ["data.bin", "0", "1.5", "MB"],
+        ["report/index.html", "0", "8", "bytes"],
+    ]
+    assert "2 saved" in saved
+    assert (tmp_path / "report/index.html").read_bytes() == b"<p>hello"
+    assert len((tmp_path / "data.bin").read_bytes()) == 1_500_000
+    assert [item["name"] for item in command.read("artifacts", task_id)] == ["data.bin", "report/index.html"]
+    assert json.loads(command.said("artifacts", task_id, "--run", "1", "--json")) == []
+
+
+def test_c10_an_artifact_is_never_saved_outside_of_the_directory(shop: Shop, command: Command, tmp_path: Path) -> None:
+    task_id = shop.submit()
+    shop.start(task_id)
+    store(shop, task_id, "link/x", b"hello")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "link").symlink_to(tmp_path)
+
+    said = command.refused("artifacts", task_id, "--download", str(inside))
+
+    assert "outside" in said
+    assert not (tmp_path / "x").exists()
