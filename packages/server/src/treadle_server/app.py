@@ -22,8 +22,11 @@ from treadle_server.live.live import Live
 from treadle_server.services import run_services
 from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
+from treadle_server.services.retention import Retention
 from treadle_server.settings import Settings
 from treadle_server.store.store import SqlStore
+from treadle_server.webhooks.addresses import networks
+from treadle_server.webhooks.sender import Sender, Sends
 
 
 def rules_of(settings: Settings) -> Rules:
@@ -42,6 +45,18 @@ def rules_of(settings: Settings) -> Rules:
             start_timeout=settings.start_timeout,
         ),
     )
+
+
+def sender_of(engine: Engine, settings: Settings) -> Sender:
+    """Return what sends to webhooks; httpx is loaded when the first one is due."""
+    timeout = settings.webhook_timeout_seconds
+
+    def post() -> Sends:
+        from treadle_server.webhooks.post import Post
+
+        return Post(timeout=timeout, allowed=networks(settings.webhook_allowed_networks))
+
+    return Sender(engine, post, attempts=settings.webhook_attempts, timeout=timeout)
 
 
 def create_app(settings: Settings | None = None, *, clock: Clock | None = None) -> Starlette:
@@ -78,12 +93,15 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
             await stack.enter_async_context(engine.running())
             for listener in (api.catalog.heed, api.waits.heed, api.rates.heed, api.recent.heed):
                 stack.callback(engine.hub.listen(listener))
+            sender = sender_of(engine, settings)
+            await stack.enter_async_context(sender.running())
             api.services = await stack.enter_async_context(
                 run_services(
                     engine,
                     sweeper_interval=settings.sweeper_interval_seconds,
                     worker_timeout=settings.worker_timeout_seconds,
                     vault=api.artifacts.vault,
+                    others=[Retention(engine, settings.retention, api.artifacts.vault), sender],
                 )
             )
             await stack.enter_async_context(live.running())

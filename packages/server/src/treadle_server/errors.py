@@ -19,6 +19,7 @@ TreadleError
 │   ├── InvalidPayload          422 invalid-payload
 │   ├── ValidationFailed        422 validation-error
 │   ├── PayloadTooLarge         413 payload-too-large
+│   ├── WebhookNotFound         404 webhook-not-found
 │   ├── TooManyRequests         429 too-many-requests
 │   ├── InternalJobNotConfigured 503 internal-job-not-configured
 │   └── NoSuchRoute             404 not-found
@@ -161,6 +162,12 @@ class PayloadTooLarge(Refused):
     """More bytes than the server takes."""
 
     problem = "payload-too-large"
+
+
+class WebhookNotFound(Refused):
+    """No such webhook in the room, or not the asker's to see."""
+
+    problem = "webhook-not-found"
 
 
 class TooManyRequests(Refused):

@@ -1,14 +1,21 @@
 """The server's settings: one class, read from the environment (`TREADLE_*`)."""
 
 import os
+from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from treadle.wire.status import Status
+
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """The only hosts on which `auth=none` is allowed."""
+
+DAY = 86_400.0
+"""Seconds."""
 
 
 ARTIFACT_STORES = ("file", "s3", "gs", "az", "memory")
@@ -114,6 +121,24 @@ class Settings(BaseSettings):
     public_url: str = ""
     """The address at which clients reach the server, for URLs that it hands out; empty means the request's own."""
 
+    retention_completed_seconds: NotNegative = 30 * DAY
+    """How long completed tasks are kept after their end, with their runs, logs and artifacts; 0 keeps them for ever."""
+
+    retention_cancelled_seconds: NotNegative = 30 * DAY
+    """How long cancelled tasks are kept; 0 keeps them for ever."""
+
+    retention_failed_seconds: NotNegative = 90 * DAY
+    """How long failed tasks are kept; 0 keeps them for ever. One that holds its target stays until it is settled."""
+
+    webhook_timeout_seconds: Annotated[float, Field(gt=0, le=300)] = 15
+    """How long a webhook's receiver may take to answer."""
+
+    webhook_attempts: Annotated[int, Field(ge=1, le=100)] = 12
+    """How often a delivery is tried, over a day or so by default, before it is dead and waits to be redelivered."""
+
+    webhook_allowed_networks: Annotated[tuple[str, ...], NoDecode] = ()
+    """Networks such as `10.0.0.0/8`, separated by commas, to which webhooks may go beside public addresses."""
+
     @field_validator("artifacts")
     @classmethod
     def _check_artifacts(cls, value: str) -> str:
@@ -130,11 +155,18 @@ class Settings(BaseSettings):
             raise ValueError(f"{value!r} is no address; write http://host:port or https://host")
         return value.rstrip("/")
 
-    @field_validator("allowed_categories", "allowed_origins", mode="before")
+    @field_validator("allowed_categories", "allowed_origins", "webhook_allowed_networks", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("webhook_allowed_networks")
+    @classmethod
+    def _check_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            ip_network(network)  # its error says what is wrong with it
         return value
 
     @model_validator(mode="after")
@@ -147,6 +179,16 @@ class Settings(BaseSettings):
                 " (127.0.0.1, ::1, localhost)"
             )
         return self
+
+    @property
+    def retention(self) -> dict[Status, timedelta]:
+        """Return how long ended tasks are kept, by status; a status whose tasks stay for ever is left out."""
+        seconds = {
+            Status.COMPLETED: self.retention_completed_seconds,
+            Status.FAILED: self.retention_failed_seconds,
+            Status.CANCELLED: self.retention_cancelled_seconds,
+        }
+        return {status: timedelta(seconds=age) for status, age in seconds.items() if age > 0}
 
     @property
     def token_file(self) -> Path:

@@ -27,6 +27,7 @@ from treadle.queries import Queries
 from treadle.results import Board, RawTask
 from treadle.settings import Settings, split_urls
 from treadle.tasks import Bound, Task
+from treadle.upkeep import Upkeep
 from treadle.wire.jobs import JobItem
 from treadle.wire.names import GLOBAL, SHARED_ROOMS, InvalidJobName, JobName, parse_job_name
 from treadle.wire.runs import LogItem
@@ -64,7 +65,7 @@ def current_client() -> "Client":
         raise NoClient("no client is open here: submit inside `async with Client():`, or use client.submit()") from None
 
 
-class Client(Queries):
+class Client(Queries, Upkeep):
     """A connection to the server for submitting, awaiting and steering tasks; an async context manager.
 
     `url` and `token` default to `TREADLE_URL` and `TREADLE_TOKEN`, then to a local server's. `room` is the room that

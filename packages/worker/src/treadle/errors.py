@@ -205,6 +205,12 @@ class ArtifactConflict(ProblemError):
     name = "artifact-conflict"
 
 
+class WebhookNotFound(ProblemError):
+    """There is no such webhook in this room, or it is another user's."""
+
+    name = "webhook-not-found"
+
+
 class TooManyRequests(ProblemError):
     """The server is busy; try again later."""
 

@@ -23,6 +23,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "offset": {"type": "integer", "minimum": 0},
     "held": {"type": "boolean"},
     "run": {"type": "integer", "minimum": 0},
+    "state": {"type": "string", "enum": ["dead", "waiting"], "default": "dead"},
 }
 """Parameters of the query that are no text."""
 

@@ -5,6 +5,7 @@ from functools import partial
 from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
 from treadle.wire.frames import Window, WindowPage
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister
+from treadle.wire.prune import Prune, PruneAnswer
 from treadle.wire.runs import (
     Checkpoint,
     ClaimAnswer,
@@ -37,6 +38,7 @@ from treadle.wire.tasks import (
     TaskSubmit,
     TaskSubmitMany,
 )
+from treadle.wire.webhooks import DeliveryItem, Redeliver, Redelivered, WebhookItem, WebhookSet
 from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerItem, WorkerRegister
 from treadle_server.api import (
     artifacts,
@@ -44,11 +46,13 @@ from treadle_server.api import (
     jobs,
     meta,
     openapi,
+    prune,
     runs,
     steering,
     targets,
     tasks,
     tokens,
+    webhooks,
     windows,
     workers,
 )
@@ -337,7 +341,58 @@ _WORKERS = (
     ),
 )
 
+_WEBHOOK = f"{_ROOM}/webhooks/{{name}}"
+HOOK = ("invalid-room-id", "webhook-not-found", "forbidden")
+
+_WEBHOOKS = (
+    user(
+        method="GET",
+        path=f"{_ROOM}/webhooks",
+        handler=webhooks.list_in_room,
+        answer=Page[WebhookItem],
+        problems=(*ROOM, "forbidden"),
+        query=PAGE,
+    ),
+    user(
+        method="PUT",
+        path=_WEBHOOK,
+        handler=webhooks.put,
+        body=WebhookSet,
+        answer=WebhookItem,
+        also=(201,),
+        problems=(*ROOM, "forbidden"),
+    ),
+    user(method="GET", path=_WEBHOOK, handler=webhooks.get, answer=WebhookItem, problems=HOOK),
+    user(method="DELETE", path=_WEBHOOK, handler=webhooks.remove, status=204, problems=HOOK),
+    user(
+        method="GET",
+        path=f"{_WEBHOOK}/deliveries",
+        handler=webhooks.deliveries,
+        answer=Page[DeliveryItem],
+        problems=HOOK,
+        query=(*PAGE, "state"),
+    ),
+    user(
+        method="POST",
+        path=f"{_WEBHOOK}/redeliver",
+        handler=webhooks.redeliver,
+        body=Redeliver,
+        body_optional=True,
+        answer=Redelivered,
+        problems=HOOK,
+    ),
+)
+
 _SERVER = (
+    superuser(
+        method="POST",
+        path="/v1/prune",
+        handler=prune.prune,
+        body=Prune,
+        body_optional=True,
+        answer=PruneAnswer,
+        problems=("forbidden", "too-many-requests"),
+    ),
     superuser(
         method="POST",
         path="/v1/tokens",
@@ -373,5 +428,14 @@ _SERVER = (
     anybody(method="GET", path="/v1/openapi.json", handler=openapi.get),
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *_TASKS, *_RUNS, *_ARTIFACTS, *_TARGETS, *_WORKERS, *_SERVER)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *_JOBS,
+    *_TASKS,
+    *_RUNS,
+    *_ARTIFACTS,
+    *_TARGETS,
+    *_WORKERS,
+    *_WEBHOOKS,
+    *_SERVER,
+)
 """In the order in which they are tried: what is named in full stands before what takes any name."""

@@ -21,6 +21,7 @@ from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.desk import Desk, Freed, Handover
 from treadle_server.engine.express import Carried, Express
+from treadle_server.engine.hooks import Hooks
 from treadle_server.engine.hub import Batch, Hub
 from treadle_server.engine.intake import Admitted, Intake
 from treadle_server.engine.memory import Memory
@@ -92,6 +93,7 @@ class Engine:
         self.hub = Hub()
         self.desk = Desk()
         self.express = Express(self.hub)
+        self.hooks = Hooks()
         self._memory = Memory(self.desk.doubt_lanes)
         self._intake = Intake(self.rules, self._memory)
         self.most_rows = most_rows
@@ -197,6 +199,7 @@ class Engine:
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Engine"]:
         """Run the writer during the block; at its end, what is queued is still written and answered."""
+        await self.hooks.refresh(self.store)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._write_forever(), name="writer")
             try:
@@ -270,6 +273,8 @@ class Engine:
                 express = self._memory.look(tx) and express
                 admitted = await self._admit(tx, batch, now) if express else Admitted()
                 carried, world = await self._apply(tx, batch, now)
+                if self.hooks:
+                    await self.hooks.note(tx, [*carried.changes, *world.batch.tasks], now)
                 self._note(admitted, carried, world)
                 freed = self.desk.release([*carried.released, *world.released], self.clock.monotonic())
                 handover = await self._hand_out(tx, world)
@@ -283,6 +288,7 @@ class Engine:
             raise
         for pending in batch:
             pending.settle()
+        self.hooks.committed()
         self._remember(world, handover)
         self._publish(admitted, carried, world, handover)
         for seat in self.desk.deliver(handover):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from uuid_utils import uuid7
 
+from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.tasks import Run, Task
@@ -36,9 +37,11 @@ class Batch:
     """Tasks whose progress, logs, checkpoint or usage changed without a transition."""
     targets: set[int] = field(default_factory=set)
     """Numbers of the targets whose holders, or whose line, may have changed."""
+    pruned: dict[TaskId, str] = field(default_factory=dict)
+    """Ended tasks that were removed, each with its job's name; no transition, so that nothing measured changes."""
 
     def __bool__(self) -> bool:
-        return bool(self.tasks or self.jobs or self.workers or self.touched or self.targets)
+        return bool(self.tasks or self.jobs or self.workers or self.touched or self.targets or self.pruned)
 
 
 log = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
+from treadle_server.store.prune import Pruning
 
 
 @dataclass(slots=True)
@@ -44,3 +45,5 @@ class Needs:
     """Artifacts by task, run and name; wanted with who had the run."""
     dead_artifacts: tuple[int, timedelta] | None = None
     """How many artifacts that expired, or were announced so long ago and never stored, are wanted at most."""
+    prunings: list[Pruning] = field(default_factory=list)
+    """Steps of a removal, which are to find what may go."""

@@ -32,6 +32,8 @@ async def read(world: World, needs: Needs) -> None:
     world.remember(await load.tasks_of_workers(world.tx, needs.tasks_of))
     await _load_holds(world, needs)
     await _load_new(world, needs)
+    for pruning in needs.prunings:
+        await pruning.find(world.tx)
 
 
 async def _load_tasks(world: World, needs: Needs) -> None:

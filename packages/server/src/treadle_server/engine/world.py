@@ -21,6 +21,7 @@ from treadle_server.engine.hub import Batch, Change
 from treadle_server.engine.rules import Rules
 from treadle_server.store import flush
 from treadle_server.store.base import Tx
+from treadle_server.store.prune import Pruning
 
 _STATUS = TASK_FIELDS.index("status")
 _LANE = TASK_FIELDS.index("lane")
@@ -52,6 +53,7 @@ class Changes:
     new_artifacts: list[Artifact] = field(default_factory=list)
     stored_artifacts: list[Artifact] = field(default_factory=list)
     gone_artifacts: set[str] = field(default_factory=set)
+    prunings: list[Pruning] = field(default_factory=list)
 
 
 class World:

@@ -44,6 +44,9 @@ async def write(world: World, *, settle: bool = True) -> None:
     await store_artifacts.delete_artifacts(tx, world.changes.gone_artifacts)
     await store_artifacts.insert_artifacts(tx, world.changes.new_artifacts)
     await store_artifacts.update_artifacts(tx, world.changes.stored_artifacts)
+    for pruning in world.changes.prunings:
+        await pruning.carry_out(tx)
+        world.batch.pruned |= {task.id: task.job_name for task in pruning.removed}
     world.counted = _count_deltas(world)
     await apply_counts(tx, world.counted)
     await flush.delete_workers(tx, world.changes.gone_workers)
@@ -98,6 +101,9 @@ def _count_deltas(world: World) -> Counter[CountKey]:
             lane, status, priority = (world.changes.before[task.seq][i] for i in at)
             deltas[_count_key(lane, status, priority)] -= 1
             deltas[_count_key(task.lane, task.status, task.priority)] += 1
+    for pruning in world.changes.prunings:
+        for gone in pruning.removed:
+            deltas[gone.lane, gone.status, 0] -= 1
     return deltas
 
 

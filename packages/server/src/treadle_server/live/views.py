@@ -90,8 +90,8 @@ class CountsView:
         self._room = room
 
     def concerns(self, batch: Batch) -> bool:
-        """Return whether tasks or jobs changed."""
-        return bool(batch.tasks or batch.jobs)
+        """Return whether tasks or jobs changed, or tasks were removed."""
+        return bool(batch.tasks or batch.jobs or batch.pruned)
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each job."""
@@ -113,8 +113,8 @@ class JobsView:
         self._rates = rates
 
     def concerns(self, batch: Batch) -> bool:
-        """Return whether tasks, jobs or workers changed."""
-        return bool(batch.tasks or batch.jobs or batch.workers)
+        """Return whether tasks, jobs or workers changed, or tasks were removed."""
+        return bool(batch.tasks or batch.jobs or batch.workers or batch.pruned)
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each job."""
@@ -212,7 +212,9 @@ class TasksView:
             return True
         job = self._wanted.filter.job
         if job is None:
-            return bool(batch.tasks or batch.touched)
+            return bool(batch.tasks or batch.touched or batch.pruned)
+        if job in batch.pruned.values():
+            return True
         return any(c.task.job_name == job for c in batch.tasks) or any(t.job_name == job for t in batch.touched)
 
     async def read(self, connection: AsyncConnection) -> Rows:
@@ -253,7 +255,7 @@ class TaskView:
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether it changed itself, or while it is pending others of its queue, or what holds its target."""
-        if not self._targets.isdisjoint(batch.targets):
+        if self._id in batch.pruned or not self._targets.isdisjoint(batch.targets):
             return True
         if any(change.task.id == self._id for change in batch.tasks) or any(t.id == self._id for t in batch.touched):
             return True

@@ -28,13 +28,19 @@ class Services:
 
 
 def services_of(
-    engine: Engine, *, sweeper_interval: float, worker_timeout: float, vault: Vault | None = None
+    engine: Engine,
+    *,
+    sweeper_interval: float,
+    worker_timeout: float,
+    vault: Vault | None = None,
+    others: Sequence[Service] = (),
 ) -> Sequence[Service]:
-    """Return the services that this store needs."""
+    """Return the services that this store needs, and the others."""
     services: list[Service] = [
         Sweeper(engine, interval=sweeper_interval, worker_timeout=worker_timeout),
         Promoter(engine),
         Poller(engine),
+        *others,
     ]
     if vault is not None:
         services.append(ArtifactSweeper(engine, vault))
@@ -45,10 +51,17 @@ def services_of(
 
 @asynccontextmanager
 async def run_services(
-    engine: Engine, *, sweeper_interval: float = 5.0, worker_timeout: float = 60.0, vault: Vault | None = None
+    engine: Engine,
+    *,
+    sweeper_interval: float = 5.0,
+    worker_timeout: float = 60.0,
+    vault: Vault | None = None,
+    others: Sequence[Service] = (),
 ) -> AsyncIterator[Services]:
-    """Run them during the block; times in seconds, `vault` where artifacts are to be swept."""
-    services = services_of(engine, sweeper_interval=sweeper_interval, worker_timeout=worker_timeout, vault=vault)
+    """Run them during the block, and the others beside them; times in seconds, `vault` where artifacts are swept."""
+    services = services_of(
+        engine, sweeper_interval=sweeper_interval, worker_timeout=worker_timeout, vault=vault, others=others
+    )
     running = Services({service.name: Health(service.name) for service in services})
     async with asyncio.TaskGroup() as group:
         turns = [

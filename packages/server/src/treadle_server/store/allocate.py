@@ -1,13 +1,13 @@
 """Where new keys come from."""
 
-from typing import cast
+import typing
 
-from sqlalchemy import Column, func, select
+from sqlalchemy import Column, Integer, cast, func, literal, select
 
 from treadle_server.store.base import Tx
 from treadle_server.store.direct import DirectConnection
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.tables import SEQUENCES, jobs, lanes, targets, tasks
+from treadle_server.store.tables import SEQUENCES, jobs, lanes, meta, targets, tasks
 
 _COLUMNS: dict[str, Column[int]] = {
     "task_seq": tasks.c.seq,
@@ -23,6 +23,18 @@ def _greatest(column: Column[int]) -> Prepared:
 
 _GREATEST = {kind: _greatest(column) for kind, column in _COLUMNS.items()}
 
+# The newest task may have been removed: its number is not given again.
+_GREATEST["task_seq"] = Prepared(
+    lambda _: select(
+        func.max(
+            func.coalesce(select(func.max(tasks.c.seq)).scalar_subquery(), 0),
+            func.coalesce(
+                select(cast(meta.c.value, Integer)).where(meta.c.key == literal("task_seq")).scalar_subquery(), 0
+            ),
+        )
+    )
+)
+
 
 async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
     """Return `count` new keys of the kind (task_seq, job_num, lane_id, target_num), ascending.
@@ -35,7 +47,7 @@ async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
         [(greatest,)] = await _GREATEST[kind].rows(tx)
         greatest = greatest or 0
         return list(range(greatest + 1, greatest + 1 + count))
-    rows = await cast("DirectConnection", tx.connection).fetch(_NEXT, (SEQUENCES[kind].name, count))
+    rows = await typing.cast("DirectConnection", tx.connection).fetch(_NEXT, (SEQUENCES[kind].name, count))
     return sorted(number for (number,) in rows)
 
 

@@ -23,6 +23,7 @@ OWN = {
     "doctor": Entry("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
     "jobs": Entry("treadle.cli.lists:jobs", "List jobs and the counts of their queues."),
     "pause": Entry("treadle.cli.steer:pause", "Pause tasks, or a queue; running ones stop with their checkpoint."),
+    "prune": Entry("treadle.cli.prune:prune", "Remove ended tasks that are past their time."),
     "rerun": Entry("treadle.cli.steer:rerun", "Run ended tasks again, from their start."),
     "resolve": Entry("treadle.cli.steer:resolve", "Settle paused or failed tasks by hand."),
     "resume": Entry("treadle.cli.steer:resume", "Let paused or failed tasks, or a queue, go on."),
@@ -31,6 +32,7 @@ OWN = {
     "task": Entry("treadle.cli.task:task", "Show a task and its runs."),
     "tasks": Entry("treadle.cli.lists:tasks", "List tasks, newest first."),
     "token": Entry("treadle.cli.token:token", "Make, list and revoke tokens."),
+    "webhooks": Entry("treadle.cli.webhooks:webhooks", "Have the outcomes of tasks told to a URL."),
     "worker": Entry("treadle.cli.worker:worker", "Run a worker for the tasks of a module."),
     "workers": Entry("treadle.cli.lists:workers", "List workers and what they run."),
 }

@@ -6,6 +6,7 @@ from treadle.wire.ids import JobId, RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister, Percentiles, QueueHistory, QueueStats
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, InvalidRoom, JobName, parse_job_name, parse_room
 from treadle.wire.problems import PROBLEMS, Problem, ProblemType
+from treadle.wire.prune import Prune, PruneAnswer, PruneGroup
 from treadle.wire.runs import (
     Checkpoint,
     Claim,
@@ -50,6 +51,7 @@ from treadle.wire.tasks import (
     TaskSubmit,
     TaskSubmitMany,
 )
+from treadle.wire.webhooks import DeliveryItem, Redeliver, Redelivered, WebhookItem, WebhookSet
 from treadle.wire.workers import (
     Heartbeat,
     HeartbeatAnswer,
@@ -81,6 +83,7 @@ __all__ = [
     "ClaimAnswer",
     "ClaimRequest",
     "Completed",
+    "DeliveryItem",
     "ExceptionReport",
     "Failed",
     "Freeze",
@@ -110,11 +113,16 @@ __all__ = [
     "Problem",
     "ProblemType",
     "Progress",
+    "Prune",
+    "PruneAnswer",
+    "PruneGroup",
     "QueueHistory",
     "QueueStats",
     "Reason",
     "Receipt",
     "RecentEvents",
+    "Redeliver",
+    "Redelivered",
     "Renewal",
     "Report",
     "ReportAnswer",
@@ -145,6 +153,8 @@ __all__ = [
     "TaskSubmitMany",
     "TokenCreate",
     "TokenItem",
+    "WebhookItem",
+    "WebhookSet",
     "Whoami",
     "WorkerId",
     "WorkerItem",

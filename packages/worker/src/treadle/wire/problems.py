@@ -95,6 +95,9 @@ _TYPES = (
         "artifact-conflict", 409, "Artifact conflict", "The run is over, or the artifact exists with other content."
     ),
     ProblemType(
+        "webhook-not-found", 404, "Webhook not found", "There is no such webhook in this room, or it is another user's."
+    ),
+    ProblemType(
         "too-many-requests", 429, "Too many requests", "The server is busy; try again after Retry-After seconds."
     ),
     ProblemType("not-found", 404, "Not found", "There is no such route."),

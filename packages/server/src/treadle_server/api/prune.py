@@ -1,0 +1,62 @@
+"""Removal of ended tasks over HTTP; for superusers."""
+
+import asyncio
+import time
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+from starlette.responses import Response
+
+from treadle.wire.prune import Prune
+from treadle.wire.status import TERMINAL, Status
+from treadle_server.api.context import Api, Call
+from treadle_server.api.encode import answer
+from treadle_server.errors import ValidationFailed
+from treadle_server.services.retention import Walk, cutoffs_of
+from treadle_server.store.prune import Cutoffs, counted
+
+PORTION_SECONDS = 5.0
+"""For how long one request removes; who asked asks again, and sees how far it is."""
+
+
+async def prune(call: Call) -> Response:
+    """Remove ended tasks that are past their time, for some seconds, or with `dry_run` say what would go."""
+    wanted: Prune = call.body
+    cutoffs = _cutoffs(call.api, wanted)
+    if wanted.dry_run:
+        async with call.api.engine.store.read() as connection:
+            groups = await counted(connection, cutoffs)
+        return _answer(Counter({(job, status): n for job, status, n in groups}), dry_run=True, done=True)
+    walk = Walk(call.api.engine, cutoffs, call.api.artifacts.vault)
+    done = await _remove(walk)
+    return _answer(walk.removed, dry_run=False, done=done)
+
+
+async def _remove(walk: Walk) -> bool:
+    """Walk for a while; return whether it came to its end."""
+    until = time.monotonic() + PORTION_SECONDS
+    while await walk.step() is not None:
+        if time.monotonic() >= until:
+            return False
+        await asyncio.sleep(walk.pace.rest)
+    return True
+
+
+def _cutoffs(api: Api, wanted: Prune) -> Cutoffs:
+    """Return before when tasks must have ended, by status. Raises `ValidationFailed` when nothing is meant."""
+    statuses = set(wanted.status or TERMINAL)
+    if wanted.older_than is not None:
+        ages = dict.fromkeys(statuses, timedelta(seconds=wanted.older_than))
+    else:
+        ages = {status: age for status, age in api.settings.retention.items() if status in statuses}
+    if not ages:
+        raise ValidationFailed("older_than: give it; by its settings the server keeps these tasks for ever")
+    return cutoffs_of(ages, api.now())
+
+
+def _answer(groups: Counter[tuple[str, Status]], *, dry_run: bool, done: bool) -> Response:
+    shown: list[dict[str, Any]] = [
+        {"job": job, "status": status, "tasks": n} for (job, status), n in sorted(groups.items())
+    ]
+    return answer({"dry_run": dry_run, "tasks": groups.total(), "groups": shown, "done": done})

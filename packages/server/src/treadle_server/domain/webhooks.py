@@ -1,0 +1,110 @@
+"""Which outcomes a webhook is told, what is said of them, and when it is tried again."""
+
+import base64
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from treadle.wire.names import GLOBAL
+from treadle.wire.status import Status
+from treadle_server.domain.tasks import NEVER_RUN, Task
+
+FIRST_DELAY = 5.0
+"""Seconds before the second try; each further delay is four times as long, up to `LONGEST_DELAY`."""
+
+LONGEST_DELAY = 6 * 3600.0
+
+MOST_RESULT = 65_536
+"""Characters of a result that is told; a longer one is left out, and read from the task."""
+
+MOST_ERROR = 10_000
+
+PREFIX = "whsec_"
+"""How a secret begins, in Standard Webhooks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A webhook, as far as it decides what it is told."""
+
+    id: str
+    room: str
+    jobs: frozenset[str] | None
+    """None: all."""
+    statuses: frozenset[Status]
+
+    def wants(self, task: Task) -> bool:
+        """Return whether it is told of the task's outcome; one in `@global` hears of every room."""
+        return (
+            task.status in self.statuses
+            and self.room in {GLOBAL, task.room}
+            and (self.jobs is None or task.job_name in self.jobs)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a try."""
+
+    status: int | None
+    """The HTTP status; None when there was no answer."""
+    error: str | None
+    """What was wrong; None when the receiver took it."""
+    retry_after: float | None = None
+    """Seconds that the receiver wants to be left alone."""
+    is_final: bool = False
+    """Whether trying again is of no use."""
+
+
+def body_of(task: Task, at: datetime) -> str:
+    """Return what is sent of a task that has just ended: JSON, as it stays through every try."""
+    is_long = task.result is not None and len(task.result) > MOST_RESULT
+    data: dict[str, Any] = {
+        "id": task.id,
+        "job_name": task.job_name,
+        "room_id": task.room,
+        "status": task.status,
+        "reason": task.reason,
+        "error": None if task.error is None else task.error[:MOST_ERROR],
+        "result": None if task.result is None or is_long else orjson.Fragment(task.result),
+        "result_is_left_out": is_long,
+        "run_id": None if task.run_id == NEVER_RUN else task.run_id,
+        "settled": task.settled,
+        "target": task.target,
+        "tags": None if task.tags is None else orjson.Fragment(task.tags),
+        "submitter": task.submitter,
+        "created_at": task.created_at,
+        "started_at": task.started_at,
+        "completed_at": task.completed_at,
+        "version": task.version,
+    }
+    said = {"type": f"task.{task.status}", "timestamp": at, "data": data}
+    return orjson.dumps(said, option=orjson.OPT_UTC_Z).decode()
+
+
+def new_secret() -> str:
+    """Return a new secret: 32 random bytes, written as Standard Webhooks wants it."""
+    return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+    """Return the value of `webhook-signature`, by Standard Webhooks: HMAC-SHA256 of `id.timestamp.body`."""
+    key = base64.b64decode(secret.removeprefix(PREFIX))
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.digest(key, signed, sha256)).decode()
+
+
+def delay_after(attempts: int, draw: Callable[[], float], asked: float | None = None) -> timedelta:
+    """Return how long a delivery that failed `attempts` times waits: 5 s, 20 s, 80 s … 6 h, a quarter more or less.
+
+    `asked` is what the receiver wants (Retry-After, seconds); it is heeded up to the longest delay.
+    """
+    base = min(FIRST_DELAY * 4 ** min(attempts - 1, 20), LONGEST_DELAY)
+    seconds = base * (0.75 + 0.5 * draw())
+    return timedelta(seconds=max(seconds, min(asked or 0.0, LONGEST_DELAY)))

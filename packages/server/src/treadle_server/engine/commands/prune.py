@@ -1,0 +1,37 @@
+"""Ended tasks are removed, a step at a time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from treadle_server.engine.needs import Needs
+from treadle_server.engine.world import World
+from treadle_server.store.prune import Cutoffs, Pruning
+
+
+@dataclass(slots=True, kw_only=True)
+class PruneTasks:
+    """Removes those of the tasks that ended before the cutoffs, hold nothing, and that nothing needs."""
+
+    seqs: Sequence[int]
+    cutoffs: Cutoffs
+    _step: Pruning = field(init=False)
+
+    @property
+    def rows(self) -> int:
+        """Return how many tasks it may write."""
+        return len(self.seqs)
+
+    def needs(self, needs: Needs) -> None:
+        """Look again which of them may go; a batch that is done anew begins anew."""
+        self._step = Pruning(self.seqs, self.cutoffs)
+        needs.prunings.append(self._step)
+
+    def apply(self, world: World) -> Pruning:
+        """Return the step, which knows what it removed when the batch is written.
+
+        What another command of the batch has read stays for now: it may be about to run again.
+        """
+        known = {task.seq for task in world.tasks.values()}
+        self._step.found = [task for task in self._step.found if task.seq not in known]
+        world.changes.prunings.append(self._step)
+        return self._step

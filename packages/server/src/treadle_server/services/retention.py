@@ -1,0 +1,134 @@
+"""Retention: removes ended tasks that are past their time, oldest first, in steps that others hardly notice."""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from treadle.wire.status import Status
+from treadle_server.artifacts.vault import Vault
+from treadle_server.engine.commands.prune import PruneTasks
+from treadle_server.engine.engine import Engine
+from treadle_server.errors import TooManyRequests
+from treadle_server.services.base import Interval
+from treadle_server.store.prune import Cutoffs, Pruning, Removed, candidates, last_before
+
+log = logging.getLogger(__name__)
+
+EVERY = 60.0
+"""Seconds between two walks over the tasks."""
+
+LOOKED_AT_ONCE = 2_000
+"""Tasks that a reader finds in one statement; the writer then removes them in several steps."""
+
+TARGET_SECONDS = 0.004
+"""For how long a step is to hold the writer: less than a request waits anyway."""
+
+REST = 4.0
+"""A step is followed by a pause of so many times its length: the writer belongs to others four fifths of the time."""
+
+LEAST_REST = 0.01
+BUSY_REST = 1.0
+"""Seconds to wait when the writer has so much to do that it refuses submits."""
+
+FIRST_ROWS = 10
+MOST_ROWS = 400
+
+
+class Pace:
+    """How many tasks a step takes, by what those before have cost."""
+
+    def __init__(self) -> None:
+        self.rows = FIRST_ROWS
+        self.rest = LEAST_REST
+        self._cost = 0.0
+        """Seconds a task, smoothed; a dearer one counts at once."""
+
+    def note(self, rows: int, seconds: float) -> None:
+        """Learn from a step that took `rows` tasks and held the writer for so long."""
+        cost = seconds / max(rows, 1)
+        self._cost = cost if cost >= self._cost else self._cost + (cost - self._cost) * 0.2
+        fitting = int(TARGET_SECONDS / self._cost) if self._cost > 0 else MOST_ROWS
+        self.rows = max(1, min(fitting, 2 * self.rows, MOST_ROWS))
+        self.rest = max(LEAST_REST, REST * seconds)
+
+
+class Walk:
+    """One walk over the tasks from the oldest on; each `step` removes some."""
+
+    def __init__(self, engine: Engine, cutoffs: Cutoffs, vault: Vault | None = None) -> None:
+        self.pace = Pace()
+        self.removed: Counter[tuple[str, Status]] = Counter()
+        """How many tasks went, by job and status."""
+        self._engine = engine
+        self._cutoffs = cutoffs
+        self._vault = vault
+        self._waiting: list[int] = []
+        self._after = 0
+        self._upto: int | None = None
+
+    async def step(self) -> list[Removed] | None:
+        """Remove some tasks and return them; None when the walk is over. Raises `StoreUnavailable`."""
+        if not self._waiting:
+            await self._look()
+        if not self._waiting:
+            return None
+        portion = self._waiting[: self.pace.rows]
+        try:
+            done: Pruning = await self._engine.run(PruneTasks(seqs=portion, cutoffs=self._cutoffs))
+        except TooManyRequests:
+            # Whoever submits goes first; the portion is still to come.
+            self.pace.rest = BUSY_REST
+            return []
+        self._waiting[: len(portion)] = done.left
+        self.removed.update((task.job_name, task.status) for task in done.removed)
+        self.pace.note(len(portion) - len(done.left), done.seconds)
+        if self._vault is not None and done.locations:
+            # What a crash leaves behind here is found by the sweeper of artifacts.
+            await self._vault.remove(done.locations)
+        return done.removed
+
+    async def _look(self) -> None:
+        """Find the next tasks that may go; beyond what was put in before the last cutoff there are none."""
+        async with self._engine.store.read() as connection:
+            if self._upto is None:
+                self._upto = await last_before(connection, max(self._cutoffs.values()))
+            self._waiting = await candidates(
+                connection, self._cutoffs, after=self._after, upto=self._upto, most=LOOKED_AT_ONCE
+            )
+        self._after = self._waiting[-1] if self._waiting else self._upto
+
+
+def cutoffs_of(ages: Mapping[Status, timedelta], now: datetime) -> dict[Status, datetime]:
+    """Return before which instant tasks of each status must have ended to go."""
+    return {status: now - age for status, age in ages.items()}
+
+
+class Retention(Interval):
+    """Removes what has ended for longer than its status is kept; one step a turn."""
+
+    name = "retention"
+
+    def __init__(self, engine: Engine, ages: Mapping[Status, timedelta], vault: Vault | None = None) -> None:
+        super().__init__()
+        self._engine = engine
+        self._ages = ages
+        self._vault = vault
+        self._walk: Walk | None = None
+
+    def take_over(self) -> None:
+        """Begin a walk anew: another server has removed until now."""
+        self._walk = None
+
+    async def turn(self) -> float:
+        """Take the next step, or begin a walk."""
+        if not self._ages:
+            return EVERY
+        if self._walk is None:
+            self._walk = Walk(self._engine, cutoffs_of(self._ages, self._engine.clock.now()), self._vault)
+        if await self._walk.step() is not None:
+            return self._walk.pace.rest
+        if gone := self._walk.removed.total():
+            log.info("%d ended tasks were past their time and are removed", gone)
+        self._walk = None
+        return EVERY

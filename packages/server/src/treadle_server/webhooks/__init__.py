@@ -1,0 +1,1 @@
+"""Sends the outcomes of tasks to the webhooks that want them."""

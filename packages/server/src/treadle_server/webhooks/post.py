@@ -1,0 +1,117 @@
+"""One POST to a receiver: to an address that was checked, without redirects, in bounded time and memory."""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+
+import httpx
+
+from treadle_server import __version__
+from treadle_server.domain.webhooks import Answer
+from treadle_server.webhooks.addresses import AddressRefused, Network, resolve
+
+MOST_READ = 16_384
+"""Bytes of an answer that are read; the rest is left where it is."""
+
+MOST_TOLD = 200
+"""Characters of a refusal's body that are told."""
+
+
+class Post:
+    """Sends requests; a context manager."""
+
+    def __init__(self, *, timeout: float, allowed: Sequence[Network] = ()) -> None:
+        self._timeout = timeout
+        self._allowed = allowed
+        self._client: httpx.AsyncClient | None = None
+
+    async def _open(self) -> httpx.AsyncClient:
+        if self._client is None:
+            # Loading certificates takes some hundredths of a second, in which the loop is to do other things.
+            context = await asyncio.to_thread(httpx.create_ssl_context)
+            self._client = self._client or self._made(context)
+        return self._client
+
+    def _made(self, context: ssl.SSLContext) -> httpx.AsyncClient:
+        # A connection is never used twice: it goes to an address, which several names may share. No proxy: it would
+        # look names up by itself.
+        return httpx.AsyncClient(
+            verify=context,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=self._timeout,
+            limits=httpx.Limits(max_keepalive_connections=0),
+            headers={"user-agent": f"Treadle/{__version__}", "accept": "*/*", "accept-encoding": "identity"},
+        )
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def send(self, url: str, body: bytes, headers: dict[str, str]) -> Answer:
+        """POST the body, and return what came of it; nothing is raised but for the caller's own cancellation."""
+        try:
+            client = await self._open()
+            async with asyncio.timeout(self._timeout):
+                return await self._send(client, httpx.URL(url), body, headers)
+        except TimeoutError:
+            return Answer(None, f"no answer within {self._timeout:g} s")
+        except AddressRefused as error:
+            return Answer(None, str(error))
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            return Answer(None, f"{type(error).__name__}: {error}")
+
+    async def _send(self, client: httpx.AsyncClient, url: httpx.URL, body: bytes, headers: dict[str, str]) -> Answer:
+        port = url.port or {"https": 443}.get(url.scheme, 80)
+        addresses = await resolve(url.host, port, self._allowed)
+        for address in addresses[:-1]:
+            try:
+                return await _send_to(client, address, url, body, headers)
+            except httpx.ConnectError:
+                continue  # a host with several addresses is often reached by one of them only
+        return await _send_to(client, addresses[-1], url, body, headers)
+
+
+async def _send_to(
+    client: httpx.AsyncClient, address: str, url: httpx.URL, body: bytes, headers: dict[str, str]
+) -> Answer:
+    """Send to this very address what is meant for the URL's host: its name stands in Host and in TLS."""
+    request = client.build_request(
+        "POST",
+        url.copy_with(host=address),
+        content=body,
+        headers={**headers, "host": url.netloc.decode("ascii"), "content-type": "application/json"},
+        extensions={"sni_hostname": url.raw_host.decode("ascii")},
+    )
+    response = await client.send(request, stream=True)
+    try:
+        return _judge(response, await _beginning(response))
+    finally:
+        await response.aclose()
+
+
+async def _beginning(response: httpx.Response) -> bytes:
+    read = b""
+    async for part in response.aiter_raw():
+        read += part
+        if len(read) >= MOST_READ:
+            break
+    return read[:MOST_READ]
+
+
+def _judge(response: httpx.Response, body: bytes) -> Answer:
+    status = response.status_code
+    if 200 <= status < 300:
+        return Answer(status, None)
+    if 300 <= status < 400:
+        return Answer(status, f"answered {status}: redirects are not followed; set the webhook to the final URL")
+    told = " ".join(body.decode("utf-8", "replace").replace("\x00", "").split())[:MOST_TOLD]
+    # 410: the receiver says that it wants no more, by Standard Webhooks.
+    return Answer(status, f"answered {status}: {told}", _retry_after(response), is_final=status == 410)
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    text = response.headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None

@@ -1,0 +1,181 @@
+"""Sends what the outbox holds: at least once each, by one server at a time.
+
+A turn notes what came of the tries that have ended, and claims what is due, in one transaction; the tries go on beside
+it. A claim lasts a little longer than a try can take. A server that dies meanwhile leaves its claims to end, and the
+same delivery, with the same `webhook-id`, is tried again.
+"""
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from treadle_server.domain.webhooks import Answer, delay_after, signature
+from treadle_server.engine.engine import Engine
+from treadle_server.errors import StoreUnavailable
+from treadle_server.services.base import Interval
+from treadle_server.store import webhooks
+from treadle_server.store.base import Tx
+from treadle_server.store.webhooks import Claimed, Tried
+
+log = logging.getLogger(__name__)
+
+EVERY = 2.0
+"""Seconds after which it is looked again for webhooks and deliveries that another server put in."""
+
+AT_ONCE = 32
+"""Tries at once."""
+
+AT_ONCE_EACH = 8
+"""Tries at once for one webhook: a receiver that is slow does not keep others waiting."""
+
+MARGIN = 5.0
+"""Seconds, and the length of a try once more, by which a claim outlasts the longest try: time to note its outcome."""
+
+
+class Sends(Protocol):
+    """What makes the requests: `Post`."""
+
+    async def send(self, url: str, body: bytes, headers: dict[str, str]) -> Answer:
+        """POST the body, and return what came of it."""
+        ...
+
+    async def close(self) -> None:
+        """Close every connection."""
+        ...
+
+
+class Sender(Interval):
+    """The service; `running` holds its tries."""
+
+    name = "webhooks"
+    everywhere = True
+    """Of several servers each sends: the claims in the outbox keep them apart."""
+
+    def __init__(self, engine: Engine, open_post: Callable[[], Sends], *, attempts: int, timeout: float) -> None:
+        super().__init__()
+        self._engine = engine
+        self._open_post = open_post
+        self._post: Sends | None = None
+        self._attempts = attempts
+        self._lease = timedelta(seconds=2 * timeout + MARGIN)
+        self._flying: dict[str, Claimed] = {}
+        self._ended: dict[str, tuple[Claimed, Answer]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._tries: set[asyncio.Task[None]] = set()
+        engine.hooks.on_owed = self.wake
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Let tries go on during the block; what is under way at its end is left to others at once."""
+        async with asyncio.TaskGroup() as self._group:
+            try:
+                yield
+            finally:
+                for trying in self._tries:
+                    trying.cancel()
+        if self._post is not None:
+            await self._post.close()
+        await self._leave()
+
+    async def turn(self) -> float:
+        """Note what has ended, claim what is due, and return how long nothing else will be."""
+        await self._engine.hooks.refresh(self._engine.store)
+        due, pause = await self._look()
+        if not (due or self._ended):
+            return pause
+        ended = dict(self._ended)
+        async with self._engine.store.write() as tx:
+            await self._settle(tx, ended)
+            claimed = await self._claim(tx, due)
+        for delivery_id in ended:
+            del self._ended[delivery_id]
+        for one in claimed:
+            self._launch(one)
+        # What was claimed may have left something behind that is due as well.
+        return 0.0 if claimed else pause
+
+    async def _look(self) -> tuple[list[str], float]:
+        """Return the webhooks with deliveries that are due and can be tried, and when to look again."""
+        if not self._engine.hooks or len(self._flying) >= AT_ONCE:
+            return [], EVERY
+        async with self._engine.store.read() as connection:
+            first = await webhooks.waiting(connection)
+        now = self._engine.clock.now()
+        busy = Counter(one.webhook_id for one in self._flying.values())
+        free = {hook: at for hook, at in first.items() if busy[hook] < AT_ONCE_EACH}
+        due = [hook for hook, at in free.items() if at <= now]
+        until = min((at - now for at in free.values() if at > now), default=timedelta(seconds=EVERY))
+        return due, min(EVERY, until.total_seconds())
+
+    async def _claim(self, tx: Tx, due: list[str]) -> list[Claimed]:
+        """Take what is due, a few for each webhook, as many as there is room for."""
+        now = self._engine.clock.now()
+        busy = Counter(one.webhook_id for one in self._flying.values())
+        room = AT_ONCE - len(self._flying)
+        claimed: list[Claimed] = []
+        random.shuffle(due)
+        for hook in due:
+            most = min(AT_ONCE_EACH - busy[hook], room - len(claimed))
+            if most > 0:
+                claimed += await webhooks.claim(tx, hook, now=now, until=now + self._lease, most=most)
+        return claimed
+
+    async def _settle(self, tx: Tx, ended: dict[str, tuple[Claimed, Answer]]) -> None:
+        now = self._engine.clock.now()
+        await webhooks.delivered(tx, [one.id for one, answer in ended.values() if answer.error is None])
+        tried = [self._tried(one, answer, now) for one, answer in ended.values() if answer.error is not None]
+        await webhooks.put_off(tx, tried)
+        for one in tried:
+            if one.next_at is None:
+                log.warning("delivery %s is dead after %d tries: %s", one.id, one.attempts, one.error)
+
+    def _tried(self, one: Claimed, answer: Answer, now: datetime) -> Tried:
+        assert answer.error is not None
+        is_dead = answer.is_final or one.attempts >= self._attempts
+        next_at = None if is_dead else now + delay_after(one.attempts, random.random, answer.retry_after)
+        return Tried(one.id, one.attempts, next_at, now, answer.status, answer.error)
+
+    def _launch(self, one: Claimed) -> None:
+        assert self._group is not None
+        if one.id in self._flying:
+            # The machine slept for longer than its own claim: the first try is to end, and the next claim comes.
+            return
+        self._flying[one.id] = one
+        trying = self._group.create_task(self._try(one), name=f"webhook {one.id}")
+        self._tries.add(trying)
+        trying.add_done_callback(self._tries.discard)
+
+    async def _try(self, one: Claimed) -> None:
+        post = self._post = self._post or self._open_post()
+        timestamp = int(self._engine.clock.now().timestamp())
+        body = one.body.encode()
+        headers = {
+            "webhook-id": one.id,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signature(one.secret, one.id, timestamp, body),
+        }
+        try:
+            answer = await post.send(one.url, body, headers)
+        except Exception as error:
+            # A defect must not end the tries of others; it counts as a try that failed.
+            log.exception("delivery %s could not be tried", one.id)
+            answer = Answer(None, f"{type(error).__name__}: {error}")
+        self._ended[one.id] = (one, answer)
+        del self._flying[one.id]
+        self.wake()
+
+    async def _leave(self) -> None:
+        """Note what has ended, and let another server try at once what had not."""
+        if not (self._ended or self._flying):
+            return
+        try:
+            async with self._engine.store.write() as tx:
+                await self._settle(tx, self._ended)
+                await webhooks.give_back(tx, self._flying.values(), self._engine.clock.now())
+        except StoreUnavailable as error:
+            log.warning("%d deliveries are tried again when their claims end: %s", len(self._flying), error.detail)

@@ -1,0 +1,97 @@
+"""`treadle prune`: removes ended tasks that are past their time, or says what would go."""
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli.show import as_json, open_client, print_json, print_table, run
+
+if TYPE_CHECKING:
+    from treadle.wire.prune import PruneAnswer
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+class Age(click.ParamType[float]):
+    """A duration such as 90s, 12h, 30d or 8w; in seconds."""
+
+    name = "age"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds. Fails with how it is to be written."""
+        found = re.fullmatch(r"(\d{1,9})([smhdw])", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no age: write a number and a unit, such as 90s, 30m, 12h, 30d or 8w", param, ctx)
+        return float(found[1]) * UNITS[found[2]]
+
+
+@click.command()
+@click.option("--older-than", type=Age(), metavar="AGE", help="Ended longer ago than this, such as 30d.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(["completed", "failed", "cancelled"]),
+    help="Only these; may be given again.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--yes", is_flag=True, help="Don't ask before anything is removed.")
+@as_json
+def prune(older_than: float | None, statuses: tuple[str, ...], *, dry_run: bool, yes: bool, is_json: bool) -> None:
+    """Remove ended tasks, with their runs, logs and artifacts; superusers only.
+
+    Without --older-than those go that the server's settings (TREADLE_RETENTION_…) keep no longer, which it removes by
+    itself, too. What is open, holds a target, or is still needed stays.
+    """
+    if dry_run or not yes:
+        planned = run(_once(older_than, statuses, dry_run=True))
+        if dry_run and is_json:
+            print_json(planned)
+            return
+        _print(planned, err=is_json)
+        if dry_run or not planned.tasks:
+            return
+        click.confirm(f"Remove {planned.tasks} tasks?", abort=True, err=True)
+    removed = run(_all(older_than, statuses))
+    print_json(removed) if is_json else _print(removed)
+
+
+async def _once(older_than: float | None, statuses: Sequence[str], *, dry_run: bool) -> "PruneAnswer":
+    async with open_client() as client:
+        return await client.prune(older_than=older_than, status=statuses or None, dry_run=dry_run)
+
+
+async def _all(older_than: float | None, statuses: Sequence[str]) -> "PruneAnswer":
+    """Ask until nothing is left, and return the sum."""
+    from treadle.wire.prune import PruneAnswer
+
+    groups: Counter[tuple[str, str]] = Counter()
+    async for part in _parts(older_than, statuses):
+        groups.update({(group.job, group.status): group.tasks for group in part.groups})
+        if not part.done:
+            click.echo(f"{groups.total()} tasks removed, and more to go", err=True)
+    shown = [{"job": job, "status": status, "tasks": n} for (job, status), n in sorted(groups.items())]
+    return PruneAnswer.model_validate({"dry_run": False, "tasks": groups.total(), "groups": shown})
+
+
+async def _parts(older_than: float | None, statuses: Sequence[str]) -> "AsyncIterator[PruneAnswer]":
+    async with open_client() as client:
+        done = False
+        while not done:
+            part = await client.prune(older_than=older_than, status=statuses or None)
+            done = part.done
+            yield part
+
+
+def _print(answer: "PruneAnswer", *, err: bool = False) -> None:
+    rows = [(group.job, group.status, group.tasks) for group in answer.groups]
+    if err:
+        for row in rows:
+            click.echo("  ".join(str(cell) for cell in row), err=True)
+        return
+    print_table(("job", "status", "tasks"), rows, empty="Nothing is past its time.")
+    if rows:
+        click.echo(f"{answer.tasks} tasks {'would be removed' if answer.dry_run else 'removed'}.")

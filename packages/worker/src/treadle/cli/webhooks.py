@@ -1,0 +1,140 @@
+"""`treadle webhooks list|set|delete|deliveries|redeliver`."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli.show import age, as_json, open_client, print_json, print_table, run
+
+if TYPE_CHECKING:
+    from treadle.wire.webhooks import DeliveryItem, DeliveryState, WebhookItem
+
+_room = click.option("--room", default="@global", show_default=True, help="The webhook's room.")
+_limit = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
+
+
+@click.group()
+def webhooks() -> None:
+    """Have the outcomes of a room's tasks told to a URL, signed as Standard Webhooks says.
+
+    A webhook of @global hears of the tasks of every room, and is for superusers.
+    """
+
+
+@webhooks.command("list")
+@_room
+@_limit
+@as_json
+def list_(*, room: str, limit: int, is_json: bool) -> None:
+    """List webhooks: yours, or everybody's for a superuser."""
+
+    async def work() -> Any:
+        async with open_client() as client:
+            return await client.webhooks(room, limit=limit)
+
+    page = run(work())
+    if is_json:
+        print_json(page)
+        return
+    columns = ("name", "url", "jobs", "outcomes", "waiting", "dead", "owner")
+    print_table(columns, [_row(item) for item in page.items], empty=f"No webhooks in {room}.")
+
+
+def _row(item: "WebhookItem") -> tuple[object, ...]:
+    jobs = "all" if item.jobs is None else ", ".join(item.jobs)
+    return (item.name, item.url, jobs, ", ".join(item.statuses), item.waiting, item.dead, item.owner)
+
+
+@webhooks.command("set")
+@click.argument("name")
+@click.argument("url")
+@_room
+@click.option("--job", "jobs", multiple=True, help="Only this job's, by its full name; may be given again.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(["completed", "failed", "cancelled"]),
+    help="Only these outcomes; may be given again.",
+)
+@click.option("--rotate", is_flag=True, help="Make a new secret.")
+@as_json
+def set_(
+    name: str, url: str, *, room: str, jobs: tuple[str, ...], statuses: tuple[str, ...], rotate: bool, is_json: bool
+) -> None:
+    """Make the webhook NAME, or change it. A new secret is shown this once."""
+
+    async def work() -> Any:
+        async with open_client() as client:
+            return await client.set_webhook(
+                name, url, room=room, jobs=jobs or None, statuses=statuses or None, rotate=rotate
+            )
+
+    item = run(work())
+    if is_json:
+        print_json(item)
+    elif item.secret is None:
+        click.echo(f"{name} set; its secret is as before")
+    else:
+        click.echo(item.secret)
+
+
+@webhooks.command()
+@click.argument("name")
+@_room
+def delete(name: str, *, room: str) -> None:
+    """Delete a webhook, with all that it was still to be told."""
+
+    async def work() -> None:
+        async with open_client() as client:
+            await client.delete_webhook(name, room=room)
+
+    run(work())
+    click.echo(f"{name} deleted")
+
+
+@webhooks.command()
+@click.argument("name")
+@_room
+@click.option("--waiting", is_flag=True, help="Those that are still tried, instead of the dead ones.")
+@_limit
+@as_json
+def deliveries(name: str, *, room: str, waiting: bool, limit: int, is_json: bool) -> None:
+    """List deliveries that were tried too often and are dead, newest first."""
+    state: DeliveryState = "waiting" if waiting else "dead"
+
+    async def work() -> Any:
+        async with open_client() as client:
+            return await client.deliveries(name, room=room, state=state, limit=limit)
+
+    page = run(work())
+    if is_json:
+        print_json(page)
+        return
+    columns = ("id", "task", "outcome", "ended", "tries", "next", "error")
+    print_table(columns, [_line(item) for item in page.items], empty=f"No {state} deliveries of {name}.")
+    if page.total > len(page.items):
+        click.echo(f"{len(page.items)} of {page.total}; --limit shows more.")
+
+
+def _line(item: "DeliveryItem") -> tuple[object, ...]:
+    return (item.id, item.task_id, item.status, age(item.created_at), item.attempts, age(item.next_at), item.error)
+
+
+@webhooks.command()
+@click.argument("name")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@_room
+@click.option("--all", "is_all", is_flag=True, help="All dead deliveries.")
+@as_json
+def redeliver(name: str, ids: tuple[str, ...], *, room: str, is_all: bool, is_json: bool) -> None:
+    """Try dead deliveries again, at once: those with these IDs, or with --all all of them."""
+    if bool(ids) is is_all:
+        raise click.UsageError("give IDs or --all, one of them")
+
+    async def work() -> Any:
+        async with open_client() as client:
+            return await client.redeliver(name, list(ids) or None, room=room)
+
+    answer = run(work())
+    print_json(answer) if is_json else click.echo(f"{answer.redelivered} deliveries are tried again")

@@ -1,0 +1,35 @@
+"""`treadle prune`: it shows what would go, asks, and removes."""
+
+import pytest
+
+from tests.cli.conftest import Command, Shop
+
+
+def test_the_command_shows_what_would_go_asks_and_removes_e12(command: Command, shop: Shop) -> None:
+    task = shop.submit()
+    command.said("cancel", task)
+
+    shown = command.said("prune", "--older-than", "0s", "--dry-run")
+    assert any(line.split() == [shop.job, "cancelled", "1"] for line in shown.splitlines())
+    assert shown.endswith("tasks would be removed.\n")
+    assert command.read("prune", "--older-than", "1w", "--dry-run")["tasks"] == 0
+    assert "Aborted" in command.refused("prune", "--older-than", "0s")
+    assert shop.status(task) == "cancelled"
+    removed = command.read("prune", "--older-than", "0s", "--status", "cancelled", "--yes")
+    assert {"job": shop.job, "status": "cancelled", "tasks": 1} in removed["groups"]
+    assert "Task not found" in command.refused("task", task)
+    assert command.said("prune", "--older-than", "0s", "--yes") == "Nothing is past its time.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--older-than", "30"], "is no age: write a number and a unit"),
+        (["--older-than", "d"], "is no age"),
+        (["--status", "running"], "'running' is not one of"),
+    ],
+)
+def test_the_command_says_how_an_age_and_a_status_are_written_e12(
+    command: Command, words: list[str], said: str
+) -> None:
+    assert said in command.refused("prune", *words, code=2)

@@ -1,0 +1,119 @@
+"""Webhooks reach public addresses only, whatever a name says at the second look (E12)."""
+
+import asyncio
+import socket
+from ipaddress import ip_address
+
+import pytest
+
+from tests.webhooks.conftest import LOOPBACK
+from treadle_server.webhooks.addresses import AddressRefused, may_reach, networks, resolve
+from treadle_server.webhooks.post import Post
+
+pytestmark = pytest.mark.anyio
+
+REFUSED = (
+    "127.0.0.1", "127.9.9.9", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
+    "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1", "198.18.0.1", "::", "::1", "fe80::1", "fc00::1",
+    "ff02::1", "2001:db8::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "2002:7f00:1::", "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe", "2001:0:7f00:1::1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("address", REFUSED)
+def test_an_address_that_is_not_public_is_refused_e12(address) -> None:
+    assert not may_reach(ip_address(address), ())
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1"])
+def test_a_public_address_may_be_reached_e12(address) -> None:
+    assert may_reach(ip_address(address), ())
+
+
+def test_the_setting_admits_the_networks_that_it_names_and_no_others_e12() -> None:
+    allowed = networks(["10.0.0.0/8", "fd00::/8"])
+
+    admitted = [text for text in (*REFUSED, "fd12::1") if may_reach(ip_address(text), allowed)]
+
+    assert admitted == ["10.1.2.3", "::ffff:10.0.0.1", "fd12::1"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1"])
+async def test_however_loopback_is_written_it_is_known_when_it_is_looked_up_e12(host) -> None:
+    try:
+        socket.getaddrinfo(host, 80)
+    except OSError:
+        spelling = "has no address"
+    else:
+        spelling = "which is no public address"
+
+    with pytest.raises(AddressRefused, match=spelling):
+        await resolve(host, 80, ())
+
+
+class Names:
+    """A resolver that answers each look at a name with the next of its addresses."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self._real = asyncio.get_running_loop().getaddrinfo
+
+    async def __call__(self, host, port, **options):
+        name = host.decode() if isinstance(host, bytes) else host
+        if name[:1].isdigit() or ":" in name:
+            return await self._real(host, port, **options)
+        self.asked.append(name)
+        found = self.answers.pop(0)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+
+
+async def test_a_name_is_looked_up_once_and_what_was_checked_is_what_is_reached_e12(receiver, monkeypatch) -> None:
+    """The second answer, which would lead elsewhere, is never asked for: DNS rebinding is of no use."""
+    names = Names(["127.0.0.1"], ["127.0.0.2"])
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", names)
+    post = Post(timeout=5, allowed=networks(["127.0.0.1/32"]))
+
+    answer = await post.send(f"http://hooks.example:{receiver.port}/a?b=c", b"{}", {"webhook-id": "1"})
+    await post.close()
+
+    assert (answer.status, answer.error) == (200, None)
+    assert names.asked == ["hooks.example"]
+    [got] = receiver.got
+    assert (got.path, got.headers["host"]) == ("/a?b=c", f"hooks.example:{receiver.port}")
+
+
+async def test_a_name_that_leads_to_a_private_address_is_not_connected_to_e12(receiver, monkeypatch) -> None:
+    names = Names(["127.0.0.1", "10.0.0.1"])
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", names)
+    post = Post(timeout=5)
+
+    answer = await post.send(f"http://hooks.example:{receiver.port}/", b"{}", {})
+    await post.close()
+
+    assert answer.status is None
+    assert "hooks.example is at 127.0.0.1, 10.0.0.1, which is no public address" in str(answer.error)
+    assert receiver.got == []
+
+
+async def test_of_several_addresses_one_that_can_be_reached_is_taken_e12(receiver, monkeypatch) -> None:
+    """Nothing listens at 127.0.0.3, and 10.0.0.1 is not allowed."""
+    names = Names(["10.0.0.1", "127.0.0.3", "127.0.0.1"])
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", names)
+    post = Post(timeout=5, allowed=LOOPBACK)
+
+    answer = await post.send(f"http://hooks.example:{receiver.port}/", b"{}", {})
+    await post.close()
+
+    assert (answer.status, len(receiver.got)) == (200, 1)
+
+
+async def test_no_proxy_of_the_environment_is_used_e12(receiver, monkeypatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    post = Post(timeout=5, allowed=LOOPBACK)
+
+    answer = await post.send(receiver.url, b"{}", {})
+    await post.close()
+
+    assert answer.status == 200

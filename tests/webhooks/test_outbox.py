@@ -1,0 +1,191 @@
+"""Which outcomes are owed to which webhook: in the transaction of the outcome, and only where one wants it (E12)."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from tests.retention.conftest import ended
+from tests.webhooks.conftest import hook, outbox
+from treadle.wire.status import Reason, Status
+from treadle_server.engine import engine as engine_module
+from treadle_server.engine.commands import ExpireLeases, MissDeadlines, ReportMany, RunReport
+from treadle_server.store import tables
+from treadle_server.store.base import LostUpdate
+
+pytestmark = pytest.mark.anyio
+
+
+async def owed(shop) -> list[tuple[str, str]]:
+    """Return the task and the outcome of every delivery."""
+    async with shop.engine.store.read() as connection:
+        ids = {row.seq: row.id for row in await connection.execute(sa.select(tables.tasks.c.seq, tables.tasks.c.id))}
+    return [(ids[row.task_seq], row.status) for row in await outbox(shop.engine)]
+
+
+@pytest.mark.parametrize("is_express", [True, False])
+async def test_a_completion_is_owed_once_by_express_and_on_the_long_way_e12(shop, is_express) -> None:
+    await hook(shop.engine, "http://x")
+    worker = await shop.worker()
+    await shop.submit(3)
+    claimed = await shop.claim(worker, 3)
+    if not is_express:
+        shop.engine.express.clear()
+    reports = [(task.id, task.run_id, RunReport(kind="completed", starts=True, result="1")) for task in claimed]
+
+    await shop.engine.run(ReportMany(principal=shop.principal, worker_id=worker, reports=reports))
+
+    assert sorted(await owed(shop)) == sorted((task.id, "completed") for task in claimed)
+
+
+async def test_every_way_to_an_end_is_owed_and_nothing_else_e12(shop, clock) -> None:
+    await hook(shop.engine, "http://x")
+    worker = await shop.worker()
+    done = [await ended(shop, status) for status in (Status.COMPLETED, Status.FAILED, Status.CANCELLED)]
+    expected = [(task.id, task.status.value) for task in done]
+    [late] = await shop.submit(deadline=clock.now() + timedelta(seconds=5))
+    [again] = await shop.submit(options={"max_retries": 1, "retry_base": 0})
+    await shop.steer(done[1], "resume")
+    await shop.steer(done[1], "cancel")
+    paused = done[1]
+    assert len(await outbox(shop.engine)) == 4
+    expected += [(paused.id, "cancelled")]
+    clock.advance(5)
+    await shop.engine.run(MissDeadlines())
+    expected += [(late.id, "failed")]
+    [first] = await shop.claim(worker)
+    assert first.id == again.id
+    await shop.run(first, "failed", reason=Reason.ERROR, error="tried again")
+    assert len(await outbox(shop.engine)) == 5
+    await shop.claim(worker)
+    clock.advance(61)
+    await shop.engine.run(ExpireLeases())
+    expected += [(again.id, "failed")]
+    await shop.steer(again, "resolve")
+    expected += [(again.id, "completed")]
+
+    assert await owed(shop) == expected
+
+
+async def test_a_webhook_hears_of_its_room_jobs_and_outcomes_and_one_of_global_of_every_room_e12(shop) -> None:
+    other = await shop.register("other")
+    everything = await hook(shop.engine, "http://x")
+    narrow = await hook(shop.engine, "http://x", room="lab", jobs=[other], statuses=["cancelled"])
+    elsewhere = await hook(shop.engine, "http://x", room="attic")
+    for job, room in ((shop.job, "@global"), (shop.job, "lab"), (other, "@global"), (other, "lab")):
+        [wanted] = await shop.submit(job=job, room=room)
+        await shop.steer(wanted, "cancel")
+    await shop.steer(wanted, "rerun")
+    worker = await shop.worker(other)
+    [claimed] = await shop.claim(worker)
+    await shop.run(claimed)
+
+    rows = await outbox(shop.engine)
+
+    told = {one["id"]: [row for row in rows if row.webhook_id == one["id"]] for one in (everything, narrow, elsewhere)}
+    assert [len(mine) for mine in told.values()] == [5, 1, 0]
+    [mine] = told[narrow["id"]]
+    assert (mine.task_seq, mine.status) == (wanted.seq, "cancelled")
+
+
+async def test_without_a_webhook_nothing_is_looked_at_e12(shop, monkeypatch) -> None:
+    async def note(*_args) -> None:
+        raise AssertionError("nobody wants to hear of it")
+
+    monkeypatch.setattr(shop.engine.hooks, "note", note)
+
+    task = await ended(shop)
+
+    assert (await shop.get(task.id)).status is Status.COMPLETED
+
+
+async def test_an_outcome_whose_commit_failed_is_owed_nothing_and_one_that_was_done_anew_is_owed_once_e12_g1(
+    shop, monkeypatch
+) -> None:
+    await hook(shop.engine, "http://x")
+    [task] = await shop.submit()
+    write, tries = engine_module.write, []
+
+    async def overtaken(world) -> None:
+        await write(world)
+        tries.append(len(world.batch.tasks))
+        if len(tries) == 1:
+            raise LostUpdate("another server was faster")
+
+    monkeypatch.setattr(engine_module, "write", overtaken)
+    note = shop.engine.hooks.note
+
+    async def failing(*args) -> None:
+        await note(*args)
+        raise RuntimeError("the outbox can't be written")
+
+    await shop.steer(task, "cancel")
+    assert (len(tries), await owed(shop)) == (2, [(task.id, "cancelled")])
+    [other] = await shop.submit()
+    monkeypatch.setattr(shop.engine.hooks, "note", failing)
+    with pytest.raises(RuntimeError, match="can't be written"):
+        await shop.steer(other, "cancel")
+    assert (await shop.get(other.id)).status is Status.PENDING
+    assert await owed(shop) == [(task.id, "cancelled")]
+
+
+async def test_a_webhook_that_another_server_has_deleted_is_owed_nothing_and_the_outcome_stands_e12_g11(shop) -> None:
+    await hook(shop.engine, "http://x")
+    async with shop.engine.store.write() as tx:
+        await tx.connection.execute(sa.delete(tables.webhooks))
+    assert shop.engine.hooks
+
+    task = await ended(shop)
+
+    assert (await shop.get(task.id)).status is Status.COMPLETED
+    assert await outbox(shop.engine) == []
+
+
+async def test_what_is_told_is_the_outcome_as_it_was_whatever_becomes_of_the_task_e12(shop, clock) -> None:
+    import json
+
+    await hook(shop.engine, "http://x")
+    worker = await shop.worker()
+    await shop.submit(tags='{"k":"v"}', target="robot", room="lab")
+    [claimed] = await shop.claim(worker)
+    done = await shop.run(claimed, result='{"sum":3,"big":123456789012345678901234567890}')
+    at = done.completed_at
+    clock.advance(100)
+    await shop.steer(done, "rerun")
+
+    [row] = await outbox(shop.engine)
+
+    said = json.loads(row.body)
+    assert (said["type"], said["timestamp"]) == ("task.completed", at.isoformat().replace("+00:00", "Z"))
+    data = said["data"]
+    assert (data["id"], data["job_name"], data["room_id"], data["status"]) == (done.id, shop.job, "lab", "completed")
+    assert (data["result"], data["run_id"], data["tags"], data["target"]) == (
+        {"sum": 3, "big": 123456789012345678901234567890}, 0, {"k": "v"}, "robot",
+    )  # fmt: skip
+    assert "payload" not in data
+
+
+async def test_a_result_that_is_too_long_to_be_told_is_left_out_and_said_to_be_e12(shop) -> None:
+    import json
+
+    await hook(shop.engine, "http://x")
+    worker = await shop.worker()
+    await shop.submit()
+    [claimed] = await shop.claim(worker)
+    await shop.run(claimed, result=json.dumps("x" * 70_000))
+
+    data = json.loads((await outbox(shop.engine))[0].body)["data"]
+
+    assert (data["result"], data["result_is_left_out"]) == (None, True)
+
+
+async def test_outcomes_of_one_commit_are_each_owed_to_each_webhook_e12_e11(shop) -> None:
+    for _ in range(3):
+        await hook(shop.engine, "http://x")
+    tasks = await shop.submit(20)
+
+    await asyncio.gather(*(shop.steer(task, "cancel") for task in tasks))
+
+    rows = await outbox(shop.engine)
+    assert (len(rows), len({row.id for row in rows}), len({row.task_seq for row in rows})) == (60, 60, 20)

@@ -1,0 +1,286 @@
+"""What is owed arrives: at least once, signed, later if the receiver is not there, by one server at a time (E12)."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.engine.conftest import Shop
+from tests.retention.conftest import ended
+from tests.webhooks.conftest import hook, mailing, outbox
+from tests.webhooks.receiver import receiving, says
+from treadle.wire.status import Status
+from treadle_server.domain.webhooks import Answer
+from treadle_server.engine.engine import Engine
+from treadle_server.store.store import SqlStore
+from treadle_server.webhooks import sender as sender_module
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_outcome_arrives_signed_as_standard_webhooks_says_and_is_forgotten_e12(
+    shop, clock, mail, receiver
+) -> None:
+    one = await hook(shop.engine, receiver.url)
+    task = await ended(shop, Status.FAILED)
+
+    await mail.go()
+
+    [got] = receiver.got
+    assert got.path == "/hook"
+    assert got.headers["content-type"] == "application/json"
+    assert got.headers["webhook-timestamp"] == str(int(clock.now().timestamp()))
+    assert got.is_signed_with(one["secret"])
+    assert not got.is_signed_with("whsec_" + "A" * 43 + "=")
+    assert (got.said["type"], got.said["data"]["id"], got.said["data"]["error"]) == ("task.failed", task.id, "boom")
+    assert await outbox(shop.engine) == []
+
+
+async def test_a_receiver_that_is_gone_gets_it_when_it_is_back_with_the_same_id_and_growing_pauses_e12(
+    shop, clock, mail, receiver
+) -> None:
+    one = await hook(shop.engine, receiver.url)
+    await ended(shop)
+    await receiver.stop()
+    began, pauses = clock.now(), []
+    for _ in range(2):
+        await mail.go()
+        [row] = await outbox(shop.engine)
+        pauses.append((row.next_at - clock.now()).total_seconds())
+        clock.advance(pauses[-1] - 0.001)
+        await mail.go()
+        assert (await outbox(shop.engine)) == [row], "not before its time"
+        clock.advance(0.001)
+
+    await receiver.start()
+    await mail.go()
+
+    [got] = receiver.got
+    assert (got.id, got.is_signed_with(one["secret"])) == (row.id, True)
+    assert int(got.headers["webhook-timestamp"]) > began.timestamp()
+    assert 3.75 <= pauses[0] <= 6.25
+    assert 15 <= pauses[1] <= 25
+    assert "ConnectError" in row.error
+    assert await outbox(shop.engine) == []
+
+
+async def test_after_its_tries_a_delivery_is_dead_and_redelivered_on_request_with_the_same_id_e12(
+    shop, clock, mail, receiver
+) -> None:
+    await hook(shop.engine, receiver.url)
+    await ended(shop)
+    receiver.answers = [says(500, body=b"no\x00 <b>room</b>")] * 3
+    for _ in range(5):
+        await mail.go()
+        clock.advance(100)
+
+    assert len(receiver.got) == 3
+    [dead] = await outbox(shop.engine)
+    assert (dead.attempts, dead.answered, dead.next_at) == (3, 500, None)
+    assert dead.dead_at is not None
+    assert dead.error == "answered 500: no <b>room</b>"
+
+    from treadle_server.store.webhooks import revive
+
+    async with shop.engine.store.write() as tx:
+        assert await revive(tx, dead.webhook_id, [dead.id], clock.now()) == {dead.id}
+    await mail.go()
+
+    assert [got.id for got in receiver.got] == [dead.id] * 4
+    assert await outbox(shop.engine) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "is_dead"),
+    [
+        (says(302, "location: http://127.0.0.1:1/"), "answered 302: redirects are not followed", False),
+        (says(410, body=b"gone"), "answered 410: gone", True),
+        (says(404), "answered 404", False),
+        (b"nonsense\r\n\r\n", "RemoteProtocolError", False),
+        (b"", "RemoteProtocolError", False),
+    ],
+)
+async def test_an_answer_that_is_no_success_is_noted_and_a_gone_receiver_is_left_alone_e12(
+    shop, mail, receiver, answer, error, is_dead
+) -> None:
+    await hook(shop.engine, receiver.url)
+    await ended(shop)
+    receiver.answers = [answer]
+
+    await mail.go()
+
+    [row] = await outbox(shop.engine)
+    assert row.error.startswith(error)
+    assert (row.dead_at is not None) is is_dead
+    assert len(receiver.got) == 1
+
+
+async def test_a_receiver_that_asks_for_a_pause_gets_it_e12(shop, clock, mail, receiver) -> None:
+    await hook(shop.engine, receiver.url)
+    await ended(shop)
+    receiver.answers = [says(429, "retry-after: 900")]
+
+    await mail.go()
+
+    [row] = await outbox(shop.engine)
+    assert (row.next_at - clock.now()).total_seconds() == 900
+
+
+async def test_a_server_that_dies_between_sending_and_noting_it_sends_it_again_with_the_same_id_e12_g4(
+    shop, clock, receiver
+) -> None:
+    await hook(shop.engine, receiver.url)
+    await ended(shop)
+    async with mailing(shop.engine) as doomed:
+        await doomed.turn()
+        await receiver.until(1)
+        # It never makes another turn, and says no good-bye.
+        doomed.sender._leave = _nothing
+
+    async with mailing(shop.engine) as mail:
+        await mail.go()
+        assert len(receiver.got) == 1, "the claim of the other has not ended"
+        clock.advance(15)
+        await mail.go()
+
+    first, second = receiver.got
+    assert (first.id, first.body) == (second.id, second.body)
+    assert await outbox(shop.engine) == []
+
+
+async def _nothing() -> None:
+    """As if the process had been killed."""
+
+
+async def test_a_server_that_is_stopped_leaves_what_it_was_at_to_others_at_once_e12(shop, clock, receiver) -> None:
+    await hook(shop.engine, receiver.url)
+    await ended(shop)
+    release = asyncio.Event()
+    receiver.answers = [lambda _writer: release.wait()]
+    async with mailing(shop.engine) as stopped:
+        await stopped.turn()
+        await receiver.until(1)
+
+    async with mailing(shop.engine) as mail:
+        await mail.go()
+
+    release.set()
+    assert [got.id for got in receiver.got] == [receiver.got[0].id] * 2
+    assert await outbox(shop.engine) == []
+
+
+async def test_a_slow_receiver_keeps_no_other_waiting_e12(shop, receiver) -> None:
+    async with receiving() as slow, mailing(shop.engine) as mail:
+        release = asyncio.Event()
+        slow.answers = [lambda _writer: release.wait() for _ in range(50)]
+        await hook(shop.engine, slow.url)
+        await hook(shop.engine, receiver.url)
+        for task in await shop.submit(20):
+            await shop.steer(task, "cancel")
+
+        while len(receiver.got) < 20:
+            await mail.turn()
+            await asyncio.sleep(0.002)
+
+        assert len(slow.got) == sender_module.AT_ONCE_EACH
+        release.set()
+
+
+async def test_a_receiver_that_never_answers_is_given_up_after_the_timeout_e12(shop, receiver) -> None:
+    await hook(shop.engine, receiver.url)
+    await ended(shop)
+    release = asyncio.Event()
+    receiver.answers = [lambda _writer: release.wait()]
+
+    async with mailing(shop.engine, patience=0.2) as mail:
+        await mail.go()
+        [row] = await outbox(shop.engine)
+
+    release.set()
+    assert (row.error, row.answered) == ("no answer within 0.2 s", None)
+
+
+async def test_of_an_answer_without_an_end_only_the_beginning_is_read_e12(shop, receiver) -> None:
+    written = 0
+
+    async def endless(writer) -> None:
+        nonlocal written
+        writer.write(b"HTTP/1.1 500 X\r\ntransfer-encoding: chunked\r\n\r\n")
+        while True:
+            writer.write(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+            await writer.drain()
+            written += 0x10000
+
+    await hook(shop.engine, receiver.url)
+    await ended(shop)
+    receiver.answers = [endless]
+    async with mailing(shop.engine) as mail:
+        await mail.go()
+
+    [row] = await outbox(shop.engine)
+    assert row.error.startswith("answered 500: xxx")
+    assert len(row.error) < 300
+    assert written < 50_000_000
+
+
+async def test_a_try_that_meets_a_defect_counts_as_one_that_failed_and_others_go_on_e12(shop, caplog) -> None:
+    class Broken:
+        tried = 0
+
+        async def send(self, url, body, headers) -> Answer:
+            self.tried += 1
+            if self.tried == 1:
+                raise RuntimeError("a defect")
+            return Answer(200, None)
+
+        async def close(self) -> None:
+            """Nothing is open."""
+
+    await hook(shop.engine, "http://x")
+    tasks = await shop.submit(2)
+    for task in tasks:
+        await shop.steer(task, "cancel")
+
+    async with mailing(shop.engine, post=Broken()) as mail:
+        await mail.go()
+
+    [row] = await outbox(shop.engine)
+    assert row.error == "RuntimeError: a defect"
+    assert "could not be tried" in caplog.text
+
+
+async def test_an_outcome_wakes_the_sender_which_otherwise_sleeps_e12(shop, receiver) -> None:
+    await hook(shop.engine, receiver.url)
+    async with mailing(shop.engine) as mail:
+        assert await mail.turn() == sender_module.EVERY
+        sleeping = asyncio.ensure_future(mail.sender.wait(60))
+        await ended(shop)
+        async with asyncio.timeout(5):
+            await sleeping
+        await mail.go()
+    assert len(receiver.got) == 1
+
+
+@pytest.mark.postgres
+async def test_of_two_servers_on_one_postgresql_one_sends_each_delivery_e12_g11(
+    postgres_database, clock, receiver
+) -> None:
+    async with AsyncExitStack() as stack:
+        engines = []
+        for _ in range(2):
+            store = SqlStore(postgres_database)
+            await store.open()
+            stack.push_async_callback(store.close)
+            engines.append(await stack.enter_async_context(Engine(store, clock=clock).running()))
+        shop = Shop(engines[0])
+        await shop.register()
+        await hook(engines[0], receiver.url)
+        mails = [await stack.enter_async_context(mailing(engine)) for engine in engines]
+        for task in await shop.submit(60):
+            await shop.steer(task, "cancel")
+
+        for _ in range(60):
+            await asyncio.gather(*(mail.go() for mail in mails))
+
+        assert await outbox(engines[0]) == []
+    assert (len(receiver.got), len({got.id for got in receiver.got})) == (60, 60)
