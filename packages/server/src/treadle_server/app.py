@@ -90,6 +90,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
             stack.push_async_callback(store.close)
             await api.access.prepare()
             await api.artifacts.prepare(store)
+            stack.push_async_callback(api.artifacts.vault.close)
             await stack.enter_async_context(engine.running())
             for listener in (api.catalog.heed, api.waits.heed, api.rates.heed, api.recent.heed):
                 stack.callback(engine.hub.listen(listener))

@@ -1,21 +1,28 @@
-"""The vault: objects that are put, read and removed as streams of a bounded size, whatever the store is."""
+"""The vault: objects that are put, read and removed as streams of a bounded size, whatever the store is.
+
+The store's own threads never call into Python: obstore's asynchronous functions let them, and one that does so while
+the interpreter ends aborts the process (8 of 12 times after a listing). So everything is called in threads of ours.
+"""
 
 import asyncio
 import hashlib
 import logging
 import os
 from collections.abc import AsyncIterator, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Literal
+from typing import Literal, TypeVar
 
-from obstore import sign_async
+from obstore import sign
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
+from treadle_server.artifacts.feed import Feed
 from treadle_server.artifacts.stores import open_store, presigns
 from treadle_server.errors import StoreUnavailable
 
@@ -27,7 +34,12 @@ CHUNK = 1024 * 1024
 PART = 5 * 1024 * 1024
 """Bytes of a part of an upload to a cloud: the smallest that they take. Two are on their way at once."""
 
+MOST_PUTS = 32
+"""Uploads at once, each with a thread of its own; a further one is read no further until one has ended."""
+
 RETRY_AFTER = 5.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,8 @@ class Vault:
         """Whether clients speak to the store itself, by signed URLs."""
         self._part = CHUNK if isinstance(self._store, LocalStore | MemoryStore) else PART
         self._site = ""
+        self._feeds: set[Feed] = set()
+        self._putters = ThreadPoolExecutor(MOST_PUTS, thread_name_prefix="treadle-artifacts")
 
     def settle(self, site: str) -> None:
         """Take the prefix under which this database's objects stand."""
@@ -62,11 +76,28 @@ class Vault:
         """Return a location that no other upload has, and no client has a URL for."""
         return f"{self._site}/{artifact_id}-{token_hex(8)}"
 
-    async def put(self, location: str, chunks: AsyncIterator[bytes], *, size: int) -> None:
-        """Store an object of `size` bytes, whole or not at all. Raises what `chunks` raises, and `StoreUnavailable`."""
+    async def close(self) -> None:
+        """End the uploads that are under way, and their threads."""
+        for feed in self._feeds:
+            feed.stop()
+        await asyncio.to_thread(self._putters.shutdown)
+
+    async def put(self, location: str, pieces: AsyncIterator[bytes], *, size: int) -> None:
+        """Store an object of `size` bytes, whole or not at all. Raises what `pieces` raises, and `StoreUnavailable`."""
+        feed = Feed(pieces)
+        self._feeds.add(feed)
         part, in_parts = self._part, size > self._part
-        with _failures_explained():
-            await self._store.put_async(location, chunks, use_multipart=in_parts, chunk_size=part, max_concurrency=2)
+        work = partial(self._store.put, location, feed, use_multipart=in_parts, chunk_size=part, max_concurrency=2)
+        putting = asyncio.get_running_loop().run_in_executor(self._putters, work)
+        try:
+            with _failures_explained():
+                await asyncio.shield(putting)
+        except asyncio.CancelledError:
+            feed.stop()
+            await asyncio.gather(putting, return_exceptions=True)
+            raise
+        finally:
+            self._feeds.discard(feed)
         if isinstance(self._store, LocalStore) and self._store.prefix is not None:
             await asyncio.to_thread(_sync, self._store.prefix / location)
 
@@ -76,38 +107,40 @@ class Vault:
         Raises `FileNotFoundError` when there is no object, and `StoreUnavailable`.
         """
         if start >= end:
-            return _nothing()
+            return _each(iter(()))
         with _failures_explained():
-            found = await self._store.get_async(location, options={"range": (start, end)})
-        return _pieces(found.stream(min_chunk_size=CHUNK))
+            found = await asyncio.to_thread(self._store.get, location, options={"range": (start, end)})
+        return _each(found.stream(min_chunk_size=CHUNK))
 
     async def copy(self, source: str, target: str) -> None:
         """Copy an object within the store. Raises `FileNotFoundError` and `StoreUnavailable`."""
         with _failures_explained():
-            await self._store.copy_async(source, target)
+            await asyncio.to_thread(self._store.copy, source, target)
 
     async def read(self, location: str) -> Stored:
         """Read an object through, and return what it is. Raises `FileNotFoundError` and `StoreUnavailable`."""
-        digest, size = hashlib.sha256(), 0
         with _failures_explained():
-            found = await self._store.get_async(location)
-            content_type = found.attributes.get("Content-Type")
-            async for piece in found.stream(min_chunk_size=CHUNK):
-                digest.update(piece)
-                size += len(piece)
-        return Stored(size, digest.digest(), content_type)
+            return await asyncio.to_thread(self._read, location)
+
+    def _read(self, location: str) -> Stored:
+        digest, size = hashlib.sha256(), 0
+        found = self._store.get(location)
+        for piece in found.stream(min_chunk_size=CHUNK):
+            digest.update(piece)
+            size += len(piece)
+        return Stored(size, digest.digest(), found.attributes.get("Content-Type"))
 
     async def size_of(self, location: str) -> int:
         """Return an object's size in bytes. Raises `FileNotFoundError` and `StoreUnavailable`."""
         with _failures_explained():
-            return (await self._store.head_async(location))["size"]
+            return (await asyncio.to_thread(self._store.head, location))["size"]
 
     async def remove(self, locations: Collection[str]) -> None:
         """Remove objects; those that are gone already are none's concern. Raises `StoreUnavailable`."""
         for location in locations:
             try:
                 with _failures_explained():
-                    await self._store.delete_async(location)
+                    await asyncio.to_thread(self._store.delete, location)
             except FileNotFoundError:
                 continue
 
@@ -117,7 +150,7 @@ class Vault:
         Raises `StoreUnavailable`.
         """
         with _failures_explained():
-            async for found in self._store.list(self._site, chunk_size=500):
+            async for found in _each(self._store.list(self._site, chunk_size=500)):
                 if old := [meta["path"] for meta in found if meta["last_modified"] < instant]:
                     yield old
 
@@ -125,7 +158,7 @@ class Vault:
         """Return a URL at which the store itself takes or gives the object for so long. Raises `StoreUnavailable`."""
         assert isinstance(self._store, S3Store)
         with _failures_explained():
-            return await sign_async(self._store, method, location, timedelta(seconds=seconds))
+            return await asyncio.to_thread(sign, self._store, method, location, timedelta(seconds=seconds))
 
 
 @contextmanager
@@ -144,14 +177,10 @@ def _failures_explained() -> Iterator[None]:
         ) from error
 
 
-async def _pieces(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    async for piece in stream:
-        yield bytes(piece)
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    for piece in tuple[bytes, ...]():
-        yield piece
+async def _each(found: Iterator[T]) -> AsyncIterator[T]:
+    """Yield each, taken in a thread."""
+    while (item := await asyncio.to_thread(next, found, None)) is not None:
+        yield item
 
 
 def _sync(path: Path) -> None:
