@@ -33,6 +33,8 @@ _data_dir = click.option(
 @_database
 @_data_dir
 @click.option("--auth", type=click.Choice(["token", "none"]), help="none: without tokens, on a loopback address only.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="Serve HTTPS: a PEM file with the certificate.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, unless it stands in the same file.")
 def server(**options: Any) -> None:
     """Serve tasks over HTTP and a websocket."""
     import asyncio
@@ -74,12 +76,13 @@ async def _serve(settings: Any) -> None:
 
     from treadle_server.app import create_app
     from treadle_server.errors import TreadleError
-    from treadle_server.server import PortTaken, Server, listen, url_of
+    from treadle_server.server import NoCertificate, PortTaken, Server, check_certificate, listen, url_of
 
     try:
+        check_certificate(settings)
         listener = listen(settings.host, settings.port)
         app = create_app(settings)
-    except (PortTaken, TreadleError) as error:
+    except (NoCertificate, PortTaken, TreadleError) as error:
         raise click.ClickException(str(error)) from None
     with contextlib.closing(listener):
         serving_app = Server(app, settings)
@@ -88,7 +91,7 @@ async def _serve(settings: Any) -> None:
             await serving_app.until_started(serving)
         except (RuntimeError, SystemExit) as error:
             raise click.ClickException(str(error) or "the server did not start") from None
-        _say_hello(settings, url_of(listener))
+        _say_hello(settings, url_of(listener, settings))
         await serving
 
 

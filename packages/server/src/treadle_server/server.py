@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 from typing import Any
 
 import uvicorn
@@ -43,10 +44,30 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def url_of(listener: socket.socket) -> str:
-    """Return the URL at which the socket listens."""
+class NoCertificate(OSError):
+    """The certificate or its key can't be read, or do not belong together."""
+
+
+def url_of(listener: socket.socket, settings: Settings | None = None) -> str:
+    """Return the URL at which the socket listens: an https one when the settings name a certificate."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "http" if settings is None or settings.tls_cert is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def check_certificate(settings: Settings) -> None:
+    """Raise `NoCertificate`, with what to do, when the certificate that the settings name is of no use."""
+    if settings.tls_cert is None:
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # No prompt: a server that is started by the system would wait for a password for ever.
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=lambda: "")
+    except (OSError, ValueError) as error:
+        files = f"{settings.tls_cert}" if settings.tls_key is None else f"{settings.tls_cert} with {settings.tls_key}"
+        raise NoCertificate(
+            f"can't use the certificate {files}: {error}. Both are PEM files, the key without a password."
+        ) from None
 
 
 class Server(uvicorn.Server):
@@ -69,6 +90,8 @@ class Server(uvicorn.Server):
             "server_header": False,
             "timeout_graceful_shutdown": GRACE_SECONDS,
             "backlog": 2048,
+            "ssl_certfile": settings.tls_cert,
+            "ssl_keyfile": settings.tls_key,
         }
         super().__init__(uvicorn.Config(app, **{**options, **config}))
 

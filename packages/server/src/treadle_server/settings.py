@@ -52,6 +52,15 @@ class Settings(BaseSettings):
     auth: Literal["token", "none"] = "token"
     """`token`: every request needs one. `none`: everybody is the superuser; only on a loopback address."""
 
+    max_failed_tokens: Annotated[int, Field(ge=0)] = 20
+    """Tokens that are not valid within 10 seconds from one address, after which it is told to wait (429); 0: no end."""
+
+    tls_cert: Path | None = None
+    """A PEM file with the server's certificate and those between it and its authority: then the server speaks HTTPS."""
+
+    tls_key: Path | None = None
+    """A PEM file with the certificate's private key, unless it stands in the same file."""
+
     allowed_categories: Annotated[tuple[str, ...], NoDecode] = ("tasks", "modifiers", "selections", "analysis")
     """The categories that jobs may be registered in, separated by commas."""
 
@@ -173,6 +182,8 @@ class Settings(BaseSettings):
     def _fill_and_check(self) -> Self:
         if not self.database_url:
             self.database_url = f"sqlite:///{self.data_dir / 'treadle.db'}"
+        if self.tls_key is not None and self.tls_cert is None:
+            raise ValueError("tls_key is given without tls_cert: name the certificate that belongs to the key")
         if self.auth == "none" and self.host not in LOOPBACK:
             raise ValueError(
                 f"auth is none and host is {self.host}: without tokens the server listens on loopback addresses only"

@@ -57,7 +57,7 @@ async def serve(
         await server.until_started(serving)
         try:
             token = chosen.token_file.read_text().strip() if chosen.auth == "token" else ""
-            yield Served(url_of(listener), token, app, app.state.api.engine, chosen)
+            yield Served(url_of(listener, chosen), token, app, app.state.api.engine, chosen)
         finally:
             server.stop()
             await serving

@@ -18,7 +18,7 @@ from treadle.errors import (
     error_for,
     problem_named,
 )
-from treadle.reaching import is_loopback
+from treadle.reaching import is_loopback, unreachable
 from treadle.wire.frames import PROTOCOL
 from treadle.wire.problems import Problem
 
@@ -51,7 +51,7 @@ async def dial(url: str, token: str | None, client: str | None) -> tuple[ClientC
     except TimeoutError:
         raise SocketRefused(f"{url} did not open a websocket within {_OPEN_TIMEOUT:.0f} s") from None
     except OSError as error:
-        raise ConnectionFailed(_unreachable(url, error)) from None
+        raise ConnectionFailed(unreachable(url, error)) from None
     except WebSocketException as error:
         raise SocketRefused(f"{url} opens no websocket: {error}") from None
     try:
@@ -120,8 +120,3 @@ def close_error(ws: ClientConnection) -> TreadleError | None:
     if ws.close_code == 4400:
         return ProtocolMismatch(f"the server refused a frame: {reason}; are its version and this one's compatible?")
     return None
-
-
-def _unreachable(url: str, error: OSError) -> str:
-    cause = error.strerror or str(error) or type(error).__name__
-    return f"no server answers at {url} ({cause}): start one with `treadle server`, or set TREADLE_URL"

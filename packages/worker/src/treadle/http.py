@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from treadle.errors import ConnectionFailed, ConnectionLost, ProtocolMismatch, TreadleError, error_for
-from treadle.reaching import delays, is_loopback
+from treadle.reaching import delays, is_loopback, unreachable
 from treadle.wire.problems import Problem
 
 Fields = dict[str, Any]
@@ -83,7 +83,10 @@ class HttpChannel:
         # A hundred connections at most; a further request waits for one.
         limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
         loopback = all(is_loopback(httpx.URL(url).host) for url in urls)
-        self._client = httpx.AsyncClient(headers=headers, limits=limits, trust_env=not loopback)
+        # SSL_CERT_FILE counts everywhere, proxies only beyond this machine; without TLS no certificates are read.
+        secure = any(url.startswith("https:") for url in urls)
+        verify = httpx.create_ssl_context() if secure else True
+        self._client = httpx.AsyncClient(headers=headers, limits=limits, trust_env=not loopback, verify=verify)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -128,9 +131,7 @@ class HttpChannel:
                         timeout=self._timeout if timeout is None else timeout,
                     )
                 except (httpx.ConnectError, httpx.ConnectTimeout) as failed:
-                    error = (
-                        f"no server answers at {url} ({failed}): start one with `treadle server`, or set TREADLE_URL"
-                    )
+                    error = unreachable(url, failed)
                 except httpx.TransportError as broken:
                     error = f"the connection to {url} broke before the answer came ({broken or type(broken).__name__})"
                     if not again:

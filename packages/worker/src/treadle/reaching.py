@@ -2,6 +2,7 @@
 
 import ipaddress
 import random
+import ssl
 from collections.abc import Iterator
 
 _LONGEST_DELAY = 5.0
@@ -23,3 +24,11 @@ def is_loopback(host: str | None) -> bool:
         return ipaddress.ip_address(host or "").is_loopback
     except ValueError:
         return False
+
+
+def unreachable(url: str, error: Exception) -> str:
+    """Return what to say when no server is reached: nobody answers, or one whose certificate is not trusted."""
+    cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return f"the certificate of {url} is not trusted here ({cause}): name its authority's PEM file in SSL_CERT_FILE"
+    return f"no server answers at {url} ({cause}): start one with `treadle server`, or set TREADLE_URL"

@@ -1,0 +1,91 @@
+"""The server over TLS, with a certificate of one's own, and the SDK that trusts it."""
+
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+from click.testing import CliRunner
+from pydantic import ValidationError
+
+from treadle import Client
+from treadle.cli.group import treadle
+from treadle.errors import ConnectionFailed
+from treadle_server.settings import Settings
+from treadle_server.testing import Served, serve
+
+
+class Certificates:
+    """An authority, and a certificate of it for this machine."""
+
+    def __init__(self, directory: Path) -> None:
+        self.authority = directory / "authority.pem"
+        self.cert, self.key = directory / "cert.pem", directory / "key.pem"
+        authority = trustme.CA()
+        issued = authority.issue_cert("127.0.0.1", "localhost")
+        authority.cert_pem.write_to_path(self.authority)
+        issued.cert_chain_pems[0].write_to_path(self.cert)
+        issued.private_key_pem.write_to_path(self.key)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+async def secure(certificates: Certificates, tmp_path: Path) -> AsyncIterator[Served]:
+    async with serve(data_dir=tmp_path / "data", tls_cert=certificates.cert, tls_key=certificates.key) as served:
+        yield served
+
+
+async def test_the_sdk_trusts_the_authority_in_ssl_cert_file_on_its_socket_and_over_http_g10(
+    secure: Served, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
+    assert secure.url.startswith("https://127.0.0.1:")
+
+    async with Client(secure.url, token=secure.token, patience=0) as client:
+        made = await client.create_token("someone")
+        assert (await client.tokens()).total == 2
+        assert "time" in await client.ping()
+
+    assert made.user == "someone"
+    assert stat.S_IMODE(secure.settings.token_file.stat().st_mode) == 0o600
+
+
+async def test_a_certificate_of_an_unknown_authority_is_refused_and_the_error_says_what_to_do_g9(
+    secure: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+
+    async with Client(secure.url, token=secure.token, patience=0) as client:
+        for call in (client.ping, client.tokens):
+            with pytest.raises(ConnectionFailed, match=r"not trusted here .*SSL_CERT_FILE"):
+                await call()
+
+
+async def test_plain_http_gets_no_answer_from_a_server_with_tls(secure: Served) -> None:
+    async with httpx.AsyncClient() as client:
+        with pytest.raises(httpx.TransportError):
+            await client.get(secure.url.replace("https", "http") + "/healthz")
+
+
+def test_a_certificate_that_is_none_stops_the_server_with_a_word_on_what_to_do_g9(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    words = ["server", "--port", "0", "--data-dir", str(tmp_path)]
+    other = Certificates(tmp_path)
+    for files in (
+        ["--tls-cert", str(tmp_path / "none.pem")],
+        ["--tls-cert", str(certificates.cert)],  # its key stands in another file
+        ["--tls-cert", str(certificates.cert), "--tls-key", str(other.key)],
+    ):
+        result = CliRunner().invoke(treadle, [*words, *files])
+        assert result.exit_code == 1, result.output
+        assert f"can't use the certificate {files[1]}" in result.stderr
+        assert not (tmp_path / "treadle.db").exists()
+    with pytest.raises(ValidationError, match="without tls_cert"):
+        Settings(tls_key=certificates.key, data_dir=tmp_path)
