@@ -1,10 +1,29 @@
 """`treadle token create|list|revoke`."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
 from treadle.cli.show import age, as_json, open_client, print_json, print_table, run
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_LONGEST = 10 * 366 * 86_400
+
+
+class Lifetime(click.ParamType[timedelta]):
+    """A duration such as `90s`, `12h` or `30d`."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Return the duration; fail for what is none, and for more than ten years."""
+        found = re.fullmatch(r"([0-9]{1,9})([smhdw])", str(value))
+        seconds = int(found[1]) * _SECONDS[found[2]] if found else 0
+        if not 0 < seconds <= _LONGEST:
+            self.fail(f"{value!r} is no duration up to ten years: write 90s, 45m, 12h, 30d or 2w", param, ctx)
+        return timedelta(seconds=seconds)
 
 
 @click.group()
@@ -16,13 +35,26 @@ def token() -> None:
 @click.argument("name")
 @click.option("--superuser", is_flag=True, help="It may do everything.")
 @click.option("--scope", "scopes", multiple=True, help="A scope, such as queue:read:lab; may be given again.")
+@click.option("--expires", type=Lifetime(), help="After how long it ends, such as 12h or 30d.")
 @click.option("--expires-at", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="When it ends, with a zone.")
 @as_json
-def create(name: str, *, superuser: bool, scopes: tuple[str, ...], expires_at: Any, is_json: bool) -> None:
+def create(
+    name: str,
+    *,
+    superuser: bool,
+    scopes: tuple[str, ...],
+    expires: timedelta | None,
+    expires_at: datetime | None,
+    is_json: bool,
+) -> None:
     """Make a token for a user; it is shown this once.
 
     Without scopes it registers, submits and reads in plain rooms, and controls its own tasks and workers.
     """
+    if expires is not None and expires_at is not None:
+        raise click.UsageError("give --expires or --expires-at, not both")
+    if expires is not None:
+        expires_at = datetime.now(UTC) + expires
 
     async def work() -> Any:
         async with open_client() as client:
@@ -55,27 +87,50 @@ def list_(*, is_json: bool) -> None:
             item.id,
             item.name,
             "yes" if item.superuser else "no",
+            " ".join(item.scopes) or None,
             age(item.created_at),
             age(item.expires_at),
             _state(item),
         )
         for item in page.items
     ]
-    print_table(("id", "name", "superuser", "created", "expires", "state"), rows, empty="No tokens.")
+    print_table(("id", "name", "superuser", "scopes", "created", "expires", "state"), rows, empty="No tokens.")
 
 
 def _state(item: Any) -> str:
-    return "revoked" if item.revoked_at else "valid"
+    if item.revoked_at is not None:
+        return "revoked"
+    return "expired" if item.expires_at is not None and item.expires_at <= datetime.now(UTC) else "valid"
 
 
 @token.command()
-@click.argument("token_id", metavar="ID")
-def revoke(token_id: str) -> None:
-    """Revoke a token, by its id."""
+@click.argument("which", metavar="ID|NAME")
+def revoke(which: str) -> None:
+    """Revoke a token, by its id or, when only one valid token has it, by its name."""
 
-    async def work() -> None:
+    async def work() -> str:
         async with open_client() as client:
+            token_id = await _id_of(client, which)
             await client.revoke_token(token_id)
+            return token_id
 
-    run(work())
-    click.echo(f"{token_id} revoked")
+    click.echo(f"{run(work())} revoked")
+
+
+async def _id_of(client: Any, which: str) -> str:
+    """Return the id of the token that is meant. Raises a `ClickException` when the name stands for none or several."""
+    if _ID.fullmatch(which):
+        return which
+    found: list[str] = []
+    offset, total = 0, 1
+    while offset < total:
+        page = await client.tokens(limit=500, offset=offset)
+        found += [item.id for item in page.items if item.name == which and _state(item) == "valid"]
+        offset, total = offset + 500, page.total
+    if len(found) != 1:
+        several = f"{len(found)} valid tokens are named {which!r}: revoke one by its id ({', '.join(found)})"
+        raise click.ClickException(several if found else f"no valid token is named {which!r}; see treadle token list")
+    return found[0]
+
+
+_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
