@@ -8,6 +8,13 @@ import httpx
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 NewUser = Callable[[str], Awaitable[httpx.AsyncClient]]
+Scoped = Callable[..., Awaitable[httpx.AsyncClient]]
+"""Makes a client whose token has these scopes."""
+
+
+def token_of(client: httpx.AsyncClient) -> str:
+    """Return the client's token."""
+    return client.headers["Authorization"].removeprefix("Bearer ")
 
 
 class Room:

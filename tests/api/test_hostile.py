@@ -16,11 +16,11 @@ from tests.api.test_access import filled
 from tests.conftest import _database_of as database_of
 from tests.conftest import _execute as execute
 from treadle_server.api.body import MOST_LEVELS
-from treadle_server.api.endpoint import Endpoint, Who
+from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.testing import Served, serve_in_thread
 
-WITH_BODY = [e for e in ENDPOINTS if e.method in {"POST", "PUT", "PATCH"} and e.who is not Who.ANYBODY]
+WITH_BODY = [e for e in ENDPOINTS if e.method in {"POST", "PUT", "PATCH"} and not e.is_open]
 
 _NESTED = "[" * (MOST_LEVELS + 1) + "]" * (MOST_LEVELS + 1)
 

@@ -47,7 +47,7 @@ async def test_a_database_that_does_not_answer_is_a_503_and_comes_back(
 async def test_a_defect_is_a_500_problem_and_is_logged(
     lab: Room, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    async def broken(_: object) -> None:
+    async def broken(*_: object) -> None:
         raise RuntimeError("a secret detail")
 
     monkeypatch.setattr(meta, "shown_stats", broken)

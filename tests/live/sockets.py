@@ -102,9 +102,11 @@ def url_of(served: Served) -> str:
 
 
 @asynccontextmanager
-async def connected(served: Served, token: str | None = None) -> AsyncIterator[Socket]:
-    """Connect and say hello."""
-    headers = {"Authorization": f"Bearer {token or served.token}"}
+async def connected(
+    served: Served, token: str | None = None, more: dict[str, str] | None = None
+) -> AsyncIterator[Socket]:
+    """Connect and say hello; `more` are further headers."""
+    headers = {"Authorization": f"Bearer {token or served.token}", **(more or {})}
     async with connect(url_of(served), additional_headers=headers, max_size=None) as connection:
         socket = Socket(connection)
         await socket.call("hello", protocol=1)

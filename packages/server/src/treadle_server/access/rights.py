@@ -51,4 +51,4 @@ def plain_user_may(scope: str) -> bool:
 
 def _is_plain(rooms: str) -> bool:
     """Return whether the rooms, one or those of a pattern, are plain ones alone: shared ones begin with an `@`."""
-    return not rooms.startswith(("@", "*")) and rooms != ""
+    return not rooms.startswith("@") and rooms not in {"", "*"}

@@ -1,6 +1,7 @@
 """Who asks: bearer tokens, kept as digests, and the first one, which the server writes to its data directory."""
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -14,13 +15,16 @@ from urllib.parse import urlsplit
 import orjson
 from sqlalchemy import Row, func, insert, select, update
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from uuid_utils import uuid7
 
 from treadle.wire.server import TokenCreate
+from treadle_server.access.principal import Principal
+from treadle_server.access.scopes import EVERYTHING, check_scopes
 from treadle_server.api.body import instant
+from treadle_server.api.failures import Failures
 from treadle_server.clock import Clock
-from treadle_server.engine.principal import Principal
-from treadle_server.errors import Forbidden, Unauthorized, ValidationFailed
+from treadle_server.errors import Forbidden, StoreUnavailable, TooManyRequests, Unauthorized, ValidationFailed
 from treadle_server.settings import LOOPBACK, Settings
 from treadle_server.store.base import Store
 from treadle_server.store.tables import tokens
@@ -38,12 +42,15 @@ ANYBODY = Principal("admin", superuser=True)
 @dataclass(frozen=True, slots=True)
 class _Kept:
     principal: Principal
-    expires_at: datetime | None
     read_at: float
 
 
 def digest_of(token: str) -> bytes:
-    """Return what is kept of a token: it is random, so that a plain hash is enough."""
+    """Return what is kept of a token: it is random, so that a plain hash is enough.
+
+    A token is looked up by its digest, never compared byte by byte: the time that takes tells nothing of any token, for
+    who changes a byte of his guess gets another digest altogether.
+    """
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -55,8 +62,9 @@ class Access:
         self._settings = settings
         self._clock = clock
         self._kept: dict[bytes, _Kept] = {}
+        self.failures = Failures(settings.max_failed_tokens, clock)
         self.revoked = asyncio.Event()
-        """Set whenever a token is revoked, for those who keep a session open on one."""
+        """Set, and replaced by a new one, whenever a token is revoked."""
 
     async def prepare(self) -> None:
         """See to it that the data directory holds a superuser's token that is valid for this database."""
@@ -75,6 +83,43 @@ class Access:
         except Unauthorized:
             return False
 
+    async def identify(self, token: str | None, address: str) -> Principal:
+        """Return who holds the token that came from an address.
+
+        Raises `Unauthorized`, or instead `TooManyRequests` when too many tokens that are none came from there, and
+        `StoreUnavailable`. A valid one always gets in: it is looked up whatever came before it, for whoever holds it
+        may share the address with one who guesses.
+        """
+        try:
+            return await self.principal(token)
+        except Unauthorized:
+            wait = self.failures.note(address) if token else None
+            if wait is None:
+                raise
+            raise TooManyRequests(
+                "too many tokens that are not valid came from this address; a valid one is let in", retry_after=wait
+            ) from None
+
+    async def until_invalid(self, token: str | None) -> None:
+        """Wait for the end of a token: `Unauthorized` is raised when it expires, or is revoked here or elsewhere."""
+        while True:
+            revoked, expires_at = self.revoked, None
+            # While the store does not answer, nobody can be asked; the next turn will.
+            with contextlib.suppress(StoreUnavailable):
+                expires_at = (await self.principal(token)).expires_at
+            await self.until_doubtful(revoked, expires_at)
+
+    async def until_doubtful(self, revoked: asyncio.Event, expires_at: datetime | None = None) -> None:
+        """Return when a token is to be looked up again: one was `revoked`, it expires, or some seconds have passed."""
+        seconds = FRESH_SECONDS
+        if expires_at is not None:
+            seconds = max(0.0, min(seconds, (expires_at - self._clock.now()).total_seconds()))
+        try:
+            async with asyncio.timeout(seconds):
+                await revoked.wait()
+        except TimeoutError:
+            return
+
     async def principal(self, token: str | None) -> Principal:
         """Return who holds the token. Raises `Unauthorized`, or `StoreUnavailable`."""
         if self._settings.auth == "none":
@@ -85,7 +130,8 @@ class Access:
         kept = self._kept.get(digest)
         if kept is None or time.monotonic() - kept.read_at > FRESH_SECONDS:
             kept = await self._read(digest)
-        if kept.expires_at is not None and kept.expires_at <= self._clock.now():
+        expires_at = kept.principal.expires_at
+        if expires_at is not None and expires_at <= self._clock.now():
             raise Unauthorized("the token has expired; ask a superuser for a new one")
         return kept.principal
 
@@ -98,8 +144,8 @@ class Access:
         if len(self._kept) >= MOST_KEPT:
             self._kept.clear()
         scopes = frozenset(orjson.loads(row.scopes)) or None
-        principal = Principal(row.user, row.superuser, scopes)
-        kept = self._kept[digest] = _Kept(principal, row.expires_at, time.monotonic())
+        principal = Principal(row.user, row.superuser, scopes, expires_at=row.expires_at)
+        kept = self._kept[digest] = _Kept(principal, time.monotonic())
         return kept
 
     async def make(self, wanted: TokenCreate) -> tuple[Row[tuple[object, ...]], str]:
@@ -107,8 +153,18 @@ class Access:
         expires_at = instant(wanted.expires_at, "expires_at")
         if expires_at is not None and expires_at <= self._clock.now():
             raise ValidationFailed("expires_at: is in the past")
+        scopes = None if wanted.scopes is None else check_scopes(wanted.scopes)
+        if scopes == ():
+            raise ValidationFailed("scopes: are none; leave them out for the rights of a plain user")
+        if scopes and wanted.superuser:
+            raise ValidationFailed("scopes: a superuser has all of them; leave them out, or leave out superuser")
+        superuser = wanted.superuser or EVERYTHING in (scopes or ())
         return await self._make(
-            wanted.name, user=wanted.name, superuser=wanted.superuser, scopes=wanted.scopes, expires_at=expires_at
+            wanted.name,
+            user=wanted.name,
+            superuser=superuser,
+            scopes=None if superuser else scopes,
+            expires_at=expires_at,
         )
 
     async def _make(
@@ -117,7 +173,7 @@ class Access:
         *,
         user: str,
         superuser: bool,
-        scopes: list[str] | None = None,
+        scopes: tuple[str, ...] | None = None,
         expires_at: datetime | None = None,
     ) -> tuple[Row[tuple[object, ...]], str]:
         token = f"tdl_{secrets.token_urlsafe(32)}"
@@ -152,6 +208,7 @@ class Access:
             await tx.connection.execute(revoked.values(revoked_at=self._clock.now()))
         self._kept.clear()
         self.revoked.set()
+        self.revoked = asyncio.Event()
         return found is not None
 
     def check_page(self, headers: Headers) -> None:
@@ -181,6 +238,11 @@ def bearer(headers: Headers) -> str | None:
     if scheme.lower() != "bearer" or not token.strip():
         raise Unauthorized("the Authorization header is not of the form: Bearer …")
     return token.strip()
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """Return the address that a request or a socket comes from."""
+    return connection.client.host if connection.client is not None else ""
 
 
 def _host_name(host: str) -> str:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle.wire.tasks import BulkAction, BulkEdit, TaskEdit
+from treadle_server.access.checks import sight_of
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer
@@ -19,6 +20,7 @@ from treadle_server.engine.commands import SteerMany
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import StoreUnavailable, TaskConflict, TaskNotFound, TooManyRequests, TreadleError
 from treadle_server.store.read import tasks as read_tasks
+from treadle_server.store.read.filters import seen
 
 CHUNK = 500
 """Tasks that one command of a bulk action takes, so that the writer is never held for long."""
@@ -50,7 +52,8 @@ class _Outcomes:
     async def shown(self, api: Api, action: str, *, most: int | None = None) -> dict[str, Any]:
         """Return them as `BulkResult`, with where the tasks are to which nothing was done."""
         told = dict(list(self.problems.items())[:most])
-        now = await _now(api, list(told))
+        # Of one that is not found nothing is told, also when it is there and only not to be seen.
+        now = await _now(api, [task_id for task_id, error in told.items() if not isinstance(error, TaskNotFound)])
         return {
             "action": action,
             "matched": len(self.versions) + len(self.problems),
@@ -87,7 +90,7 @@ async def bulk(api: Api, principal: Principal, wanted: BulkAction) -> dict[str, 
         )
         return await api.engine.run(command)
 
-    outcomes = await _in_portions(await _ids(api, wanted), act, of=lambda task_id: task_id)
+    outcomes = await _in_portions(await _ids(api, principal, wanted), act, of=lambda task_id: task_id)
     return await outcomes.shown(api, wanted.action, most=MOST_PROBLEMS if wanted.ids is None else None)
 
 
@@ -165,9 +168,10 @@ async def _now(api: Api, ids: Sequence[TaskId]) -> dict[TaskId, tuple[int, str]]
         return {}
 
 
-async def _ids(api: Api, wanted: BulkAction) -> list[TaskId]:
+async def _ids(api: Api, principal: Principal, wanted: BulkAction) -> list[TaskId]:
     if wanted.ids is not None:
         return [TaskId(task_id) for task_id in dict.fromkeys(wanted.ids)]
     assert wanted.filter is not None
+    meant = seen(wanted.filter, sight_of(principal))
     async with api.engine.store.read() as connection:
-        return await read_tasks.matching_ids(connection, wanted.filter, MOST_MATCHED)
+        return await read_tasks.matching_ids(connection, meant, MOST_MATCHED)

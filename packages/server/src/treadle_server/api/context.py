@@ -10,12 +10,14 @@ from starlette.requests import Request
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.tasks import TaskFilter
+from treadle_server.access.checks import sight_of
 from treadle_server.api import body
-from treadle_server.api.auth import Access
+from treadle_server.api.auth import Access, bearer
 from treadle_server.api.catalog import Catalog
 from treadle_server.api.problems import from_validation
 from treadle_server.api.waits import Waits
 from treadle_server.artifacts.artifacts import Artifacts
+from treadle_server.domain.sight import Sight
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import TaskNotFound, ValidationFailed, WorkerNotFound
@@ -23,6 +25,7 @@ from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
 from treadle_server.services.run import Services
 from treadle_server.settings import Settings
+from treadle_server.store.read.filters import seen
 
 MOST_PER_PAGE = 500
 DEFAULT_PER_PAGE = 50
@@ -67,6 +70,16 @@ class Call:
         return value
 
     @property
+    def sight(self) -> Sight | None:
+        """Return which rooms the asker reads; None: all."""
+        return sight_of(self.principal)
+
+    @property
+    def token(self) -> str | None:
+        """Return the token that came with it."""
+        return bearer(self.request.headers)
+
+    @property
     def task_id(self) -> TaskId:
         """Return the task's id from the path. Raises `TaskNotFound` when it is no id at all."""
         return task_id_of(self.path("task_id"))
@@ -108,14 +121,14 @@ class Call:
         return text or None
 
     def filter(self, **fixed: Any) -> TaskFilter:
-        """Return the filter that the query describes. Raises `ValidationFailed`."""
+        """Return the filter that the query describes, of what the asker reads. Raises `ValidationFailed`."""
         query = self.request.query_params
         given: dict[str, Any] = {name: query[name] for name in _FILTERS if name in query}
         if "status" in query:
             given["status"] = [word for part in query.getlist("status") for word in part.split(",") if word]
         body.check(given)
         try:
-            return TaskFilter.model_validate({**given, **fixed})
+            return seen(TaskFilter.model_validate({**given, **fixed}), self.sight)
         except ValidationError as error:
             raise from_validation(error) from None
 

@@ -2,35 +2,26 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from treadle_server.access.needs import Needs
 from treadle_server.api.context import Call
 
 Handler = Callable[[Call], Awaitable[Response]]
 
 
-class Who(Enum):
-    """Who may use an endpoint; what they may do with it beyond that, the engine decides."""
-
-    ANYBODY = "anybody"
-    """Without a token."""
-    USER = "user"
-    """Whoever has a valid token."""
-    SUPERUSER = "superuser"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A method and a path, who may use them, and what they take and give."""
+    """A method and a path, what they need, and what they take and give."""
 
     method: str
     path: str
     handler: Handler
-    who: Who
+    needs: Needs
+    """What the gate checks before the handler is called (api/gate.py)."""
     body: type[BaseModel] | None = None
     body_optional: bool = False
     answer: Any = None
@@ -43,6 +34,11 @@ class Endpoint:
     query: tuple[str, ...] = ()
     streams: bool = False
     """Whether the handler reads the body by itself, however large it is."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it needs no token."""
+        return self.needs.is_open
 
     @property
     def summary(self) -> str:

@@ -8,6 +8,7 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.jobs import JobPatch, JobRegister
 from treadle.wire.names import InvalidJobName, parse_job_name
 from treadle.wire.tasks import TaskOptions
+from treadle_server.access.checks import check_register, sight_of
 from treadle_server.api import body
 from treadle_server.api.catalog import check_text
 from treadle_server.api.context import Api, Call
@@ -16,10 +17,11 @@ from treadle_server.api.schemas import compile_schema
 from treadle_server.domain.jobs import Job
 from treadle_server.engine.commands import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.jobs import check_room
-from treadle_server.engine.commands.workers import check_register
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import InvalidCategory, ValidationFailed
+from treadle_server.services.rates import Rates
 from treadle_server.store.read import jobs as read_jobs
+from treadle_server.store.read.jobs import JobView
 
 _OPTIONS = set(TaskOptions.model_fields)
 
@@ -30,7 +32,7 @@ async def register(call: Call) -> Response:
     # One who registers a job to be kept does not have to serve it.
     makes_worker = wanted.worker_id is None and not wanted.retain
     done = await register_job(call.api, call.principal, call.path("room"), wanted, make_worker=makes_worker)
-    data = await shown_job(call.api, done.job, done.worker_id)
+    data = await shown_job(call.api, call.principal, done.job, done.worker_id)
     return answer(data, 201 if done.created else 200)
 
 
@@ -81,11 +83,16 @@ def _check(api: Api, principal: Principal, room: str, wanted: JobRegister) -> No
     compile_schema(wanted.schema_)
 
 
-async def shown_job(api: Api, job: Job, worker_id: WorkerId | None = None) -> dict[str, Any]:
-    """Return the job as `JobItem`."""
+async def shown_job(api: Api, principal: Principal, job: Job, worker_id: WorkerId | None = None) -> dict[str, Any]:
+    """Return the job as `JobItem`, with what the asker sees of its tasks."""
     async with api.engine.store.read() as connection:
-        [view] = await read_jobs.view(connection, [job])
-    return job_data(view, worker_id, api.rates.of(view.job))
+        [view] = await read_jobs.view(connection, [job], sight_of(principal))
+    return job_data(view, worker_id, measured(api.rates, view))
+
+
+def measured(rates: Rates, view: JobView) -> dict[str, Any] | None:
+    """Return what is measured of the job's queue; None when the asker is not told of its tasks."""
+    return rates.of(view.job) if view.is_counted else None
 
 
 async def list_in_room(call: Call) -> Response:
@@ -93,11 +100,10 @@ async def list_in_room(call: Call) -> Response:
     room = check_room(call.path("room"))
     limit, offset = call.limit(), call.offset()
     async with call.api.engine.store.read() as connection:
-        found, total = await read_jobs.page(connection, room=room, limit=limit, offset=offset)
-        views = await read_jobs.view(connection, found)
-    return answer(
-        page_data([job_data(view, measured=call.api.rates.of(view.job)) for view in views], total, limit, offset)
-    )
+        found, total = await read_jobs.page(connection, room=room, sight=call.sight, limit=limit, offset=offset)
+        views = await read_jobs.view(connection, found, call.sight)
+    items = [job_data(view, measured=measured(call.api.rates, view)) for view in views]
+    return answer(page_data(items, total, limit, offset))
 
 
 async def get(call: Call) -> Response:
@@ -106,15 +112,15 @@ async def get(call: Call) -> Response:
     check_text(name)
     # Read, not from the catalog: another server of this database may have paused it.
     async with call.api.engine.store.read() as connection:
-        [view] = await read_jobs.view(connection, [await read_jobs.by_name(connection, name, room=room)])
-    return answer(job_data(view, measured=call.api.rates.of(view.job)))
+        [view] = await read_jobs.view(connection, [await read_jobs.by_name(connection, name, room=room)], call.sight)
+    return answer(job_data(view, measured=measured(call.api.rates, view)))
 
 
 async def patch(call: Call) -> Response:
     """Pause or resume a queue."""
     wanted: JobPatch = call.body
     job = await patch_job(call.api, call.principal, call.path("room"), call.path("job_name"), paused=wanted.paused)
-    return answer(await shown_job(call.api, job))
+    return answer(await shown_job(call.api, call.principal, job))
 
 
 async def patch_job(api: Api, principal: Principal, room: str, job_name: str, *, paused: bool) -> Job:

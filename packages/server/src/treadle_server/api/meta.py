@@ -10,19 +10,20 @@ from treadle_server import __version__
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer
 from treadle_server.api.problems import page
+from treadle_server.domain.sight import Sight
 from treadle_server.errors import NoSuchRoute, StoreUnavailable
 from treadle_server.store.read import stats as read_stats
 
 
 async def stats(call: Call) -> Response:
     """Give totals over all jobs and workers."""
-    return answer(await shown_stats(call.api))
+    return answer(await shown_stats(call.api, call.sight))
 
 
-async def shown_stats(api: Api) -> dict[str, Any]:
-    """Return the totals as `Stats`."""
+async def shown_stats(api: Api, sight: Sight | None) -> dict[str, Any]:
+    """Return the totals of what who reads the rooms of `sight` sees as `Stats`."""
     async with api.engine.store.read() as connection:
-        totals = await read_stats.totals(connection)
+        totals = await read_stats.totals(connection, sight)
     return {
         "counts": totals.counts,
         "jobs": totals.jobs,
@@ -41,7 +42,11 @@ async def recent_events(call: Call) -> Response:
     task_id = call.text("task")
     limit = call.limit()
     found = call.api.recent.last(
-        limit, room=call.text("room"), job=call.text("job"), task_id=None if task_id is None else task_id.lower()
+        limit,
+        room=call.text("room"),
+        job=call.text("job"),
+        task_id=None if task_id is None else task_id.lower(),
+        sight=call.sight,
     )
     hub = call.api.engine.hub
     return answer({"stream": hub.stream, "seq": hub.seq, "limit": limit, "items": [one.shown() for one in found]})

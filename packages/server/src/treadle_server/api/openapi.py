@@ -14,9 +14,11 @@ from treadle.wire.runs import Claim, Report
 from treadle_server import __version__
 from treadle_server.api.context import DEFAULT_PER_PAGE, MOST_PER_PAGE, Call
 from treadle_server.api.encode import dumps
-from treadle_server.api.endpoint import Endpoint, Who
+from treadle_server.api.endpoint import Endpoint
 
 ALWAYS = ("validation-error", "store-unavailable")
+GUARDED = ("unauthorized", "forbidden", "too-many-requests")
+"""What every route answers that needs a token: for a wrong one, one with too few scopes, and too many wrong ones."""
 _SESSION: tuple[type[BaseModel], ...] = (Frame, Hello, Watch, Unwatch, Every, Report)
 _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 0, "maximum": MOST_PER_PAGE, "default": DEFAULT_PER_PAGE},
@@ -74,8 +76,10 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
     if endpoint.body is not None:
         content = {"application/json": {"schema": schemas[endpoint.body, "validation"]}}
         operation["requestBody"] = {"content": content, "required": not endpoint.body_optional}
-    if endpoint.who is Who.ANYBODY:
+    if endpoint.is_open:
         operation["security"] = []
+    else:
+        operation["description"] = f"Needs {endpoint.needs.value}."
     return operation
 
 
@@ -103,7 +107,7 @@ def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
         if endpoint.answer is not None:
             schema = schemas[endpoint.answer, "serialization"]
             found[str(status)]["content"] = {"application/json": {"schema": schema}}
-    names = [*endpoint.problems, *ALWAYS] + ([] if endpoint.who is Who.ANYBODY else ["unauthorized"])
+    names = [*endpoint.problems, *ALWAYS] + ([] if endpoint.is_open else list(GUARDED))
     for name in sorted(set(names), key=lambda name: PROBLEMS[name].status):
         kind = PROBLEMS[name]
         said = found.setdefault(str(kind.status), {"description": kind.title})

@@ -40,6 +40,7 @@ from treadle.wire.tasks import (
 )
 from treadle.wire.webhooks import DeliveryItem, Redeliver, Redelivered, WebhookItem, WebhookSet
 from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerItem, WorkerRegister
+from treadle_server.access.needs import Needs
 from treadle_server.api import (
     artifacts,
     bulk,
@@ -56,7 +57,7 @@ from treadle_server.api import (
     windows,
     workers,
 )
-from treadle_server.api.endpoint import Endpoint, Who
+from treadle_server.api.endpoint import Endpoint
 
 ROOM = ("invalid-room-id",)
 JOB = ("invalid-room-id", "job-not-found")
@@ -76,9 +77,9 @@ UPLOAD = ("artifact-not-found", "artifact-conflict", "stale-run", "task-not-foun
 PAGE = ("limit", "offset")
 TASKS = (*PAGE, "cursor", "status", "job", "target", "worker", "tag", "id", "text")
 
-anybody = partial(Endpoint, who=Who.ANYBODY)
-user = partial(Endpoint, who=Who.USER)
-superuser = partial(Endpoint, who=Who.SUPERUSER)
+anybody = partial(Endpoint, needs=Needs.NOTHING)
+user = Endpoint
+superuser = partial(Endpoint, needs=Needs.SUPERUSER)
 
 _TASK = "/v1/tasks/{task_id}"
 _RUN = _TASK + "/runs/{run_id:int}"
@@ -90,19 +91,34 @@ _JOBS = (
         method="PUT",
         path=f"{_ROOM}/jobs",
         handler=jobs.register,
+        needs=Needs.REGISTER_JOB,
         body=JobRegister,
         answer=JobItem,
         also=(201,),
         problems=(*ROOM, "forbidden", "invalid-category", "schema-conflict", "worker-not-found"),
     ),
     user(
-        method="GET", path=f"{_ROOM}/jobs", handler=jobs.list_in_room, answer=Page[JobItem], problems=ROOM, query=PAGE
+        method="GET",
+        path=f"{_ROOM}/jobs",
+        handler=jobs.list_in_room,
+        needs=Needs.READ_LIST,
+        answer=Page[JobItem],
+        problems=ROOM,
+        query=PAGE,
     ),
-    user(method="GET", path=f"{_ROOM}/jobs/{{job_name}}", handler=jobs.get, answer=JobItem, problems=JOB),
+    user(
+        method="GET",
+        path=f"{_ROOM}/jobs/{{job_name}}",
+        handler=jobs.get,
+        needs=Needs.READ_JOB,
+        answer=JobItem,
+        problems=JOB,
+    ),
     user(
         method="PATCH",
         path=f"{_ROOM}/jobs/{{job_name}}",
         handler=jobs.patch,
+        needs=Needs.CONTROL_JOB,
         body=JobPatch,
         answer=JobItem,
         problems=(*JOB, "forbidden"),
@@ -111,6 +127,7 @@ _JOBS = (
         method="GET",
         path=f"{_ROOM}/jobs/{{job_name}}/tasks",
         handler=tasks.list_of_job,
+        needs=Needs.READ_JOB,
         answer=Page[TaskItem],
         problems=JOB,
         query=TASKS,
@@ -122,6 +139,7 @@ _TASKS = (
         method="POST",
         path=f"{_ROOM}/tasks/{{job_name}}",
         handler=tasks.submit,
+        needs=Needs.CREATE_TASK,
         body=TaskSubmit,
         answer=TaskItem,
         status=202,
@@ -133,6 +151,7 @@ _TASKS = (
         method="POST",
         path=f"{_ROOM}/tasks",
         handler=tasks.submit_all,
+        needs=Needs.CREATE_TASK,
         body=TaskSubmitMany,
         status=202,
         also=(200,),
@@ -142,28 +161,66 @@ _TASKS = (
         method="GET",
         path=f"{_ROOM}/tasks",
         handler=tasks.list_in_room,
+        needs=Needs.READ_LIST,
         answer=Page[TaskItem],
         problems=ROOM,
         query=TASKS,
     ),
-    user(method="GET", path="/v1/tasks", handler=tasks.list_all, answer=Page[TaskItem], query=("room", *TASKS)),
+    user(
+        method="GET",
+        path="/v1/tasks",
+        handler=tasks.list_all,
+        needs=Needs.READ_LIST,
+        answer=Page[TaskItem],
+        query=("room", *TASKS),
+    ),
     user(
         method="POST",
         path="/v1/tasks/claim",
         handler=workers.claim,
+        needs=Needs.BE_WORKER,
         body=ClaimRequest,
         answer=ClaimAnswer,
         problems=WORKER,
     ),
-    user(method="POST", path="/v1/tasks/actions", handler=bulk.act_on_many, body=BulkAction, answer=BulkResult),
-    user(method="POST", path="/v1/tasks/edits", handler=bulk.edit_many, body=BulkEdit, answer=BulkResult),
-    user(method="POST", path="/v1/tasks/freeze", handler=windows.freeze_filter, body=Freeze, answer=Frozen),
-    user(method="POST", path="/v1/tasks/window", handler=windows.look, body=Window, answer=WindowPage),
-    user(method="GET", path=_TASK, handler=tasks.get, answer=TaskItem, problems=TASK),
+    user(
+        method="POST",
+        path="/v1/tasks/actions",
+        handler=bulk.act_on_many,
+        needs=Needs.CONTROL_MANY,
+        body=BulkAction,
+        answer=BulkResult,
+    ),
+    user(
+        method="POST",
+        path="/v1/tasks/edits",
+        handler=bulk.edit_many,
+        needs=Needs.CONTROL_MANY,
+        body=BulkEdit,
+        answer=BulkResult,
+    ),
+    user(
+        method="POST",
+        path="/v1/tasks/freeze",
+        handler=windows.freeze_filter,
+        needs=Needs.READ_LIST,
+        body=Freeze,
+        answer=Frozen,
+    ),
+    user(
+        method="POST",
+        path="/v1/tasks/window",
+        handler=windows.look,
+        needs=Needs.READ_LIST,
+        body=Window,
+        answer=WindowPage,
+    ),
+    user(method="GET", path=_TASK, handler=tasks.get, needs=Needs.READ_TASK, answer=TaskItem, problems=TASK),
     user(
         method="PATCH",
         path=_TASK,
         handler=tasks.patch,
+        needs=Needs.CHANGE_TASK,
         body=TaskPatch,
         answer=TaskItem,
         problems=(*VERB, "stale-run", "invalid-payload"),
@@ -173,6 +230,7 @@ _TASKS = (
             method="POST",
             path=f"{_TASK}/{action}",
             handler=steering.verb(action),
+            needs=Needs.CONTROL_TASK,
             body=body,
             body_optional=True,
             answer=TaskItem,
@@ -190,23 +248,38 @@ _TASKS = (
 
 _RUNS = (
     user(
-        method="GET", path=f"{_TASK}/runs", handler=runs.list_of_task, answer=Page[RunItem], problems=TASK, query=PAGE
+        method="GET",
+        path=f"{_TASK}/runs",
+        handler=runs.list_of_task,
+        needs=Needs.READ_TASK,
+        answer=Page[RunItem],
+        problems=TASK,
+        query=PAGE,
     ),
     user(
         method="GET",
         path=f"{_TASK}/events",
         handler=runs.events_of_task,
+        needs=Needs.READ_TASK,
         answer=Page[TaskEvent],
         problems=TASK,
         query=PAGE,
     ),
-    user(method="GET", path=f"{_TASK}/logs", handler=runs.logs_of_task, answer=Page[LogItem], problems=TASK),
-    user(method="POST", path=f"{_RUN}/reclaim", handler=runs.reclaim, answer=TakenUntil, problems=RUN),
+    user(
+        method="GET",
+        path=f"{_TASK}/logs",
+        handler=runs.logs_of_task,
+        needs=Needs.READ_TASK,
+        answer=Page[LogItem],
+        problems=TASK,
+    ),
+    user(method="POST", path=f"{_RUN}/reclaim", handler=runs.reclaim, needs=Needs.RUN, answer=TakenUntil, problems=RUN),
     *(
         user(
             method="POST",
             path=f"{_RUN}/{kind}",
             handler=runs.report(kind),
+            needs=Needs.RUN,
             body=body,
             body_optional=optional,
             answer=TaskItem,
@@ -231,6 +304,7 @@ _ARTIFACTS = (
         method="POST",
         path=f"{_RUN}/artifacts",
         handler=artifacts.announce,
+        needs=Needs.RUN,
         body=ArtifactCreate,
         answer=ArtifactUpload,
         status=201,
@@ -241,6 +315,7 @@ _ARTIFACTS = (
         method="GET",
         path=f"{_TASK}/artifacts",
         handler=artifacts.list_of_task,
+        needs=Needs.READ_TASK,
         answer=Page[ArtifactItem],
         problems=TASK,
         query=(*PAGE, "run"),
@@ -249,14 +324,16 @@ _ARTIFACTS = (
         method="GET",
         path=f"{_TASK}/artifacts/{{name:path}}",
         handler=artifacts.get,
+        needs=Needs.READ_TASK,
         also=(206, 303),
         problems=(*TASK, "artifact-not-found"),
         query=("run",),
     ),
-    anybody(
+    Endpoint(
         method="PUT",
         path=_UPLOAD,
         handler=artifacts.put,
+        needs=Needs.SIGNATURE,
         streams=True,
         answer=ArtifactItem,
         status=201,
@@ -264,10 +341,11 @@ _ARTIFACTS = (
         problems=UPLOAD,
         query=("expires", "signature"),
     ),
-    anybody(
+    Endpoint(
         method="POST",
         path=_UPLOAD,
         handler=artifacts.finish,
+        needs=Needs.SIGNATURE,
         answer=ArtifactItem,
         status=201,
         also=(200,),
@@ -281,6 +359,7 @@ _TARGETS = (
         method="GET",
         path=f"{_ROOM}/targets",
         handler=targets.list_in_room,
+        needs=Needs.READ_LIST,
         answer=Page[TargetItem],
         problems=ROOM,
         query=(*PAGE, "held", "text"),
@@ -289,6 +368,7 @@ _TARGETS = (
         method="GET",
         path=f"{_ROOM}/targets/{{name:path}}",
         handler=targets.get,
+        needs=Needs.READ_TARGET,
         answer=TargetItem,
         problems=(*ROOM, "target-not-found"),
     ),
@@ -299,17 +379,26 @@ _WORKERS = (
         method="POST",
         path="/v1/workers",
         handler=workers.register,
+        needs=Needs.BE_WORKER,
         body=WorkerRegister,
         body_optional=True,
         answer=WorkerItem,
         status=201,
         problems=("forbidden",),
     ),
-    user(method="GET", path="/v1/workers", handler=workers.list_all, answer=Page[WorkerItem], query=PAGE),
+    user(
+        method="GET",
+        path="/v1/workers",
+        handler=workers.list_all,
+        needs=Needs.READ_LIST,
+        answer=Page[WorkerItem],
+        query=PAGE,
+    ),
     user(
         method="GET",
         path=f"{_ROOM}/workers",
         handler=workers.list_in_room,
+        needs=Needs.READ_LIST,
         answer=Page[WorkerItem],
         problems=ROOM,
         query=PAGE,
@@ -318,6 +407,7 @@ _WORKERS = (
         method="GET",
         path="/v1/workers/{worker_id}",
         handler=workers.get,
+        needs=Needs.READ_WORKER,
         answer=WorkerItem,
         problems=("worker-not-found",),
     ),
@@ -325,16 +415,25 @@ _WORKERS = (
         method="PATCH",
         path="/v1/workers/{worker_id}",
         handler=workers.beat,
+        needs=Needs.OWN_WORKER,
         body=Heartbeat,
         body_optional=True,
         answer=HeartbeatAnswer,
         problems=WORKER,
     ),
-    user(method="DELETE", path="/v1/workers/{worker_id}", handler=workers.remove, status=204, problems=WORKER),
+    user(
+        method="DELETE",
+        path="/v1/workers/{worker_id}",
+        handler=workers.remove,
+        needs=Needs.OWN_WORKER,
+        status=204,
+        problems=WORKER,
+    ),
     user(
         method="POST",
         path="/v1/workers/{worker_id}/reports",
         handler=workers.report,
+        needs=Needs.OWN_WORKER,
         body=Reports,
         answer=ReportsAnswer,
         problems=WORKER,
@@ -413,15 +512,16 @@ _SERVER = (
     superuser(
         method="DELETE", path="/v1/tokens/{token_id}", handler=tokens.revoke, status=204, problems=("forbidden",)
     ),
-    user(method="GET", path="/v1/whoami", handler=tokens.whoami, answer=Whoami),
+    user(method="GET", path="/v1/whoami", handler=tokens.whoami, needs=Needs.TOKEN, answer=Whoami),
     user(
         method="GET",
         path="/v1/events",
         handler=meta.recent_events,
+        needs=Needs.READ_LIST,
         answer=RecentEvents,
         query=("limit", "room", "job", "task"),
     ),
-    user(method="GET", path="/v1/stats", handler=meta.stats, answer=Stats),
+    user(method="GET", path="/v1/stats", handler=meta.stats, needs=Needs.READ_LIST, answer=Stats),
     *(anybody(method="GET", path=f"{prefix}/healthz", handler=meta.healthz, answer=Health) for prefix in ("", "/v1")),
     *(anybody(method="GET", path=f"{prefix}/readyz", handler=meta.readyz, answer=Health) for prefix in ("", "/v1")),
     anybody(method="GET", path="/v1/problems/{name}", handler=meta.problem_page),

@@ -11,14 +11,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from treadle_server.api import body
-from treadle_server.api.auth import bearer
-from treadle_server.api.context import Api, Call
-from treadle_server.api.endpoint import Endpoint, Who
+from treadle_server.api.auth import address_of, bearer
+from treadle_server.api.body import run_number
+from treadle_server.api.context import Api, Call, task_id_of, worker_id_of
+from treadle_server.api.endpoint import Endpoint
+from treadle_server.api.gate import check_row, check_user
+from treadle_server.api.narrowing import narrowed
 from treadle_server.api.problems import defect, problem_response
 from treadle_server.api.waits import ClientGone
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
-from treadle_server.errors import Forbidden, NoSuchRoute, TreadleError, ValidationFailed
+from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
 
 log = logging.getLogger(__name__)
 
@@ -65,24 +68,45 @@ def _dispatch(of_path: dict[str, Endpoint], api: Api) -> Callable[[Request], Awa
 
 async def _serve(endpoint: Endpoint, request: Request, api: Api) -> Response:
     _check_path(request)
-    principal = NOBODY
-    if endpoint.who is not Who.ANYBODY:
-        api.access.check_page(request.headers)
-        principal = await api.access.principal(bearer(request.headers))
-    if endpoint.who is Who.SUPERUSER and not principal.superuser:
-        raise Forbidden("only a superuser may do this")
-    if (room := request.path_params.get("room")) is not None:
+    principal = NOBODY if endpoint.is_open else await _principal(request, api)
+    parts = request.path_params
+    if (room := parts.get("room")) is not None:
         # Here, so that every route which takes a room says this first, before a word on the body (Z2).
         check_room(room)
+    check_user(endpoint.needs, principal, room=room, job=parts.get("job_name"))
     _check_query(endpoint, request)
+    if principal.scopes is not None:
+        await _check_row(endpoint, request, api, principal)
     given = await _body(endpoint, request, api)
     return await endpoint.handler(Call(request, api, principal, given))
+
+
+async def _principal(request: Request, api: Api) -> Principal:
+    """Return who asks, with no more than the scopes that the request is narrowed to.
+
+    Raises `Unauthorized`, `TooManyRequests`, `Forbidden`, `ValidationFailed` or `StoreUnavailable`.
+    """
+    api.access.check_page(request.headers)
+    principal = await api.access.identify(bearer(request.headers), address_of(request))
+    return narrowed(principal, request.headers)
+
+
+async def _check_row(endpoint: Endpoint, request: Request, api: Api, principal: Principal) -> None:
+    parts = request.path_params
+    await check_row(
+        api.engine.store,
+        endpoint.needs,
+        principal,
+        task_id=task_id_of(parts["task_id"]) if "task_id" in parts else None,
+        run_id=run_number(parts["run_id"]) if "run_id" in parts else None,
+        worker_id=worker_id_of(parts["worker_id"]) if "worker_id" in parts else None,
+    )
 
 
 def _check_query(endpoint: Endpoint, request: Request) -> None:
     """Refuse a misspelt filter, which would otherwise show everything; probes and pages may be asked with anything."""
     unknown = request.query_params.keys() - set(endpoint.query)
-    if unknown and endpoint.who is not Who.ANYBODY:
+    if unknown and not endpoint.is_open:
         known = ", ".join(endpoint.query) or "none"
         raise ValidationFailed(f"{', '.join(sorted(unknown))[:200]}: no parameter of this route; it takes: {known}")
 

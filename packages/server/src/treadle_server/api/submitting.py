@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -11,13 +11,15 @@ import orjson
 
 from treadle.wire.ids import TaskId
 from treadle.wire.tasks import TaskOfMany, TaskOptions, TaskSubmit
+from treadle_server.access.checks import check_create, check_task_scopes
+from treadle_server.access.scopes import check_scopes
 from treadle_server.api import body
 from treadle_server.api.context import Api
 from treadle_server.domain.jobs import Job
 from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
-from treadle_server.errors import InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
+from treadle_server.errors import Forbidden, InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
 
 TRIES = 5
 """How often a payload is checked anew when its job's schema changes at the same moment."""
@@ -83,12 +85,15 @@ async def submit(
 ) -> list[Submitted]:
     """Check payloads against their jobs' schemas and put the tasks in, all or none.
 
-    Raises `InvalidRoomId`, `JobNotFound`, `InvalidPayload`, `ValidationFailed`, `TaskConflict`,
+    Raises `InvalidRoomId`, `Forbidden`, `JobNotFound`, `InvalidPayload`, `ValidationFailed`, `TaskConflict`,
     `InternalJobNotConfigured`, `TooManyRequests` or `StoreUnavailable`.
     """
     check_room(room)
+    names = {name for name, _ in wanted}
+    check_create(principal, room, names)
+    _check_scopes(principal, (item for _, item in wanted))
     for _ in range(TRIES):
-        jobs = {name: await api.catalog.find(name, room=room) for name in {name for name, _ in wanted}}
+        jobs = {name: await api.catalog.find(name, room=room) for name in names}
         items = [_submission(api, jobs[name], room, item, i, len(wanted)) for i, (name, item) in enumerate(wanted)]
         try:
             return await api.engine.run(Submit(principal=principal, room=room, items=items))
@@ -106,7 +111,7 @@ async def submit_each(
     Raises `InvalidRoomId`, `TooManyRequests` or `StoreUnavailable`, which hold for all of them.
     """
     check_room(room)
-    taken: dict[int, Taken] = {}
+    taken: dict[int, Taken] = _forbidden(principal, room, wanted)
     for _ in range(TRIES):
         items: dict[int, Submission] = {}
         for i, item in enumerate(wanted):
@@ -139,6 +144,33 @@ async def _run_each(api: Api, principal: Principal, room: str, items: list[Submi
         else [await api.engine.run(commands[0])]
     )
     return [taken for part in parts for taken in part]
+
+
+def _check_scopes(principal: Principal, wanted: Iterable[TaskSubmit | PlainTask]) -> None:
+    """Refuse tasks with scopes that are none, or that their submitter does not hold (C8)."""
+    for item in wanted:
+        if not isinstance(item, PlainTask) and item.scopes:
+            check_task_scopes(principal, check_scopes(item.scopes))
+
+
+def _forbidden(principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]) -> dict[int, Taken]:
+    """Return by its place each of the tasks that the asker may not submit."""
+    refused: dict[str, TreadleError] = {}
+    for name in {item.job for item in wanted}:
+        try:
+            check_create(principal, room, [name])
+        except Forbidden as error:
+            refused[name] = error
+    taken: dict[int, Taken] = {}
+    for i, item in enumerate(wanted):
+        if refused and item.job in refused:
+            taken[i] = refused[item.job]
+        elif not isinstance(item, PlainTask) and item.scopes:
+            try:
+                _check_scopes(principal, [item])
+            except (Forbidden, ValidationFailed) as error:
+                taken[i] = error
+    return taken
 
 
 def _unstable() -> SchemaConflict:

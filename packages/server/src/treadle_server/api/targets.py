@@ -14,7 +14,9 @@ async def list_in_room(call: Call) -> Response:
     room, limit, offset = check_room(call.path("room")), call.limit(), call.offset()
     held, text = call.flag("held"), call.text("text")
     async with call.api.engine.store.read() as connection:
-        found, total = await read_targets.page(connection, room=room, held=held, text=text, limit=limit, offset=offset)
+        found, total = await read_targets.page(
+            connection, room=room, held=held, text=text, sight=call.sight, limit=limit, offset=offset
+        )
     return answer(page_data([target_data(view) for view in found], total, limit, offset))
 
 

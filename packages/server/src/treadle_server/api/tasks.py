@@ -9,6 +9,7 @@ from treadle.wire.ids import TaskId
 from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskChanges, TaskFilter, TaskPatch, TaskSubmit, TaskSubmitMany
+from treadle_server.access.checks import controls, sees, unseen
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, page_data, seen_data
@@ -20,7 +21,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Edit, PatchStatus
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
-from treadle_server.errors import InvalidTaskTransition, TaskNotFound, ValidationFailed
+from treadle_server.errors import InvalidTaskTransition, ValidationFailed
 from treadle_server.store.read import tasks as read_tasks
 
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]+)\"?\s*(?=$|[,;])", re.IGNORECASE)
@@ -95,7 +96,7 @@ async def get(call: Call) -> Response:
     if wait is not None:
         headers["Preference-Applied"] = f"wait={wait}"
         waiting = api.waits.until_over(task_id, wait, lambda: read_task(api, task_id))
-        await while_connected(call.request, waiting, api.waits.closing)
+        await while_connected(call.request, waiting, api.waits.closing, api.access.until_invalid(call.token))
     return answer(await shown_task(api, task_id), headers=headers)
 
 
@@ -151,8 +152,8 @@ async def edit_command(api: Api, principal: Principal, task_id: TaskId, patch: T
     if "tags" in changes:
         changes["tags"] = body.text_or_none(patch.tags)
     if patch.payload is not None:
-        if known is None:
-            raise TaskNotFound(f"there is no task {task_id}")
+        if known is None or not (sees(principal, known) or controls(principal, known)):
+            raise unseen(task_id)
         await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload)
         changes["payload"] = body.text_of(patch.payload)
     return Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)

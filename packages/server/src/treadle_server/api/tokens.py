@@ -5,9 +5,10 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
+from treadle_server.access.checks import is_reader
+from treadle_server.access.principal import Principal
 from treadle_server.api.context import Call, is_uuid
 from treadle_server.api.encode import answer, page_data
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import NoSuchRoute
 
 
@@ -54,4 +55,4 @@ async def whoami(call: Call) -> Response:
 def whoami_data(who: Principal) -> dict[str, Any]:
     """Return who asks as `Whoami`."""
     scopes = ["*"] if who.superuser else sorted(who.scopes or ())
-    return {"user": who.user, "superuser": who.superuser, "scopes": scopes, "may_write": True}
+    return {"user": who.user, "superuser": who.superuser, "scopes": scopes, "may_write": not is_reader(who)}

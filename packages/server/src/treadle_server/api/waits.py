@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
@@ -78,11 +78,13 @@ class ClientGone(Exception):
     """The client closed the connection while it was waited for something."""
 
 
-async def while_connected(request: Request, work: Awaitable[T], closing: asyncio.Event) -> T:
+async def while_connected(
+    request: Request, work: Awaitable[T], closing: asyncio.Event, invalid: Awaitable[None] | None = None
+) -> T:
     """Return what `work` returns.
 
     It is cancelled, and `ClientGone` raised, when the client closes the connection; and with `StoreUnavailable` when
-    the server goes away.
+    the server goes away; and with what `invalid` raises, which waits for the end of the asker's token.
     """
 
     async def watch() -> None:
@@ -91,7 +93,10 @@ async def while_connected(request: Request, work: Awaitable[T], closing: asyncio
 
     worker = asyncio.ensure_future(work)
     watcher, closer = asyncio.ensure_future(watch()), asyncio.ensure_future(closing.wait())
-    parts = {worker, watcher, closer}
+    parts: set[asyncio.Future[Any]] = {worker, watcher, closer}
+    ender = None if invalid is None else asyncio.ensure_future(invalid)
+    if ender is not None:
+        parts.add(ender)
     try:
         await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         if not worker.done() and closer.done():
@@ -101,6 +106,8 @@ async def while_connected(request: Request, work: Awaitable[T], closing: asyncio
             return worker.result()
         if watcher.done():
             raise ClientGone
+        if ender is not None and ender.done():
+            ender.result()
         raise StoreUnavailable("the server is going away; try again", retry_after=1)
     finally:
         for part in parts:

@@ -6,8 +6,11 @@ from starlette.responses import Response
 
 from treadle.wire.frames import Window
 from treadle.wire.tasks import Freeze
+from treadle_server.access.checks import sight_of
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, seen_data
+from treadle_server.domain.sight import Sight
+from treadle_server.engine.principal import Principal
 from treadle_server.store.read import filters
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.frozen import freeze
@@ -16,7 +19,7 @@ from treadle_server.store.read.windows import ahead_of, anchor, window
 
 async def look(call: Call) -> Response:
     """Give a window of the task list in any order, with how many tasks match and stand before it."""
-    wanted: Window = call.body
+    wanted = seen_window(call.body, call.sight)
     async with call.api.engine.store.read() as connection:
         at = await anchor(connection, wanted)
         found = await window(connection, wanted, at)
@@ -36,13 +39,19 @@ async def look(call: Call) -> Response:
 
 async def freeze_filter(call: Call) -> Response:
     """Name the tasks that a filter means at this moment, with their versions, in the order of the queue."""
-    return answer(await frozen(call.api, call.body))
+    return answer(await frozen(call.api, call.principal, call.body))
 
 
-async def frozen(api: Api, wanted: Freeze) -> dict[str, Any]:
-    """Return `Frozen`. Raises `StoreUnavailable`."""
+def seen_window(wanted: Window, sight: Sight | None) -> Window:
+    """Return the window, of what who reads the rooms of `sight` sees."""
+    return wanted if sight is None else wanted.model_copy(update={"filter": filters.seen(wanted.filter, sight)})
+
+
+async def frozen(api: Api, principal: Principal, wanted: Freeze) -> dict[str, Any]:
+    """Return `Frozen`, of what the asker sees. Raises `StoreUnavailable`."""
     at = api.now()
+    meant = filters.seen(wanted.filter, sight_of(principal))
     async with api.engine.store.read() as connection:
-        found, is_capped = await freeze(connection, wanted.filter, order=wanted.order, limit=wanted.limit)
+        found, is_capped = await freeze(connection, meant, order=wanted.order, limit=wanted.limit)
     items = [{"id": t.id, "version": t.version, "status": t.status, "job_name": t.job_name} for t in found]
     return {"items": items, "is_capped": is_capped, "at": at}

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from treadle.wire.ids import WorkerId
 from treadle.wire.runs import ClaimRequest, Reports
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
+from treadle_server.access.checks import check_own, sight_of
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, beaten_data, claim_data, page_data, plain_worker, worker_data
@@ -16,7 +17,6 @@ from treadle_server.domain.jobs import Worker
 from treadle_server.engine.commands import Beat, Beaten, RegisterWorker, RemoveWorker
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
-from treadle_server.errors import Forbidden
 from treadle_server.store.read import workers as read_workers
 
 R = TypeVar("R", bound=RunRef)
@@ -58,8 +58,10 @@ async def list_in_room(call: Call) -> Response:
 async def _page(call: Call, room: str | None) -> Response:
     limit, offset = call.limit(), call.offset()
     async with call.api.engine.store.read() as connection:
-        found, total = await read_workers.page(connection, room=room, limit=limit, offset=offset)
-        views = await read_workers.view(connection, found)
+        found, total = await read_workers.page(
+            connection, room=room, sight=call.sight, owner=call.principal.user, limit=limit, offset=offset
+        )
+        views = await read_workers.view(connection, found, call.sight)
     now = call.api.now()
     lost_after = call.api.settings.worker_timeout_seconds
     return answer(page_data([worker_data(view, now, lost_after) for view in views], total, limit, offset))
@@ -67,13 +69,13 @@ async def _page(call: Call, room: str | None) -> Response:
 
 async def get(call: Call) -> Response:
     """Get a worker."""
-    return answer(await shown_worker(call.api, call.worker_id))
+    return answer(await shown_worker(call.api, call.principal, call.worker_id))
 
 
-async def shown_worker(api: Api, worker_id: WorkerId) -> dict[str, Any]:
-    """Return the worker as `WorkerItem`. Raises `WorkerNotFound`."""
+async def shown_worker(api: Api, principal: Principal, worker_id: WorkerId) -> dict[str, Any]:
+    """Return the worker as `WorkerItem`, with what the asker sees of its work. Raises `WorkerNotFound`."""
     async with api.engine.store.read() as connection:
-        view = await read_workers.see_one(connection, worker_id)
+        view = await read_workers.see_one(connection, worker_id, sight_of(principal))
     return worker_data(view, api.now(), api.settings.worker_timeout_seconds)
 
 
@@ -119,7 +121,8 @@ async def claim(call: Call) -> Response:
     wanted: ClaimRequest = call.body
     worker_id = WorkerId(wanted.worker_id)
     claiming = call.api.engine.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait)
-    now_claimed = await while_connected(call.request, claiming, call.api.waits.closing)
+    invalid = call.api.access.until_invalid(call.token) if wanted.wait else None
+    now_claimed = await while_connected(call.request, claiming, call.api.waits.closing, invalid)
     now = call.api.now()
     tasks = [claim_data(task, now) for task in now_claimed]
     return answer({"task": tasks[0] if tasks else None, "tasks": tasks})
@@ -138,5 +141,4 @@ async def check_owner(api: Api, principal: Principal, worker_id: WorkerId) -> No
     """Raise `WorkerNotFound` when there is no such worker, and `Forbidden` when it is another user's."""
     async with api.engine.store.read() as connection:
         worker = await read_workers.get(connection, worker_id)
-    if not (principal.superuser or worker.owner == principal.user):
-        raise Forbidden(f"worker {worker_id} belongs to another user")
+    check_own(principal, worker)

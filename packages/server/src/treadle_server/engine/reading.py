@@ -48,6 +48,7 @@ async def _load_tasks(world: World, needs: Needs) -> None:
         if task_id in world.tasks and not (world.tasks[task_id].is_leased and world.tasks[task_id].run_id == run_id)
     }
     world.resolved |= await load.runs_by_key(world.tx, stale)
+    needs.workers.update(run.worker_id for run in world.resolved.values() if run.worker_id is not None)
     asked = [world.tasks[task_id] for task_id in needs.past_owners_of & world.tasks.keys()]
     world.past_owners = await load.past_owners(world.tx, {task.seq for task in asked if task.run_id > 0})
 

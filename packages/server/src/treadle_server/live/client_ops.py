@@ -10,6 +10,7 @@ from treadle.wire.ids import TaskId, Uuid
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room, parse_job_name
 from treadle.wire.tasks import Action, BulkAction, BulkEdit, Freeze, Resolve, Steer, TaskOfMany, TaskPatch
+from treadle_server.access.needs import Needs
 from treadle_server.api import body
 from treadle_server.api.bulk import bulk, bulk_edit
 from treadle_server.api.encode import log_data, receipt_data, run_data
@@ -232,7 +233,7 @@ async def edit_many(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def freeze(session: Session, fields: dict[str, Any]) -> Reply:
     """Name the tasks that a filter means at this moment, with their versions."""
-    return Reply(await frozen(session.live.api, body.validate(Freeze, fields)))
+    return Reply(await frozen(session.live.api, session.principal, body.validate(Freeze, fields)))
 
 
 async def edit(session: Session, fields: dict[str, Any]) -> Reply:
@@ -252,7 +253,7 @@ async def register(session: Session, fields: dict[str, Any]) -> Reply:
         raise ValidationFailed("room: name the room in which the job stands")
     api = session.live.api
     done = await register_job(api, session.principal, room, body.validate(JobRegister, fields), make_worker=False)
-    return Reply(await shown_job(api, done.job, done.worker_id))
+    return Reply(await shown_job(api, session.principal, done.job, done.worker_id))
 
 
 async def job(session: Session, fields: dict[str, Any]) -> Reply:
@@ -264,7 +265,7 @@ async def job(session: Session, fields: dict[str, Any]) -> Reply:
         raise JobNotFound(str(error)) from None
     api = session.live.api
     done = await patch_job(api, session.principal, room, wanted.job, paused=wanted.paused)
-    return Reply(await shown_job(api, done))
+    return Reply(await shown_job(api, session.principal, done))
 
 
 async def ping(session: Session, fields: dict[str, Any]) -> Reply:
@@ -274,21 +275,21 @@ async def ping(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 OPS: dict[str, Op] = {
-    "submit": submit,
-    "submit_each": submit_by_itself,
-    "await": await_tasks,
-    "unawait": unawait,
-    "get": get,
-    "runs": runs,
-    "logs": logs,
-    "history": history,
-    "whoami": whoami,
-    "action": act,
-    "actions": act_on_many,
-    "edits": edit_many,
-    "freeze": freeze,
-    "edit": edit,
-    "register": register,
-    "job": job,
-    "ping": ping,
+    "submit": Op(submit, Needs.CREATE_TASK),
+    "submit_each": Op(submit_by_itself, Needs.CREATE_TASK),
+    "await": Op(await_tasks, Needs.READ_LIST),
+    "unawait": Op(unawait, Needs.TOKEN),
+    "get": Op(get, Needs.READ_TASK),
+    "runs": Op(runs, Needs.READ_TASK),
+    "logs": Op(logs, Needs.READ_TASK),
+    "history": Op(history, Needs.READ_TASK),
+    "whoami": Op(whoami, Needs.TOKEN),
+    "action": Op(act, Needs.CONTROL_TASK),
+    "actions": Op(act_on_many, Needs.CONTROL_MANY),
+    "edits": Op(edit_many, Needs.CONTROL_MANY),
+    "freeze": Op(freeze, Needs.READ_LIST),
+    "edit": Op(edit, Needs.CONTROL_TASK),
+    "register": Op(register, Needs.REGISTER_JOB),
+    "job": Op(job, Needs.CONTROL_JOB),
+    "ping": Op(ping, Needs.TOKEN),
 }

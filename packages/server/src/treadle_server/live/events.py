@@ -13,8 +13,9 @@ from treadle.wire.names import INTERNAL
 from treadle.wire.status import Status
 from treadle_server.api.encode import dumps, light_task, plain_job, plain_worker
 from treadle_server.clock import Clock
+from treadle_server.domain.sight import Sight
 from treadle_server.engine.hub import Batch, Hub
-from treadle_server.services.recent import Recent
+from treadle_server.services.recent import Recent, tells
 
 KEPT = 10_000
 """Events that are kept; who comes back later than that is told to read everything anew."""
@@ -32,6 +33,7 @@ class Event:
     room: str | None
     job: str | None
     task_id: str | None
+    is_job: bool
     encoded: bytes
     brief: bytes | None
     """None for what is no transition: a heartbeat, the word that a task is available."""
@@ -46,6 +48,8 @@ class Listener:
     job: str | None
     task_id: str | None = None
     brief: bool = False
+    sight: Sight | None = None
+    """Which rooms are read; None: all."""
 
     def form_of(self, event: Event) -> bytes | None:
         """Return the event in the form that is wanted; None when it is not."""
@@ -53,6 +57,7 @@ class Listener:
             (self.room is None or self.room == event.room)
             and (self.job is None or self.job == event.job)
             and (self.task_id is None or self.task_id == event.task_id)
+            and (self.sight is None or tells(self.sight, event.room, is_job=event.is_job))
         )
         return (event.brief if self.brief else event.encoded) if of_it else None
 
@@ -113,7 +118,9 @@ class Events:
             else:
                 listener.put(dumps({"push": "reload", "stream": self._hub.stream, "seq": self._hub.seq}))
         if recent:
-            last = self._recent.last(recent, room=listener.room, job=listener.job, task_id=listener.task_id)
+            last = self._recent.last(
+                recent, room=listener.room, job=listener.job, task_id=listener.task_id, sight=listener.sight
+            )
             self._put(listener, [dumps(one.shown()) for one in last], self._hub.seq)
         self._listeners.add(listener)
 
@@ -132,20 +139,20 @@ def _events(batch: Batch, recent: Recent) -> Iterator[Event]:
         task = change.task
         room, job = task.room, task.job_name
         data = {"task": light_task(task), "was": change.was}
-        yield Event(seq, room, job, task.id, _encode(seq, "task.updated", batch, data), briefs[seq])
+        yield Event(seq, room, job, task.id, False, _encode(seq, "task.updated", batch, data), briefs[seq])
         if task.status is Status.PENDING and change.was is not Status.PENDING and not job.startswith(f"{INTERNAL}:"):
             # The number is that of the transition: who resumes behind it gets both or none.
             available = {"job": job, "room": room}
-            yield Event(seq, room, job, task.id, _encode(seq, "task.available", batch, available), None)
+            yield Event(seq, room, job, task.id, False, _encode(seq, "task.available", batch, available), None)
     for changed in batch.jobs:
         seq += 1
         data = {"job": plain_job(changed), "deleted": changed.deleted_at is not None}
         encoded = _encode(seq, "job.updated", batch, data)
-        yield Event(seq, changed.room, changed.full_name, None, encoded, briefs[seq])
+        yield Event(seq, changed.room, changed.full_name, None, True, encoded, briefs[seq])
     for worker in batch.workers:
         seq += 1
         data = {"worker": plain_worker(worker, batch.at)}
-        yield Event(seq, None, None, None, _encode(seq, "worker.updated", batch, data), briefs.get(seq))
+        yield Event(seq, None, None, None, False, _encode(seq, "worker.updated", batch, data), briefs.get(seq))
 
 
 def _encode(seq: int, kind: str, batch: Batch, data: dict[str, Any]) -> bytes:

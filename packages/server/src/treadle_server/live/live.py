@@ -9,7 +9,6 @@ from starlette.websockets import WebSocket
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason, WorkerState
-from treadle_server.api.auth import FRESH_SECONDS
 from treadle_server.api.context import Api
 from treadle_server.api.encode import run_names
 from treadle_server.engine.commands import ReturnUnstarted
@@ -70,9 +69,14 @@ class Live:
             return
         session, first = accepted
         self._sessions.add(session)
+        ender = None
+        if session.principal.expires_at is not None and self._group is not None:
+            ender = self._group.create_task(self._end_with_token(session), name="expiry")
         try:
             await converse(session, first, OPS)
         finally:
+            if ender is not None:
+                ender.cancel()
             session.closed.set()
             self._sessions.discard(session)
             observer_ops.forget(session)
@@ -80,16 +84,11 @@ class Live:
             self._leave(session)
 
     async def _check_tokens(self) -> None:
-        """End sessions whose token has expired or was revoked, here at once and elsewhere within seconds."""
+        """End sessions whose token was revoked, here at once and elsewhere within seconds."""
         access = self.api.access
         while True:
-            try:
-                async with asyncio.timeout(FRESH_SECONDS):
-                    await access.revoked.wait()
-            except TimeoutError:
-                pass
-            access.revoked.clear()
-            for session in list(self._sessions):
+            revoked, sessions = access.revoked, list(self._sessions)
+            for session in sessions:
                 try:
                     await access.principal(session.token)
                 except Unauthorized as error:
@@ -97,6 +96,14 @@ class Live:
                 except StoreUnavailable:
                     # Nobody can be asked; the next turn will.
                     break
+            await access.until_doubtful(revoked)
+
+    async def _end_with_token(self, session: Session) -> None:
+        """End the session at the moment when its token expires."""
+        try:
+            await self.api.access.until_invalid(session.token)
+        except Unauthorized as error:
+            await session.close(UNAUTHORIZED, error.detail)
 
     async def close(self) -> None:
         """Tell every session that the server goes away."""

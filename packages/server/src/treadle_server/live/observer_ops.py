@@ -5,7 +5,10 @@ from typing import Any
 
 from treadle.wire.frames import Every, Unwatch, Watch, Window
 from treadle.wire.ids import TaskId
+from treadle_server.access.checks import sees
+from treadle_server.access.needs import Needs
 from treadle_server.api import body
+from treadle_server.api.windows import seen_window
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import TooManyRequests, ValidationFailed
 from treadle_server.live.events import Listener
@@ -36,23 +39,38 @@ async def watch(session: Session, fields: dict[str, Any]) -> Reply:
 def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
     """Return under which key the view is shared, and how it is made."""
     room = None if wanted.room is None else check_room(wanted.room)
+    sight, user = session.sight, session.principal.user
+    # Those who see the same share what they look at.
+    of = f"{wanted.topic} {room}" if sight is None else f"{wanted.topic} {room} {sight}"
     match wanted.topic:
         case "counts":
-            return f"counts {room}", lambda: CountsView(room)
+            return of, lambda: CountsView(room, sight)
         case "jobs":
-            return f"jobs {room}", lambda: JobsView(room, session.live.api.rates)
+            return of, lambda: JobsView(room, session.live.api.rates, sight)
         case "workers":
-            return f"workers {room}", lambda: WorkersView(room, session.live.api.settings.worker_timeout_seconds)
+            lost_after = session.live.api.settings.worker_timeout_seconds
+            key = of if sight is None else f"{of} {user}"
+            return key, lambda: WorkersView(room, lost_after, sight, user)
         case "targets":
-            return f"targets {room}", lambda: TargetsView(room)
+            return of, lambda: TargetsView(room, sight)
         case "tasks":
             window = _window(wanted, room)
-            return f"tasks {window.model_dump_json()}", lambda: TasksView(window)
+            return f"{of} {window.model_dump_json()}", lambda: TasksView(seen_window(window, sight))
         case "task":
             if wanted.task_id is None:
                 raise ValidationFailed("task_id: the topic task needs one")
             task_id = TaskId(wanted.task_id)
-            return f"task {task_id}", lambda: TaskView(task_id, session.live.api.now)
+            return _one_task(session, task_id)
+
+
+def _one_task(session: Session, task_id: TaskId) -> tuple[str, Callable[[], View]]:
+    now = session.live.api.now
+    if session.sight is None:
+        return f"task {task_id}", lambda: TaskView(task_id, now)
+    # Whether it is seen hangs on who asks, not on the rooms alone: on who submitted it.
+    asker = session.principal
+    key = f"task {task_id} of session {session.number}"
+    return key, lambda: TaskView(task_id, now, lambda task: sees(asker, task))
 
 
 def _window(wanted: Watch, room: str | None) -> Window:
@@ -85,7 +103,9 @@ async def every(session: Session, fields: dict[str, Any]) -> Reply:
     ok = {"stream": hub.stream, "seq": hub.seq}
     if not wanted.on:
         return Reply(ok)
-    listener = session.listener = Listener(session.outbox.put, wanted.room, wanted.job, wanted.task_id, wanted.brief)
+    listener = session.listener = Listener(
+        session.outbox.put, wanted.room, wanted.job, wanted.task_id, wanted.brief, session.sight
+    )
     return Reply(ok, lambda: live.events.add(listener, wanted.since, wanted.recent))
 
 
@@ -97,4 +117,8 @@ def forget(session: Session) -> None:
         session.live.events.remove(session.listener)
 
 
-OPS: dict[str, Op] = {"watch": watch, "unwatch": unwatch, "every": every}
+OPS: dict[str, Op] = {
+    "watch": Op(watch, Needs.READ_LIST),
+    "unwatch": Op(unwatch, Needs.TOKEN),
+    "every": Op(every, Needs.READ_LIST),
+}

@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import TERMINAL
+from treadle_server.access.checks import sees
 from treadle_server.api.encode import task_data
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
@@ -48,7 +49,10 @@ class Results:
         self._wake = asyncio.Event()
 
     def want(self, session: "Session", ids: Collection[TaskId]) -> None:
-        """Push the tasks to the session when they are terminal. Raises `TooManyRequests` beyond `MOST_AWAITED`."""
+        """Push the tasks to the session when they are terminal, except those that it may not see.
+
+        Raises `TooManyRequests` beyond `MOST_AWAITED`.
+        """
         if len(session.awaited) + len(ids) > MOST_AWAITED:
             raise TooManyRequests(f"a session may await {MOST_AWAITED} tasks; unawait some, or open another session")
         for task_id in ids:
@@ -96,7 +100,8 @@ class Results:
         for task in ended:
             for session in self._wanted.pop(task.id, ()):
                 session.awaited.discard(task.id)
-                by_session[session].append(task)
+                if session.sight is None or sees(session.principal, task):
+                    by_session[session].append(task)
         for session, found in by_session.items():
             session.push_tasks("result", [task_data(task) for task in found])
 

@@ -14,13 +14,19 @@ from treadle.wire.frames import PROTOCOL, Hello
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.problems import PROBLEMS
 from treadle_server import __version__
+from treadle_server.access.checks import sight_of
+from treadle_server.access.needs import Needs
 from treadle_server.api import body
-from treadle_server.api.auth import bearer
+from treadle_server.api.auth import address_of, bearer
+from treadle_server.api.context import is_uuid
 from treadle_server.api.encode import dumps
+from treadle_server.api.gate import check_row, check_user
+from treadle_server.api.narrowing import narrowed
 from treadle_server.api.problems import problem_body
+from treadle_server.domain.sight import Sight
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.seats import Seat
-from treadle_server.errors import PayloadTooLarge, TreadleError, Unauthorized, ValidationFailed
+from treadle_server.errors import PayloadTooLarge, TooManyRequests, TreadleError, Unauthorized, ValidationFailed
 from treadle_server.live.events import Listener
 from treadle_server.live.feeds import Feed
 from treadle_server.live.outbox import Outbox, portions
@@ -54,7 +60,15 @@ class Reply:
     then: Callable[[], None] | None = None
 
 
-Op = Callable[["Session", dict[str, Any]], Awaitable[Reply]]
+Handler = Callable[["Session", dict[str, Any]], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An operation: what is called for it, and what the gate checks before (api/gate.py)."""
+
+    handler: Handler
+    needs: Needs
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +80,8 @@ class Session:
     principal: Principal
     token: str | None
     outbox: Outbox
+    sight: Sight | None = None
+    """Which rooms are read; None: all."""
     number: int = field(default_factory=lambda: next(_numbers))
     worker_id: WorkerId | None = None
     seat: Seat | None = None
@@ -108,7 +124,7 @@ async def accept(live: "Live", socket: WebSocket) -> tuple[Session, list[dict[st
             return await _greet(live, socket)
     except TimeoutError:
         await socket.close(BAD_FRAME, "no hello within 10 seconds")
-    except Unauthorized as error:
+    except (Unauthorized, TooManyRequests) as error:
         await socket.close(UNAUTHORIZED, error.detail[:120])
     except TreadleError as error:
         await socket.close(BAD_FRAME, error.detail[:120])
@@ -127,8 +143,9 @@ async def _greet(live: "Live", socket: WebSocket) -> tuple[Session, list[dict[st
     if hello.protocol != PROTOCOL:
         raise BadFrame(f"protocol {hello.protocol} is not spoken here; use {PROTOCOL}")
     token = bearer(socket.headers) or hello.token
-    principal = await live.api.access.principal(token)
-    session = Session(live, socket, principal, token, Outbox(live.api.settings.session_queue_bytes))
+    principal = narrowed(await live.api.access.identify(token, address_of(socket)), socket.headers)
+    outbox = Outbox(live.api.settings.session_queue_bytes)
+    session = Session(live, socket, principal, token, outbox, sight_of(principal))
     session.outbox.put(dumps({"re": hello.n, "ok": _welcome(live, principal)}))
     return session, items[1:]
 
@@ -227,7 +244,11 @@ def _request(item: dict[str, Any]) -> Request:
 async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> None:
     """Do what is asked, and answer with it or with the problem that HTTP would give."""
     try:
-        reply = await _op(ops, request.op)(session, request.fields)
+        op = _op(ops, request.op)
+        check_user(op.needs, session.principal)
+        if session.sight is not None:
+            await _check_row(session, op.needs, request.fields)
+        reply = await op.handler(session, request.fields)
         session.outbox.put(_ok(session, request, reply))
         if reply.then is not None:
             reply.then()
@@ -246,6 +267,13 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
             "detail": "the server's log has the traceback",
         }
         session.outbox.put(dumps({"re": request.n, "problem": problem}))
+
+
+async def _check_row(session: Session, needs: Needs, fields: dict[str, Any]) -> None:
+    """Hide the task that a token with scopes may not see; what is no id at all, the operation refuses."""
+    task_id = fields.get("id")
+    if isinstance(task_id, str) and is_uuid(task_id.lower()):
+        await check_row(session.live.api.engine.store, needs, session.principal, task_id=TaskId(task_id.lower()))
 
 
 def _ok(session: Session, request: Request, reply: Reply) -> bytes:

@@ -23,6 +23,8 @@ from treadle_server.api.encode import (
     task_data,
     worker_data,
 )
+from treadle_server.api.jobs import measured
+from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import TaskNotFound
@@ -86,8 +88,9 @@ class CountsView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None) -> None:
+    def __init__(self, room: str | None, sight: Sight | None = None) -> None:
         self._room = room
+        self._sight = sight
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether tasks or jobs changed, or tasks were removed."""
@@ -95,8 +98,9 @@ class CountsView:
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each job."""
-        found, total = await read_jobs.page(connection, room=self._room, limit=10_000)
-        by_job = await counts.by_job(connection)
+        found, total = await read_jobs.page(connection, room=self._room, sight=self._sight, limit=10_000)
+        told = None if self._sight is None else [job.num for job in found if self._sight.admits(job.room)]
+        by_job = await counts.by_job(connection, told)
         rows = {job.full_name: dumps({"job": job.full_name, "counts": by_job.get(job.num, {})}) for job in found}
         return Rows(rows, total)
 
@@ -108,9 +112,10 @@ class JobsView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None, rates: Rates) -> None:
+    def __init__(self, room: str | None, rates: Rates, sight: Sight | None = None) -> None:
         self._room = room
         self._rates = rates
+        self._sight = sight
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether tasks, jobs or workers changed, or tasks were removed."""
@@ -119,8 +124,8 @@ class JobsView:
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each job."""
         self._rates.roll()
-        found = await read_jobs.every_view(connection, room=self._room)
-        rows = {str(v.job.id): dumps(job_data(v, measured=self._rates.of(v.job))) for v in found}
+        found = await read_jobs.every_view(connection, room=self._room, sight=self._sight)
+        rows = {str(v.job.id): dumps(job_data(v, measured=measured(self._rates, v))) for v in found}
         return Rows(rows, len(rows))
 
 
@@ -131,9 +136,11 @@ class WorkersView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None, lost_after: float) -> None:
+    def __init__(self, room: str | None, lost_after: float, sight: Sight | None = None, owner: str = "") -> None:
         self._room = room
         self._lost_after = lost_after
+        self._sight = sight
+        self._owner = owner
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether a worker changed, beat, or took or ended a run."""
@@ -141,7 +148,7 @@ class WorkersView:
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each worker. Its age is 0: observers reckon it from the last heartbeat."""
-        found = await read_workers.every_view(connection, room=self._room)
+        found = await read_workers.every_view(connection, room=self._room, sight=self._sight, owner=self._owner)
         rows = {str(v.worker.id): dumps(worker_data(v, v.worker.last_heartbeat, self._lost_after)) for v in found}
         return Rows(rows, len(rows))
 
@@ -153,8 +160,9 @@ class TargetsView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None) -> None:
+    def __init__(self, room: str | None, sight: Sight | None = None) -> None:
         self._room = room
+        self._sight = sight
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether the holders or the line of any target may have changed."""
@@ -162,7 +170,7 @@ class TargetsView:
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each, at most `MOST_TARGETS`, newest first."""
-        found, total = await read_targets.in_use(connection, room=self._room, limit=MOST_TARGETS)
+        found, total = await read_targets.in_use(connection, room=self._room, sight=self._sight, limit=MOST_TARGETS)
         rows = {str(view.num): dumps(target_data(view)) for view in found}
         return Rows(rows, total)
 
@@ -245,10 +253,14 @@ class TaskView:
     topic = "task"
     ordered = False
 
-    def __init__(self, task_id: TaskId, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, task_id: TaskId, now: Callable[[], datetime], is_seen: Callable[[Task], bool] | None = None
+    ) -> None:
         self.again_in: float | None = None
         self._now = now
         self._id = task_id
+        self._is_seen = is_seen
+        """Whether the asker sees it; None: who reads all rooms does."""
         self._places = Places()
         self._pending_in: int | None = None
         self._targets: set[int] = set()
@@ -262,10 +274,12 @@ class TaskView:
         return self._pending_in is not None and any(c.task.job_num == self._pending_in for c in batch.tasks)
 
     async def read(self, connection: AsyncConnection) -> Rows:
-        """Return the one row, or none when there is no such task."""
+        """Return the one row, or none when there is no such task to be seen."""
         try:
             task = await read_tasks.get(connection, self._id)
         except TaskNotFound:
+            return Rows()
+        if self._is_seen is not None and not self._is_seen(task):
             return Rows()
         self._pending_in = task.job_num if task.status is Status.PENDING else None
         places, self.again_in = await self._places.of(connection, [task])

@@ -11,6 +11,7 @@ from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room
 from treadle.wire.runs import Reports
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
+from treadle_server.access.needs import Needs
 from treadle_server.api import body
 from treadle_server.api.encode import beaten_data, brief_claim, job_data, leases_data, run_names
 from treadle_server.api.jobs import register_job
@@ -115,10 +116,10 @@ async def _held(session: Session, worker_id: WorkerId, beaten: Beaten | None) ->
 async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten: Beaten | None) -> dict[str, Any]:
     api = session.live.api
     async with api.engine.store.read() as connection:
-        views = await read_jobs.view(connection, jobs)
+        views = await read_jobs.view(connection, jobs, session.sight)
     now = api.now()
     answer: dict[str, Any] = {
-        "worker": await shown_worker(api, worker_id),
+        "worker": await shown_worker(api, session.principal, worker_id),
         "jobs": [job_data(view, worker_id) for view in views],
         "gone": [],
         "taken_until": [],
@@ -187,4 +188,10 @@ async def close(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply({})
 
 
-OPS: dict[str, Op] = {"open": open_worker, "reports": reports, "beat": beat, "return": give_back, "close": close}
+OPS: dict[str, Op] = {
+    "open": Op(open_worker, Needs.BE_WORKER),
+    "reports": Op(reports, Needs.OWN_WORKER),
+    "beat": Op(beat, Needs.OWN_WORKER),
+    "return": Op(give_back, Needs.OWN_WORKER),
+    "close": Op(close, Needs.OWN_WORKER),
+}

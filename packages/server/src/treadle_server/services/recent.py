@@ -16,6 +16,7 @@ import orjson
 
 from treadle.wire.status import Status, WorkerState
 from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.hub import Batch
 
@@ -82,17 +83,37 @@ class Recent:
         return before is not worker.state
 
     def last(
-        self, count: int, *, room: str | None = None, job: str | None = None, task_id: str | None = None
+        self,
+        count: int,
+        *,
+        room: str | None = None,
+        job: str | None = None,
+        task_id: str | None = None,
+        sight: Sight | None = None,
     ) -> list[Brief]:
-        """Return the last transitions of the room, job or task, up to `count`, the oldest first."""
+        """Return the last transitions of the room, job or task, up to `count`, the oldest first.
+
+        With a `sight` those that who reads its rooms sees.
+        """
         wanted = [
             one
             for one in self._kept
             if (room is None or one.room == room)
             and (job is None or one.job == job)
             and (task_id is None or one.task_id == task_id)
+            and tells(sight, one.room, is_job=one.kind == "job.updated")
         ]
         return wanted[max(0, len(wanted) - count) :]
+
+
+def tells(sight: Sight | None, room: str | None, *, is_job: bool) -> bool:
+    """Return whether a transition in the room is told to who reads the rooms of `sight`.
+
+    One without a room, a worker's, is told to who reads all of them: it may serve others.
+    """
+    if sight is None or room is None:
+        return sight is None
+    return sight.admits_job(room) if is_job else sight.admits(room)
 
 
 def _of_task(task: Task, was: Status | None) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ class Whoami(Model):
     superuser: bool
     scopes: list[str]
     may_write: bool = True
-    """Whether it may change anything at all: every token may, for no server refuses writes by scope yet."""
+    """Whether it may change anything at all; a token whose scopes are those of reading may not."""
 
 
 class RecentEvents(Model):
@@ -55,7 +55,8 @@ class TokenCreate(Request):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
     superuser: Flag = False
-    scopes: list[Text] | None = Field(default=None, max_length=64)
+    scopes: list[Text] | None = Field(default=None, max_length=100)
+    """What it may do; left out, it has the rights of a plain user."""
     expires_at: GivenInstant | None = None
 
 

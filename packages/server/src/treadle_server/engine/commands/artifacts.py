@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from treadle.wire.ids import TaskId
-from treadle_server.access.rights import claim_task
+from treadle_server.access.checks import speaks_for
 from treadle_server.domain.artifacts import Artifact, check_uploadable, same_upload
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.commands.base import OneRow, get_task
@@ -66,11 +66,9 @@ class AnnounceArtifact(OneRow):
 
     def _check_user(self, world: World, task: Task, run: Run | None) -> None:
         """Refuse whoever is neither the owner of the run's worker nor acts with the run's credential."""
-        if self.principal.may(claim_task(task.id, self.wanted.run_id)):
-            return
         worker_id = task.worker_id if run is None else run.worker_id
         worker = world.workers.get(worker_id) if worker_id else None
-        if self.principal.run is not None or worker is None or worker.owner != self.principal.user:
+        if not speaks_for(self.principal, worker, task.id, self.wanted.run_id):
             raise Forbidden(f"run {self.wanted.run_id} belongs to another user's worker")
 
 

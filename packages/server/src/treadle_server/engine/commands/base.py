@@ -3,11 +3,11 @@
 from typing import Protocol, TypeVar
 
 from treadle.wire.ids import TaskId
+from treadle_server.access.checks import check_control
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.needs import Needs
-from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
-from treadle_server.errors import Forbidden, TaskNotFound
+from treadle_server.errors import TaskNotFound
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -45,12 +45,6 @@ def get_task(world: World, task_id: TaskId) -> Task:
     if (task := world.tasks.get(task_id)) is None:
         raise TaskNotFound(f"there is no task {task_id}")
     return task
-
-
-def check_control(principal: Principal, task: Task) -> None:
-    """Raise `Forbidden` unless the asker submitted the task or is a superuser."""
-    if not (principal.superuser or principal.user == task.submitter):
-        raise Forbidden(f"task {task.id} was submitted by another user; only they or a superuser may steer it")
 
 
 __all__ = ["Command", "OneRow", "check_control", "get_task"]

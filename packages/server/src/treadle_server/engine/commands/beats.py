@@ -6,6 +6,7 @@ from datetime import timedelta
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import WorkerState
 from treadle.wire.workers import Renewal, RunRef
+from treadle_server.access.checks import speaks_for
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import Hold, Task
@@ -60,7 +61,7 @@ class Beat:
 
     def apply(self, world: World) -> Beaten:
         """Renew what is the worker's. Raises `WorkerNotFound` or `Forbidden`."""
-        worker = get_worker(world, self.principal, self.worker_id)
+        worker = self._worker(world)
         if not self.revives:
             check_present(worker)
         if self.draining is not None:
@@ -77,6 +78,18 @@ class Beat:
             for renewal in self.tasks:
                 self._renew_named(world, renewal, answer)
         return answer
+
+    def _worker(self, world: World) -> Worker:
+        """Return the worker; a run's credential may renew that run's lease, and nothing else."""
+        worker = world.workers.get(self.worker_id)
+        if worker is not None and self.principal.scopes is not None and self._is_of_runs(worker):
+            return worker
+        return get_worker(world, self.principal, self.worker_id)
+
+    def _is_of_runs(self, worker: Worker) -> bool:
+        runs = self.tasks or []
+        is_more = bool(self.stopped) or self.draining is not None or not runs
+        return not is_more and all(speaks_for(self.principal, worker, run.task_id, run.run_id) for run in runs)
 
     def _stop(self, world: World, ref: RunRef) -> None:
         """End the hold of a run that was this worker's; whatever else is named is not its to end."""

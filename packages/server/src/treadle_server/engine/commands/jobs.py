@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from uuid_utils import uuid7
 
 from treadle.wire.ids import JobId, WorkerId
-from treadle.wire.names import SHARED_ROOMS, InvalidRoom, JobName, parse_room, visible_from
+from treadle.wire.names import InvalidRoom, JobName, parse_room, visible_from
+from treadle_server.access.checks import check_queue, check_register, check_worker, is_own
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.engine.commands.base import OneRow
-from treadle_server.engine.commands.workers import check_register, job_name_or_404
+from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
-from treadle_server.errors import Forbidden, InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, WorkerNotFound
+from treadle_server.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, WorkerNotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class RegisterJob(OneRow):
     def apply(self, world: World) -> Registered:
         """Register it.
 
-        Raises `InvalidRoomId`, `Forbidden` (a shared room by another than a superuser), `InvalidCategory`,
+        Raises `InvalidRoomId`, `Forbidden` (a shared room, or a scope is missing), `InvalidCategory`,
         `SchemaConflict` or `WorkerNotFound`, checked in this order.
         """
         self._check(world)
@@ -92,11 +93,12 @@ class RegisterJob(OneRow):
     def _worker(self, world: World) -> Worker | None:
         if self.worker_id is not None:
             worker = world.workers.get(self.worker_id)
-            if worker is None or not (self.principal.superuser or worker.owner == self.principal.user):
+            if worker is None or not is_own(self.principal, worker):
                 raise WorkerNotFound(f"you have no worker {self.worker_id}")
             return worker
         if not self.make_worker:
             return None
+        check_worker(self.principal, None, None, None)
         worker = Worker(WorkerId(str(uuid7())), self.principal.user, created_at=world.now, last_heartbeat=world.now)
         world.add_worker(worker)
         return worker
@@ -171,8 +173,7 @@ class PatchJob(OneRow):
     def apply(self, world: World) -> Job:
         """Return the job. Raises `JobNotFound` or `Forbidden`."""
         job = find_job(world, self.room, self.job_name)
-        if job.room in SHARED_ROOMS and not self.principal.superuser:
-            raise Forbidden(f"only a superuser pauses the queues of {job.room}")
+        check_queue(self.principal, job)
         if job.paused != self.paused:
             job.paused = self.paused
             world.change_job(job)

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.runs import LogLine
 from treadle.wire.status import REPORTABLE, Outcome, Reason, Status
+from treadle_server.access.checks import speaks_for
 from treadle_server.domain import life
 from treadle_server.domain.life import Ending
 from treadle_server.domain.states import Verb, advance
@@ -98,13 +99,19 @@ class ReportRun(OneRow):
 
     def _check_user(self, world: World, task: Task) -> None:
         """Refuse another user's report."""
-        if not self._is_owner(world, task.worker_id):
+        if not self._speaks_for(world, task, task.worker_id):
             raise Forbidden(f"run {task.run_id} belongs to another user's worker")
 
-    def _is_owner(self, world: World, worker_id: WorkerId | None) -> bool:
-        """Return whether the asker may speak for the worker; anybody may for one that was removed."""
+    def _speaks_for(self, world: World, task: Task, worker_id: WorkerId | None) -> bool:
+        """Return whether the asker may speak for the run's worker, or has the run's own credential."""
         worker = world.workers.get(worker_id) if worker_id else None
-        return self.principal.superuser or worker is None or worker.owner == self.principal.user
+        run_id = task.run_id if self.run_id is None else self.run_id
+        return speaks_for(self.principal, worker, task.id, run_id)
+
+    def _spoke_for(self, world: World, task: Task, worker_id: WorkerId | None) -> bool:
+        """Return whether it could speak for the worker of a run that is over; for a removed one any plain user may."""
+        is_gone = worker_id is None or worker_id not in world.workers
+        return (is_gone and self.principal.scopes is None) or self._speaks_for(world, task, worker_id)
 
     def _late(self, world: World, task: Task) -> Task:
         """Answer a report about a run that is over: the same one again is fine, all else is refused (C7, G3)."""
@@ -112,7 +119,7 @@ class ReportRun(OneRow):
         if run is not None and self.report.kind in ENDINGS and run.digest == self.report.digest():
             return task
         is_end = self.report.kind in ENDINGS or self.report.kind == "stopped"
-        if run is not None and is_end and self._is_owner(world, run.worker_id):
+        if run is not None and is_end and self._spoke_for(world, task, run.worker_id):
             # Whatever it says, it shows that the code has ended: its hold ends.
             world.end_hold(task, run.run_id)
             if self.report.kind == "stopped":
@@ -308,7 +315,7 @@ class PatchStatus(OneRow):
         """Return the task after it. Raises as `ReportRun` and `Steer` do; the same status twice is a 409."""
         task = get_task(world, self.task_id)
         worker = world.workers.get(task.worker_id) if task.worker_id else None
-        owns = worker is not None and worker.owner == self.principal.user
+        owns = speaks_for(self.principal, worker, task.id, task.run_id)
         if self.run_id is not None:
             life.check_owner(task, self.run_id)
         if self.status is Status.CANCELLED:
@@ -321,7 +328,7 @@ class PatchStatus(OneRow):
             raise InvalidTaskTransition(f"no update leads to {self.status}; see the verbs resume, rerun and pause")
         if not task.is_leased:
             raise InvalidTaskTransition(f"the task is {task.status}: no run of it is open")
-        if not (self.principal.superuser or owns):
+        if not owns:
             self._check_not_lost(world, task)
             raise Forbidden(f"run {task.run_id} belongs to another user's worker")
         life.check_version(task, self.if_version)

@@ -6,6 +6,7 @@ from typing import Any
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Reason, Status
+from treadle_server.access.checks import check_content
 from treadle_server.domain import life
 from treadle_server.domain.states import Verb, advance
 from treadle_server.domain.tasks import Hold, Run, Task
@@ -190,6 +191,8 @@ class Edit(OneRow):
         """Return the task. Raises `TaskNotFound`, `Forbidden`, `TaskConflict` or `InvalidTaskTransition`."""
         task = get_task(world, self.task_id)
         check_control(self.principal, task)
+        if "payload" in self.changes or "checkpoint" in self.changes:
+            check_content(self.principal, task)
         life.check_version(task, self.if_version)
         if task.status not in {Status.SCHEDULED, Status.PENDING}:
             raise InvalidTaskTransition(

@@ -9,6 +9,7 @@ from uuid_utils import uuid7
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import OPEN, Status
+from treadle_server.access.checks import sees
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.jobs import find_job
@@ -108,6 +109,14 @@ class Submit:
             raise SchemaMoved
         if item.id is not None and (first := world.tasks.get(item.id)) is not None:
             self._check_same(first, item)
+        if item.unique_key is not None:
+            self._check_holder(world, item, job)
+
+    def _check_holder(self, world: World, item: Submission, job: Job) -> None:
+        """Refuse a unique key that a task holds which the asker may not see: it would be answered with it."""
+        holder = world.unique.get((job.num, item.unique_key or ""))
+        if holder is not None and holder.status in OPEN and not sees(self.principal, holder):
+            raise TaskConflict(f"the unique key {item.unique_key!r} is held by a task that this token does not see")
 
     def _check_same(self, first: Task, item: Submission) -> None:
         if first.content_hash != item.content_hash or first.submitter != self.principal.user:

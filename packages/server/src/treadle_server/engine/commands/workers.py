@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from uuid_utils import uuid7
 
 from treadle.wire.ids import WorkerId
-from treadle.wire.names import SHARED_ROOMS, JobName, parse_job_name
+from treadle.wire.names import JobName, parse_job_name
 from treadle.wire.status import Outcome, Reason, WorkerState
+from treadle_server.access.checks import check_own, check_register, check_worker
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.life import Ending
@@ -16,25 +17,18 @@ from treadle_server.engine.commands.steering import keep_hold
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
-from treadle_server.errors import Forbidden, JobNotFound, WorkerNotFound
+from treadle_server.errors import JobNotFound, WorkerNotFound
 
 DISCONNECTED = "Worker disconnected"
 """The error of a task whose worker was lost."""
 
 
 def get_worker(world: World, principal: Principal, worker_id: WorkerId) -> Worker:
-    """Return the asker's worker. Raises `WorkerNotFound`, or `Forbidden` when it is another user's."""
+    """Return the asker's worker. Raises `WorkerNotFound`, or `Forbidden` when it is not the asker's to be."""
     if (worker := world.workers.get(worker_id)) is None:
         raise WorkerNotFound(f"there is no worker {worker_id}: register again with POST /v1/workers")
-    if not (principal.superuser or principal.user == worker.owner):
-        raise Forbidden(f"worker {worker_id} belongs to another user")
+    check_own(principal, worker)
     return worker
-
-
-def check_register(principal: Principal, room: str) -> None:
-    """Raise `Forbidden` unless the asker may register jobs in the room, and so serve them."""
-    if room in SHARED_ROOMS and not principal.superuser:
-        raise Forbidden(f"only a superuser registers and serves jobs in {room}; use a room of your own")
 
 
 def check_present(worker: Worker) -> None:
@@ -93,7 +87,8 @@ class RegisterWorker(OneRow):
             needs.workers.add(self.id)
 
     def apply(self, world: World) -> Worker:
-        """Return the worker. Raises `Forbidden` when the id is another user's."""
+        """Return the worker. Raises `Forbidden` when the id is another user's, or a scope is missing."""
+        check_worker(self.principal, self.group, self.name, self.pool)
         worker = world.workers.get(self.id) if self.id is not None else None
         if worker is None:
             worker = Worker(
@@ -182,6 +177,7 @@ class FindWorker(OneRow):
     def apply(self, world: World) -> Worker:
         """Return the worker. Raises `WorkerNotFound` or `Forbidden`."""
         worker = get_worker(world, self.principal, self.worker_id)
+        check_worker(self.principal, worker.group, worker.name, worker.pool)
         check_present(worker)
         if world.now > worker.last_heartbeat:
             revive(world, worker)

@@ -1,16 +1,20 @@
 """What a `TaskFilter` means in SQL, and when its count is known without counting."""
 
 from collections.abc import Sequence
+from operator import eq
 from typing import Any
 from uuid import UUID
 
+from pydantic import PrivateAttr
 from sqlalchemy import BinaryExpression, Column, ColumnElement, String, cast, exists, func, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.names import InvalidJobName, parse_job_name
+from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
 from treadle.wire.status import LEASED, Status
 from treadle.wire.tasks import TaskFilter
+from treadle_server.domain.sight import Sight
 from treadle_server.store.read import counts
+from treadle_server.store.read.sight import within
 from treadle_server.store.tables import jobs, tasks
 
 COUNT_CAP = 10_000
@@ -18,6 +22,25 @@ COUNT_CAP = 10_000
 
 NO_JOB = -1
 """The number of a job that does not exist: nothing matches it."""
+
+
+class SeenFilter(TaskFilter):
+    """A filter that means no tasks but those in the rooms that the asker reads."""
+
+    _sight: Sight = PrivateAttr(default_factory=Sight)
+
+
+def seen(wanted: TaskFilter, sight: Sight | None) -> TaskFilter:
+    """Return the filter, narrowed to the rooms that are read; None: all are."""
+    if sight is None:
+        return wanted
+    narrowed = SeenFilter.model_construct(wanted.model_fields_set, **dict(wanted))
+    narrowed._sight = sight  # noqa: SLF001 - it is no field, which a client could give
+    return narrowed
+
+
+def _sight(wanted: TaskFilter) -> Sight | None:
+    return wanted._sight if isinstance(wanted, SeenFilter) else None  # noqa: SLF001 - as above
 
 
 def status_is(*statuses: Status) -> ColumnElement[bool]:
@@ -53,8 +76,11 @@ async def job_num(connection: AsyncConnection, full_name: str) -> int:
 async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> list[ColumnElement[bool]]:
     """Return the conditions that a task must satisfy, all of them."""
     found: list[ColumnElement[bool]] = []
+    sight = _sight(wanted)
     if wanted.room is not None:
         found.append(tasks.c.room == wanted.room)
+    if sight is not None and (wanted.room is None or not sight.admits(wanted.room)):
+        found.append(within(sight, tasks.c.room))
     if wanted.status is not None:
         found += _statuses(wanted.status)
     if wanted.job is not None:
@@ -81,7 +107,7 @@ def among_leased(conditions: Sequence[ColumnElement[bool]]) -> list[ColumnElemen
 
 
 def _without_index(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    if isinstance(condition, BinaryExpression):
+    if isinstance(condition, BinaryExpression) and condition.operator is eq:
         if condition.left is tasks.c.job_num:
             return tasks.c.job_num + 0 == condition.right
         if condition.left is tasks.c.room:
@@ -118,11 +144,22 @@ async def total(connection: AsyncConnection, wanted: TaskFilter) -> tuple[int, b
     By job and status alone the kept counts know; anything else is counted.
     """
     others = (wanted.room, wanted.target, wanted.worker, wanted.tag, wanted.id, wanted.text)
-    if all(part is None for part in others):
+    if all(part is None for part in others) and _counts_are_its_own(wanted):
         return await _kept(connection, wanted), False
     limited = select(tasks.c.seq).where(*await conditions(connection, wanted)).limit(COUNT_CAP + 1).subquery()
     found = (await connection.execute(select(func.count()).select_from(limited))).scalar_one()
     return min(found, COUNT_CAP), found > COUNT_CAP
+
+
+def _counts_are_its_own(wanted: TaskFilter) -> bool:
+    """Return whether the kept counts of the filter's jobs count no task that is not seen.
+
+    A plain room's job has tasks of that room alone, a shared room's job those of every room.
+    """
+    if (sight := _sight(wanted)) is None:
+        return True
+    room = (wanted.job or "").partition(":")[0]
+    return room not in SHARED_ROOMS and sight.admits(room)
 
 
 async def _kept(connection: AsyncConnection, wanted: TaskFilter) -> int:

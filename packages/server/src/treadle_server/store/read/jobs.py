@@ -11,8 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name, visible_from
 from treadle_server.domain.jobs import JOB_FIELDS, Job
+from treadle_server.domain.sight import Sight
 from treadle_server.errors import JobNotFound
 from treadle_server.store.read import counts
+from treadle_server.store.read.sight import jobs_within
 from treadle_server.store.tables import jobs, lanes, tasks, worker_jobs, workers
 
 _COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
@@ -27,6 +29,8 @@ class JobView:
     workers: list[str] = field(default_factory=list)
     slots: int = 0
     oldest_pending_at: datetime | None = None
+    is_counted: bool = True
+    """Whether the asker may know how many tasks there are, and how they fare."""
 
 
 async def by_name(connection: AsyncConnection, full_name: str, *, room: str) -> Job:
@@ -56,11 +60,21 @@ def _seen_from(room: str | None) -> ColumnElement[bool]:
     return or_(jobs.c.room == room, jobs.c.room.in_(sorted(SHARED_ROOMS)))
 
 
+def _readable(room: str | None, sight: Sight | None) -> ColumnElement[bool]:
+    """Return the condition that a job is seen from rooms that are read; from one that is not, nothing is."""
+    return false() if sight is not None and room is not None and not sight.admits(room) else jobs_within(sight)
+
+
 async def page(
-    connection: AsyncConnection, *, room: str | None = None, limit: int = 500, offset: int = 0
+    connection: AsyncConnection,
+    *,
+    room: str | None = None,
+    sight: Sight | None = None,
+    limit: int = 500,
+    offset: int = 0,
 ) -> tuple[list[Job], int]:
-    """Return jobs seen from `room` (None: all), newest first, and how many there are."""
-    where = (jobs.c.deleted_at.is_(None), _seen_from(room))
+    """Return jobs seen from `room` (None: all) by who reads the rooms of `sight`, newest first, and their number."""
+    where = (jobs.c.deleted_at.is_(None), _seen_from(room), _readable(room, sight))
     total = (await connection.execute(select(func.count()).select_from(jobs).where(*where))).scalar_one()
     statement = select(*_COLUMNS).where(*where).order_by(jobs.c.num.desc()).limit(limit).offset(offset)
     return [Job(*row) for row in await connection.execute(statement)], total
@@ -72,13 +86,17 @@ async def count(connection: AsyncConnection) -> int:
     return (await connection.execute(statement)).scalar_one()
 
 
-async def view(connection: AsyncConnection, found: Sequence[Job]) -> list[JobView]:
-    """Return the jobs with counts, live workers, slots and the oldest pending task's time."""
-    views = {job.num: JobView(job) for job in found}
+async def view(connection: AsyncConnection, found: Sequence[Job], sight: Sight | None = None) -> list[JobView]:
+    """Return the jobs with counts, live workers, slots and the oldest pending task's time.
+
+    A shared job has tasks of all rooms: who does not read its own is not told how many there are.
+    """
+    views = {job.num: JobView(job, is_counted=sight is None or sight.admits(job.room)) for job in found}
     if not views:
         return []
     nums = list(views)
-    for num, by_status in (await counts.by_job(connection, nums)).items():
+    told = [num for num in nums if views[num].is_counted]
+    for num, by_status in (await counts.by_job(connection, told)).items():
         views[num].counts = by_status
     for num, ids in (await _workers(connection, nums)).items():
         views[num].workers = [worker_id for worker_id, _ in ids]
@@ -134,10 +152,12 @@ async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> d
     return found
 
 
-async def every_view(connection: AsyncConnection, *, room: str | None = None) -> list[JobView]:
-    """Return every job seen from `room` as it is shown, newest first; at most 10,000."""
-    found, _ = await page(connection, room=room, limit=10_000)
-    return await view(connection, found)
+async def every_view(
+    connection: AsyncConnection, *, room: str | None = None, sight: Sight | None = None
+) -> list[JobView]:
+    """Return every job that `page` has as it is shown, newest first; at most 10,000."""
+    found, _ = await page(connection, room=room, sight=sight, limit=10_000)
+    return await view(connection, found, sight)
 
 
 __all__ = ["Job", "JobView", "by_name", "by_num", "count", "every_view", "page", "view"]

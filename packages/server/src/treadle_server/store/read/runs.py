@@ -6,6 +6,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.ids import WorkerId
 from treadle_server.domain.tasks import RUN_FIELDS, Task
 from treadle_server.store.tables import runs, workers
 
@@ -58,6 +59,16 @@ async def of_task(connection: AsyncConnection, task: Task) -> list[RunView]:
     ]
     if task.is_leased and task.claimed_at is not None:
         found.append(await _open(connection, task, task.claimed_at))
+    return found
+
+
+async def workers_of(connection: AsyncConnection, task: Task, run_id: int | None) -> set[WorkerId]:
+    """Return the workers of the task's last run, and of the run with this number if it is over."""
+    found = {task.worker_id} if task.worker_id is not None else set()
+    if run_id is not None:
+        statement = select(runs.c.worker_id).where(runs.c.task_seq == task.seq, runs.c.run_id == run_id)
+        if (worker_id := (await connection.execute(statement)).scalar()) is not None:
+            found.add(WorkerId(worker_id))
     return found
 
 

@@ -1,14 +1,20 @@
 """Totals over all jobs and workers."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import LEASED
+from treadle_server.domain.sight import Sight
 from treadle_server.store.read import counts, jobs
 from treadle_server.store.read.filters import status_is
+from treadle_server.store.read.sight import within, workers_within
 from treadle_server.store.tables import tasks, workers
+
+MOST_JOBS = 10_000
+"""Jobs whose tasks are counted for one who does not read all rooms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +31,32 @@ class Totals:
     """The weight of what is claimed or running."""
 
 
-async def totals(connection: AsyncConnection) -> Totals:
-    """Return the totals at this moment."""
-    by_state = select(workers.c.state, func.count(), func.sum(workers.c.concurrency)).group_by(workers.c.state)
-    states = {state: (n, int(slots)) for state, n, slots in await connection.execute(by_state)}
-    used = select(func.coalesce(func.sum(tasks.c.weight), 0)).where(status_is(*LEASED))
+async def totals(connection: AsyncConnection, sight: Sight | None = None) -> Totals:
+    """Return the totals at this moment, of what who reads the rooms of `sight` sees.
+
+    Of jobs that are seen but whose tasks may stand in other rooms, the tasks are not counted.
+    """
+    by_state = select(workers.c.state, func.count(), func.sum(workers.c.concurrency)).where(workers_within(sight))
+    rows = await connection.execute(by_state.group_by(workers.c.state))
+    states = {state: (n, int(slots)) for state, n, slots in rows}
+    used = select(func.coalesce(func.sum(tasks.c.weight), 0)).where(status_is(*LEASED), within(sight, tasks.c.room))
+    by_status, registered = await _of_jobs(connection, sight)
     return Totals(
-        counts=await counts.totals(connection),
-        jobs=await jobs.count(connection),
+        counts=by_status,
+        jobs=registered,
         workers={state: n for state, (n, _) in states.items()},
         slots=sum(slots for state, (_, slots) in states.items() if state != "lost"),
         used=int((await connection.execute(used)).scalar_one()),
     )
+
+
+async def _of_jobs(connection: AsyncConnection, sight: Sight | None) -> tuple[dict[str, int], int]:
+    """Return the tasks by status, and how many jobs there are."""
+    if sight is None:
+        return await counts.totals(connection), await jobs.count(connection)
+    found, registered = await jobs.page(connection, sight=sight, limit=MOST_JOBS)
+    told = [job.num for job in found if sight.admits(job.room)]
+    by_status: Counter[str] = Counter()
+    for of_job in (await counts.by_job(connection, told)).values():
+        by_status.update(of_job)
+    return dict(by_status), registered

@@ -11,10 +11,12 @@ from sqlalchemy import ColumnElement, CompoundSelect, Select, case, func, litera
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
+from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.errors import TargetNotFound
 from treadle_server.store.base import Dialect
 from treadle_server.store.many import NUMBER, bound, is_among, rows_of
+from treadle_server.store.read.sight import within
 from treadle_server.store.tables import holds, runs, status_in, targets, tasks
 from treadle_server.store.targets import head_of, holding
 
@@ -142,8 +144,10 @@ def _waited_for() -> ColumnElement[bool]:
     return targets.c.num.in_(waiting)
 
 
-def _where(room: str | None, *, held: bool | None, text: str | None) -> list[ColumnElement[bool]]:
+def _where(room: str | None, *, held: bool | None, text: str | None, sight: Sight | None) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
+    if sight is not None and (room is None or not sight.admits(room)):
+        conditions.append(within(sight, targets.c.room))
     if room is not None:
         conditions.append(targets.c.room == room)
     if held is not None:
@@ -159,22 +163,25 @@ async def page(
     room: str | None,
     held: bool | None = None,
     text: str | None = None,
+    sight: Sight | None = None,
     limit: int,
     offset: int = 0,
 ) -> tuple[list[TargetView], int]:
-    """Return targets of `room` (None: all), newest first, and how many match.
+    """Return targets of `room` (None: all) that who reads the rooms of `sight` sees, newest first, and how many match.
 
     `held` narrows to those that are held or to those that are free, `text` to names that hold it.
     """
-    where = _where(room, held=held, text=text)
+    where = _where(room, held=held, text=text, sight=sight)
     total = (await connection.execute(select(func.count()).select_from(targets).where(*where))).scalar_one()
     statement = select(targets).where(*where).order_by(targets.c.num.desc()).limit(limit).offset(offset)
     return await _view(connection, (await connection.execute(statement)).all()), total
 
 
-async def in_use(connection: AsyncConnection, *, room: str | None, limit: int) -> tuple[list[TargetView], int]:
+async def in_use(
+    connection: AsyncConnection, *, room: str | None, sight: Sight | None = None, limit: int
+) -> tuple[list[TargetView], int]:
     """Return up to `limit` targets of `room` (None: all) that are held or waited for, newest first, and the total."""
-    where = [*_where(room, held=None, text=None), or_(_held(), _waited_for())]
+    where = [*_where(room, held=None, text=None, sight=sight), or_(_held(), _waited_for())]
     statement = select(targets).where(*where).order_by(targets.c.num.desc()).limit(limit)
     found = await _view(connection, (await connection.execute(statement)).all())
     if len(found) < limit:

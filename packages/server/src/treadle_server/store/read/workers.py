@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import false, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import SHARED_ROOMS, JobName
 from treadle.wire.status import LEASED
 from treadle_server.domain.jobs import WORKER_FIELDS, Worker
+from treadle_server.domain.sight import Sight
 from treadle_server.errors import WorkerNotFound
 from treadle_server.store.load import to_worker
 from treadle_server.store.read.filters import status_is
+from treadle_server.store.read.sight import workers_within
 from treadle_server.store.tables import holds, jobs, tasks, worker_jobs, workers
 from treadle_server.store.types import Instant
 
@@ -51,18 +53,34 @@ class WorkerView:
 
 async def get(connection: AsyncConnection, worker_id: WorkerId) -> Worker:
     """Return the worker. Raises `WorkerNotFound`."""
-    row = (await connection.execute(select(*_COLUMNS).where(workers.c.id == worker_id))).first()
-    if row is None:
+    if (worker := await find(connection, worker_id)) is None:
         raise WorkerNotFound(f"there is no worker {worker_id}")
-    return to_worker(row)
+    return worker
+
+
+async def find(connection: AsyncConnection, worker_id: WorkerId) -> Worker | None:
+    """Return the worker, or None when there is none."""
+    row = (await connection.execute(select(*_COLUMNS).where(workers.c.id == worker_id))).first()
+    return None if row is None else to_worker(row)
 
 
 async def page(
-    connection: AsyncConnection, *, room: str | None = None, limit: int = 500, offset: int = 0
+    connection: AsyncConnection,
+    *,
+    room: str | None = None,
+    sight: Sight | None = None,
+    owner: str | None = None,
+    limit: int = 500,
+    offset: int = 0,
 ) -> tuple[list[Worker], int]:
-    """Return the workers that serve a job seen from `room` (None: all), newest first, and how many there are."""
-    where = []
+    """Return the workers that serve a job seen from `room` (None: all), newest first, and how many there are.
+
+    Seen are those that serve a job which who reads the rooms of `sight` sees, and those of the `owner`.
+    """
+    where = [workers_within(sight, owner)]
     if room is not None:
+        if sight is not None and not sight.admits(room):
+            where.append(false())
         serving = select(worker_jobs.c.worker_id).join(jobs, jobs.c.num == worker_jobs.c.job_num)
         where.append(workers.c.id.in_(serving.where(or_(jobs.c.room == room, jobs.c.room.in_(sorted(SHARED_ROOMS))))))
     total = (await connection.execute(select(func.count()).select_from(workers).where(*where))).scalar_one()
@@ -71,8 +89,11 @@ async def page(
     return [to_worker(row) for row in rows], total
 
 
-async def view(connection: AsyncConnection, found: Sequence[Worker]) -> list[WorkerView]:
-    """Return the workers with their jobs, runs and the weight of what they hold."""
+async def view(connection: AsyncConnection, found: Sequence[Worker], sight: Sight | None = None) -> list[WorkerView]:
+    """Return the workers with their jobs, runs and the weight of what they hold.
+
+    Jobs and runs are named as far as who reads the rooms of `sight` sees them.
+    """
     views = {worker.id: WorkerView(worker) for worker in found}
     if not views:
         return []
@@ -84,6 +105,8 @@ async def view(connection: AsyncConnection, found: Sequence[Worker]) -> list[Wor
         .order_by(jobs.c.num)
     )
     for worker_id, num, room, category, name in await connection.execute(served):
+        if sight is not None and not sight.admits_job(room):
+            continue
         views[worker_id].worker.jobs.add(num)
         views[worker_id].jobs.append(str(JobName(room, category, name)))
         views[worker_id].rooms.add(room)
@@ -91,6 +114,7 @@ async def view(connection: AsyncConnection, found: Sequence[Worker]) -> list[Wor
         select(
             tasks.c.worker_id,
             tasks.c.weight,
+            tasks.c.room,
             tasks.c.id,
             tasks.c.run_id,
             tasks.c.job_name,
@@ -99,11 +123,11 @@ async def view(connection: AsyncConnection, found: Sequence[Worker]) -> list[Wor
         .where(status_is(*LEASED), tasks.c.worker_id.in_(ids))
         .order_by(tasks.c.seq)
     )
-    for worker_id, weight, *held in await connection.execute(running):
+    for worker_id, weight, room, *held in await connection.execute(running):
         view = views[worker_id]
         view.running_count += 1
         view.used += weight
-        if view.running_count <= MOST_RUNNING:
+        if len(view.running) < MOST_RUNNING and (sight is None or sight.admits(room)):
             view.running.append(HeldView(*held))
     stopping = select(holds.c.worker_id, func.sum(holds.c.weight)).where(holds.c.worker_id.in_(ids))
     for worker_id, weight in await connection.execute(stopping.group_by(holds.c.worker_id)):
@@ -111,15 +135,23 @@ async def view(connection: AsyncConnection, found: Sequence[Worker]) -> list[Wor
     return [views[worker.id] for worker in found]
 
 
-async def every_view(connection: AsyncConnection, *, room: str | None = None) -> list[WorkerView]:
-    """Return every worker as it is shown, newest first; at most 10,000."""
-    found, _ = await page(connection, room=room, limit=10_000)
-    return await view(connection, found)
+async def every_view(
+    connection: AsyncConnection, *, room: str | None = None, sight: Sight | None = None, owner: str | None = None
+) -> list[WorkerView]:
+    """Return every worker that `page` has as it is shown, newest first; at most 10,000."""
+    found, _ = await page(connection, room=room, sight=sight, owner=owner, limit=10_000)
+    return await view(connection, found, sight)
 
 
-async def see_one(connection: AsyncConnection, worker_id: WorkerId) -> WorkerView:
+async def see_one(connection: AsyncConnection, worker_id: WorkerId, sight: Sight | None = None) -> WorkerView:
     """Return the worker as it is shown. Raises `WorkerNotFound`."""
-    return (await view(connection, [await get(connection, worker_id)]))[0]
+    return (await view(connection, [await get(connection, worker_id)], sight))[0]
+
+
+async def is_seen(connection: AsyncConnection, worker_id: WorkerId, sight: Sight, owner: str) -> bool:
+    """Return whether there is such a worker, and it is one that `page` would have."""
+    statement = select(workers.c.id).where(workers.c.id == worker_id, workers_within(sight, owner))
+    return (await connection.execute(statement)).first() is not None
 
 
 async def stopping(connection: AsyncConnection, worker_id: WorkerId) -> dict[tuple[TaskId, int], int]:

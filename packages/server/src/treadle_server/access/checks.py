@@ -1,0 +1,175 @@
+"""May they? Each question once, for the gate of the routes and for the commands that know the row."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import orjson
+
+from treadle.wire.names import INTERNAL, SHARED_ROOMS
+from treadle_server.access import rights
+from treadle_server.access.principal import Principal
+from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.sight import Sight
+from treadle_server.domain.tasks import Task
+from treadle_server.errors import Forbidden, JobNotFound, TaskNotFound
+
+
+def needs_scope(principal: Principal, scope: str) -> None:
+    """Raise `Forbidden`, naming the scope, unless it is held."""
+    if not principal.may(scope):
+        raise Forbidden(f"the token lacks the scope {scope[:400]}")
+
+
+def sight_of(principal: Principal) -> Sight | None:
+    """Return which rooms are read; None: all."""
+    return None if principal.superuser or principal.scopes is None else _sight(principal.scopes)
+
+
+@lru_cache(maxsize=10_000)
+def _sight(scopes: frozenset[str]) -> Sight | None:
+    rooms: set[str] = set()
+    prefixes: set[str] = set()
+    for scope in scopes:
+        start = scope.removesuffix("*")
+        if scope != start and rights.READ.startswith(start):
+            return None
+        if scope.startswith(rights.READ):
+            (rooms if scope == start else prefixes).add(start.removeprefix(rights.READ))
+    return Sight(frozenset(rooms), tuple(sorted(prefixes)))
+
+
+def is_reader(principal: Principal) -> bool:
+    """Return whether it may change nothing: its scopes are, as far as Treadle knows them, those of reading."""
+    return not principal.superuser and principal.scopes is not None and not any(map(_writes, principal.scopes))
+
+
+_WRITES = (rights.REGISTER, rights.CREATE, rights.CLAIM_WORK, rights.WORKER_ID, rights.CONTROL, rights.CLAIM_TASK)
+
+
+def _writes(scope: str) -> bool:
+    start = scope.removesuffix("*")
+    return any(scope.startswith(kind) or (scope != start and kind.startswith(start)) for kind in _WRITES)
+
+
+# Jobs
+
+
+def check_register(principal: Principal, room: str) -> None:
+    """Raise `Forbidden` unless the asker may register jobs in the room, and so serve them."""
+    if room == INTERNAL and not principal.superuser:
+        raise Forbidden(f"only a superuser registers jobs in {room}; use a room of your own")
+    if not principal.may(rights.REGISTER + room):
+        whose = "only a superuser registers and serves jobs there; use a room of your own, or ask for"
+        why = f"{room} is shared: {whose}" if room in SHARED_ROOMS else "the token lacks"
+        raise Forbidden(f"{why} the scope {rights.REGISTER}{room}")
+
+
+def check_queue(principal: Principal, job: Job) -> None:
+    """Raise `Forbidden` unless the asker may pause the job's queue, `JobNotFound` when it does not even see the job."""
+    if principal.superuser or principal.may(rights.CONTROL + job.room):
+        return
+    if principal.scopes is None and job.room not in SHARED_ROOMS:
+        return
+    sight = sight_of(principal)
+    if sight is not None and not sight.admits_job(job.room):
+        raise JobNotFound(f"there is no job {job.full_name} that this token sees")
+    if job.room in SHARED_ROOMS:
+        raise Forbidden(
+            f"only a superuser, or who holds the scope {rights.CONTROL}{job.room}, pauses queues of {job.room}"
+        )
+    raise Forbidden(f"the token lacks the scope {rights.CONTROL}{job.room}")
+
+
+# Tasks
+
+
+def check_create(principal: Principal, room: str, job_names: Iterable[str]) -> None:
+    """Raise `Forbidden` unless the asker may submit tasks of each of the jobs, by their full names, from the room."""
+    if not principal.superuser:
+        for name in job_names:
+            needs_scope(principal, rights.create_task(room, name))
+
+
+def check_task_scopes(principal: Principal, scopes: Iterable[str]) -> None:
+    """Raise `Forbidden`, naming those that are missing, unless the asker holds every scope that a task carries."""
+    if lacking := [scope for scope in scopes if not principal.may(scope)]:
+        raise Forbidden(f"a task carries no scope that its submitter does not hold: {', '.join(lacking)[:1000]}")
+
+
+def submitted(principal: Principal, task: Task) -> bool:
+    """Return whether the asker stands for the user who submitted the task, and might submit it now."""
+    if principal.user != task.submitter or principal.run is not None:
+        return False
+    return principal.scopes is None or principal.may(rights.create_task(task.room, task.job_name))
+
+
+def sees(principal: Principal, task: Task) -> bool:
+    """Return whether the asker reads the task: its room, or as its submitter, or with the scope of a run of it."""
+    sight = sight_of(principal)
+    if sight is None or sight.admits(task.room) or submitted(principal, task):
+        return True
+    is_its_run = principal.run is not None and principal.run[0] == task.id
+    return is_its_run or principal.may(rights.claim_task(task.id, task.run_id))
+
+
+def controls(principal: Principal, task: Task) -> bool:
+    """Return whether the asker may steer the task."""
+    return principal.superuser or submitted(principal, task) or principal.may(rights.CONTROL + task.room)
+
+
+def check_control(principal: Principal, task: Task) -> None:
+    """Raise `Forbidden` unless the asker may steer the task, `TaskNotFound` when it does not even see it."""
+    if controls(principal, task):
+        return
+    if not sees(principal, task):
+        raise unseen(task.id)
+    if principal.scopes is None:
+        raise Forbidden(f"task {task.id} was submitted by another user; only they or a superuser may steer it")
+    raise Forbidden(f"the token lacks the scope {rights.CONTROL}{task.room}")
+
+
+def unseen(task_id: str) -> TaskNotFound:
+    """Return what is said of a task that is not there, and of one that the asker may not see."""
+    return TaskNotFound(f"there is no task {task_id}")
+
+
+def check_content(principal: Principal, task: Task) -> None:
+    """Raise `Forbidden` unless the asker holds the task's scopes: what its code is given to do is done with them."""
+    if task.scopes is not None and not principal.superuser:
+        check_task_scopes(principal, orjson.loads(task.scopes))
+
+
+# Workers and runs
+
+
+def is_own(principal: Principal, worker: Worker) -> bool:
+    """Return whether the asker may act as the worker."""
+    if principal.superuser:
+        return True
+    if principal.user != worker.owner or principal.run is not None:
+        return False
+    return principal.scopes is None or principal.may(rights.worker_id(worker.group, worker.name))
+
+
+def check_own(principal: Principal, worker: Worker) -> None:
+    """Raise `Forbidden` unless the asker may act as the worker."""
+    if is_own(principal, worker):
+        return
+    if principal.user == worker.owner and principal.run is None:
+        raise Forbidden(f"the token lacks the scope {rights.worker_id(worker.group, worker.name)}")
+    raise Forbidden(f"worker {worker.id} belongs to another user")
+
+
+def check_worker(principal: Principal, group: str | None, name: str | None, pool: str | None) -> None:
+    """Raise `Forbidden` unless the asker may be a worker of this group and name, and claim in its pool."""
+    if principal.superuser or principal.scopes is None:
+        return
+    needs_scope(principal, rights.worker_id(group, name))
+    needs_scope(principal, rights.claim_work(pool))
+
+
+def speaks_for(principal: Principal, worker: Worker | None, task_id: str, run_id: int) -> bool:
+    """Return whether the asker may report of a run: as its worker, or with the run's own scope."""
+    if principal.superuser or (principal.scopes is not None and principal.may(rights.claim_task(task_id, run_id))):
+        return True
+    return worker is not None and is_own(principal, worker)

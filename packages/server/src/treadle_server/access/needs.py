@@ -1,0 +1,50 @@
+"""What a route or an operation of the socket needs: each says it in its table, and one gate checks it."""
+
+from enum import Enum
+
+
+class Needs(Enum):
+    """What is needed, and how a refusal is told.
+
+    Of what may not be read, nothing is told: it is not found. What is read and may not be done is forbidden, and the
+    problem names the scope that is missing.
+    """
+
+    NOTHING = "nothing"
+    """Not even a token."""
+    SIGNATURE = "the signature in its URL"
+    """No token: who was allowed to made the URL, and its handler checks it."""
+    TOKEN = "a valid token"  # noqa: S105 - what is needed, and no secret
+    """Tells of the asker and of the server alone."""
+    SUPERUSER = "a superuser's token"
+    """What the server keeps for all users."""
+    READ_LIST = "queue:read:<room> for what is shown"
+    """Shows what is read and leaves out the rest."""
+    READ_JOB = "queue:read:<room>, else job-not-found"
+    READ_TARGET = "queue:read:<room>, else target-not-found"
+    READ_TASK = "queue:read:<room of the task>, else task-not-found"
+    READ_WORKER = "queue:read:<room of a job that it serves>, else worker-not-found"
+    REGISTER_JOB = "queue:register-job:<room>"
+    CREATE_TASK = "queue:create-task:<room>/<job>, and the task's own scopes"
+    CONTROL_JOB = "queue:control-task:<room of the job>"
+    CONTROL_TASK = "queue:control-task:<room of the task>, or to have submitted it"
+    CONTROL_MANY = "queue:control-task:<room of each task>, or to have submitted it"
+    """Each task is answered by itself."""
+    CHANGE_TASK = "what CONTROL_TASK or RUN needs"
+    """The update of a status: a verb or a report, as its body says."""
+    BE_WORKER = "queue:worker-id:<group>/<name> and queue:claim-work:<pool>"
+    OWN_WORKER = "queue:worker-id:<group>/<name>, and to be its user"
+    RUN = "queue:claim-task:<task>/<run>, or to be the user of the worker that has the run"
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it is answered without a token."""
+        return self in {Needs.NOTHING, Needs.SIGNATURE}
+
+    @property
+    def of_a_task(self) -> bool:
+        """Return whether it is about one task, which must be one that the asker has to do with."""
+        return self in _OF_A_TASK
+
+
+_OF_A_TASK = frozenset({Needs.READ_TASK, Needs.CONTROL_TASK, Needs.CHANGE_TASK, Needs.RUN})

@@ -1,0 +1,56 @@
+"""How often tokens that are none came from an address: who guesses is told to wait, and the log hears of it once."""
+
+import logging
+from collections import deque
+from ipaddress import IPv6Address, ip_address
+
+from treadle_server.clock import Clock
+
+log = logging.getLogger(__name__)
+
+WINDOW_SECONDS = 10.0
+MOST_ADDRESSES = 10_000
+"""Addresses in memory; beyond, the one that was heard of first is forgotten."""
+
+
+class Failures:
+    """Counts the failures of each address within the window; of IPv6 of each /64, which is what one customer has."""
+
+    def __init__(self, most: int, clock: Clock) -> None:
+        self._most = most
+        self._clock = clock
+        self._by_address: dict[str, deque[float]] = {}
+
+    def note(self, address: str) -> float | None:
+        """Note a failure; when there were too many, return after how many seconds the address may try again.
+
+        What comes while it waits does not prolong the wait.
+        """
+        if not self._most:
+            return None
+        now = self._clock.monotonic()
+        times = self._times(_network(address))
+        while times and times[0] <= now - WINDOW_SECONDS:
+            times.popleft()
+        if len(times) >= self._most:
+            return times[0] + WINDOW_SECONDS - now
+        times.append(now)
+        if len(times) == self._most:
+            log.warning("%d tokens that are not valid came from %s within %g s", len(times), address, WINDOW_SECONDS)
+        return None
+
+    def _times(self, network: str) -> deque[float]:
+        times = self._by_address.get(network)
+        if times is None:
+            if len(self._by_address) >= MOST_ADDRESSES:
+                del self._by_address[next(iter(self._by_address))]
+            times = self._by_address[network] = deque()
+        return times
+
+
+def _network(address: str) -> str:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    return str(IPv6Address(int(parsed) >> 64 << 64)) if isinstance(parsed, IPv6Address) else address

@@ -1,0 +1,76 @@
+"""The one place where a request is let through or refused: by what its route or operation says that it needs.
+
+What the row decides beyond that (whose task it is, whose worker has the run) the commands decide, within their
+transaction, by the same functions: `treadle_server.access.checks`.
+"""
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle_server.access.checks import check_create, check_register, controls, is_own, sees, sight_of, unseen
+from treadle_server.access.needs import Needs
+from treadle_server.access.principal import Principal
+from treadle_server.access.rights import claim_task
+from treadle_server.errors import Forbidden, JobNotFound, TargetNotFound, WorkerNotFound
+from treadle_server.store.base import Store
+from treadle_server.store.read import runs as read_runs
+from treadle_server.store.read import tasks as read_tasks
+from treadle_server.store.read import workers as read_workers
+
+
+def check_user(needs: Needs, principal: Principal, *, room: str | None = None, job: str | None = None) -> None:
+    """Check what can be told without the store, of every asker; `job` is a job's full name.
+
+    Raises `Forbidden`, `JobNotFound` or `TargetNotFound`.
+    """
+    if principal.superuser or needs.is_open or needs is Needs.TOKEN:
+        return
+    if needs is Needs.SUPERUSER:
+        raise Forbidden("only a superuser may do this")
+    if room is None:
+        return
+    sight = sight_of(principal)
+    match needs:
+        case Needs.REGISTER_JOB:
+            check_register(principal, room)
+        case Needs.CREATE_TASK if job is not None:
+            check_create(principal, room, [job])
+        case Needs.READ_JOB if sight is not None and not sight.admits(room):
+            raise JobNotFound(f"there is no job {job} to be seen from room {room}")
+        case Needs.READ_TARGET if sight is not None and not sight.admits(room):
+            raise TargetNotFound(f"no task of room {room} that this token sees has ever named this target")
+
+
+async def check_row(
+    store: Store,
+    needs: Needs,
+    principal: Principal,
+    *,
+    task_id: TaskId | None = None,
+    run_id: int | None = None,
+    worker_id: WorkerId | None = None,
+) -> None:
+    """Hide from a token with scopes the task or worker that it has nothing to do with.
+
+    Whoever reads all rooms is not asked after. Raises `TaskNotFound`, `WorkerNotFound` or `StoreUnavailable`.
+    """
+    sight = sight_of(principal)
+    if sight is None:
+        return
+    if needs.of_a_task and task_id is not None:
+        await _check_task(store, principal, task_id, run_id)
+    if needs is Needs.READ_WORKER and worker_id is not None:
+        async with store.read() as connection:
+            if not await read_workers.is_seen(connection, worker_id, sight, principal.user):
+                raise WorkerNotFound(f"there is no worker {worker_id}")
+
+
+async def _check_task(store: Store, principal: Principal, task_id: TaskId, run_id: int | None) -> None:
+    async with store.read() as connection:
+        task = await read_tasks.get(connection, task_id)
+        has_run = run_id is not None and principal.may(claim_task(task_id, run_id))
+        if has_run or sees(principal, task) or controls(principal, task):
+            return
+        for worker_id in await read_runs.workers_of(connection, task, run_id):
+            worker = await read_workers.find(connection, worker_id)
+            if worker is not None and is_own(principal, worker):
+                return
+    raise unseen(task_id)
