@@ -181,8 +181,17 @@ class Scene:
     token_id: str
 
     def filled(self, path: str) -> str:
-        parts = {"upload_id": ELSEWHERE, "room": "lab", "job_name": JOB, "task_id": self.task_id, "run_id:int": "0", "token_id": self.token_id,
-                 "worker_id": self.worker_id, "name:path": self.target, "name": "forbidden"}  # fmt: skip
+        parts = {
+            "room": "lab",
+            "job_name": JOB,
+            "task_id": self.task_id,
+            "run_id:int": "0",
+            "token_id": self.token_id,
+            "worker_id": self.worker_id,
+            "upload_id": ELSEWHERE,
+            "name:path": self.target,
+            "name": "forbidden",
+        }
         for name, value in parts.items():
             path = path.replace(f"{{{name}}}", value)
         return path
