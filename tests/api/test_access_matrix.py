@@ -47,7 +47,8 @@ NARROWED = {"narrowed owner": "owner", "narrowed root": "root"}
 class Row(NamedTuple):
     cells: str
     state: str = "running"
-    """Of the task: pending, claimed, running, paused, failed, cancelled; stored: running, with an artifact."""
+    """Of the task: pending, claimed, running, paused, failed, cancelled; stored: running, with an artifact; hooked:
+    pending, and there is a webhook."""
     body: dict[str, Any] | None = None
     """`TASK` and `WORKER` stand for the ids of the scene."""
     once: bool = False
@@ -62,6 +63,9 @@ READ_ROOM = "u u u + n n n + + n n n +"
 READ_TASK = "u u u + n n + + + n + n +"
 CONTROL = "  u u u f n n + + f n f n +"
 RUN = "      u u u f n n f + f n + n +"
+WEBHOOK = "   u u u f f f f + n f f f +"
+HOOK = {"url": "https://hooks.example/", "jobs": ["lab:tasks:none"], "statuses": ["completed"]}
+"""Of a job without tasks, so that nothing is ever sent."""
 OWN_WORKER = "u u u f f f f + f f f f +"
 
 #                                             none wrong expired reader stranger submitter steerer
@@ -124,6 +128,13 @@ ROUTES = {
         OWN_WORKER, body={"reports": [{"task_id": "TASK", "run_id": 0, "kind": "progress", "share": 0.5}]}
     ),
     "POST /v1/workers": Row("u u u f f f f + + + f f +", body={"name": "n", "group": "g", "pool": "other"}),
+    "GET /v1/rooms/{room}/webhooks": Row("u u u f f f f + + f f f +"),
+    "PUT /v1/rooms/{room}/webhooks/{name}": Row("u u u f f f f + + f f f +", body=HOOK, once=True),
+    "GET /v1/rooms/{room}/webhooks/{name}": Row(WEBHOOK, "hooked"),
+    "DELETE /v1/rooms/{room}/webhooks/{name}": Row(WEBHOOK, "hooked", once=True),
+    "GET /v1/rooms/{room}/webhooks/{name}/deliveries": Row(WEBHOOK, "hooked"),
+    "POST /v1/rooms/{room}/webhooks/{name}/redeliver": Row(WEBHOOK, "hooked"),
+    "POST /v1/prune": Row(SUPERUSER, body={"dry_run": True, "older_than": 1}),
     "POST /v1/tokens": Row(SUPERUSER, body={"name": "new"}),
     "GET /v1/tokens": Row(SUPERUSER),
     "DELETE /v1/tokens/{token_id}": Row(SUPERUSER),
@@ -190,7 +201,7 @@ class Scene:
             "worker_id": self.worker_id,
             "upload_id": ELSEWHERE,
             "name:path": self.target,
-            "name": "forbidden",
+            "name": self.target if "/webhooks" in path else "forbidden",
         }
         for name, value in parts.items():
             path = path.replace(f"{{{name}}}", value)
@@ -239,6 +250,8 @@ class Site:
             await self.do("owner", "POST", path, scene.body(body))
         if state == "stored":
             await self._store(scene)
+        if state == "hooked":
+            await self.do("owner", "PUT", f"/v1/rooms/lab/webhooks/{scene.target}", HOOK)
         return scene
 
     async def _store(self, scene: Scene) -> None:
@@ -263,6 +276,7 @@ _CLAIM = ("/v1/tasks/claim", {"worker_id": "WORKER"})
 _START = ("/v1/tasks/TASK/runs/0/started", None)
 _WAY: dict[str, list[tuple[str, Any]]] = {
     "pending": [],
+    "hooked": [],
     "claimed": [_CLAIM],
     "running": [_CLAIM, _START],
     "stored": [_CLAIM, _START],

@@ -32,6 +32,7 @@ class Needs(Enum):
     """Each task is answered by itself."""
     CHANGE_TASK = "what CONTROL_TASK or RUN needs"
     """The update of a status: a verb or a report, as its body says."""
+    WEBHOOK = "queue:read:<room> and queue:control-task:<room>, and to be the webhook's user"
     BE_WORKER = "queue:worker-id:<group>/<name> and queue:claim-work:<pool>"
     OWN_WORKER = "queue:worker-id:<group>/<name>, and to be its user"
     RUN = "queue:claim-task:<task>/<run>, or to be the user of the worker that has the run"

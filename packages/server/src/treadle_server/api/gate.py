@@ -5,10 +5,19 @@ transaction, by the same functions: `treadle_server.access.checks`.
 """
 
 from treadle.wire.ids import TaskId, WorkerId
-from treadle_server.access.checks import check_create, check_register, controls, is_own, sees, sight_of, unseen
+from treadle_server.access import rights
+from treadle_server.access.checks import (
+    check_create,
+    check_register,
+    controls,
+    is_own,
+    needs_scope,
+    sees,
+    sight_of,
+    unseen,
+)
 from treadle_server.access.needs import Needs
 from treadle_server.access.principal import Principal
-from treadle_server.access.rights import claim_task
 from treadle_server.errors import Forbidden, JobNotFound, TargetNotFound, WorkerNotFound
 from treadle_server.store.base import Store
 from treadle_server.store.read import runs as read_runs
@@ -33,6 +42,9 @@ def check_user(needs: Needs, principal: Principal, *, room: str | None = None, j
             check_register(principal, room)
         case Needs.CREATE_TASK if job is not None:
             check_create(principal, room, [job])
+        case Needs.WEBHOOK if principal.scopes is not None:
+            needs_scope(principal, rights.READ + room)
+            needs_scope(principal, rights.CONTROL + room)
         case Needs.READ_JOB if sight is not None and not sight.admits(room):
             raise JobNotFound(f"there is no job {job} to be seen from room {room}")
         case Needs.READ_TARGET if sight is not None and not sight.admits(room):
@@ -66,7 +78,7 @@ async def check_row(
 async def _check_task(store: Store, principal: Principal, task_id: TaskId, run_id: int | None) -> None:
     async with store.read() as connection:
         task = await read_tasks.get(connection, task_id)
-        has_run = run_id is not None and principal.may(claim_task(task_id, run_id))
+        has_run = run_id is not None and principal.may(rights.claim_task(task_id, run_id))
         if has_run or sees(principal, task) or controls(principal, task):
             return
         for worker_id in await read_runs.workers_of(connection, task, run_id):
