@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from treadle.errors import ConnectionFailed, ConnectionLost, ProtocolMismatch, TreadleError, error_for
-from treadle.reaching import delays, is_loopback, unreachable
+from treadle.reaching import delays, is_loopback, shuffled, unreachable
 from treadle.wire.problems import Problem
 
 Fields = dict[str, Any]
@@ -76,7 +76,7 @@ class HttpChannel:
     def __init__(
         self, urls: tuple[str, ...], token: str | None, *, patience: float = 0.0, timeout: float = 30.0
     ) -> None:
-        self._urls = list(urls)
+        self._urls = shuffled(urls)
         self._patience = patience
         self._timeout = timeout
         headers = {"Authorization": f"Bearer {token}"} if token else {}

@@ -1,11 +1,16 @@
-"""Reaching a server, by socket or HTTP: the pauses between attempts, and the hosts that no proxy stands before."""
+"""Reaching a server, by socket or HTTP: in which order, with which pauses, which hosts have no proxy before them."""
 
 import ipaddress
 import random
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _LONGEST_DELAY = 5.0
+
+
+def shuffled(urls: Sequence[str]) -> list[str]:
+    """Return the addresses of one cluster in an order of chance, so that its servers share the connections."""
+    return random.sample(urls, len(urls))
 
 
 def delays() -> Iterator[float]:

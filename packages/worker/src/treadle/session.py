@@ -24,7 +24,7 @@ from treadle.errors import (
     error_for,
     problem_named,
 )
-from treadle.reaching import delays
+from treadle.reaching import delays, shuffled
 
 FULL_FRAME = 1024 * 1024
 """Bytes after which a frame is sent and the next one begun, so that one large batch doesn't hold up the rest."""
@@ -69,7 +69,7 @@ class Session:
         first_patience: float = 0.0,
         client: str | None = None,
     ) -> None:
-        self._urls = list(urls)
+        self._urls = shuffled(urls)
         self._token = token
         self._on_push = on_push
         self._on_connect = on_connect
@@ -167,6 +167,8 @@ class Session:
         for delay in delays():
             error: TreadleError = ConnectionFailed("no server's address is given")
             for url in list(self._urls):
+                # Whoever is tried next time, or when this connection has broken, is another server.
+                self._urls.append(self._urls.pop(0))
                 try:
                     ws, self.hello = await dial(url, self._token, self._client)
                 except SocketRefused as refused:
@@ -177,8 +179,6 @@ class Session:
                     error = failed
                 else:
                     return ws
-                # The next attempt begins with another server.
-                self._urls.append(self._urls.pop(0))
             level = logging.WARNING if is_first else logging.DEBUG
             log.log(level, "%s; trying again", error)
             is_first = False
