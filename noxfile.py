@@ -1,7 +1,8 @@
 """How Treadle is checked. `uv run nox` runs lint, types, and the tests on SQLite and on PostgreSQL.
 
-The sessions run in the environment that `uv run` made, so what is checked is what is used. `terminal` and `web` need
-programs that no Python package brings: as root they install Debian's, otherwise they say which are missing.
+The sessions run in the environment that `uv run` made, so what is checked is what is used. `terminal`, `web` and
+`pgbouncer` need programs that no Python package brings: as root they install Debian's, otherwise they say which are
+missing.
 """
 
 import logging
@@ -23,7 +24,7 @@ nox.options.error_on_missing_interpreters = True
 POSTGRES_URL = "TREADLE_TEST_POSTGRES_URL"
 """Where the tests find PostgreSQL; when it is not set they get a server of their own."""
 
-HERE = "not terminal and not web and not soak"
+HERE = "not terminal and not web and not pgbouncer and not soak"
 """What needs nothing but Python, and no patience."""
 
 ran: dict[str, int] = {}
@@ -75,6 +76,15 @@ def web(session: nox.Session) -> None:
     """The dashboard in a real browser: `treadle watch --web` in Chromium."""
     need(session, "chromium", "chromium-browser", "google-chrome", package="chromium")
     session.run("pytest", "-m", "web", "tests/web", *session.posargs)
+
+
+@nox.session(default=False)
+def pgbouncer(session: nox.Session) -> None:
+    """Two servers behind a real pgbouncer that pools transactions."""
+    need(session, "pgbouncer", "/usr/sbin/pgbouncer", package="pgbouncer")
+    with postgres_url() as url:
+        tests = ["pytest", "-m", "pgbouncer", "tests/servers", *session.posargs]
+        session.run(*tests, env={POSTGRES_URL: url})
 
 
 @nox.session(default=False)

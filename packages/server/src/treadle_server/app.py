@@ -18,12 +18,16 @@ from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.clock import Clock, SystemClock
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.rules import Rules, TaskDefaults
+from treadle_server.errors import TreadleError
 from treadle_server.live.live import Live
 from treadle_server.services import run_services
+from treadle_server.services.leader import Leader
 from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
+from treadle_server.services.relay import Relay
 from treadle_server.services.retention import Retention
 from treadle_server.settings import Settings
+from treadle_server.store.alone import hold_alone
 from treadle_server.store.store import SqlStore
 from treadle_server.webhooks.addresses import networks
 from treadle_server.webhooks.sender import Sender, Sends
@@ -62,13 +66,13 @@ def sender_of(engine: Engine, settings: Settings) -> Sender:
 def create_app(settings: Settings | None = None, *, clock: Clock | None = None) -> Starlette:
     """Return the application; its lifespan opens the store and runs the engine and the services.
 
-    Its parts stand in `app.state.api` and `app.state.live`. Raises `ValidationFailed` for a database that
-    is not known, and for a store of artifacts that can't be used.
+    Its parts stand in `app.state.api` and `app.state.live`, and in `app.state.failure` why it could not start. Raises
+    `ValidationFailed` for a database that is not known, and for a store of artifacts that can't be used.
     """
     settings = settings or Settings()
     # Before the store makes it: tasks are nobody else's to read.
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    store = SqlStore(settings.database_url)
+    store = SqlStore(settings.database_url, is_pooled=bool(settings.database_direct_url))
     engine = Engine(store, rules_of(settings), clock=clock, most_rows=settings.writer_max_rows)
     api = Api(
         settings=settings,
@@ -82,30 +86,48 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
         started_at=(clock or SystemClock()).now(),
     )
     live = Live(api)
+    relay = leader = None
+    if store.dialect == "postgresql":
+        direct_url = settings.database_direct_url or settings.database_url
+        relay, leader = Relay(engine, direct_url), Leader(direct_url)
+        relay.hearing.hearer.interests += [api.waits.awaits, live.results.awaits]
+
+    async def start(stack: AsyncExitStack) -> None:
+        stack.enter_context(hold_alone(store.url))
+        if leader is not None:
+            stack.push_async_callback(leader.close)
+            await leader.check()
+        stack.push_async_callback(store.close)
+        await store.open()
+        await api.access.prepare()
+        await api.artifacts.prepare(store)
+        stack.push_async_callback(api.artifacts.vault.close)
+        await stack.enter_async_context(engine.running())
+        for listener in (api.catalog.heed, api.waits.heed, api.rates.heed, api.recent.heed):
+            stack.callback(engine.hub.listen(listener))
+        sender = sender_of(engine, settings)
+        await stack.enter_async_context(sender.running())
+        api.services = await stack.enter_async_context(
+            run_services(
+                engine,
+                sweeper_interval=settings.sweeper_interval_seconds,
+                worker_timeout=settings.worker_timeout_seconds,
+                relay=relay,
+                leader=leader,
+                vault=api.artifacts.vault,
+                others=[Retention(engine, settings.retention, api.artifacts.vault), sender],
+            )
+        )
+        await stack.enter_async_context(live.running())
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            await store.open()
-            stack.push_async_callback(store.close)
-            await api.access.prepare()
-            await api.artifacts.prepare(store)
-            stack.push_async_callback(api.artifacts.vault.close)
-            await stack.enter_async_context(engine.running())
-            for listener in (api.catalog.heed, api.waits.heed, api.rates.heed, api.recent.heed):
-                stack.callback(engine.hub.listen(listener))
-            sender = sender_of(engine, settings)
-            await stack.enter_async_context(sender.running())
-            api.services = await stack.enter_async_context(
-                run_services(
-                    engine,
-                    sweeper_interval=settings.sweeper_interval_seconds,
-                    worker_timeout=settings.worker_timeout_seconds,
-                    vault=api.artifacts.vault,
-                    others=[Retention(engine, settings.retention, api.artifacts.vault), sender],
-                )
-            )
-            await stack.enter_async_context(live.running())
+            try:
+                await start(stack)
+            except TreadleError as error:
+                app.state.failure = error.detail
+                raise
             yield
 
     app = Starlette(
@@ -116,4 +138,5 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
     app.router.redirect_slashes = False
     app.state.api = api
     app.state.live = live
+    app.state.failure = None
     return app

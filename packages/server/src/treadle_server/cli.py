@@ -76,7 +76,7 @@ async def _serve(settings: Any) -> None:
 
     from treadle_server.app import create_app
     from treadle_server.errors import TreadleError
-    from treadle_server.server import NoCertificate, PortTaken, Server, check_certificate, listen, url_of
+    from treadle_server.server import NoCertificate, NotStarted, PortTaken, Server, check_certificate, listen, url_of
 
     try:
         check_certificate(settings)
@@ -89,8 +89,8 @@ async def _serve(settings: Any) -> None:
         serving = asyncio.ensure_future(serving_app.serve([listener]))
         try:
             await serving_app.until_started(serving)
-        except (RuntimeError, SystemExit) as error:
-            raise click.ClickException(str(error) or "the server did not start") from None
+        except NotStarted as error:
+            raise click.ClickException(str(error)) from None
         _say_hello(settings, url_of(listener, settings))
         await serving
 

@@ -25,6 +25,10 @@ class PortTaken(OSError):
     """The address is in use, or not this machine's."""
 
 
+class NotStarted(RuntimeError):
+    """The server could not start: its database does not answer, or another server has it."""
+
+
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket. Raises `PortTaken`, with what to do, when there is another server at the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -108,6 +112,13 @@ class Server(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as uvicorn does. Raises `NotStarted` with the reason instead of ending the process."""
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            raise NotStarted(self._app.state.failure or "the server did not start; its log says why") from None
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Say good-bye, close everything, and end the lifespan.
 
@@ -137,9 +148,9 @@ class Server(uvicorn.Server):
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def until_started(self, serving: "asyncio.Task[None]") -> None:
-        """Return when requests are served. Raises `RuntimeError` when the start failed."""
+        """Return when requests are served. Raises `NotStarted` when the start failed."""
         while not self.started:
             if serving.done():
                 await serving
-                raise RuntimeError("the server did not start; its log says why")
+                raise NotStarted("the server did not start; its log says why")
             await asyncio.sleep(0.005)

@@ -49,6 +49,9 @@ class Settings(BaseSettings):
     database_url: str = ""
     """`sqlite:///path` or `postgresql://…`; empty means the file `treadle.db` in the data directory."""
 
+    database_direct_url: str = ""
+    """PostgreSQL itself, when `database_url` leads to a pool of transactions such as pgbouncer; else empty."""
+
     auth: Literal["token", "none"] = "token"
     """`token`: every request needs one. `none`: everybody is the superuser; only on a loopback address."""
 

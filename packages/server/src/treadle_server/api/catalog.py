@@ -27,8 +27,12 @@ class Catalog:
         self._validators = Validators()
 
     def heed(self, batch: Batch) -> None:
-        """Take over what a commit changed."""
+        """Take over what a commit changed, unless a later one is known already."""
+        if batch.has_gap:
+            self._jobs.clear()
         for job in batch.jobs:
+            if (known := self._jobs.get(job.full_name)) is not None and known.version > job.version:
+                continue
             self._jobs.pop(job.full_name, None)
             if job.deleted_at is None:
                 self._keep(job)

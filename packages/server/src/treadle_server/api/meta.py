@@ -53,9 +53,9 @@ async def recent_events(call: Call) -> Response:
 
 
 def _services(api: Api) -> dict[str, str]:
-    """Return how each service does: `ok`, `starting`, or its last error."""
+    """Return how each service does: `ok`, `standby` while another server does its work, `starting`, or its error."""
     health = api.services.health if api.services is not None else {}
-    return {name: "ok" if one.is_well else one.error or "starting" for name, one in health.items()}
+    return {name: one.state for name, one in health.items()}
 
 
 async def healthz(call: Call) -> Response:
@@ -67,7 +67,7 @@ async def readyz(call: Call) -> Response:
     """Say whether the store answers and every service's last turn was good; 503 otherwise."""
     services = _services(call.api)
     services["store"] = await _store(call.api)
-    ready = all(state == "ok" for state in services.values())
+    ready = all(state in {"ok", "standby"} for state in services.values())
     data = {"status": "ok" if ready else "not ready", "version": __version__, "services": services}
     return answer(data, 200 if ready else 503, None if ready else {"Retry-After": "2"})
 

@@ -1,9 +1,10 @@
 """Who waits for a task to be over: woken by the commit, and by a poll behind it; no connection is held meanwhile."""
 
 import asyncio
+import itertools
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -38,10 +39,17 @@ class Waits:
             for event in events:
                 event.set()
 
+    def awaits(self, task_id: TaskId) -> bool:
+        """Return whether somebody waits for the task."""
+        return task_id in self._events
+
     def heed(self, batch: Batch) -> None:
         """Wake the waiters of every task that a commit ended."""
         if not self._events:
             return
+        if batch.has_gap:
+            for event in itertools.chain.from_iterable(self._events.values()):
+                event.set()
         for change in batch.tasks:
             if change.task.status in TERMINAL:
                 for event in self._events.get(change.task.id, ()):
@@ -67,11 +75,10 @@ class Waits:
             while (await read()).status not in TERMINAL and (left := end - loop.time()) > 0:
                 if self.closing.is_set():
                     return
-                try:
+                with suppress(TimeoutError):
                     async with asyncio.timeout(min(left, POLL_SECONDS)):
                         await event.wait()
-                except TimeoutError:
-                    continue
+                event.clear()
 
 
 class ClientGone(Exception):

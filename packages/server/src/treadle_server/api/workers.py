@@ -29,8 +29,13 @@ async def register(call: Call) -> Response:
     return answer({**data, "jobs": [], "running": [], "used": 0}, 201, {"Location": f"/v1/workers/{worker.id}"})
 
 
-async def register_worker(api: Api, principal: Principal, wanted: WorkerRegister, *, draining: bool = False) -> Worker:
-    """Register the worker, or attach the one that comes back under its id. Raises `Forbidden` for another user's."""
+async def register_worker(
+    api: Api, principal: Principal, wanted: WorkerRegister, *, draining: bool = False, home: str | None = None
+) -> Worker:
+    """Register the worker, or attach the one that comes back under its id; `home` names the socket's server.
+
+    Raises `Forbidden` for another user's.
+    """
     command = RegisterWorker(
         principal=principal,
         id=None if wanted.id is None else WorkerId(wanted.id),
@@ -41,6 +46,7 @@ async def register_worker(api: Api, principal: Principal, wanted: WorkerRegister
         concurrency=wanted.concurrency,
         min_concurrency=wanted.min_concurrency or 0,
         draining=draining,
+        home=home,
     )
     return await api.engine.run(command)
 

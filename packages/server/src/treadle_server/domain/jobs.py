@@ -78,6 +78,10 @@ class Worker:
     """Whether it named its concurrency. An older client over HTTP, which did not, gets as many tasks as it asks for."""
     state: WorkerState = WorkerState.ONLINE
     lost_at: datetime | None = None
+    home: str | None = None
+    """The start of the server on whose socket it opened itself last; None over HTTP."""
+    home_at: datetime | None = None
+    """When that was."""
     jobs: set[int] = field(default_factory=set)
     """The numbers of the jobs it serves; kept in a table of links."""
 

@@ -17,7 +17,7 @@ from treadle_server.engine.shelf import Shelf, behind
 from treadle_server.store import hot
 from treadle_server.store.base import Tx
 from treadle_server.store.counts import CountKey, apply_counts
-from treadle_server.store.heads import Claimable, claimable_lanes, waiting_lanes, weights_held
+from treadle_server.store.heads import Claimable, claimable_lanes, lock_claims, waiting_lanes, weights_held
 
 Freed = tuple[Seat, RunKey, int]
 """A run's weight that its worker has free again."""
@@ -55,6 +55,7 @@ class Desk:
 
     def __init__(self) -> None:
         self._seats: deque[Seat] = deque()
+        self._seated: Counter[WorkerId] = Counter()
         self._waiting: list[Waiting] = []
         self._turns = Turns()
         self.shelf = Shelf()
@@ -76,6 +77,27 @@ class Desk:
             self._ready.update(lanes)
             self._news = True
 
+    def still_ready(self, lanes: Collection[int]) -> set[int]:
+        """Return those of the lanes that may have something claimable that nobody here has taken."""
+        return self._ready.intersection(lanes)
+
+    def seats_of(self, worker_ids: Collection[WorkerId]) -> list[Seat]:
+        """Return the seats of those of the workers that are on the socket of this server."""
+        return [seat for seat in self._seats if seat.worker_id in worker_ids]
+
+    @property
+    def seats(self) -> list[Seat]:
+        """Return the seats of all workers on the socket of this server."""
+        return list(self._seats)
+
+    def serves_worker(self, worker_id: WorkerId) -> bool:
+        """Return whether the worker is on the socket of this server."""
+        return worker_id in self._seated
+
+    def is_waited_for(self, worker_ids: Collection[WorkerId]) -> bool:
+        """Return whether a claim of one of the workers waits here."""
+        return any(waiting.worker_id in worker_ids for waiting in self._waiting)
+
     def look_again(self) -> None:
         """Note that a worker may have room that had none."""
         self._news = True
@@ -91,6 +113,7 @@ class Desk:
     def open_seat(self, seat: Seat) -> None:
         """Let a worker on the socket wait."""
         self._seats.append(seat)
+        self._seated[seat.worker_id] += 1
         self._meet(seat.jobs)
         for key in seat.held:
             self._holder[key] = seat
@@ -100,6 +123,9 @@ class Desk:
         seat.open = False
         if seat in self._seats:
             self._seats.remove(seat)
+            self._seated[seat.worker_id] -= 1
+            if not self._seated[seat.worker_id]:
+                del self._seated[seat.worker_id]
         self._holder = {key: held for key, held in self._holder.items() if held is not seat}
 
     def wait(self, waiting: Waiting) -> None:
@@ -215,6 +241,7 @@ class Desk:
         for waiting in asked:
             if waiting.limit is not None:
                 waiting.limit = limits.setdefault(waiting.worker_id, waiting.limit)
+        await lock_claims(tx, limits.keys())
         for worker_id, weight in (await weights_held(tx, limits.keys())).items():
             limits[worker_id].used = weight
 

@@ -4,10 +4,11 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import IntegrityError
@@ -29,7 +30,7 @@ from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import SYSTEM, Principal
 from treadle_server.engine.reading import read
 from treadle_server.engine.rules import Rules
-from treadle_server.engine.seats import Capacity, Seat, Waiting
+from treadle_server.engine.seats import Capacity, RunKey, Seat, Waiting
 from treadle_server.engine.world import World
 from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
@@ -103,6 +104,8 @@ class Engine:
         self._queued_rows = 0
         self._wake = asyncio.Event()
         self._closing = False
+        self._doubted: dict[WorkerId, list[Task]] = {}
+        """Claims whose commit was not answered: they may be in the database, and nobody has them."""
 
     # What others ask
 
@@ -191,7 +194,12 @@ class Engine:
         """Look again at lanes in which something may be claimable, whatever was known of them."""
         self.desk.shelf.drop(lanes)
         self.desk.wake(lanes)
-        if self.desk.can_serve:
+        if self.desk.can_serve or self._doubted:
+            self._wake.set()
+
+    def let_go(self, keys: Collection[RunKey]) -> None:
+        """Free the room of runs that another server has ended: their workers say that they are not theirs any more."""
+        if self.desk.release(keys, self.clock.monotonic()):
             self._wake.set()
 
     # The writer
@@ -212,7 +220,7 @@ class Engine:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._queue or self.desk.can_serve or self.desk.has_impatient:
+            while self._queue or self._doubted or self.desk.can_serve or self.desk.has_impatient:
                 if not await self._turn(self._take()):
                     break
             if self._closing and not self._queue:
@@ -220,8 +228,7 @@ class Engine:
 
     def _take(self) -> list[_Pending]:
         """Take what waits, up to a bound of rows: a lone command is not kept waiting, and a batch grows under load."""
-        taken: list[_Pending] = []
-        rows = 0
+        taken, rows = self._returns(), 0
         while self._queue and (not taken or rows + self._queue[0].command.rows <= self.most_rows):
             pending = self._queue.popleft()
             self._queued_rows -= pending.command.rows
@@ -229,6 +236,23 @@ class Engine:
             if not pending.answer.cancelled():
                 taken.append(pending)
         return taken
+
+    def _returns(self) -> list[_Pending]:
+        """Return what hands back claims of a commit that was not answered, before the same tasks are claimed again."""
+        doubted, self._doubted = self._doubted, {}
+        found = []
+        for worker_id, tasks in doubted.items():
+            back = HandBack(principal=SYSTEM, worker_id=worker_id, runs=[(t.id, t.run_id) for t in tasks])
+            found.append(_Pending(back, asyncio.get_running_loop().create_future()))
+            found[-1].answer.add_done_callback(partial(self._doubt_again, worker_id, tasks))
+        return found
+
+    def _doubt_again(self, worker_id: WorkerId, tasks: list[Task], done: "asyncio.Future[Any]") -> None:
+        if not done.cancelled() and isinstance(done.exception(), StoreUnavailable):
+            self._doubt(worker_id, tasks)
+
+    def _doubt(self, worker_id: WorkerId, tasks: list[Task]) -> None:
+        self._doubted.setdefault(worker_id, []).extend(tasks)
 
     async def _turn(self, batch: Sequence[_Pending]) -> bool:
         """Apply a batch, commit, answer. Return whether there may be more to do at once."""
@@ -278,7 +302,10 @@ class Engine:
                 self._note(admitted, carried, world)
                 freed = self.desk.release([*carried.released, *world.released], self.clock.monotonic())
                 handover = await self._hand_out(tx, world)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, StoreUnavailable):
+                for demand, tasks in handover.given.items():
+                    self._doubt(demand.worker_id, list(tasks))
             handover.withdraw()
             # What was to be claimed is still there, though its lanes were noted as empty.
             self.desk.wake({change.task.lane for change in handover.changes})
@@ -312,6 +339,7 @@ class Engine:
     def _publish(self, admitted: Admitted, carried: Carried, world: World, handover: Handover) -> None:
         """Tell what the commit changed, in the order in which it was done."""
         told: Batch = world.batch
+        told.lanes = self.desk.still_ready(admitted.woken | carried.woken | world.woken)
         told.tasks = [*admitted.changes, *carried.changes, *told.tasks, *handover.changes]
         told.runs = carried.runs + told.runs
         told.targets |= admitted.targets | carried.targets | handover.targets

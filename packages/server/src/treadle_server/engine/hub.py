@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from uuid_utils import uuid7
 
-from treadle.wire.ids import TaskId
+from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.tasks import Run, Task
@@ -20,6 +20,18 @@ class Change(NamedTuple):
 
     task: Task
     was: Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a worker on this server's socket is to be told: another server has changed what it holds."""
+
+    worker_id: WorkerId
+    cancel: list[tuple[TaskId, int]]
+    pause: list[tuple[TaskId, int]]
+    gone: list[tuple[TaskId, int]]
+    has_left: bool
+    """Whether it is lost, or has opened itself at another server: its session here is over."""
 
 
 @dataclass(slots=True)
@@ -40,13 +52,30 @@ class Batch:
     pruned: dict[TaskId, str] = field(default_factory=dict)
     """Ended tasks that were removed, each with its job's name; no transition, so that nothing measured changes."""
 
+    lanes: set[int] = field(default_factory=set)
+    """Lanes in which something is claimable that nobody here has taken."""
+    freed: set[WorkerId] = field(default_factory=set)
+    """Workers that have more room, because a hold of theirs ended."""
+    is_foreign: bool = False
+    """Whether another server of the same database committed it; then only what somebody here wants to know is in it."""
+    has_gap: bool = False
+    """Whether more has changed than can be told: everything is to be read anew."""
+    due_at: datetime | None = None
+    """When the first task is due that another server has scheduled."""
+    orders: list[Orders] = field(default_factory=list)
+
     def __bool__(self) -> bool:
-        return bool(self.tasks or self.jobs or self.workers or self.touched or self.targets or self.pruned)
+        return bool(
+            self.tasks or self.jobs or self.workers or self.touched or self.targets or self.pruned or self.freed
+        )
 
 
 log = logging.getLogger(__name__)
 
 Listener = Callable[[Batch], None]
+
+HERE = "here"
+"""Who wants every transition: observers of this server."""
 
 
 class Hub:
@@ -58,6 +87,8 @@ class Hub:
         self.seq = 0
         self.each = False
         """Whether every transition is wanted: else one that another follows in the same commit need not be told."""
+        self._each_for: set[str] = set()
+        self._wishes: list[Callable[[], None]] = []
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -70,9 +101,27 @@ class Hub:
 
         return forget
 
+    def want_each(self, who: str, *, wanted: bool) -> None:
+        """Note whether somebody wants to be told every transition."""
+        before = self.wants_each_here
+        (self._each_for.add if wanted else self._each_for.discard)(who)
+        self.each = bool(self._each_for)
+        if before != self.wants_each_here:
+            for wish in self._wishes:
+                wish()
+
+    @property
+    def wants_each_here(self) -> bool:
+        """Return whether somebody on this server wants to be told every transition."""
+        return HERE in self._each_for
+
+    def on_wish(self, wish: Callable[[], None]) -> None:
+        """Call `wish` whenever somebody here begins or ends to want every transition."""
+        self._wishes.append(wish)
+
     def publish(self, batch: Batch) -> None:
-        """Number the batch's events and hand it out."""
-        self.seq += len(batch.tasks) + len(batch.jobs) + len(batch.workers)
+        """Number the batch's events and hand it out; a gap takes a number too, so that nobody resumes across it."""
+        self.seq += len(batch.tasks) + len(batch.jobs) + len(batch.workers) + batch.has_gap
         batch.seq = self.seq
         for listener in list(self._listeners):
             try:

@@ -206,6 +206,7 @@ class World:
         self.released.append((task.id, run_id))
         if (hold := self.holds.pop(key, None)) is None:
             return False
+        self.batch.freed.add(hold.worker_id)
         self.changes.gone_holds.add(key)
         if hold.target_num is not None:
             self.changes.freed_targets.add(hold.target_num)
@@ -217,6 +218,7 @@ class World:
         self.holds.pop(key, None)
         self.changes.gone_holds.add(key)
         self.released.append((hold.task_id, hold.run_id))
+        self.batch.freed.add(hold.worker_id)
         if hold.target_num is not None:
             self.changes.freed_targets.add(hold.target_num)
 

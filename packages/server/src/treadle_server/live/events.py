@@ -14,7 +14,7 @@ from treadle.wire.status import Status
 from treadle_server.api.encode import dumps, light_task, plain_job, plain_worker
 from treadle_server.clock import Clock
 from treadle_server.domain.sight import Sight
-from treadle_server.engine.hub import Batch, Hub
+from treadle_server.engine.hub import HERE, Batch, Hub
 from treadle_server.services.recent import Recent, tells
 
 KEPT = 10_000
@@ -77,8 +77,10 @@ class Events:
 
     def heed(self, batch: Batch) -> None:
         """Keep what a commit changed, and send it out."""
-        if not self._hub.each:
+        if not self._hub.wants_each_here:
             return
+        if batch.has_gap:
+            self._lose()
         if not self._listeners and self._clock.monotonic() - self._left_at > KEPT_SECONDS:
             self._rest()
             return
@@ -91,8 +93,18 @@ class Events:
             self._send(listener, fresh, batch.seq)
 
     def _rest(self) -> None:
-        self._hub.each = False
+        self._hub.want_each(HERE, wanted=False)
         self._kept.clear()
+
+    def _lose(self) -> None:
+        """Have everybody read all state anew: another server changed something that is not known here."""
+        self._kept.clear()
+        self._first = self._hub.seq
+        for listener in self._listeners:
+            listener.put(self._reload())
+
+    def _reload(self) -> bytes:
+        return dumps({"push": "reload", "stream": self._hub.stream, "seq": self._hub.seq})
 
     def _send(self, listener: Listener, events: list[Event], seq: int) -> None:
         wanted = [form for event in events if (form := listener.form_of(event)) is not None]
@@ -108,15 +120,15 @@ class Events:
 
         With `recent` it is sent so many of the last transitions first.
         """
-        if not self._hub.each:
-            self._hub.each = True
+        if not self._hub.wants_each_here:
+            self._hub.want_each(HERE, wanted=True)
             self._first = self._hub.seq
         if since is not None:
             if since.stream == self._hub.stream and self._first <= since.seq <= self._hub.seq:
                 missed = [event for event in self._kept if event.seq > since.seq]
                 self._send(listener, missed, self._hub.seq)
             else:
-                listener.put(dumps({"push": "reload", "stream": self._hub.stream, "seq": self._hub.seq}))
+                listener.put(self._reload())
         if recent:
             last = self._recent.last(
                 recent, room=listener.room, job=listener.job, task_id=listener.task_id, sight=listener.sight

@@ -82,7 +82,11 @@ class Feeds:
 
     def heed(self, batch: Batch) -> None:
         """Mark what a commit may have changed."""
-        marked = [feed for feed in self._feeds.values() if feed not in self._dirty and feed.view.concerns(batch)]
+        # What another server changed is told by half; each view is read at most ten times a second anyway.
+        every = batch.is_foreign
+        marked = [
+            feed for feed in self._feeds.values() if feed not in self._dirty and (every or feed.view.concerns(batch))
+        ]
         if marked:
             self._dirty.update(marked)
             self._wake.set()

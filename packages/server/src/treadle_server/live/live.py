@@ -12,7 +12,7 @@ from treadle.wire.status import Reason, WorkerState
 from treadle_server.api.context import Api
 from treadle_server.api.encode import run_names
 from treadle_server.engine.commands import ReturnUnstarted
-from treadle_server.engine.hub import Batch, Listener
+from treadle_server.engine.hub import Batch, Listener, Orders
 from treadle_server.engine.principal import SYSTEM
 from treadle_server.engine.seats import Seat
 from treadle_server.errors import StoreUnavailable, TreadleError, Unauthorized
@@ -148,14 +148,17 @@ class Live:
             self._wait_for_return(session.worker_id)
 
     def _drop_lost(self, session: Session) -> None:
-        """End the session of a worker that was not heard of: what it is given would be lost again.
+        """End the session of a worker that was not heard of, or has gone to another server.
+
+        What it is given here would be lost again.
 
         One that lives after all connects anew, and opens itself with its jobs.
         """
         self.unseat(session)
         session.worker_id = None
         if self._group is not None and not self._closing:
-            self._group.create_task(session.close(GOING_AWAY, "the worker was not heard of and is lost"), name="lost")
+            why = "the worker was not heard of, or is at another server"
+            self._group.create_task(session.close(GOING_AWAY, why), name="lost")
 
     def _wait_for_return(self, worker_id: WorkerId) -> None:
         """Return what the worker has not started, unless it is back soon."""
@@ -166,7 +169,9 @@ class Live:
     async def _return_unstarted(self, worker_id: WorkerId) -> None:
         try:
             await asyncio.sleep(self.api.settings.session_grace_seconds)
-            returned = await self.api.engine.run(ReturnUnstarted(principal=SYSTEM, worker_id=worker_id))
+            returned = await self.api.engine.run(
+                ReturnUnstarted(principal=SYSTEM, worker_id=worker_id, home=self.api.engine.hub.stream)
+            )
             log.info("worker %s is not back: %d unstarted runs returned", worker_id, returned)
         except TreadleError as error:
             # Their start timeout returns them later.
@@ -179,6 +184,8 @@ class Live:
         """Push what a commit wants of workers: stop the code of a run that was cancelled, paused, or taken away."""
         if not self._workers:
             return
+        for orders in batch.orders:
+            self._pass_on(orders)
         for worker in batch.workers:
             if worker.state is WorkerState.LOST and worker.id in self._workers:
                 self._drop_lost(self._workers[worker.id])
@@ -198,6 +205,18 @@ class Live:
                 and task.worker_id in self._workers
             ):
                 self._workers[task.worker_id].push("pause", runs=run_names([(task.id, task.run_id)]))
+
+    def _pass_on(self, orders: Orders) -> None:
+        """Tell a worker what another server did to its runs."""
+        session = self._workers.get(orders.worker_id)
+        if session is None:
+            return
+        if orders.has_left:
+            self._drop_lost(session)
+            return
+        for kind in ("cancel", "pause", "gone"):
+            if runs := getattr(orders, kind):
+                session.push(kind, runs=run_names(runs))
 
 
 def _guarded(listener: Listener) -> Listener:

@@ -75,12 +75,18 @@ class Results:
             self._look |= unknown
             self._wake.set()
 
+    def awaits(self, task_id: TaskId) -> bool:
+        """Return whether a session awaits the task."""
+        return task_id in self._wanted
+
     def heed(self, batch: Batch) -> None:
         """Push what a commit ended."""
         if self._store.dialect == "sqlite":
             self._remember(batch)
         if not self._wanted:
             return
+        if batch.has_gap:
+            self.look_soon(self._wanted)
         ended = {c.task.id: c.task for c in batch.tasks if c.task.id in self._wanted}
         if ended:
             self._push([task for task in ended.values() if task.status in TERMINAL])

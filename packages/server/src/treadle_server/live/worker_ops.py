@@ -64,7 +64,9 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
     if session.worker_id is not None and wanted.worker.id != session.worker_id:
         raise ValidationFailed(f"worker.id: this session is worker {session.worker_id} already; open a second session")
     api = session.live.api
-    worker = await register_worker(api, session.principal, wanted.worker, draining=wanted.draining)
+    worker = await register_worker(
+        api, session.principal, wanted.worker, draining=wanted.draining, home=api.engine.hub.stream
+    )
     await session.live.displace(worker.id, session)
     try:
         jobs = await _serve_jobs(session, worker.id, wanted)
@@ -162,6 +164,9 @@ async def beat(session: Session, fields: dict[str, Any]) -> Reply:
     if given.draining is not None and session.seat is not None:
         session.seat.draining = given.draining
         session.live.api.engine.seat_changed()
+    if beaten.gone:
+        # What another server ended, and nobody here was told of.
+        session.live.api.engine.let_go(beaten.gone)
     return Reply(beaten_data(beaten, session.live.api.now()))
 
 

@@ -16,6 +16,7 @@ class Poller(Interval):
     """Wakes the lanes that hold pending tasks."""
 
     name = "poller"
+    everywhere = True
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()

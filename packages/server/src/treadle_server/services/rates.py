@@ -66,6 +66,8 @@ class Rates:
         one by one.
         """
         self.roll()
+        if batch.is_foreign:
+            return
         at = batch.at
         submitted: dict[int, int] = {}
         started: dict[tuple[int, datetime | None], int] = {}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from treadle_server.artifacts.vault import Vault
@@ -10,8 +10,10 @@ from treadle_server.engine.engine import Engine
 from treadle_server.services.artifacts import ArtifactSweeper
 from treadle_server.services.base import Health, Service, supervise
 from treadle_server.services.folder import Folder
+from treadle_server.services.leader import Leader
 from treadle_server.services.poller import Poller
 from treadle_server.services.promoter import Promoter
+from treadle_server.services.relay import Relay
 from treadle_server.services.sweeper import Sweeper
 
 
@@ -20,6 +22,8 @@ class Services:
     """The services that run, each with its health."""
 
     health: dict[str, Health] = field(default_factory=dict)
+    leader: Leader | None = None
+    """Who knows whether this server leads; None where there is only one."""
 
     @property
     def are_well(self) -> bool:
@@ -55,17 +59,30 @@ async def run_services(
     *,
     sweeper_interval: float = 5.0,
     worker_timeout: float = 60.0,
+    relay: Relay | None = None,
+    leader: Leader | None = None,
     vault: Vault | None = None,
     others: Sequence[Service] = (),
 ) -> AsyncIterator[Services]:
-    """Run them during the block, and the others beside them; times in seconds, `vault` where artifacts are swept."""
-    services = services_of(
+    """Run them during the block, and the `others`; times in seconds, `vault` where artifacts are to be swept.
+
+    With a `leader` they run while this server leads, those excepted that run everywhere; it is closed at the end, as
+    the `relay` is. Without one this server is alone.
+    """
+    found = services_of(
         engine, sweeper_interval=sweeper_interval, worker_timeout=worker_timeout, vault=vault, others=others
     )
-    running = Services({service.name: Health(service.name) for service in services})
-    async with asyncio.TaskGroup() as group:
+    services = [*found]
+    services += [] if relay is None else relay.services
+    services += [] if leader is None else [leader]
+    running = Services({service.name: Health(service.name) for service in services}, leader)
+    async with AsyncExitStack() as stack:
+        for part in (relay, leader):
+            if part is not None:
+                stack.push_async_callback(part.close)
+        group = await stack.enter_async_context(asyncio.TaskGroup())
         turns = [
-            group.create_task(supervise(service, running.health[service.name], engine.clock), name=service.name)
+            group.create_task(supervise(service, running.health[service.name], engine.clock, leader), name=service.name)
             for service in services
         ]
         try:

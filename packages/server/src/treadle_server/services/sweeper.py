@@ -35,6 +35,10 @@ class Sweeper(Interval):
         self._last: tuple[float, float] | None = None
         self._stamped_at: datetime | None = None
 
+    def take_over(self) -> None:
+        """Renew every lease first: the server that led is gone, and its workers are on their way to another."""
+        self._last = None
+
     async def turn(self) -> float:
         """Sweep once."""
         clock = self._engine.clock

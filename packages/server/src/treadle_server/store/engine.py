@@ -100,17 +100,33 @@ _POSTGRES = {"jit": "off", "enable_seqscan": "off", "application_name": "treadle
 table yet: it would read all of it for a page that an index has in order."""
 
 
-def postgres_engine(url: URL, *, size: int) -> AsyncEngine:
-    """Return an engine of up to `size` connections."""
-    return create_async_engine(
+_POOLED = {
+    "statement_cache_size": 0,
+    "prepared_statement_cache_size": 0,
+    "prepared_statement_name_func": lambda: "",
+}
+"""A statement without a name lives until the next one, within the transaction: nothing of it stays in the session."""
+
+
+def postgres_engine(url: URL, *, size: int, is_pooled: bool = False) -> AsyncEngine:
+    """Return an engine of up to `size` connections.
+
+    With `is_pooled` they are those of a pool such as pgbouncer, which gives one to PostgreSQL for the length of a
+    transaction: none keeps anything in its session, neither settings nor statements.
+    """
+    engine = create_async_engine(
         url,
         json_serializer=_as_text,
         json_deserializer=_as_text,
         pool_size=size,
         max_overflow=0,
         pool_pre_ping=False,
-        connect_args={
-            "timeout": 10,
-            "server_settings": _POSTGRES,
-        },
+        connect_args={"timeout": 10, **(_POOLED if is_pooled else {"server_settings": _POSTGRES})},
     )
+    if is_pooled:
+        event.listen(engine.sync_engine, "begin", _without_jit)
+    return engine
+
+
+def _without_jit(connection: Connection) -> None:
+    connection.exec_driver_sql("SET LOCAL jit = off")

@@ -1,9 +1,10 @@
 """The heads of the queues: what a claim reads. Each lane is read along its partial index, never sorted."""
 
+import uuid
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Select, bindparam, false, func, literal_column, or_, select, true, union_all
 
@@ -14,6 +15,7 @@ from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.counts import all_counts
+from treadle_server.store.direct import DirectConnection
 from treadle_server.store.many import NUMBER, UUID, bound, is_among, rows_of
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.rows import AS_PENDING, head_of, micros, record_of
@@ -126,6 +128,24 @@ async def waiting_lanes(tx: Tx) -> set[int]:
 async def lanes_of_job(tx: Tx, job_num: int) -> set[int]:
     """Return every lane of the job."""
     return set((await tx.connection.execute(select(lanes.c.id).where(lanes.c.job_num == job_num))).scalars())
+
+
+_CLAIMS = 7420
+"""The class of the advisory locks under which the claims of one worker are counted."""
+
+
+async def lock_claims(tx: Tx, ids: Collection[WorkerId]) -> None:
+    """PostgreSQL: let no other server claim for these workers over HTTP until the commit.
+
+    Who holds these locks waits for nothing else (heads and targets that are locked are passed over), and they are taken
+    in order: so nobody waits in a circle. Locks of the rows would meet heartbeats, which are in no order with them.
+    """
+    if ids and tx.dialect == "postgresql":
+        keys = sorted({uuid.UUID(worker_id).int & 0x7FFF_FFFF for worker_id in ids})
+        await cast("DirectConnection", tx.connection).fetch(_LOCK_CLAIMS, (_CLAIMS, keys))
+
+
+_LOCK_CLAIMS = "SELECT pg_advisory_xact_lock($1::int, key) FROM unnest($2::int[]) AS keys (key)"
 
 
 @cache

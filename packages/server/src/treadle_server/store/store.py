@@ -1,5 +1,6 @@
 """The store on SQLAlchemy Core: opens the database, and turns its failures into `StoreUnavailable`."""
 
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
@@ -24,14 +25,24 @@ _BROKEN_OFF = frozenset({"40001", "40P01"})
 """PostgreSQL's serialization_failure and deadlock_detected."""
 
 
+_OUT_OF_ORDER = frozenset({"08", "53", "57", "58"})
+"""Classes of PostgreSQL's states: connection lost, out of resources, operator's intervention, error of the system."""
+
+
+def _state(error: DBAPIError) -> str:
+    """Return PostgreSQL's five characters; empty for another error."""
+    return str(getattr(error.orig, "sqlstate", None) or "")
+
+
 @asynccontextmanager
 async def _failures_explained() -> AsyncIterator[None]:
     try:
         yield
-    except (OperationalError, InterfaceError, PoolTimeout, ConnectionError) as error:
+    except (OperationalError, InterfaceError, PoolTimeout, OSError) as error:
+        # OSError: nobody listens there, or its socket's file is gone.
         raise _unavailable(error) from error
     except DBAPIError as error:
-        if error.connection_invalidated:
+        if error.connection_invalidated or _state(error)[:2] in _OUT_OF_ORDER:
             raise _unavailable(error) from error
         raise
 
@@ -42,22 +53,33 @@ async def _collisions_told() -> AsyncIterator[None]:
     try:
         yield
     except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) in _BROKEN_OFF:
+        if _state(error) in _BROKEN_OFF:
             raise LostUpdate(f"another server was faster ({error.orig})") from error
         raise
 
 
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "the database's disk is full: make room on it",
+    sqlite3.SQLITE_BUSY: "another process keeps the database locked: end it, or wait for it",
+    sqlite3.SQLITE_LOCKED: "another process keeps the database locked: end it, or wait for it",
+    sqlite3.SQLITE_IOERR: "the database's disk can't be read or written: look at it, and whether it is full",
+    sqlite3.SQLITE_READONLY: "the database may not be written: look at the permissions of its file and directory",
+}
+
+
 def _unavailable(error: Exception) -> StoreUnavailable:
     cause = getattr(error, "orig", None) or error
+    what = _ADVICE.get(getattr(cause, "sqlite_errorcode", 0) & 0xFF, "the database does not answer")
     return StoreUnavailable(
-        f"the database does not answer ({cause}); nothing was changed, try again", retry_after=RETRY_AFTER
+        f"{what} ({str(cause) or type(cause).__name__}); nothing was changed, try again", retry_after=RETRY_AFTER
     )
 
 
 class SqlStore:
     """Tasks in SQLite or PostgreSQL."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, is_pooled: bool = False) -> None:
+        """With `is_pooled` the URL leads to a pool that gives a connection for the length of a transaction."""
         self.url = parse_url(url)
         self.dialect = cast("Dialect", self.url.get_backend_name())
         self._writer: InlineWriter | PostgresWriter
@@ -65,8 +87,8 @@ class SqlStore:
             self._writer, self._reader = InlineWriter(sqlite_writer(self.url)), sqlite_readers(self.url)
         else:
             # One for the engine's batches, one for the services that write beside it.
-            self._writer = PostgresWriter(postgres_engine(self.url, size=2))
-            self._reader = postgres_engine(self.url, size=READERS)
+            self._writer = PostgresWriter(postgres_engine(self.url, size=2, is_pooled=is_pooled))
+            self._reader = postgres_engine(self.url, size=READERS, is_pooled=is_pooled)
 
     async def open(self) -> None:
         """Connect and bring the schema up to date. Raises `StoreUnavailable`."""

@@ -146,6 +146,8 @@ workers = Table(
     Column("is_limited", Boolean, nullable=False, server_default=false()),
     Column("state", String(16), nullable=False),
     Column("lost_at", Instant),
+    Column("home", Id),
+    Column("home_at", Instant),
     _one_of("state", WorkerState),
     CheckConstraint("concurrency >= 1", name="concurrency_positive"),
 )
@@ -484,6 +486,17 @@ meta = Table(
     Column("value", Text, nullable=False),
 )
 """Small facts about the database itself, such as when a server last had it."""
+
+servers = Table(
+    "servers",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("started_at", Instant, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+    Column("said", BigKey, nullable=False),
+    Column("wants_each", Boolean, nullable=False),
+)
+"""PostgreSQL: the servers that share the database, how many notices each has sent, and whether it wants each change."""
 
 SEQUENCES = {
     name: Sequence(f"treadle_{name}", metadata=metadata) for name in ("task_seq", "job_num", "lane_id", "target_num")

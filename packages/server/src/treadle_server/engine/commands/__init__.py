@@ -4,6 +4,7 @@ from treadle_server.engine.commands.artifacts import AnnounceArtifact, StoreArti
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
+from treadle_server.engine.commands.rechecks import Recheck
 from treadle_server.engine.commands.reports import HandBack, PatchStatus, ReportMany, ReportRun, RunReport
 from treadle_server.engine.commands.steering import Edit, Steer, SteerMany
 from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
@@ -34,6 +35,7 @@ __all__ = [
     "PatchStatus",
     "PromoteDue",
     "Reattach",
+    "Recheck",
     "RegisterJob",
     "RegisterWorker",
     "Registered",

@@ -172,16 +172,22 @@ class ReturnUnstarted:
 
     principal: Principal
     worker_id: WorkerId
+    home: str | None = None
+    """The start of the server whose session broke: a worker that is back at another keeps what it has."""
 
     rows = 10
 
     def needs(self, needs: Needs) -> None:
-        """Read what the worker holds."""
+        """Read the worker and what it holds."""
+        needs.workers.add(self.worker_id)
         needs.tasks_of.add(self.worker_id)
 
     def apply(self, world: World) -> int:
         """Return how many runs were handed back. One with a target waits for the worker's word or its lease."""
         returned = 0
+        worker = world.workers.get(self.worker_id)
+        if worker is not None and self.home is not None and worker.home != self.home:
+            return 0
         for task in runs_of(world, self.worker_id):
             if task.started_at is None and task.target_num is None:
                 take_report(world, task, task.run_id, RunReport(kind="returned"))

@@ -80,6 +80,8 @@ class RegisterWorker(OneRow):
     min_concurrency: int = 0
     draining: bool = False
     """Whether it takes nothing yet, or no more."""
+    home: str | None = None
+    """The start of the server on whose socket it opens itself."""
 
     def needs(self, needs: Needs) -> None:
         """Read the worker that it was."""
@@ -94,15 +96,16 @@ class RegisterWorker(OneRow):
             worker = Worker(
                 self.id or WorkerId(str(uuid7())), self.principal.user, created_at=world.now, last_heartbeat=world.now
             )
-            self._describe(worker)
+            self._describe(worker, world)
             world.add_worker(worker)
         else:
             get_worker(world, self.principal, worker.id)
-            self._describe(worker)
+            self._describe(worker, world)
             revive(world, worker)
         return worker
 
-    def _describe(self, worker: Worker) -> None:
+    def _describe(self, worker: Worker, world: World) -> None:
+        worker.home, worker.home_at = self.home, None if self.home is None else world.now
         worker.name, worker.group, worker.pool, worker.version = self.name, self.group, self.pool, self.version
         worker.concurrency, worker.min_concurrency = self.concurrency or 1, self.min_concurrency
         worker.is_limited = self.concurrency is not None

@@ -1,0 +1,132 @@
+"""Takes what other servers tell: wakes who waits here for what they did, and publishes it on this server's hub.
+
+Read is only what somebody here wants to know: tasks that are awaited, workers that are on this server's sockets, the
+last few transitions for the list of them, and everything as long as somebody is sent each transition.
+"""
+
+import copy
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
+
+from sqlalchemy import select
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.status import LEASED, TERMINAL, Status
+from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import Recheck
+from treadle_server.engine.engine import Engine
+from treadle_server.engine.hub import Batch, Change
+from treadle_server.services.notices import Notice, Steps
+from treadle_server.store.base import Tx
+from treadle_server.store.heads import waiting_lanes
+from treadle_server.store.load import to_task, to_worker
+from treadle_server.store.tables import jobs, tasks, workers
+
+RECENT = 25
+"""Tasks whose transitions are read of what was heard at once though nobody awaits them."""
+
+CHUNK = 500
+"""Rows that are read in one statement."""
+
+SEATS_OF_ONE = 50
+"""Workers that one command looks after."""
+
+T = TypeVar("T")
+
+Interest = Callable[[TaskId], bool]
+
+
+_JOBS = select(*(jobs.c[name] for name in JOB_FIELDS))
+_WORKERS = select(*(workers.c[name] for name in WORKER_FIELDS))
+
+
+class Hearer:
+    """Turns notices into a batch of this server's hub."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.interests: list[Interest] = []
+        """Each says whether somebody here awaits the task."""
+
+    async def take(self, heard: list[Notice], *, has_gap: bool) -> None:
+        """Do what the notices want, and publish what they tell. Raises `StoreUnavailable`.
+
+        With `has_gap` something was not heard: everything that somebody here may want to know is read anew.
+        """
+        has_gap = has_gap or any(one.has_gap or (one.is_brief and self._engine.hub.each) for one in heard)
+        told = Batch(self._engine.clock.now(), is_foreign=True, has_gap=has_gap)
+        told.due_at = min((one.due_at for one in heard if one.due_at is not None), default=None)
+        await self._read(told, heard)
+        await self._look_after(told, heard)
+        lanes = {lane for one in heard for lane in one.lanes}
+        if has_gap:
+            async with self._engine.store.read() as connection:
+                lanes |= await waiting_lanes(Tx(connection, self._engine.store.dialect))
+        self._engine.wake(lanes)
+        self._engine.hub.publish(told)
+
+    async def _read(self, told: Batch, heard: list[Notice]) -> None:
+        async with self._engine.store.read() as connection:
+            wanted = self._wanted(heard) if not told.has_gap else {}
+            found: dict[TaskId, Task] = {}
+            for ids in _chunks(wanted):
+                rows = await connection.execute(select(tasks).where(tasks.c.id.in_(ids)))
+                found |= {task.id: task for task in map(to_task, rows)}
+            for nums in _chunks({num for one in heard for num in one.jobs}):
+                told.jobs += [Job(*row) for row in await connection.execute(_JOBS.where(jobs.c.num.in_(nums)))]
+            for names in _chunks({worker_id for one in heard for worker_id in one.heard}):
+                rows = await connection.execute(_WORKERS.where(workers.c.id.in_(names)))
+                told.workers += map(to_worker, rows)
+        told.tasks = [change for task_id in wanted if task_id in found for change in _changes(found[task_id], heard)]
+
+    def _wanted(self, heard: list[Notice]) -> dict[TaskId, None]:
+        """Return the tasks that are to be read, in the order in which they were told."""
+        told = {task_id: steps for one in heard for task_id, steps in one.tasks.items()}
+        if self._engine.hub.each:
+            return dict.fromkeys(told)
+        recent = set(list(told)[-RECENT:])
+        return {
+            task_id: None for task_id in told if task_id in recent or any(wants(task_id) for wants in self.interests)
+        }
+
+    async def _look_after(self, told: Batch, heard: list[Notice]) -> None:
+        """Free the room of workers here, and find out what they are to be told."""
+        named: set[WorkerId] = {worker_id for one in heard for worker_id in one.workers}
+        desk = self._engine.desk
+        seats = desk.seats if told.has_gap else desk.seats_of(named)
+        for some in _chunks(seats, SEATS_OF_ONE):
+            recheck = Recheck({seat.worker_id: seat.held for seat in some}, self._engine.hub.stream)
+            told.orders += await self._engine.run(recheck)
+        desk.heed(told.workers, set())
+        if told.has_gap or desk.is_waited_for(named):
+            self._engine.seat_changed()
+
+
+def _chunks(items: Collection[T], size: int = CHUNK) -> Iterable[list[T]]:
+    several = list(items)
+    return (several[i : i + size] for i in range(0, len(several), size))
+
+
+def _changes(task: Task, heard: list[Notice]) -> list[Change]:
+    """Return the transitions of a task that were told: each with the status and version that it had then."""
+    found = []
+    for notice in heard:
+        steps: Steps | None = notice.tasks.get(task.id)
+        was = None if steps is None else steps.was
+        for status, version in () if steps is None else steps.taken:
+            found.append(Change(_as_of(task, status, version), was))
+            was = status
+    return found
+
+
+def _as_of(task: Task, status: Status, version: int) -> Task:
+    if task.version == version and task.status is status:
+        return task
+    then = copy.copy(task)
+    then.status, then.version = status, version
+    if status not in TERMINAL:
+        then.completed_at = None
+    if status not in LEASED:
+        then.taken_until = None
+    return then

@@ -1,0 +1,94 @@
+"""The leader: of several servers on one PostgreSQL the one whose services sweep, promote and schedule (G11).
+
+It holds a lock of its session. The database ends the session, and with it the lock, when the leader is killed, and
+within six seconds when its machine is gone; the others ask for the lock every second.
+"""
+
+import asyncio
+import logging
+from typing import Protocol
+
+from treadle_server.errors import StoreUnavailable
+from treadle_server.services.base import Interval
+from treadle_server.services.line import Line, answers
+
+log = logging.getLogger(__name__)
+
+LOCK = 7_420_002
+"""The advisory lock that the leader holds."""
+
+EVERY = 1.0
+"""Seconds between two looks: for the lock, or whether it is still held."""
+
+
+class Leading(Protocol):
+    """Who knows whether this server leads."""
+
+    @property
+    def term(self) -> int:
+        """Return how often this server was made the leader."""
+        ...
+
+    @property
+    def is_leading(self) -> bool:
+        """Return whether it leads at this moment."""
+        ...
+
+    async def until_leading(self) -> None:
+        """Return when it leads."""
+        ...
+
+
+class Leader(Interval):
+    """Tries to lead, and looks whether it still does."""
+
+    name = "leader"
+    everywhere = True
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.term = 0
+        self._leads = asyncio.Event()
+        self._line = Line(url, self._lose)
+
+    @property
+    def is_leading(self) -> bool:
+        """Return whether it leads at this moment."""
+        return self._leads.is_set()
+
+    async def until_leading(self) -> None:
+        """Return when it leads."""
+        await self._leads.wait()
+
+    async def check(self) -> None:
+        """Connect already. Raises `StoreUnavailable`, and `ValidationFailed` when a pool stands between."""
+        await self._line.open()
+
+    async def turn(self) -> float:
+        """Ask for the lock, or whether it is still held. Raises `StoreUnavailable`."""
+        connection = await self._line.open()
+        try:
+            async with answers():
+                held = await connection.fetchval(
+                    "SELECT 1" if self.is_leading else f"SELECT pg_try_advisory_lock({LOCK})"
+                )
+        except StoreUnavailable:
+            self._line.drop()
+            self._lose()
+            raise
+        if held and self._line.is_open and not self.is_leading:
+            self.term += 1
+            self._leads.set()
+            log.info("this server leads: its sweeper, promoter and scheduler run")
+        return EVERY
+
+    def _lose(self) -> None:
+        if self.is_leading:
+            log.warning("this server leads no more")
+            self._leads.clear()
+        self.wake()
+
+    async def close(self) -> None:
+        """Let another server lead."""
+        self._leads.clear()
+        await self._line.close()

@@ -1,0 +1,69 @@
+"""Two real servers in this process, on one PostgreSQL, each on a port of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.live.sockets import Socket, connected
+from treadle_server.services.relay import Relay
+from treadle_server.testing import Served, serve
+
+PATIENCE = 15
+
+
+class Site:
+    """A server with a client of its own."""
+
+    def __init__(self, served: Served, http: httpx.AsyncClient, stack: AsyncExitStack) -> None:
+        self.served = served
+        self.engine = served.engine
+        self.http = http
+        self._stack = stack
+
+    async def socket(self) -> Socket:
+        """Open a session."""
+        return await self._stack.enter_async_context(connected(self.served))
+
+    @property
+    def relay(self) -> Relay:
+        """The server's relay."""
+        [found] = [one.__self__ for one in self.engine.hub._listeners if isinstance(getattr(one, "__self__", 0), Relay)]
+        return found  # type: ignore[no-any-return]
+
+    async def ask(self, method: str, path: str, **given: Any) -> Any:
+        """Make a request and return what it is answered; fail on a problem."""
+        answer = await self.http.request(method, path, **given)
+        assert answer.is_success, answer.text
+        return answer.json() if answer.content else None
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until the condition holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def open_site(stack: AsyncExitStack, url: str, data: Path, **settings: Any) -> Site:
+    """Start one more server on the database."""
+    served = await stack.enter_async_context(serve(url, data_dir=data, session_grace_seconds=0.3, **settings))
+    client = httpx.AsyncClient(base_url=served.url, headers=served.headers, timeout=30)
+    return Site(served, await stack.enter_async_context(client), stack)
+
+
+@pytest.fixture
+async def sites(postgres_database: str, tmp_path: Path) -> AsyncIterator[tuple[Site, Site]]:
+    """Two servers that know of each other."""
+    async with AsyncExitStack() as stack:
+        settings = {"sweeper_interval_seconds": 0.2}
+        first = await open_site(stack, postgres_database, tmp_path / "data", **settings)
+        second = await open_site(stack, postgres_database, tmp_path / "data", **settings)
+        await until(lambda: first.relay.teller.peers_listen and second.relay.teller.peers_listen)
+        yield first, second
+    for site in (first, second):
+        assert site.engine.store.connections_checked_out() == 0  # type: ignore[attr-defined]

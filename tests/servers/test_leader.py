@@ -1,0 +1,222 @@
+"""Sweeper, promoter and scheduler run on one of several servers, and go on at another when that one dies (G11)."""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.chaos.processes import ServerProcess, running_server
+from tests.conftest import FakeClock
+from tests.servers.conftest import Site, open_site, until
+from treadle_server.errors import StoreUnavailable, ValidationFailed
+from treadle_server.services.base import Health, Interval, supervise
+from treadle_server.services.leader import LOCK, Leader
+from treadle_server.services.line import POOLED, Line, answers
+
+pytestmark = pytest.mark.anyio
+
+TAKEN_OVER = 10
+"""Seconds within which another server leads."""
+
+
+def leads(site: Site) -> bool:
+    """Whether the site's server leads."""
+    return not site.served.app.state.api.services.health["sweeper"].is_standby
+
+
+HELD = """
+SELECT pid FROM pg_locks
+WHERE locktype = 'advisory' AND objid = $1 AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+async def holders(url: str) -> list[int]:
+    """The processes of the database that hold the leader's lock."""
+    connection = await asyncpg.connect(url)
+    try:
+        return [row["pid"] for row in await connection.fetch(HELD, LOCK)]
+    finally:
+        await connection.close()
+
+
+@pytest.mark.postgres
+async def test_one_of_two_servers_leads_and_the_other_is_ready_too_g11(sites: tuple[Site, Site]) -> None:
+    await until(lambda: sum(map(leads, sites)) == 1)
+    for site in sites:
+        ready = await site.ask("GET", "/readyz")
+        states = {ready["services"][name] for name in ("sweeper", "promoter", "folder")}
+        assert states == {"ok" if leads(site) else "standby"}
+        assert ready["services"]["poller"] == "ok"
+    assert len(await holders(sites[0].served.settings.database_url)) == 1
+
+
+@pytest.mark.postgres
+async def test_a_leader_that_stops_lets_the_other_lead_at_once_g11(postgres_database: str, tmp_path: Path) -> None:
+    async with AsyncExitStack() as outer:
+        async with AsyncExitStack() as inner:
+            first = await open_site(inner, postgres_database, tmp_path / "a")
+            await until(lambda: leads(first))
+            second = await open_site(outer, postgres_database, tmp_path / "b")
+            assert not leads(second)
+        stopped = time.monotonic()
+        await until(lambda: leads(second))
+        assert time.monotonic() - stopped < 3
+
+
+@pytest.mark.postgres
+async def test_a_leader_whose_connection_is_cut_leads_no_more_until_it_has_the_lock_again_g11(
+    sites: tuple[Site, Site],
+) -> None:
+    await until(lambda: sum(map(leads, sites)) == 1)
+    url = sites[0].served.settings.database_url
+    [process] = await holders(url)
+    terms = [site.served.app.state.api.services.leader.term for site in sites]
+    connection = await asyncpg.connect(url)
+    await connection.execute("SELECT pg_terminate_backend($1)", process)
+    await connection.close()
+
+    await until(
+        lambda: (
+            sum(site.served.app.state.api.services.leader.term for site in sites) == sum(terms) + 1
+            and sum(site.served.app.state.api.services.leader.is_leading for site in sites) == 1
+        )
+    )
+
+    assert len(await holders(url)) == 1
+
+
+class Counting(Interval):
+    """A service that counts its turns and take-overs."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+        self.turned = asyncio.Event()
+
+    def take_over(self) -> None:
+        self.told.append("take over")
+
+    async def turn(self) -> float:
+        self.told.append("turn")
+        self.turned.set()
+        return 0.0
+
+    async def wait(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+class Term:
+    """A leader by hand."""
+
+    def __init__(self) -> None:
+        self.term = 0
+        self.leads = asyncio.Event()
+
+    @property
+    def is_leading(self) -> bool:
+        return self.leads.is_set()
+
+    async def until_leading(self) -> None:
+        await self.leads.wait()
+
+    def elect(self) -> None:
+        self.term += 1
+        self.leads.set()
+
+
+async def test_a_service_takes_over_once_a_term_and_rests_between_them_g11(clock: FakeClock) -> None:
+    service, health, term = Counting(), Health("counting"), Term()
+    running = asyncio.ensure_future(supervise(service, health, clock, term))
+    await until(lambda: health.is_standby)
+    assert (health.is_well, health.state, service.told) == (True, "standby", [])
+
+    for _ in range(2):
+        term.elect()
+        service.turned.clear()
+        await service.turned.wait()
+        term.leads.clear()
+        await until(lambda: health.is_standby)
+    running.cancel()
+
+    assert service.told[0] == "take over"
+    assert service.told.count("take over") == 2
+    assert set(service.told) == {"take over", "turn"}
+
+
+async def test_a_service_that_runs_everywhere_asks_nobody_who_leads_g11(clock: FakeClock) -> None:
+    service, health = Counting(), Health("counting")
+    service.everywhere = True
+    running = asyncio.ensure_future(supervise(service, health, clock, Term()))
+
+    await asyncio.wait_for(service.turned.wait(), 10)
+    running.cancel()
+
+    assert "take over" not in service.told
+
+
+async def test_a_leader_without_its_database_says_so_and_leads_not() -> None:
+    leader = Leader("postgresql://127.0.0.1:1/x")
+
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        await leader.turn()
+
+    assert not leader.is_leading
+
+
+async def test_a_pool_before_the_database_is_named_with_what_to_set() -> None:
+    """What pgbouncer says to a session's parameters, and a process that is another one than it said."""
+    with pytest.raises(ValidationFailed, match="TREADLE_DATABASE_DIRECT_URL"):
+        async with answers():
+            raise asyncpg.ProtocolViolationError("unsupported startup parameter: tcp_keepalives_idle")
+    assert "TREADLE_DATABASE_DIRECT_URL" in POOLED
+
+
+@pytest.mark.postgres
+async def test_a_line_that_broke_is_told_of_and_opened_again(postgres_database: str) -> None:
+    broken: list[bool] = []
+    line = Line(postgres_database, lambda: broken.append(True))
+    first = await line.open()
+    assert await line.open() is first
+
+    line.drop()
+    await until(lambda: broken)
+    second = await line.open()
+
+    assert second is not first
+    assert await second.fetchval("SELECT 1") == 1
+    await line.close()
+    assert broken == [True]
+
+
+def _leads_by_http(server: ServerProcess) -> bool:
+    services = httpx.get(f"{server.url}/healthz", timeout=10).json()["services"]
+    return bool(services["sweeper"] == "ok")
+
+
+@pytest.mark.postgres
+async def test_another_server_leads_within_ten_seconds_of_the_leaders_kill_9_g11(
+    tmp_path: Path, postgres_database: str
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    with (
+        running_server(tmp_path / "a", postgres_database) as one,
+        running_server(tmp_path / "b", postgres_database) as two,
+    ):
+        servers = [one, two]
+        await until(lambda: sum(map(_leads_by_http, servers)) == 1)
+        [leader] = [server for server in servers if _leads_by_http(server)]
+        [other] = [server for server in servers if server is not leader]
+
+        leader.kill()
+        killed = time.monotonic()
+        await until(lambda: _leads_by_http(other))
+
+        assert time.monotonic() - killed < TAKEN_OVER
