@@ -28,14 +28,14 @@ class Process:
 
     def __init__(self, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
         self._command = [sys.executable, "-c", "from treadle.cli import main; main()", *arguments]
-        self._environment = environment
+        self.environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self.log = log
 
     def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, env={**os.environ, **self._environment}
+                self._command, stdout=log, stderr=log, env={**os.environ, **self.environment}
             )
 
     @property

@@ -19,6 +19,9 @@ from treadle_server.clock import Clock, SystemClock
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.rules import Rules, TaskDefaults
 from treadle_server.errors import TreadleError
+from treadle_server.internal import executors as executing
+from treadle_server.internal.bridge import Bridge
+from treadle_server.internal.executors import Executors
 from treadle_server.live.live import Live
 from treadle_server.services import run_services
 from treadle_server.services.leader import Leader
@@ -33,8 +36,8 @@ from treadle_server.webhooks.addresses import networks
 from treadle_server.webhooks.sender import Sender, Sends
 
 
-def rules_of(settings: Settings) -> Rules:
-    """Return what the engine needs of the settings."""
+def rules_of(settings: Settings, internal: Executors | None = None) -> Rules:
+    """Return what the engine needs of the settings, and of the executors of `@internal` jobs."""
     return Rules(
         allowed_categories=frozenset(settings.allowed_categories),
         worker_timeout=settings.worker_timeout_seconds,
@@ -48,6 +51,9 @@ def rules_of(settings: Settings) -> Rules:
             heartbeat_increment=settings.heartbeat_increment,
             start_timeout=settings.start_timeout,
         ),
+        internal_jobs=frozenset() if internal is None else frozenset(internal.jobs()),
+        internal_timeout=settings.internal_task_timeout_seconds,
+        on_restart=settings.on_restart,
     )
 
 
@@ -63,17 +69,27 @@ def sender_of(engine: Engine, settings: Settings) -> Sender:
     return Sender(engine, post, attempts=settings.webhook_attempts, timeout=timeout)
 
 
-def create_app(settings: Settings | None = None, *, clock: Clock | None = None) -> Starlette:
+def create_app(
+    settings: Settings | None = None, *, clock: Clock | None = None, internal: Executors | None = None
+) -> Starlette:
     """Return the application; its lifespan opens the store and runs the engine and the services.
 
-    Its parts stand in `app.state.api` and `app.state.live`, and in `app.state.failure` why it could not start. Raises
-    `ValidationFailed` for a database that is not known, and for a store of artifacts that can't be used.
+    `internal` runs the tasks of `@internal` jobs: a `treadle.internal.InternalRegistry`; left out, the one that the
+    settings name. The application's parts stand in `app.state.api` and `app.state.live`,
+    and in `app.state.failure` why it could not start.
+
+    Raises `ValidationFailed` for a database that is not known, for a store of artifacts that can't be used, and for
+    executors that are none; and `InvalidCategory` for executors of jobs that are not admitted.
     """
     settings = settings or Settings()
+    if internal is not None:
+        executing.check(internal)
+    elif settings.internal:
+        internal = executing.load(settings.internal)
     # Before the store makes it: tasks are nobody else's to read.
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = SqlStore(settings.database_url, is_pooled=bool(settings.database_direct_url))
-    engine = Engine(store, rules_of(settings), clock=clock, most_rows=settings.writer_max_rows)
+    engine = Engine(store, rules_of(settings, internal), clock=clock, most_rows=settings.writer_max_rows)
     api = Api(
         settings=settings,
         engine=engine,
@@ -119,6 +135,8 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
             )
         )
         await stack.enter_async_context(live.running())
+        if bridge is not None:
+            await stack.enter_async_context(bridge.running())
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -136,6 +154,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock | None = None) 
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
+    bridge = api.internal = None if internal is None else Bridge(api, internal, app)
     app.state.api = api
     app.state.live = live
     app.state.failure = None

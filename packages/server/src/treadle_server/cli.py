@@ -35,6 +35,7 @@ _data_dir = click.option(
 @click.option("--auth", type=click.Choice(["token", "none"]), help="none: without tokens, on a loopback address only.")
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Serve HTTPS: a PEM file with the certificate.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Its key, unless it stands in the same file.")
+@click.option("--internal", metavar="MODULE:REGISTRY", help="The executors of @internal jobs: an InternalRegistry.")
 def server(**options: Any) -> None:
     """Serve tasks over HTTP and a websocket."""
     import asyncio

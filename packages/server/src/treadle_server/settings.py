@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from treadle.wire.status import Status
+from treadle_server.engine.rules import OnRestart
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """The only hosts on which `auth=none` is allowed."""
@@ -150,6 +151,17 @@ class Settings(BaseSettings):
 
     webhook_allowed_networks: Annotated[tuple[str, ...], NoDecode] = ()
     """Networks such as `10.0.0.0/8`, separated by commas, to which webhooks may go beside public addresses."""
+
+    internal: str | None = None
+    """`module:registry`: the executors of `@internal` jobs; none means that such jobs are not run."""
+
+    internal_task_timeout_seconds: Positive = 3600
+    """A run of an `@internal` job that has not ended so long after its claim is stuck, and fails."""
+
+    on_restart: OnRestart = "requeue"
+    """What becomes of a run of an `@internal` job that ran in a server's own process when that died: `requeue` ends it
+    as lost, so that its task runs again at once while requeues last, `backoff` the same after the delay of a retry;
+    `keep` leaves it to its timeout."""
 
     @field_validator("artifacts")
     @classmethod

@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from treadle_server.app import create_app
 from treadle_server.clock import Clock
 from treadle_server.engine.engine import Engine
+from treadle_server.internal.executors import Executors
 from treadle_server.server import Server, listen, url_of
 from treadle_server.settings import Settings
 
@@ -36,9 +37,15 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def serve(
-    database_url: str | None = None, *, clock: Clock | None = None, **settings: Any
+    database_url: str | None = None,
+    *,
+    clock: Clock | None = None,
+    internal: Executors | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Served]:
     """Serve during the block. `settings` are those of `treadle_server.settings.Settings`.
+
+    `internal` runs the tasks of `@internal` jobs: a `treadle.internal.InternalRegistry`.
 
     Without `database_url` tasks are kept in SQLite in a temporary directory, which is removed at the end. The
     environment's `TREADLE_*` count for what is not given here.
@@ -49,7 +56,7 @@ async def serve(
         if database_url is None:
             database_url = f"sqlite:///{Path(settings['data_dir']) / 'treadle.db'}"
         chosen = Settings(**{"host": "127.0.0.1", "port": 0, "database_url": database_url, **settings})
-        app = create_app(chosen, clock=clock)
+        app = create_app(chosen, clock=clock, internal=internal)
         listener = stack.enter_context(contextlib.closing(listen(chosen.host, chosen.port)))
         server = Server(app, chosen)
         # No task group: it would wrap the errors of the block, which tests look at.

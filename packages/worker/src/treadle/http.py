@@ -74,7 +74,13 @@ class HttpChannel:
     """The same requests as `Session.call`, one HTTP request each; several URLs are tried in turn."""
 
     def __init__(
-        self, urls: tuple[str, ...], token: str | None, *, patience: float = 0.0, timeout: float = 30.0
+        self,
+        urls: tuple[str, ...],
+        token: str | None,
+        *,
+        patience: float = 0.0,
+        timeout: float = 30.0,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._urls = shuffled(urls)
         self._patience = patience
@@ -86,7 +92,9 @@ class HttpChannel:
         # SSL_CERT_FILE counts everywhere, proxies only beyond this machine; without TLS no certificates are read.
         secure = any(url.startswith("https:") for url in urls)
         verify = httpx.create_ssl_context() if secure else True
-        self._client = httpx.AsyncClient(headers=headers, limits=limits, trust_env=not loopback, verify=verify)
+        self._client = httpx.AsyncClient(
+            headers=headers, limits=limits, trust_env=not loopback, verify=verify, transport=transport
+        )
 
     async def close(self) -> None:
         """Close every connection."""

@@ -37,6 +37,8 @@ class Settings(BaseSettings):
     """Where a local server keeps its database and its first token."""
     room: str = "@global"
     """The room that tasks are submitted from."""
+    broker: str | None = None
+    """`module:broker`: the taskiq broker of an `InternalRegistry` that is given none; left out, one in memory."""
 
     max_retries: Annotated[int, Field(ge=0)] = 3
     """How often a task is tried again after its code failed, unless the decorator or the call say otherwise."""

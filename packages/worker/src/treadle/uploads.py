@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,10 +41,21 @@ _AGAIN = (ConnectionFailed, StoreUnavailable, TooManyRequests, InternalServerErr
 
 
 class Uploader:
-    """Uploads for the runs of one worker; connects when the first one wants to."""
+    """Uploads for the runs of one worker; connects when the first one wants to.
 
-    def __init__(self, urls: tuple[str, ...], token: str | None, *, patience: float = PATIENCE) -> None:
+    `mounts` are ways to other servers than over the network, as httpx has them.
+    """
+
+    def __init__(
+        self,
+        urls: tuple[str, ...],
+        token: str | None,
+        *,
+        patience: float = PATIENCE,
+        mounts: "Mapping[str, httpx.AsyncBaseTransport] | None" = None,
+    ) -> None:
         self._urls = urls
+        self._mounts = mounts
         self._token = token
         self._patience = patience
         self._channel: HttpChannel | None = None
@@ -86,9 +97,8 @@ class Uploader:
     async def _try(
         self, key: tuple[str, int], content: "Content", body: dict[str, Any], check: Callable[[], None]
     ) -> ArtifactItem:
-        channel, plain = self._open()
-        path = f"/v1/tasks/{key[0]}/runs/{key[1]}/artifacts"
-        announced = ArtifactUpload.model_validate(await channel.request("POST", path, body, resend=True))
+        _, plain = self._open()
+        announced = ArtifactUpload.model_validate(await self._announce(key, body))
         if announced.stored is not None:
             return announced.stored
         assert announced.put_url is not None
@@ -98,6 +108,10 @@ class Uploader:
             check()
             answer = await _send(plain, "POST", announced.finish_url, {}, None)
         return ArtifactItem.model_validate_json(answer.content)
+
+    async def _announce(self, key: tuple[str, int], body: dict[str, Any]) -> Any:
+        channel, _ = self._open()
+        return await channel.request("POST", f"/v1/tasks/{key[0]}/runs/{key[1]}/artifacts", body, resend=True)
 
     def _open(self) -> "tuple[HttpChannel, httpx.AsyncClient]":
         if self._channel is None or self._plain is None:
@@ -109,7 +123,7 @@ class Uploader:
             # Without the token: where the bytes go is signed, and may be another's server.
             loopback = all(is_loopback(httpx.URL(url).host) for url in self._urls)
             timeout = httpx.Timeout(SILENCE, read=STORING)
-            self._plain = httpx.AsyncClient(trust_env=not loopback, timeout=timeout)
+            self._plain = httpx.AsyncClient(trust_env=not loopback, timeout=timeout, mounts=self._mounts)
         return self._channel, self._plain
 
 

@@ -1,9 +1,9 @@
 """What handlers work with: the parts of the application, and one call."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 from starlette.requests import Request
@@ -18,6 +18,7 @@ from treadle_server.api.problems import from_validation
 from treadle_server.api.waits import Waits
 from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.domain.sight import Sight
+from treadle_server.domain.tasks import Task
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import TaskNotFound, ValidationFailed, WorkerNotFound
@@ -30,6 +31,14 @@ from treadle_server.store.read.filters import seen
 MOST_PER_PAGE = 500
 DEFAULT_PER_PAGE = 50
 MOST_OFFSET = 2**31
+
+
+class Internal(Protocol):
+    """What gives the tasks of `@internal` jobs to their executors."""
+
+    async def handed_over(self, task_ids: Collection[TaskId]) -> dict[TaskId, Task]:
+        """Wait until the new tasks are dispatched, and return how they stand then; nothing that can't be read."""
+        ...
 
 
 @dataclass(slots=True)
@@ -47,6 +56,8 @@ class Api:
     started_at: datetime
     services: Services | None = None
     """What runs beside the requests; None until the server has started."""
+    internal: Internal | None = None
+    """None without executors."""
     document: bytes | None = None
     """The OpenAPI document, made when it is first asked for."""
 

@@ -87,5 +87,6 @@ async def reclaim(call: Call) -> Response:
         raise StaleRun(f"the worker of run {run_id} is gone") from None
     for renewed in beaten.taken_until:
         if (renewed.id, renewed.run_id) == (task_id, run_id):
-            return answer({**taken_until_data(renewed, call.api.now()), "credentials": None})
+            lease = taken_until_data(renewed, call.api.now())
+            return answer({**lease, "credentials": None, "pause": renewed.cancel_requested})
     raise StaleRun(f"run {run_id} of task {task_id} is over: stop its code")

@@ -2,20 +2,22 @@
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
 import orjson
 
 from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
 from treadle.wire.tasks import TaskOfMany, TaskOptions, TaskSubmit
 from treadle_server.access.checks import check_create, check_task_scopes
 from treadle_server.access.scopes import check_scopes
 from treadle_server.api import body
 from treadle_server.api.context import Api
 from treadle_server.domain.jobs import Job
+from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
@@ -96,7 +98,9 @@ async def submit(
         jobs = {name: await api.catalog.find(name, room=room) for name in names}
         items = [_submission(api, jobs[name], room, item, i, len(wanted)) for i, (name, item) in enumerate(wanted)]
         try:
-            return await api.engine.run(Submit(principal=principal, room=room, items=items))
+            done = await api.engine.run(Submit(principal=principal, room=room, items=items))
+            now = await _handed_over(api, done)
+            return [_as_of(one, now) for one in done] if now else done
         except SchemaMoved:
             for name in jobs:
                 api.catalog.forget(name)
@@ -128,7 +132,23 @@ async def submit_each(
                 api.catalog.forget(wanted[i].job)
             else:
                 taken[i] = outcome
-    return [taken.get(i) or _unstable() for i in range(len(wanted))]
+    now = await _handed_over(api, list(taken.values()))
+    outcomes = [taken.get(i) or _unstable() for i in range(len(wanted))]
+    return [_as_of(one, now) if isinstance(one, Submitted) else one for one in outcomes] if now else outcomes
+
+
+async def _handed_over(api: Api, taken: Sequence[Taken]) -> Mapping[TaskId, Task]:
+    """Wait until those of the tasks that the server runs itself are with their executors; return how they stand."""
+    if api.internal is None:
+        return {}
+    mine = {one.task.id for one in taken if isinstance(one, Submitted) and one.task.is_internal}
+    return await api.internal.handed_over(mine) if mine else {}
+
+
+def _as_of(one: Submitted, now: Mapping[TaskId, Task]) -> Submitted:
+    """Return what the submitter is told of a task, as it stands by now."""
+    task = now.get(one.task.id, one.task)
+    return replace(one, task=task, position=one.position if task.status is Status.PENDING else None)
 
 
 async def _run_each(api: Api, principal: Principal, room: str, items: list[Submission]) -> list[Taken | SchemaMoved]:

@@ -144,10 +144,20 @@ def _wait(task: Task, verb: Verb, delay: timedelta, now: datetime) -> None:
         _move(task, verb, Status.PENDING, now)
 
 
-def fail(task: Task, ending: Ending, now: datetime, draw: Draw, retry_after: float | None = None) -> Run:
+def fail(
+    task: Task,
+    ending: Ending,
+    now: datetime,
+    draw: Draw,
+    retry_after: float | None = None,
+    *,
+    requeue_after: timedelta | None = None,
+    is_final: bool = False,
+) -> Run:
     """End the run by `ending.reason`: retry, requeue, pause or fail the task, as its budgets and flags say.
 
-    `retry_after` (seconds) replaces the back-off of a retry.
+    `retry_after` (seconds) replaces the back-off of a retry, `requeue_after` that of a requeue; what `is_final` is not
+    tried again, whatever the budgets.
     """
     reason = ending.reason
     assert reason is not None
@@ -161,12 +171,14 @@ def fail(task: Task, ending: Ending, now: datetime, draw: Draw, retry_after: flo
         task.cancel_requested = False
     elif task.cancel_requested:
         _interrupt(task, now)
+    elif is_final:
+        _finish(task, Verb.FAIL, Status.FAILED, now)
     elif reason in RETRIED and task.retry_count < task.max_retries and not _is_unfenced_loss(task, reason):
-        delay = _retry_delay(task, draw, retry_after)
+        delay = backoff_of(task, task.retry_count, draw) if retry_after is None else timedelta(seconds=retry_after)
         task.retry_count += 1
         _wait(task, Verb.RETRY, delay, now)
     elif reason in REQUEUED and task.requeue_count < task.max_requeues and not task.unfenced:
-        delay = requeue_delay(task.requeue_count)
+        delay = requeue_delay(task.requeue_count) if requeue_after is None else requeue_after
         task.requeue_count += 1
         _wait(task, Verb.REQUEUE, delay, now)
     else:
@@ -178,11 +190,10 @@ def _is_unfenced_loss(task: Task, reason: Reason) -> bool:
     return task.unfenced and reason is Reason.TIMEOUT
 
 
-def _retry_delay(task: Task, draw: Draw, retry_after: float | None) -> timedelta:
-    if retry_after is not None:
-        return timedelta(seconds=retry_after)
+def backoff_of(task: Task, attempt: int, draw: Draw) -> timedelta:
+    """Return the task's own back-off before retry number `attempt`; 0 is the first."""
     return backoff(
-        task.retry_count,
+        attempt,
         base=task.retry_base,
         multiplier=task.retry_multiplier,
         randomization=task.retry_randomization,

@@ -5,10 +5,13 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from treadle.wire.ids import RunId, TaskId, WorkerId
+from treadle.wire.names import INTERNAL
 from treadle.wire.status import LEASED, Outcome, Reason, Status
 
 NEVER_RUN = -1
 """The `run_id` of a task that was never claimed."""
+
+_INTERNAL = f"{INTERNAL}:"
 
 
 seconds = lru_cache(maxsize=1024)(lambda number: timedelta(seconds=number))
@@ -80,6 +83,11 @@ class Task:
     def is_leased(self) -> bool:
         """Return whether a worker holds a run of it."""
         return self.status in LEASED
+
+    @property
+    def is_internal(self) -> bool:
+        """Return whether the server's own executors run it."""
+        return self.job_name.startswith(_INTERNAL)
 
     @property
     def has_run(self) -> bool:

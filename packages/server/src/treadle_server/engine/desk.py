@@ -266,7 +266,7 @@ class Desk:
 
     async def _lines(self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime) -> list[Line]:
         found = await self._claimable(tx, wanted)
-        # What is paused, deleted or internal is woken when that changes.
+        # What is paused or deleted is woken when that changes.
         self._ready -= wanted - {one.lane.id for one in found}
         served = [one for one in found if any(serves(demand, one.lane) for demand in demands)]
         most = min(MOST_HEADS, sum(_appetite(demand) for demand in demands))

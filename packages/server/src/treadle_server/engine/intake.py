@@ -131,7 +131,7 @@ class Intake:
 
     async def _place(self, tx: Tx, room: str, item: Submission) -> _Place | None:
         job = await self._memory.job(tx, item.job_name)
-        if job is None or job.is_internal or not visible_from(room, job.room):
+        if job is None or not self._rules.has_executor(job) or not visible_from(room, job.room):
             return None
         key = job.lane_key(room, self._rules.options(item.options, job)["pool"])
         lane = self._memory.lane(key)

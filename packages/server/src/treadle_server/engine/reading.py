@@ -126,7 +126,7 @@ async def _load_new(world: World, needs: Needs) -> None:
 
 async def _add_lanes(world: World, needs: Needs) -> None:
     wanted = {
-        world.jobs[name].lane_key(room, pool or world.rules.defaults_of(world.jobs[name]).get("pool"))
+        world.jobs[name].lane_key(room, world.rules.options({"pool": pool}, world.jobs[name])["pool"])
         for name, room, pool in set(needs.new_tasks)
         if name in world.jobs
     }

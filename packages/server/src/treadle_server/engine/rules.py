@@ -2,11 +2,14 @@
 
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from treadle_server.domain.jobs import Job
+
+OnRestart = Literal["keep", "requeue", "backoff"]
+"""What becomes of a run of an internal executor that was lost with its process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,15 @@ class Rules:
     worker_timeout: float = 60.0
     """Seconds without a heartbeat after which a worker is lost."""
     defaults: TaskDefaults = field(default_factory=TaskDefaults)
+    internal_jobs: frozenset[str] = frozenset()
+    """The full names of the `@internal` jobs that this server has executors for."""
+    internal_timeout: float = 3600.0
+    """Seconds from its claim after which a run of an `@internal` job is stuck."""
+    on_restart: OnRestart = "requeue"
+
+    def has_executor(self, job: Job) -> bool:
+        """Return whether a task of the job may be put in: an `@internal` one needs an executor on this server."""
+        return not job.is_internal or job.full_name in self.internal_jobs
 
     def defaults_of(self, job: Job) -> dict[str, Any]:
         """Return what the job's registration says of its tasks."""
@@ -58,4 +70,10 @@ class Rules:
     def options(self, call: dict[str, Any], job: Job) -> dict[str, Any]:
         """Return each option of a task: the call's value, else the job's, else the server's; an explicit 0 counts."""
         base = _merged(self.defaults, job.defaults)
-        return {**base, **{name: value for name, value in call.items() if value is not None}} if call else base
+        options = {**base, **{name: value for name, value in call.items() if value is not None}} if call else base
+        return options if not job.is_internal else options | self._of_internal()
+
+    def _of_internal(self) -> dict[str, Any]:
+        """Return what no call decides for an `@internal` task: it is its run's own limit, and there are no pools."""
+        timeout = self.internal_timeout
+        return {"lease_seconds": timeout, "heartbeat_increment": 0.0, "start_timeout": timeout, "pool": None}

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from treadle.wire.ids import TaskId, WorkerId
-from treadle.wire.names import JobName
+from treadle.wire.names import INTERNAL, JobName
 from treadle.wire.status import Status
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job, Lane, Worker
@@ -258,8 +258,8 @@ class World:
         self.batch.workers.append(worker)
 
     def link(self, worker: Worker, job: Job) -> None:
-        """Let a worker serve a job."""
-        if job.num not in worker.jobs:
+        """Let a worker serve a job; one of `@internal` only the server's own."""
+        if job.num not in worker.jobs and (not job.is_internal or worker.owner == INTERNAL):
             worker.jobs.add(job.num)
             self.changes.links.add((worker.id, job.num))
 

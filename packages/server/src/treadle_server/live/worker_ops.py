@@ -79,7 +79,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         beaten = await api.engine.run(Reattach(principal=session.principal, worker_id=worker.id, held=wanted.held))
     seat = Seat(
         worker_id=worker.id,
-        jobs={job.num for job in jobs},
+        jobs={job.num for job in jobs if not job.is_internal},
         pool=worker.pool,
         concurrency=worker.concurrency,
         min_concurrency=worker.min_concurrency,

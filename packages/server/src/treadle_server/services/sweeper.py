@@ -1,7 +1,7 @@
 """The sweeper: takes runs from workers that are gone, fails what is overdue, ends holds, deletes orphans (G8, Z11)."""
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from treadle_server.engine.commands import (
     DeleteOrphans,
@@ -45,7 +45,7 @@ class Sweeper(Interval):
         times = (clock.monotonic(), clock.now().timestamp())
         if self._last is None or self._has_jumped(times):
             # After an outage nobody is to blame for the heartbeats that could not be sent.
-            stamped = await self._engine.run(RestampLeases())
+            stamped = await self._engine.run(RestampLeases(self._jump(times)))
             self._stamped_at = clock.now()
             log.info("%d leases stamped anew", stamped)
         else:
@@ -57,6 +57,13 @@ class Sweeper(Interval):
         assert self._last is not None
         passed, shown = (new - old for new, old in zip(times, self._last, strict=True))
         return abs(passed - shown) > JUMP or passed > self._interval + 2 * JUMP
+
+    def _jump(self, times: tuple[float, float]) -> timedelta:
+        """Return by how much the clock has parted from the time that passed, if that is more than it may."""
+        if self._last is None:
+            return timedelta(0)
+        passed, shown = (new - old for new, old in zip(times, self._last, strict=True))
+        return timedelta(seconds=shown - passed) if abs(shown - passed) > JUMP else timedelta(0)
 
     async def _sweep(self) -> None:
         run = self._engine.run

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, cast
 from sqlalchemy import Select, bindparam, false, func, literal_column, or_, select, true, union_all
 
 from treadle.wire.ids import WorkerId
-from treadle.wire.names import INTERNAL
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
@@ -44,14 +43,13 @@ _claimable = Prepared(
             is_among(dialect, lanes.c.id, "lanes", NUMBER),
             jobs.c.paused.is_(false()),
             jobs.c.deleted_at.is_(None),
-            jobs.c.room != literal_column(f"'{INTERNAL}'"),
         )
     )
 )
 
 
 async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[Claimable]:
-    """Return those of the lanes that may be claimed from: no paused, deleted or internal job's."""
+    """Return those of the lanes that may be claimed from: no paused or deleted job's."""
     rows = await _claimable.rows(tx, lanes=bound(tx.dialect, lane_ids))
     return [Claimable(Lane(*row[:4]), row[4], bool(row[5])) for row in rows]
 

@@ -52,6 +52,8 @@ class TakenUntil(Model):
     run_id: int
     taken_until: Instant
     seconds_left: float
+    pause: bool = False
+    """Of a reclaim: whether the run is to stop with a checkpoint and report `paused`."""
 
 
 class RunName(Model):

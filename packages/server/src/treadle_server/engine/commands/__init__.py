@@ -3,6 +3,7 @@
 from treadle_server.engine.commands.artifacts import AnnounceArtifact, StoreArtifact, SweepArtifacts
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
+from treadle_server.engine.commands.internal import FailDispatch, TakeOver
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.rechecks import Recheck
 from treadle_server.engine.commands.reports import HandBack, PatchStatus, ReportMany, ReportRun, RunReport
@@ -27,6 +28,7 @@ __all__ = [
     "DeleteOrphans",
     "Edit",
     "ExpireLeases",
+    "FailDispatch",
     "FindWorker",
     "HandBack",
     "LinkJobs",
@@ -56,5 +58,6 @@ __all__ = [
     "Submitted",
     "SweepArtifacts",
     "SweepWorkers",
+    "TakeOver",
     "Taken",
 ]

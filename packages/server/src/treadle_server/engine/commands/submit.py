@@ -103,7 +103,7 @@ class Submit:
                 raise TaskConflict(f"id {item.id} stands twice in this request, with different content")
 
     def _check(self, world: World, item: Submission, job: Job) -> None:
-        if job.is_internal:
+        if not world.rules.has_executor(job):
             raise InternalJobNotConfigured(f"no executor for {job.full_name} is configured on this server")
         if item.schema_version is not None and item.schema_version != job.schema_version:
             raise SchemaMoved

@@ -10,6 +10,7 @@ from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
+from treadle_server.engine.commands.internal import STUCK, lose_internal
 from treadle_server.engine.commands.steering import expire_task, keep_hold
 from treadle_server.engine.commands.workers import DISCONNECTED, lose_run, runs_of
 from treadle_server.engine.needs import Needs
@@ -64,10 +65,12 @@ class ExpireLeases:
 
     def _reason(self, world: World, task: Task) -> tuple[Reason, str] | None:
         now = world.now
+        if _is_stuck(task, now):
+            return Reason.TIMEOUT, STUCK
         if task.taken_until is not None and task.taken_until <= now:
             return Reason.CLAIM_EXPIRED, DISCONNECTED
         is_claimed = task.status is Status.CLAIMED
-        if is_claimed and self._is_past(now, task.claimed_at, task.start_timeout):
+        if is_claimed and not task.is_internal and self._is_past(now, task.claimed_at, task.start_timeout):
             return Reason.START_TIMEOUT, f"not started within {task.start_timeout:g} s of the claim"
         # The worker enforces its timeout itself; the server follows when the worker does not.
         limit = None if task.timeout is None else task.timeout + GRACE
@@ -88,13 +91,19 @@ class ExpireLeases:
             lose_run(world, task, reason, error)
             return
         world.open(task)
-        until = task.taken_until
-        run = life.fail(task, Ending(Outcome.FAILED, reason, error), world.now, world.draw)
-        world.add_run(task, run, code_ended=False)
+        until, is_stuck = task.taken_until, _is_stuck(task, world.now)
+        run = life.fail(task, Ending(Outcome.FAILED, reason, error), world.now, world.draw, is_final=is_stuck)
+        # Nobody is left to say that stuck code has ended: its slot is free, whatever becomes of it.
+        world.add_run(task, run, code_ended=is_stuck)
         keep_hold(world, task, until)
         world.changed(task)
         if task.completed_at is not None:
             world.maybe_orphan(task.job_num)
+
+
+def _is_stuck(task: Task, now: datetime) -> bool:
+    """Return whether an internal executor has had the task for too long, which is all that its lease says (Z13)."""
+    return task.is_internal and task.taken_until is not None and task.taken_until <= now
 
 
 GRACE = 2.0
@@ -143,7 +152,10 @@ class SweepWorkers:
 
     def _lose(self, world: World, worker: Worker) -> None:
         for task in runs_of(world, worker.id):
-            lose_run(world, task, Reason.CLAIM_EXPIRED, DISCONNECTED)
+            if task.is_internal:
+                lose_internal(world, task, is_dead=False)
+            else:
+                lose_run(world, task, Reason.CLAIM_EXPIRED, DISCONNECTED)
         worker.state = WorkerState.LOST
         worker.lost_at = world.now
         world.unlink(worker)
@@ -170,8 +182,12 @@ class ReleaseHolds(OneRow):
 class RestampLeases:
     """Gives every lease and hold its full length, and every worker its time, anew.
 
-    After an outage or a jump of the clock nobody is to blame for a missed heartbeat.
+    After an outage or a jump of the clock nobody is to blame for a missed heartbeat. What internal executors have is
+    counted from its claim: it is only moved with the clock.
     """
+
+    jump: timedelta = timedelta(0)
+    """By how much the clock has jumped."""
 
     rows = 10 * MOST
 
@@ -186,7 +202,8 @@ class RestampLeases:
         leased = [task for task in world.found["leased"] if task.is_leased]
         for task in leased:
             world.open(task)
-            task.taken_until = world.now + task.lease
+            moved = (task.taken_until or world.now) + self.jump
+            task.taken_until = moved if task.is_internal else world.now + task.lease
         for hold in list(world.holds.values()):
             world.renew_hold(replace(hold, until=world.now + timedelta(seconds=hold.lease_seconds)))
         for worker in world.workers.values():

@@ -16,7 +16,7 @@ from treadle_server.errors import WorkerNotFound
 from treadle_server.store.load import to_worker
 from treadle_server.store.read.filters import status_is
 from treadle_server.store.read.sight import workers_within
-from treadle_server.store.tables import holds, jobs, tasks, worker_jobs, workers
+from treadle_server.store.tables import holds, jobs, status_in, tasks, worker_jobs, workers
 from treadle_server.store.types import Instant
 
 _COLUMNS = [workers.c[name] for name in WORKER_FIELDS]
@@ -152,6 +152,14 @@ async def is_seen(connection: AsyncConnection, worker_id: WorkerId, sight: Sight
     """Return whether there is such a worker, and it is one that `page` would have."""
     statement = select(workers.c.id).where(workers.c.id == worker_id, workers_within(sight, owner))
     return (await connection.execute(statement)).first() is not None
+
+
+async def holding(connection: AsyncConnection, worker_id: WorkerId) -> dict[tuple[TaskId, int], int]:
+    """Return the weight of each run, by (task id, run id), that is the worker's."""
+    statement = select(tasks.c.id, tasks.c.run_id, tasks.c.weight).where(
+        tasks.c.worker_id == worker_id, status_in(*LEASED)
+    )
+    return {(TaskId(task_id), run_id): weight for task_id, run_id, weight in await connection.execute(statement)}
 
 
 async def stopping(connection: AsyncConnection, worker_id: WorkerId) -> dict[tuple[TaskId, int], int]:

@@ -1,0 +1,270 @@
+"""The bridge: claims the tasks of `@internal` jobs for their executors and hands them over.
+
+It has a seat at the engine's desk as any worker on the socket has, so that queues, targets, pauses and limits hold for
+these tasks too: a task is claimed in the transaction that puts it in, or as soon as there is room for it. Only when
+that is committed it is given to the broker.
+"""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import orjson
+from starlette.types import ASGIApp
+from uuid_utils import uuid7
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.jobs import JobRegister
+from treadle.wire.names import INTERNAL
+from treadle_server.api.context import Api
+from treadle_server.api.encode import claim_data, dumps
+from treadle_server.api.jobs import register_job
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import Beat, FailDispatch, RegisterWorker, TakeOver
+from treadle_server.engine.commands.internal import BROKER, EXECUTORS
+from treadle_server.engine.hub import Batch
+from treadle_server.engine.seats import RunKey, Seat
+from treadle_server.errors import InvalidCategory, StoreUnavailable, TreadleError, WorkerNotFound
+from treadle_server.internal import tokens
+from treadle_server.internal.berths import Berths
+from treadle_server.internal.executors import Executors
+from treadle_server.services.base import Health, Interval, supervise
+from treadle_server.store.read import tasks as read_tasks
+from treadle_server.store.read import workers as read_workers
+
+log = logging.getLogger(__name__)
+
+DISPATCH_SECONDS = 10.0
+"""How long a broker may take to take a task."""
+
+
+class Bridge(Interval):
+    """Between the engine and the executors; as a service it beats for them, and looks after what was given out.
+
+    Raises `InvalidCategory` for executors of a job in a category that the server does not admit.
+    """
+
+    name = "internal"
+
+    def __init__(self, api: Api, executors: Executors, app: ASGIApp) -> None:
+        super().__init__()
+        _check_categories(executors, api.settings.allowed_categories)
+        self._api = api
+        self._engine = api.engine
+        self._executors = executors
+        self._app = app
+        self._berths = Berths(api.settings.data_dir / "internal")
+        self._dispatches: dict[TaskId, asyncio.Task[None]] = {}
+        self._untold: list[FailDispatch] = []
+        """Dispatches that failed while the database did not answer."""
+        self._token: tuple[str, str] | None = None
+        """The executors' token: its id and its secret."""
+        self._is_open = False
+        self._doubtful: set[RunKey] = set()
+        """Runs that the seat holds and the database did not know at the last look."""
+        self._group: asyncio.TaskGroup
+        self.worker_id = WorkerId(str(uuid7())) if executors.is_local else BROKER
+        self._seat = Seat(
+            worker_id=self.worker_id,
+            jobs=set(),
+            pool=None,
+            concurrency=executors.concurrency,
+            min_concurrency=0,
+            prefetch=0,
+            deliver=self._deliver,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve the executors' jobs during the block. Raises what their registration is refused with."""
+        health = Health(self.name)
+        if self._api.services is not None:
+            self._api.services.health[self.name] = health
+        forget = self._engine.hub.listen(self._heed)
+        async with asyncio.TaskGroup() as self._group:
+            await self._begin()
+            turns = self._group.create_task(supervise(self, health, self._engine.clock), name=self.name)
+            try:
+                yield
+            finally:
+                turns.cancel()
+                forget()
+                await self._end()
+
+    async def _begin(self) -> None:
+        if self._executors.is_local:
+            self._berths.take(self.worker_id)
+        gone = self._berths.gone()
+        await self._register()
+        unstarted = await self._engine.run(TakeOver(gone=gone, successor=self.worker_id))
+        self._berths.clear(gone)
+        if gone:
+            log.warning("%d processes with executors have ended: what they had is settled", len(gone))
+        await self._open()
+        self._seat.hold(await self._held())
+        self._engine.open_seat(self._seat)
+        # Perhaps the broker has them already: the start admits one.
+        self._deliver(unstarted)
+
+    async def _open(self) -> None:
+        """Connect to the broker. One beyond this process may be away: the other jobs are served all the same."""
+        try:
+            await self._executors.open(self._app)
+        except Exception as error:
+            if self._executors.is_local:
+                raise
+            log.warning("the broker of the @internal jobs can't be reached, and will be tried again: %r", error)
+        else:
+            self._is_open = True
+
+    async def _close(self) -> None:
+        try:
+            await self._executors.close()
+        except Exception:
+            # What they leave is settled all the same.
+            log.exception("the executors did not end well")
+
+    async def _register(self) -> None:
+        """Register the worker that stands for the executors, and their jobs."""
+        name = "executors" if self._executors.is_local else "broker"
+        worker = RegisterWorker(
+            principal=EXECUTORS, id=self.worker_id, name=name, group=INTERNAL, concurrency=self._executors.concurrency
+        )
+        await self._engine.run(worker)
+        for fields in self._executors.jobs().values():
+            wanted = JobRegister.model_validate(fields)
+            done = await register_job(
+                self._api, EXECUTORS, INTERNAL, wanted, make_worker=False, worker_id=self.worker_id
+            )
+            self._seat.jobs.add(done.job.num)
+
+    async def _end(self) -> None:
+        """Take no more, let the executors end, and settle what ends with this process."""
+        self._engine.close_seat(self._seat)
+        if not self._executors.is_local:
+            await self._dispatched()
+            await self._close()
+            return
+        await self._close()
+        await self._dispatched()
+        try:
+            await self._engine.run(TakeOver(gone=[self.worker_id], is_dead=False))
+        except TreadleError as error:
+            log.warning("what the executors had is left to the next start: %s", error.detail)
+            self._berths.leave(settled=False)
+        else:
+            self._berths.leave(settled=True)
+
+    # What is given out
+
+    def _deliver(self, tasks: list[Task]) -> None:
+        for task in tasks:
+            dispatch = self._group.create_task(self._dispatch(task), name=f"dispatch of {task.id}")
+            self._dispatches[task.id] = dispatch
+            dispatch.add_done_callback(partial(self._forget, task.id))
+
+    def _forget(self, task_id: TaskId, done: "asyncio.Task[None]") -> None:
+        if self._dispatches.get(task_id) is done:
+            del self._dispatches[task_id]
+
+    async def _dispatch(self, task: Task) -> None:
+        limit = None if self._executors.is_local else DISPATCH_SECONDS
+        try:
+            claim = await self._claim(task)
+            async with asyncio.timeout(limit):
+                await self._executors.dispatch(claim)
+        except Exception as error:  # noqa: BLE001 - whatever a broker raises
+            log.warning("task %s, run %d, could not be dispatched: %r", task.id, task.run_id, error)
+            cause = "".join(traceback.format_exception(error))
+            await self._fail(FailDispatch(task_id=task.id, run_id=task.run_id, cause=cause))
+
+    async def _fail(self, failure: FailDispatch) -> None:
+        try:
+            await self._engine.run(failure)
+        except TreadleError as error:
+            log.warning("a failed dispatch could not be told, and will be: %s", error.detail)
+            self._untold.append(failure)
+
+    async def _claim(self, task: Task) -> dict[str, Any]:
+        """Return the claim as its executor gets it, with what it shows to the server."""
+        if self._token is None:
+            self._token = await tokens.make(self._api)
+        claim: dict[str, Any] = orjson.loads(dumps(claim_data(task, self._api.now())))
+        claim["credentials"] = self._token[1]
+        return claim
+
+    async def _dispatched(self, task_ids: Collection[TaskId] | None = None) -> None:
+        """Wait until the tasks that are being dispatched, all or those of them, have been."""
+        under_way = [one for task_id, one in self._dispatches.items() if task_ids is None or task_id in task_ids]
+        if under_way:
+            await asyncio.wait(under_way)
+
+    async def handed_over(self, task_ids: Collection[TaskId]) -> dict[TaskId, Task]:
+        """Wait until the new tasks are dispatched, as far as they are claimed, and return how they stand then.
+
+        An executor may have started or even ended them, and the dispatch may have failed.
+        """
+        await self._dispatched(task_ids)
+        try:
+            async with self._engine.store.read() as connection:
+                return await read_tasks.by_ids(connection, task_ids)
+        except StoreUnavailable:
+            # They are in, and that must be told, as far as it is known.
+            return {}
+
+    # As a service
+
+    def _heed(self, batch: Batch) -> None:
+        """Have local executors look at once when a commit ended or paused what they run."""
+        if not self._executors.is_local:
+            return
+        ended = any(run.digest is None and run.worker_id == self.worker_id for run in batch.runs)
+        asked = any(c.task.cancel_requested and c.task.worker_id == self.worker_id for c in batch.tasks)
+        if ended or asked:
+            self._executors.nudge()
+
+    async def turn(self) -> float:
+        """Beat for the executors, and settle what was left. Raises what the broker does when it can't be reached."""
+        if not self._is_open:
+            await self._executors.open(self._app)
+            self._is_open = True
+        untold, self._untold = self._untold, []
+        for failure in untold:
+            await self._fail(failure)
+        try:
+            await self._engine.run(Beat(principal=EXECUTORS, worker_id=self.worker_id, tasks=[], revives=False))
+        except WorkerNotFound:
+            log.warning("the worker of the @internal jobs was lost or removed, and is registered again")
+            await self._register()
+        await self._look_at_seat()
+        settings = self._api.settings
+        return min(settings.sweeper_interval_seconds, settings.worker_timeout_seconds / 3)
+
+    async def _look_at_seat(self) -> None:
+        """Free the room of runs whose end was told to another server."""
+        before = set(self._seat.held)
+        held = await self._held()
+        # A claim that is being committed is not seen yet: what is missing twice has ended.
+        missing = before - held.keys()
+        ended, self._doubtful = missing & self._doubtful, missing
+        if ended:
+            self._engine.desk.release(ended, self._engine.clock.monotonic())
+            self._engine.seat_changed()
+
+    async def _held(self) -> dict[RunKey, int]:
+        async with self._engine.store.read() as connection:
+            open_runs = await read_workers.holding(connection, self.worker_id)
+            return open_runs | await read_workers.stopping(connection, self.worker_id)
+
+
+def _check_categories(executors: Executors, allowed: Collection[str]) -> None:
+    for full_name, fields in executors.jobs().items():
+        if fields["category"] not in allowed:
+            raise InvalidCategory(
+                f"the category of {full_name} is not allowed here; the server admits: {', '.join(sorted(allowed))}."
+                " Add it to TREADLE_ALLOWED_CATEGORIES, or use another"
+            )

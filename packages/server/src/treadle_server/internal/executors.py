@@ -1,0 +1,84 @@
+"""What the server asks of those who run `@internal` tasks; `treadle.internal.InternalRegistry` is one."""
+
+import os
+import pkgutil
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from starlette.types import ASGIApp
+
+from treadle_server.errors import ValidationFailed
+
+
+class Executors(Protocol):
+    """Functions that run the tasks of `@internal` jobs, in this process or wherever a broker brings them."""
+
+    @property
+    def concurrency(self) -> int:
+        """Return the most weight that is given out at once; what is beyond waits in its queue."""
+        ...
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether they run in this process, and end with it."""
+        ...
+
+    def jobs(self) -> Mapping[str, dict[str, Any]]:
+        """Return by full name what registers each job: the fields of `JobRegister`."""
+        ...
+
+    async def open(self, app: ASGIApp) -> None:
+        """Be ready for `dispatch`. Those in this process report to `app`, without a socket."""
+        ...
+
+    async def dispatch(self, claim: dict[str, Any]) -> None:
+        """Hand a claim over, in JSON as `Claim`, to be run once. Raises whatever keeps it from arriving."""
+        ...
+
+    def nudge(self) -> None:
+        """Have those in this process look at once whether what they run is cancelled or paused."""
+        ...
+
+    async def close(self) -> None:
+        """Let what runs in this process end, hand the rest back, and leave the broker."""
+        ...
+
+
+_MEMBERS = ("concurrency", "is_local", "jobs", "open", "dispatch", "nudge", "close")
+
+
+def load(named: str) -> Executors:
+    """Return the executors that `module:name` stands for; the module may lie in the current directory.
+
+    Raises `ValidationFailed` when there is no such module or name in it, or it is something else.
+    """
+    here = os.getcwd()  # noqa: PTH109 - what goes into sys.path is text
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module, colon, name = named.partition(":")
+    if not (module and colon and name):
+        raise ValidationFailed(f"internal: {named!r} is not of the form module:registry, for example app.jobs:registry")
+    try:
+        found = pkgutil.resolve_name(named)
+    except ModuleNotFoundError as error:
+        # One that the module itself imports is its author's to see, with the whole traceback.
+        if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
+            raise ValidationFailed(f"internal: there is no module {module!r}, neither here nor installed") from None
+        raise
+    except AttributeError:
+        raise ValidationFailed(f"internal: the module {module} has no {name!r}: name its InternalRegistry") from None
+    except ValueError:
+        raise ValidationFailed(f"internal: {named!r} is no name of Python's: write module:registry") from None
+    return check(found, named)
+
+
+def check(found: Any, named: str = "internal") -> Executors:
+    """Return what was found. Raises `ValidationFailed` unless it can run tasks as `Executors` do."""
+    missing = [member for member in _MEMBERS if not hasattr(found, member)]
+    if missing:
+        raise ValidationFailed(
+            f"{named} is {type(found).__name__}, which has no {', '.join(missing)}: give an InternalRegistry"
+        )
+    executors: Executors = found
+    return executors

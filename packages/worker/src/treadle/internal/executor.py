@@ -1,0 +1,220 @@
+"""The executor: runs the claims that a broker brings to this process, as a worker would, and reports of each."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from treadle import endings
+from treadle.clock import monotonic
+from treadle.errors import ConnectionLost, InvalidTaskTransition, ProblemError, TreadleError
+from treadle.execute import Runner
+from treadle.http import HttpChannel
+from treadle.internal.link import LOST, Run, RunLink, RunUploader
+from treadle.lease import Key, Leases
+from treadle.reaching import delays
+from treadle.reports import ENDS, Answer, Report, Reporter
+from treadle.tasks import Task
+from treadle.watch import Watch
+from treadle.worker import Lifespan
+
+log = logging.getLogger("treadle.internal")
+
+AS_MANY_AS_COME = 1_000_000
+"""The weight that may run at once: the broker and the server see to the limits."""
+
+LAST_REPORTS = 5.0
+"""Seconds that an executor which ends waits for its last reports to be taken."""
+
+LAST_CODE = 5.0
+"""Seconds that code which was told to stop gets."""
+
+
+class Executor:
+    """Runs claims from `start` to `stop`. With `is_alone` its process is its own, and may be ended for a target's sake.
+
+    `urls` is where its code finds the server, and `mounts` ways to it other than over the network. Code that runs when
+    it is stopped has `drain_grace` seconds to end; the rest is stopped and handed back.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task[..., Any]],
+        channel: HttpChannel,
+        *,
+        mounts: Mapping[str, httpx.AsyncBaseTransport] | None,
+        urls: tuple[str, ...],
+        lifespan: Lifespan | None,
+        drain_grace: float,
+        is_alone: bool,
+    ) -> None:
+        self._tasks = tasks
+        self._link = RunLink(channel)
+        self._uploader = RunUploader(self._link, urls, mounts)
+        self._lifespan = lifespan
+        self._drain_grace = drain_grace
+        self._is_alone = is_alone
+        self._reporter = Reporter(self._link.reports, self._on_answer)
+        self._leases = Leases(self._link.beat)
+        self._ends: dict[Key, asyncio.Future[None]] = {}
+        self._stops = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._runner: Runner
+        self._keeping: asyncio.Task[None]
+
+    async def start(self) -> None:
+        """Begin; raises what the lifespan raises."""
+        # Brokers call `start` and `stop` from tasks of their own, and what is entered in one must be left in the same.
+        self._keeping = asyncio.create_task(self._keep(), name="treadle-executor")
+        ready = asyncio.ensure_future(self._ready.wait())
+        await asyncio.wait({self._keeping, ready}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._keeping.done():
+            await self._keeping
+
+    async def stop(self) -> None:
+        """Let what runs end, hand the rest back, and end; raises what the lifespan raises."""
+        self._stops.set()
+        await self._keeping
+
+    def nudge(self) -> None:
+        """Ask at once whether what runs may go on."""
+        self._leases.beat_now()
+
+    async def run(self, claim: dict[str, Any]) -> None:
+        """Run a claim and return when its end is told; one that is not ours to run is left alone."""
+        run = self._link.add(claim)
+        key: Key = (claim["id"], claim["run_id"])
+        try:
+            if self._stops.is_set():
+                await self._return(run)
+                return
+            if not await self._admit(claim, run):
+                return
+            ended = self._ends[key] = asyncio.get_running_loop().create_future()
+            # How long it waited at the broker is not known: code with a target asks first how long it has.
+            self._runner.take([claim], monotonic() - claim["seconds_left"])
+            await ended
+        except TreadleError as error:
+            log.warning("task %s, run %d, is not run: %s", *key, error)
+        finally:
+            self._ends.pop(key, None)
+            self._link.drop(key)
+
+    async def _admit(self, claim: dict[str, Any], run: Run) -> bool:
+        """Start the run at the server, which admits one; return whether it is ours.
+
+        A broker may bring a claim twice, and a server that starts sends out again what was not started.
+        """
+        start = {"status": "running", "run_id": claim["run_id"]}
+        is_doubtful = False
+        for delay in delays():
+            try:
+                await self._link.ask(run, "PATCH", f"/v1/tasks/{claim['id']}", start)
+            except ConnectionLost:
+                is_doubtful = True
+            except InvalidTaskTransition as error:
+                if is_doubtful:
+                    await self._give_up(run)
+                else:
+                    log.info("task %s, run %d, has been started before: %s", claim["id"], claim["run_id"], error)
+                return False
+            except ProblemError as error:
+                if error.problem.status in LOST:
+                    log.warning("task %s, run %d, is not ours to start: %s", claim["id"], claim["run_id"], error)
+                    return False
+            else:
+                return True
+            await asyncio.sleep(delay)
+        raise AssertionError("the delays never end")
+
+    async def _give_up(self, run: Run) -> None:
+        """End a run of which nobody knows whether it was us who started it: another attempt is sure to run."""
+        error = "the connection broke while the run was being started"
+        await self._link.ask(run, "POST", f"{run.path}/exception", {"reason": "intermittent-task", "error": error})
+
+    async def _return(self, run: Run) -> None:
+        """Hand back a run that was not started: this process is about to end."""
+        await self._link.ask(run, "POST", f"{run.path}/exception", {"reason": "returned"})
+
+    # Its own life
+
+    async def _keep(self) -> None:
+        try:
+            async with self._resources() as resources, asyncio.TaskGroup() as group:
+                self._runner = Runner(
+                    self._tasks,
+                    self._reporter,
+                    self._leases,
+                    group,
+                    concurrency=AS_MANY_AS_COME,
+                    give_back=self._hand_back,
+                    uploader=self._uploader,
+                    resources=resources,
+                )
+                loops = [group.create_task(work) for work in (self._reporter.run(), self._leases.run())]
+                self._reporter.online.set()
+                watch = Watch(self._leases) if self._is_alone else None
+                if watch is not None:
+                    watch.start()
+                self._ready.set()
+                await self._stops.wait()
+                await self._drain()
+                if watch is not None:
+                    watch.stop()
+                for loop in loops:
+                    loop.cancel()
+        finally:
+            await self._uploader.close()
+            await self._link.close()
+
+    @asynccontextmanager
+    async def _resources(self) -> AsyncIterator[Any]:
+        if self._lifespan is None:
+            yield None
+        else:
+            async with self._lifespan() as resources:
+                yield resources
+
+    async def _drain(self) -> None:
+        self._runner.is_draining = True
+        if not await self._runner.idle(self._drain_grace):
+            for held in self._runner.running:
+                self._leases.stop_run(held, "shutdown")
+            await self._runner.idle(LAST_CODE)
+            self._runner.abandon()
+        if not await self._reporter.flushed(LAST_REPORTS):
+            log.error("the server did not take the last reports: what they tell of runs into its timeout")
+        await self._runner.close(LAST_CODE)
+        for ended in self._ends.values():
+            if not ended.done():
+                ended.set_result(None)
+
+    def _hand_back(self, refs: list[dict[str, Any]]) -> None:
+        for ref in refs:
+            self._reporter.add({**ref, **endings.shut_down()})
+
+    def _on_answer(self, report: Report, answer: Answer) -> None:
+        """A report that ends a run was answered, or another one was refused."""
+        key: Key = (report["task_id"], report["run_id"])
+        held = self._leases.held.get(key)
+        status, is_end = answer["status"], report["kind"] in ENDS
+        if status in {413, 422} and report["kind"] not in {"stopped", "exception"}:
+            why = f"the server refused the run's {report['kind']} report: {answer.get('detail')}"
+            log.error("task %s: %s", key[0], why)
+            if is_end:
+                ref = {"task_id": key[0], "run_id": key[1]}
+                self._reporter.add({**ref, "kind": "exception", "reason": "internal-error", "error": why[:10_000]})
+            return
+        if status != 200:
+            log.info("task %s, run %d, is no longer ours: %s", *key, answer.get("detail"))
+        if is_end:
+            if held is not None:
+                self._leases.drop(held)
+            if (ended := self._ends.get(key)) is not None and not ended.done():
+                ended.set_result(None)
+        elif held is not None and status in LOST:
+            self._leases.stop_run(held, "gone")

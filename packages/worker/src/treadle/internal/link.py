@@ -1,0 +1,169 @@
+"""An executor's line to the server: each run has a credential of its own, and is reported of over its own routes."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from treadle.errors import (
+    ConnectionLost,
+    InternalServerError,
+    ProblemError,
+    ProtocolMismatch,
+    StoreUnavailable,
+    TooManyRequests,
+)
+from treadle.http import HttpChannel
+from treadle.lease import Key
+from treadle.reports import Answer, Report
+from treadle.uploads import Uploader
+
+_NO_FIELDS = frozenset({"task_id", "run_id", "kind", "starts"})
+_TAKEN: Answer = {"status": 200}
+_LATER = (StoreUnavailable, TooManyRequests, InternalServerError)
+LOST = frozenset({401, 403, 404, 409})
+"""Answers that say that a run is not this executor's any more: its credential ends with it."""
+
+
+class Run:
+    """A run in an executor's hands."""
+
+    __slots__ = ("budget", "credentials", "path", "usage")
+
+    def __init__(self, claim: dict[str, Any]) -> None:
+        self.path = f"/v1/tasks/{claim['id']}/runs/{claim['run_id']}"
+        self.credentials: str = claim["credentials"]
+        self.budget: float | None = claim.get("budget")
+        self.usage: float | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request about it needs."""
+        return {"Authorization": f"Bearer {self.credentials}"}
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether it has used more than it may."""
+        return self.budget is not None and self.usage is not None and self.usage > self.budget
+
+
+class RunLink:
+    """Sends reports and renewals of the runs that were added."""
+
+    def __init__(self, channel: HttpChannel) -> None:
+        self._channel = channel
+        self._runs: dict[Key, Run] = {}
+
+    def add(self, claim: dict[str, Any]) -> Run:
+        """Take a run in."""
+        run = self._runs[claim["id"], claim["run_id"]] = Run(claim)
+        return run
+
+    def drop(self, key: Key) -> None:
+        """Forget a run whose end is acknowledged."""
+        self._runs.pop(key, None)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._channel.close()
+
+    async def ask(self, run: Run, method: str, path: str, body: Any = None) -> Any:
+        """Send a request about a run, with its credential; anything but a PATCH again when the connection broke.
+
+        Raises `ConnectionFailed` and `ProblemError`.
+        """
+        try:
+            return await self._channel.request(method, path, body, headers=run.headers, resend=method != "PATCH")
+        except ProtocolMismatch as error:
+            # A proxy answers in the server's place: whether that was reached is not known.
+            raise ConnectionLost(str(error)) from error
+
+    async def reports(self, reports: list[Report]) -> list[Answer]:
+        """Send reports, those of a run one after another; return the answers in their order.
+
+        Raises `ConnectionFailed`, and the problems after which the same reports are to be sent again.
+        """
+        places: dict[Key, list[int]] = defaultdict(list)
+        for i, report in enumerate(reports):
+            places[report["task_id"], report["run_id"]].append(i)
+        answers: list[Answer] = [_TAKEN] * len(reports)
+
+        async def send(key: Key) -> None:
+            for i in places[key]:
+                answers[i] = await self._report(key, reports[i])
+
+        # All are awaited, whatever becomes of one: what is sent again must not overtake what is still on its way.
+        for failed in await asyncio.gather(*map(send, places), return_exceptions=True):
+            if failed is not None:
+                raise failed
+        return answers
+
+    async def _report(self, key: Key, report: Report) -> Answer:
+        kind = report["kind"]
+        run = self._runs.get(key)
+        if kind == "started" or run is None:
+            # The start was told before the code began; of a run that is forgotten the end was.
+            return _TAKEN
+        body = {name: value for name, value in report.items() if name not in _NO_FIELDS}
+        if kind == "stopped" and run.is_over_budget:
+            kind, body = "failed", {"error": f"used {run.usage:g} of {run.budget:g}", "usage": run.usage}
+        try:
+            await self.ask(run, "POST", f"{run.path}/{kind}", body or None)
+        except _LATER:
+            raise
+        except ProblemError as error:
+            return {"status": error.problem.status, "type": error.problem.type, "detail": error.problem.detail}
+        return _TAKEN
+
+    async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask for each run of a heartbeat's body whether it may go on. Raises `ConnectionFailed`."""
+        answer: dict[str, Any] = {"taken_until": [], "cancel": [], "pause": []}
+        await asyncio.gather(*(self._renew(ref, answer) for ref in body["tasks"]))
+        return answer
+
+    async def _renew(self, ref: dict[str, Any], answer: dict[str, Any]) -> None:
+        run = self._runs.get((ref["task_id"], ref["run_id"]))
+        if run is None:
+            return
+        run.usage = ref.get("usage", run.usage)
+        if run.is_over_budget:
+            answer["cancel"].append(ref)
+            return
+        try:
+            renewed = await self._reclaim(run)
+        except ProblemError as error:
+            if error.problem.status in LOST:
+                answer["cancel"].append(ref)
+            return
+        answer["taken_until"].append(renewed)
+        if renewed.get("pause"):
+            answer["pause"].append(ref)
+
+    async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
+        """Get fresh credentials for a run in hand, with how long it lasts. Raises as `ask`."""
+        return await self._reclaim(self._runs[ref["task_id"], ref["run_id"]])
+
+    async def _reclaim(self, run: Run) -> dict[str, Any]:
+        renewed: dict[str, Any] = await self.ask(run, "POST", f"{run.path}/reclaim")
+        run.credentials = renewed["credentials"] or run.credentials
+        return renewed
+
+    async def announce(self, key: Key, artifact: dict[str, Any]) -> Any:
+        """Announce an artifact of a run in hand. Raises as `ask`."""
+        run = self._runs[key]
+        return await self.ask(run, "POST", f"{run.path}/artifacts", artifact)
+
+
+class RunUploader(Uploader):
+    """Uploads for an executor: each is announced with the credential of its run."""
+
+    def __init__(
+        self, link: RunLink, urls: tuple[str, ...], mounts: Mapping[str, httpx.AsyncBaseTransport] | None
+    ) -> None:
+        super().__init__(urls, None, mounts=mounts)
+        self._link = link
+
+    async def _announce(self, key: Key, body: dict[str, Any]) -> Any:
+        return await self._link.announce(key, body)

@@ -1,0 +1,171 @@
+"""The registry: which functions run `@internal` jobs, on which broker."""
+
+import inspect
+import math
+import pkgutil
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import httpx
+
+from treadle.errors import DefinitionError, DuplicateTask
+from treadle.http import HttpChannel
+from treadle.internal.executor import Executor
+from treadle.options import seconds
+from treadle.processes import origin_of
+from treadle.registry import by_name
+from treadle.settings import InvalidSetting, Settings
+from treadle.tasks import Task
+from treadle.wire.names import INTERNAL
+from treadle.worker import Lifespan
+
+try:
+    from taskiq import AsyncBroker, AsyncTaskiqDecoratedTask, InMemoryBroker, TaskiqEvents, TaskiqState
+except ImportError as error:
+    raise ImportError(f"tasks of the room @internal need taskiq: pip install 'treadle[internal]' ({error})") from error
+
+HERE = "http://127.0.0.1:1"
+"""The server's name for executors in its own process: their requests never leave it, and nobody listens there."""
+
+
+class InternalRegistry:
+    """Functions that the server's side runs: each is `@task(room="@internal")`.
+
+    `broker` is a taskiq broker; left out, the one that `TREADLE_BROKER=module:broker` names, or else one in memory,
+    which runs them in the server's own process. Any other broker takes them to its workers: `taskiq worker
+    module:broker`, of a module that makes the registry. There `TREADLE_URL` says where the server is; a token is not
+    needed.
+
+    The server gives out a weight of `concurrency` at once; what is beyond waits in its queue. `lifespan` makes what the
+    functions share (`ctx.resources`), once in each process. What runs in a server that is stopped has `drain_grace`
+    seconds (or a timedelta) to end; the rest is handed back.
+
+    Raises `DefinitionError` for a task of another room, `DuplicateTask`, `InvalidSetting` when `TREADLE_BROKER` names
+    no broker, and `ValueError` for numbers out of bounds.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task[..., Any]],
+        *,
+        broker: AsyncBroker | None = None,
+        concurrency: int = 100,
+        lifespan: Lifespan | None = None,
+        drain_grace: float | timedelta = 5.0,
+        settings: Settings | None = None,
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError(f"concurrency is the weight that is given out at once, at least 1, not {concurrency}")
+        self._drain_grace = seconds(drain_grace) or 0.0
+        if self._drain_grace < 0:
+            raise ValueError(f"drain_grace is a time in seconds, 0 or more, not {self._drain_grace:g}")
+        self._settings = settings or Settings()
+        self.tasks = _checked(tasks)
+        self.concurrency = concurrency
+        self.broker = broker or _broker_of(self._settings)
+        self._lifespan = lifespan
+        self._app: Any = None
+        self._executor: Executor | None = None
+        self._messages = {name: self._register(name) for name in self.tasks}
+        self.broker.add_event_handler(TaskiqEvents.WORKER_STARTUP, self._start)
+        self.broker.add_event_handler(TaskiqEvents.WORKER_SHUTDOWN, self._stop)
+
+    def _register(self, name: str) -> AsyncTaskiqDecoratedTask[Any, Any]:
+        if name in self.broker.local_task_registry:
+            raise DuplicateTask(f"the broker runs {name} already: make one InternalRegistry for it")
+
+        async def execute(claim: dict[str, Any]) -> None:
+            if self._executor is None:
+                raise RuntimeError("the broker was not started: its startup() begins what runs the tasks")
+            await self._executor.run(claim)
+
+        return self.broker.register_task(execute, task_name=name)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the broker is one in memory: then the functions run in the server's process, and end with it."""
+        return isinstance(self.broker, InMemoryBroker)
+
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        """Return by full name what registers each job."""
+        return {name: task.registration(self._settings, replace=True) for name, task in self.tasks.items()}
+
+    async def open(self, app: Any) -> None:
+        """Connect to the broker, for the server; functions that run here speak to its ASGI application `app`."""
+        self._app = app
+        await self.broker.startup()
+
+    async def dispatch(self, claim: dict[str, Any]) -> None:
+        """Send a claim to whoever runs it. Raises what the broker raises."""
+        await self._messages[claim["job_name"]].kiq(claim=claim)
+
+    def nudge(self) -> None:
+        """Have what runs here look at once whether it is to stop."""
+        if self._executor is not None:
+            self._executor.nudge()
+
+    async def close(self) -> None:
+        """Leave the broker; what runs here ends before."""
+        await self.broker.shutdown()
+        self._app = None
+
+    async def _start(self, state: TaskiqState) -> None:
+        """Begin to run claims in this process: the broker's worker, or the server with a broker in memory."""
+        is_here = self._app is not None
+        transport = httpx.ASGITransport(self._app) if is_here else None
+        urls = (HERE,) if is_here else self._settings.urls
+        executor = Executor(
+            self.tasks,
+            HttpChannel(urls, None, patience=math.inf, transport=transport),
+            mounts=None if transport is None else {HERE: transport},
+            urls=self._settings.urls,
+            lifespan=self._lifespan,
+            # A broker's worker has waited for what runs before it says that it ends, and does not wait again.
+            drain_grace=self._drain_grace if is_here else 0.0,
+            is_alone=not is_here,
+        )
+        await executor.start()
+        self._executor = executor
+
+    async def _stop(self, state: TaskiqState) -> None:
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await executor.stop()
+
+
+def _checked(tasks: Iterable[Task[..., Any]]) -> dict[str, Task[..., Any]]:
+    named = by_name(tasks)
+    if not named:
+        raise DefinitionError("a registry needs at least one task: InternalRegistry([my_task])")
+    for task in named.values():
+        if task.job.room != INTERNAL:
+            raise DefinitionError(
+                f"{task.full_name} is no job of the server's: decorate it with @task(room='@internal'), or give it to a"
+                " worker"
+            )
+        if task.isolation == "process":
+            origin_of(task)
+    return named
+
+
+def _broker_of(settings: Settings) -> AsyncBroker:
+    """Return the broker that the settings name, or one in memory. Raises `InvalidSetting`."""
+    named = settings.broker
+    if named is None:
+        return InMemoryBroker()
+    module, _, name = named.partition(":")
+    if not (module and name):
+        raise InvalidSetting(f"TREADLE_BROKER: {named!r} is not of the form module:broker, such as app.queue:broker")
+    try:
+        found = pkgutil.resolve_name(named)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidSetting(
+            f"TREADLE_BROKER: {named!r} can't be loaded ({error}). A registry beside its broker takes it as an"
+            " argument: InternalRegistry(…, broker=broker)"
+        ) from error
+    if inspect.isfunction(found):
+        found = found()
+    if not isinstance(found, AsyncBroker):
+        raise InvalidSetting(f"TREADLE_BROKER: {named!r} is {type(found).__name__}, and no broker of taskiq's")
+    return found

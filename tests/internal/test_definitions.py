@@ -1,0 +1,123 @@
+"""What can be wrong with a registry, its broker and their names is said before anything is served (G9)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from taskiq import AsyncBroker, InMemoryBroker
+
+from tests.internal import jobs
+from tests.internal.site import PaperBroker
+from treadle import task
+from treadle.errors import DefinitionError, DuplicateTask
+from treadle.internal import InternalRegistry
+from treadle.settings import InvalidSetting
+from treadle_server.app import create_app
+from treadle_server.errors import InvalidCategory, ValidationFailed
+from treadle_server.settings import Settings
+
+named_broker = PaperBroker()
+
+
+def made_broker() -> AsyncBroker:
+    return named_broker
+
+
+@task(room="@global")
+def elsewhere() -> None: ...
+
+
+@task(room="@internal", category="cooking")
+def soup() -> None: ...
+
+
+def test_a_registry_takes_tasks_of_the_room_internal_alone() -> None:
+    with pytest.raises(DefinitionError, match=r"@global:tasks:elsewhere is no job of the server's.*room='@internal'"):
+        InternalRegistry([elsewhere])
+    with pytest.raises(DefinitionError, match="at least one task"):
+        InternalRegistry([])
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        InternalRegistry([jobs.add], concurrency=0)
+    with pytest.raises(ValueError, match="0 or more, not -1"):
+        InternalRegistry([jobs.add], drain_grace=-1)
+
+
+def test_a_broker_runs_each_task_for_one_registry() -> None:
+    broker = PaperBroker()
+    InternalRegistry([jobs.add], broker=broker)
+
+    with pytest.raises(DuplicateTask, match="the broker runs @internal:tasks:add already"):
+        InternalRegistry([jobs.add], broker=broker)
+
+
+def test_the_broker_is_the_one_given_or_named_or_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = PaperBroker()
+    assert isinstance(InternalRegistry([jobs.add]).broker, InMemoryBroker)
+    for name in ("named_broker", "made_broker"):
+        named_broker.local_task_registry.clear()
+        monkeypatch.setenv("TREADLE_BROKER", f"{__name__}:{name}")
+        registry = InternalRegistry([jobs.add])
+        assert registry.broker is named_broker
+        assert not registry.is_local
+    assert InternalRegistry([jobs.add], broker=given).broker is given
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("nonsense", "is not of the form module:broker"),
+        ("no_such_module:broker", "can't be loaded"),
+        (f"{__name__}:nothing", "can't be loaded"),
+        (f"{__name__}:elsewhere", "is Task, and no broker of taskiq's"),
+    ],
+)
+def test_a_name_of_no_broker_is_refused(named: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_BROKER", named)
+
+    with pytest.raises(InvalidSetting, match=said):
+        InternalRegistry([jobs.add])
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("nonsense", "is not of the form module:registry"),
+        ("no_such_module:registry", "there is no module 'no_such_module'"),
+        ("tests.internal.jobs:nothing", "the module tests.internal.jobs has no 'nothing'"),
+        ("tests.internal.jobs:a-b", "module:registry|has no"),
+        ("tests.internal.jobs:add", "is Task, which has no .*: give an InternalRegistry"),
+    ],
+)
+def test_a_name_of_no_registry_is_refused_before_anything_is_made(named: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ValidationFailed, match=said):
+        create_app(Settings(data_dir=tmp_path / "data", internal=named))
+
+    assert not (tmp_path / "data").exists()
+
+
+def test_what_is_no_registry_is_refused_in_code_too(tmp_path: Path) -> None:
+    with pytest.raises(ValidationFailed, match="internal is PaperBroker, which has no"):
+        create_app(Settings(data_dir=tmp_path), internal=named_broker)  # type: ignore[arg-type]
+
+
+def test_a_category_that_is_not_allowed_is_told_before_the_server_starts(tmp_path: Path) -> None:
+    with pytest.raises(InvalidCategory, match=r"category of @internal:cooking:soup is not allowed.*TREADLE_ALLOWED"):
+        create_app(Settings(data_dir=tmp_path), internal=InternalRegistry([soup]))
+
+
+def test_the_command_says_it_in_a_sentence(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from treadle.cli import main; main()", "server", "--port", "0"]
+    ended = subprocess.run(
+        [*command, "--data-dir", str(tmp_path / "data"), "--internal", "tests.internal.jobs:nothing"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "TREADLE_INTERNAL": ""},
+    )
+
+    assert ended.returncode != 0
+    assert "has no 'nothing'" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,156 @@
+"""`@internal` tasks in processes of their own, brought there by taskiq-redis over a real Valkey (Z12)."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.chaos.processes import ServerProcess, free_port, stopped_at_the_end
+from tests.internal.valkey import ValkeyProcess
+
+
+class Crew:
+    """A Valkey, a server, and a worker of the broker, each a process that can be killed and started again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.valkey = ValkeyProcess(directory / "valkey", free_port())
+        shared = {"TREADLE_TEST_VALKEY": self.valkey.url}
+        (directory / "server").mkdir()
+        self.server = ServerProcess(
+            directory / "server",
+            f"sqlite:///{directory / 'treadle.db'}",
+            TREADLE_INTERNAL="tests.internal.queued:registry",
+            TREADLE_SWEEPER_INTERVAL_SECONDS="0.2",
+            **shared,
+        )
+        # It has nothing of the server's but its address.
+        self._environment = {"TREADLE_URL": self.server.url, "TREADLE_DATA_DIR": str(directory / "none"), **shared}
+        self.log = directory / "executors.log"
+        self._executors: subprocess.Popen[bytes] | None = None
+
+    def start_executors(self) -> None:
+        command = [sys.executable, "-m", "taskiq", "worker", "tests.internal.queued:broker", "--workers", "1"]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TREADLE_")}
+        with self.log.open("ab") as log:
+            self._executors = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environment | self._environment, start_new_session=True
+            )
+
+    def kill_executors(self) -> None:
+        if self._executors is not None:
+            os.killpg(self._executors.pid, signal.SIGKILL)
+            self._executors.wait()
+            self._executors = None
+
+    # What a user does
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = httpx.post(f"{self.server.url}{path}", headers=self.server.headers, json=body, timeout=30)
+        assert answer.status_code in {200, 202}, answer.text
+        return answer.json()  # type: ignore[no-any-return]
+
+    def submit(self, name: str, payload: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+        return self.post(f"/v1/rooms/lab/tasks/@internal:tasks:{name}", {"payload": payload or {}, **options})
+
+    def over(self, task: dict[str, Any]) -> dict[str, Any]:
+        return self.until(task, lambda found: found["status"] in {"completed", "failed", "cancelled"})
+
+    def until(self, task: dict[str, Any], wanted: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+        limit = time.monotonic() + 40
+        while True:
+            found = httpx.get(f"{self.server.url}/v1/tasks/{task['id']}", headers=self.server.headers).json()
+            if wanted(found):
+                return found  # type: ignore[no-any-return]
+            assert time.monotonic() < limit, (found, self.log.read_text()[-3000:])
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    made = Crew(tmp_path_factory.mktemp("crew"))
+    made.valkey.start()
+    try:
+        made.server.start()
+        with stopped_at_the_end(made.server):
+            made.start_executors()
+            try:
+                yield made
+            finally:
+                made.kill_executors()
+    finally:
+        made.valkey.stop()
+
+
+def test_z12_tasks_run_in_the_brokers_worker_process_with_a_credential_and_no_token(crew: Crew):
+    where = crew.over(crew.submit("where"))
+    sums = [crew.over(task)["result"] for task in [crew.submit("add", {"a": n}) for n in range(10)]]
+
+    assert where["status"] == "completed", where
+    pid, token = where["result"]
+    assert Path(f"/proc/{pid}").exists()
+    assert pid != os.getpid()
+    assert token is None
+    assert sums == list(range(1, 11))
+
+
+def test_a_pause_and_a_cancel_reach_the_brokers_worker(crew: Crew):
+    task = crew.submit("counts")
+    crew.until(task, lambda found: (found["checkpoint"] or 0) > 2)
+
+    crew.post(f"/v1/tasks/{task['id']}/pause", {})
+    paused = crew.until(task, lambda found: found["status"] == "paused")
+    crew.post(f"/v1/tasks/{task['id']}/resume", {})
+    crew.until(task, lambda found: (found["checkpoint"] or 0) > paused["checkpoint"])
+    cancelled = crew.post(f"/v1/tasks/{task['id']}/cancel", {})
+
+    assert (paused["run_id"], cancelled["run_id"], cancelled["status"]) == (0, 1, "cancelled")
+    # Its code has stopped: the executors' worker holds nothing any more.
+    limit = time.monotonic() + 10
+    while httpx.get(f"{crew.server.url}/v1/workers", headers=crew.server.headers).json()["items"][0]["used"]:
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def test_z12_e8_a_server_that_is_killed_finds_the_result_of_what_went_on_without_it(crew: Crew, tmp_path: Path):
+    gate = tmp_path / "gate"
+    task = crew.submit("gated", {"gate": str(gate)})
+    crew.until(task, lambda found: found["status"] == "running")
+
+    crew.server.kill()
+    gate.touch()
+    crew.server.start()
+
+    found = crew.over(task)
+    assert (found["status"], found["result"], found["run_id"]) == ("completed", "run 0", 0)
+
+
+def test_z12_a_valkey_that_is_away_fails_what_is_submitted_and_is_found_again(crew: Crew):
+    crew.valkey.stop()
+
+    failed = crew.submit("add", {"a": 1}, max_retries=3)
+
+    assert (failed["status"], failed["error"]) == ("failed", "Failed to dispatch to internal executor")
+    crew.valkey.start()
+    crew.kill_executors()
+    crew.start_executors()
+    assert crew.over(crew.submit("add", {"a": 1}))["result"] == 2
+
+
+def test_z13_what_a_killed_executor_had_is_failed_after_its_timeout(crew: Crew, tmp_path: Path):
+    crew.server.stop()
+    crew.server.environment["TREADLE_INTERNAL_TASK_TIMEOUT_SECONDS"] = "2"
+    crew.server.start()
+    task = crew.submit("gated", {"gate": str(tmp_path / "gate")})
+    crew.until(task, lambda found: found["status"] == "running")
+
+    crew.kill_executors()
+
+    found = crew.over(task)
+    assert (found["status"], found["error"]) == ("failed", "Internal worker timeout")
