@@ -83,12 +83,20 @@ async def test_c10_an_upload_that_races_the_report_is_stored_or_refused_never_so
     assert len(either.files) == stored
 
 
+async def taken_up(studio: Studio) -> None:
+    """Wait until the server has looked at the run, and takes the bytes."""
+    async with asyncio.timeout(10):
+        while not studio.vault._feeds:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.01)
+
+
 async def test_c10_an_upload_whose_run_ends_before_its_last_byte_is_refused(studio: Studio) -> None:
     task = await studio.started()
     upload = await studio.announced(task, bytes(200_000))
 
     async def slowly() -> AsyncIterator[bytes]:
         yield bytes(100_000)
+        await taken_up(studio)
         await studio.report(task, "completed")
         yield bytes(100_000)
 
@@ -362,9 +370,7 @@ async def test_c10_a_server_that_stops_ends_the_uploads_that_are_under_way(studi
 
     putting = asyncio.ensure_future(studio.put(upload, stalls()))
     await half_way.wait()
-    async with asyncio.timeout(10):
-        while not studio.vault._feeds:  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.01)
+    await taken_up(studio)
 
     await studio.vault.close()
     putting.cancel()
