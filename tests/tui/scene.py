@@ -217,7 +217,7 @@ def _add_tasks(server: MockServer) -> None:
 
 
 def storied_task(server: MockServer) -> str:
-    """Add a task with three runs, a traceback, a checkpoint and logs; return its id."""
+    """Add a task with three runs, a traceback, a checkpoint, logs and artifacts; return its id."""
     row = task(
         7777,
         status="running",
@@ -284,6 +284,10 @@ def storied_task(server: MockServer) -> str:
         for step in range(18)
     ]
     server.histories[key] = _history(server.tasks[key], server.runs[key])
+    server.artifacts[key] = [
+        {"name": name, "run_id": run, "content_type": "application/octet-stream", "size": size, "created_at": at(30)}
+        for name, run, size in (("frames/0150.npz", 2, 204_800_000), ("preview.png", 2, 84_212), ("log.txt", 0, 812))
+    ]
     return key
 
 
