@@ -1,9 +1,9 @@
 """Measures what those who work notice of the removal of ended tasks: `python -m tests.bench.pruning --help`.
 
-A server with very many completed tasks is given some hundred a second, each through submit, claim, start and end: first
-without, then while the completed ones are removed, then without again. A task's latency is from before its submit to
-the push of its result; it is taken from when the task was to be submitted, so that a stall counts for all that it
-delays.
+A server with very many completed tasks is given some hundred a second, each through submit, claim, start and end. Some
+seconds in which the completed ones are removed and as many in which they are not follow each other in turn, so that
+what else the machine does disturbs both alike. A task's latency is from when it was to be submitted to the push of its
+result, so that a stall counts for all that it delays.
 """
 
 import argparse
@@ -24,21 +24,29 @@ from treadle import Client
 BOUND = 2.0
 """How many times longer 99 of 100 tasks may take while others are removed."""
 
+TURN_SECONDS = 5.0
+"""A request to remove works for so long; as long are the pauses."""
+
+WARM_SECONDS = 3.0
+
 
 @dataclass
-class Latencies:
-    """How long tasks took, in seconds, while the block was open."""
+class Phase:
+    """Times that are measured together, and how long tasks took that were due in them, in seconds."""
 
+    name: str
+    seconds: float = 0.0
     found: list[float] = field(default_factory=list)
 
-    def row(self, name: str, seconds: float) -> dict[str, Any]:
-        """Return them as a row of the table."""
+    def row(self, removed: int) -> dict[str, Any]:
+        """Return the phase as a row of the table."""
         ordered = sorted(self.found)
         at = {share: ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000 for share in (0.5, 0.99)}
         return {
-            "phase": name,
-            "seconds": seconds,
-            "tasks/s": len(ordered) / seconds,
+            "phase": self.name,
+            "seconds": self.seconds,
+            "removed/s": removed / self.seconds,
+            "tasks/s": len(ordered) / self.seconds,
             "p50 ms": at[0.5],
             "p99 ms": at[0.99],
             "max ms": ordered[-1] * 1000,
@@ -54,63 +62,71 @@ async def fill(site: Site, count: int) -> None:
     await site.ended(count)
 
 
-@asynccontextmanager
-async def passing(client: Client, rate: float) -> AsyncIterator[Latencies]:
-    """Have tasks pass at the rate during the block."""
-    taken = Latencies()
-    stopping = asyncio.Event()
+class Passing:
+    """Tasks that pass at a rate; each is noted in the phase in which it was due."""
 
-    async def one(n: int, due: float) -> None:
-        handle = await client.submit(end.bind(n=n), wait=True)
-        await handle.result(timeout=60)
-        taken.found.append(time.monotonic() - due)
+    def __init__(self, client: Client, rate: float) -> None:
+        self.phase = Phase("before")
+        self._client = client
+        self._rate = rate
+        self._stopping = asyncio.Event()
 
-    async def send() -> None:
+    async def run(self) -> None:
+        """Submit until `stop`, and wait for what is under way."""
         async with asyncio.TaskGroup() as group:
             began, n = time.monotonic(), 0
-            while not stopping.is_set():
-                due = began + n / rate
+            while not self._stopping.is_set():
+                due = began + n / self._rate
                 if (early := due - time.monotonic()) > 0:
                     await asyncio.sleep(early)
-                group.create_task(one(n, due))
+                group.create_task(self._one(n, due, self.phase))
                 n += 1
 
+    async def _one(self, n: int, due: float, phase: Phase) -> None:
+        handle = await self._client.submit(end.bind(n=n), wait=True)
+        await handle.result(timeout=60)
+        phase.found.append(time.monotonic() - due)
+
+    @asynccontextmanager
+    async def within(self, phase: Phase) -> AsyncIterator[None]:
+        """Note what is due in the block in this phase."""
+        before, self.phase, began = self.phase, phase, time.monotonic()
+        yield
+        phase.seconds += time.monotonic() - began
+        self.phase = before
+
+    def stop(self) -> None:
+        """Submit no more."""
+        self._stopping.set()
+
+
+async def take_turns(client: Client, rate: float, drained_at: float) -> tuple[Phase, Phase, int]:
+    """Remove what completed before `drained_at`, with pauses; return both phases and how many tasks went."""
+    passing, quiet, removing = Passing(client, rate), Phase("quiet"), Phase("removing")
+    removed, done = 0, False
     async with asyncio.TaskGroup() as group:
-        group.create_task(send())
-        yield taken
-        stopping.set()
-
-
-async def quiet(client: Client, rate: float, seconds: float) -> dict[str, Any]:
-    """Measure for so long without a removal."""
-    async with passing(client, rate) as taken:
-        await asyncio.sleep(seconds)
-    return taken.row("quiet", seconds)
-
-
-async def pruned(client: Client, rate: float, drained_at: float) -> tuple[dict[str, Any], int]:
-    """Measure while everything that completed before `drained_at` is removed; return also how many tasks went."""
-    removed, done, began = 0, False, time.monotonic()
-    async with passing(client, rate) as taken:
+        group.create_task(passing.run())
+        await asyncio.sleep(WARM_SECONDS)
         while not done:
-            part = await client.prune(older_than=time.monotonic() - drained_at, status=["completed"])
+            async with passing.within(quiet):
+                await asyncio.sleep(TURN_SECONDS)
+            async with passing.within(removing):
+                part = await client.prune(older_than=time.monotonic() - drained_at, status=["completed"])
             removed, done = removed + part.tasks, part.done
-        seconds = time.monotonic() - began
-    return taken.row("removing", seconds) | {"removed/s": removed / seconds}, removed
+        passing.stop()
+    return quiet, removing, removed
 
 
-async def measure(kind: str, ended: int, rate: float, seconds: float) -> bool:
+async def measure(kind: str, ended: int, rate: float) -> bool:
     """Measure once, print what was found, and return whether the removal was hardly noticed, and complete."""
     with databases(kind) as database:
         async with open_site(database) as site:
             await fill(site, ended)
-            drained_at = time.monotonic()
-            await quiet(site.client, rate, 3)
-            before = await quiet(site.client, rate, seconds)
-            during, removed = await pruned(site.client, rate, drained_at)
-            after = await quiet(site.client, rate, seconds)
-    rows = [{"removed/s": 0.0} | row for row in (before, during, after)]
-    longer = during["p99 ms"] / min(before["p99 ms"], after["p99 ms"])
+            drained_at = time.monotonic() + 1
+            await asyncio.sleep(2)
+            quiet, removing, removed = await take_turns(site.client, rate, drained_at)
+    rows = [quiet.row(0), removing.row(removed)]
+    longer = rows[1]["p99 ms"] / rows[0]["p99 ms"]
     verdict = {"p99 times longer": longer, "bound": BOUND, "ended": ended, "removed": removed}
     show(f"Removing ended tasks on {kind}, beside {rate:g} tasks a second", rows, verdict)
     return longer <= BOUND and removed == ended
@@ -122,9 +138,8 @@ def main() -> int:
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")
     parser.add_argument("--ended", type=int, default=1_000_000, help="completed tasks that are removed")
     parser.add_argument("--rate", type=float, default=500, help="tasks a second that pass")
-    parser.add_argument("--seconds", type=float, default=20, help="length of each measurement without a removal")
     given = parser.parse_args()
-    return 0 if asyncio.run(measure(given.database, given.ended, given.rate, given.seconds)) else 1
+    return 0 if asyncio.run(measure(given.database, given.ended, given.rate)) else 1
 
 
 if __name__ == "__main__":

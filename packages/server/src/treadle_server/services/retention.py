@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from time import perf_counter
 
 from treadle.wire.status import Status
 from treadle_server.artifacts.vault import Vault
@@ -25,13 +26,16 @@ TARGET_SECONDS = 0.004
 """For how long a step is to hold the writer: less than a request waits anyway."""
 
 REST = 4.0
-"""A step is followed by a pause of so many times its length: the writer belongs to others four fifths of the time."""
+"""A step is followed by a pause of so many times its length, with its commit: four fifths of the time are others'."""
 
 LEAST_REST = 0.01
 BUSY_REST = 1.0
 """Seconds to wait when the writer has so much to do that it refuses submits."""
 
 FIRST_ROWS = 10
+LEAST_ROWS = 5
+"""Fewer would cost a commit for next to nothing; a step ends where its time is up in any case."""
+
 MOST_ROWS = 400
 
 
@@ -44,13 +48,13 @@ class Pace:
         self._cost = 0.0
         """Seconds a task, smoothed; a dearer one counts at once."""
 
-    def note(self, rows: int, seconds: float) -> None:
-        """Learn from a step that took `rows` tasks and held the writer for so long."""
+    def note(self, rows: int, seconds: float, whole: float) -> None:
+        """Learn from a step that took `rows` tasks and so many seconds, `whole` with its commit and others' work."""
         cost = seconds / max(rows, 1)
         self._cost = cost if cost >= self._cost else self._cost + (cost - self._cost) * 0.2
         fitting = int(TARGET_SECONDS / self._cost) if self._cost > 0 else MOST_ROWS
-        self.rows = max(1, min(fitting, 2 * self.rows, MOST_ROWS))
-        self.rest = max(LEAST_REST, REST * seconds)
+        self.rows = max(LEAST_ROWS, min(fitting, 2 * self.rows, MOST_ROWS))
+        self.rest = max(LEAST_REST, REST * whole)
 
 
 class Walk:
@@ -82,7 +86,7 @@ class Walk:
             return []
         self._waiting[: len(portion)] = done.left
         self.removed.update((task.job_name, task.status) for task in done.removed)
-        self.pace.note(len(portion) - len(done.left), done.seconds)
+        self.pace.note(len(portion) - len(done.left), done.seconds, perf_counter() - done.began_at)
         if self._vault is not None and done.locations:
             # What a crash leaves behind here is found by the sweeper of artifacts.
             await self._vault.remove(done.locations)

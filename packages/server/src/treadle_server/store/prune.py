@@ -177,11 +177,13 @@ class Pruning:
     """Those that may go and did not in this step: time was up, or their log was too long."""
     locations: list[str] = field(default_factory=list)
     """Where the objects of the removed tasks' artifacts are; to be removed when the commit is done."""
+    began_at: float = 0.0
+    """By `perf_counter`."""
     seconds: float = 0.0
 
     async def find(self, tx: Tx) -> None:
         """Read which of them may go, locked until the commit."""
-        began = perf_counter()
+        began = self.began_at = perf_counter()
         named: Mapping[str, Any] = _named(self.cutoffs)
         if tx.dialect == "sqlite":
             named = {status: micros(at) for status, at in named.items()}
