@@ -12,7 +12,14 @@ from tests.artifacts import tasks
 from tests.worker.conftest import working_at
 from treadle import Client, Context, SyncClient, TaskFailed, task
 from treadle.content import Content
-from treadle.errors import ArtifactConflict, ArtifactNotFound, InvalidArguments, ProtocolMismatch, StaleRun
+from treadle.errors import (
+    ArtifactConflict,
+    ArtifactNotFound,
+    ConnectionFailed,
+    InvalidArguments,
+    ProtocolMismatch,
+    StaleRun,
+)
 from treadle.inline import InlineWorker
 from treadle.uploads import CHUNK, Uploader
 from treadle_server.errors import StoreUnavailable
@@ -264,3 +271,22 @@ async def test_c10_a_download_that_is_not_what_was_stored_leaves_no_file(
         await client.download(key[0], "b.txt", place)
 
     assert list(place.iterdir()) == []
+
+
+async def test_c10_a_download_goes_on_at_another_server_when_one_does_not_answer(
+    served: Served, client: Client, tmp_path: Path
+) -> None:
+    key = (await _run(client, served), 0)
+    uploader = Uploader(("http://127.0.0.1:1", served.url), served.token)
+    await uploader.upload(key, Content(b"hello", "a.txt", "text/plain"))
+    await uploader.close()
+
+    async with Client(f"http://127.0.0.1:1,{served.url}", served.token) as other:
+        other.http()._urls.sort(key=lambda url: url == served.url)
+        saved = await other.download(key[0], "a.txt", tmp_path / "b.txt")
+    async with Client("http://127.0.0.1:1", served.token) as lost:
+        with pytest.raises(ConnectionFailed, match="no server answers"):
+            await lost.download(key[0], "a.txt", tmp_path / "c.txt")
+
+    assert saved.read_bytes() == b"hello"
+    assert hidden_in(tmp_path) == []

@@ -161,22 +161,34 @@ class HttpChannel:
         A redirect, to a store of artifacts, is followed without the token. Raises as `request`; `ConnectionLost` also
         from the block, when the connection breaks.
         """
-        try:
-            async with self._opened(self._urls[0] + path, _given(params), self._client) as first:
-                etag = first.headers.get("etag")
-                if not first.is_redirect:
-                    yield first, etag
+        error = "no server's address is given"
+        for url in list(self._urls):
+            try:
+                async with self._followed(url + path, _given(params)) as found:
+                    yield found
                     return
-                location = first.headers["location"]
-            async with (
-                httpx.AsyncClient(trust_env=not is_loopback(httpx.URL(location).host)) as plain,
-                self._opened(location, None, plain) as second,
-            ):
-                yield second, etag
-        except (httpx.ConnectError, httpx.ConnectTimeout) as failed:
-            raise ConnectionFailed(f"no server answers ({failed}): start one with `treadle server`") from None
-        except httpx.TransportError as broken:
-            raise ConnectionLost(f"the download broke ({broken or type(broken).__name__})") from None
+            except (httpx.ConnectError, httpx.ConnectTimeout) as failed:
+                error = unreachable(url, failed)
+                self._urls.append(self._urls.pop(0))
+            except httpx.TransportError as broken:
+                raise ConnectionLost(f"the download broke ({broken or type(broken).__name__})") from None
+        raise ConnectionFailed(error)
+
+    @asynccontextmanager
+    async def _followed(
+        self, url: str, params: dict[str, Any] | None
+    ) -> AsyncIterator[tuple[httpx.Response, str | None]]:
+        async with self._opened(url, params, self._client) as first:
+            etag = first.headers.get("etag")
+            if not first.is_redirect:
+                yield first, etag
+                return
+            location = first.headers["location"]
+        async with (
+            httpx.AsyncClient(trust_env=not is_loopback(httpx.URL(location).host)) as plain,
+            self._opened(location, None, plain) as second,
+        ):
+            yield second, etag
 
     @asynccontextmanager
     async def _opened(
