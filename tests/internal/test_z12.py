@@ -162,6 +162,37 @@ async def test_z12_a_run_that_is_sent_twice_is_started_once(desk: Site, broker: 
     assert [await desk.start(claim), await desk.start(claim)] == [200, 409]
 
 
+async def test_z12_what_executors_show_reports_of_runs_and_does_nothing_else_g10(desk: Site, broker: PaperBroker):
+    await desk.submit()
+    [claim] = broker.claims
+    headers = {"Authorization": f"Bearer {claim['credentials']}"}
+
+    async def status(method: str, path: str, body: object = None) -> int:
+        return (await desk.http.request(method, path, json=body, headers=headers)).status_code
+
+    assert await status("POST", f"/v1/rooms/lab/tasks/{JOB}", {"payload": {"a": 1}}) == 403
+    assert await status("PUT", "/v1/rooms/lab/jobs", {"category": "tasks", "name": "mine"}) == 403
+    assert await status("POST", f"/v1/tasks/{claim['id']}/pause", {}) == 403
+    assert await status("GET", "/v1/tokens") == 403
+    assert await desk.start(claim) == 200
+    assert await desk.report(claim, "completed") == 200
+    assert await desk.start(claim) == 409
+
+
+async def test_z12_what_executors_show_ends_after_the_last_run_it_was_given_to(desk: Site, broker: PaperBroker):
+    await desk.submit()
+    await desk.pass_time(3599)
+    await desk.submit()
+    await desk.pass_time(3)
+    await desk.submit()
+    first, second, third = [claim["credentials"] for claim in broker.claims]
+
+    assert first == second != third
+    assert await desk.start(broker.claims[1]) == 200
+    await desk.pass_time(3600 + 60)
+    assert await desk.start({**broker.claims[2], "credentials": first}) == 401
+
+
 async def test_z3_a_remote_worker_that_registers_the_job_is_never_given_what_waits(serving: Serving):
     async with serving(concurrency=1) as desk:
         await desk.submit()

@@ -29,9 +29,9 @@ from treadle_server.engine.commands.internal import BROKER, EXECUTORS
 from treadle_server.engine.hub import Batch
 from treadle_server.engine.seats import RunKey, Seat
 from treadle_server.errors import InvalidCategory, StoreUnavailable, TreadleError, WorkerNotFound
-from treadle_server.internal import tokens
 from treadle_server.internal.berths import Berths
 from treadle_server.internal.executors import Executors
+from treadle_server.internal.tokens import Tokens
 from treadle_server.services.base import Health, Interval, supervise
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
@@ -61,8 +61,7 @@ class Bridge(Interval):
         self._dispatches: dict[TaskId, asyncio.Task[None]] = {}
         self._untold: list[FailDispatch] = []
         """Dispatches that failed while the database did not answer."""
-        self._token: tuple[str, str] | None = None
-        """The executors' token: its id and its secret."""
+        self._tokens = Tokens(api)
         self._is_open = False
         self._doubtful: set[RunKey] = set()
         """Runs that the seat holds and the database did not know at the last look."""
@@ -191,10 +190,9 @@ class Bridge(Interval):
 
     async def _claim(self, task: Task) -> dict[str, Any]:
         """Return the claim as its executor gets it, with what it shows to the server."""
-        if self._token is None:
-            self._token = await tokens.make(self._api)
+        token = await self._tokens.current()
         claim: dict[str, Any] = orjson.loads(dumps(claim_data(task, self._api.now())))
-        claim["credentials"] = self._token[1]
+        claim["credentials"] = token
         return claim
 
     async def _dispatched(self, task_ids: Collection[TaskId] | None = None) -> None:

@@ -1,9 +1,10 @@
-"""The token of the executors: it owns their worker, and so reaches what that holds, and nothing else of anybody's."""
+"""What executors show to the server: a token of their own, which reports of runs and does nothing else, for a while."""
 
 import secrets
+from datetime import datetime, timedelta
 
 import orjson
-from sqlalchemy import insert, update
+from sqlalchemy import insert
 from uuid_utils import uuid7
 
 from treadle.wire.names import INTERNAL
@@ -12,25 +13,41 @@ from treadle_server.api.auth import digest_of
 from treadle_server.api.context import Api
 from treadle_server.store.tables import tokens
 
+MARGIN = timedelta(minutes=1)
+"""How long a token outlives the last run that it was given to: its last report may still be on its way."""
 
-async def make(api: Api) -> tuple[str, str]:
-    """Make a token for this start of the server; return its id and its secret."""
-    token_id, secret = str(uuid7()), f"tdl_{secrets.token_urlsafe(32)}"
-    values = {
-        "id": token_id,
-        "name": "executors",
-        "user": INTERNAL,
-        "digest": digest_of(secret),
-        "superuser": False,
-        "scopes": orjson.dumps([f"{CLAIM_TASK}*", f"{WORKER_ID}{INTERNAL}/*"]).decode(),
-        "created_at": api.now(),
-    }
-    async with api.engine.store.write() as tx:
-        await tx.connection.execute(insert(tokens), values)
-    return token_id, secret
+SCOPES = (f"{CLAIM_TASK}*", f"{WORKER_ID}{INTERNAL}/*")
 
 
-async def revoke(api: Api, token_id: str) -> None:
-    """Make the token invalid."""
-    async with api.engine.store.write() as tx:
-        await tx.connection.execute(update(tokens).where(tokens.c.id == token_id).values(revoked_at=api.now()))
+class Tokens:
+    """Makes a token, and another before runs could outlive it; each ends by itself."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._secret = ""
+        self._fresh_until: datetime | None = None
+
+    async def current(self) -> str:
+        """Return a token that lives as long as a run that is claimed now may. Raises `StoreUnavailable`."""
+        now = self._api.now()
+        if self._fresh_until is None or now >= self._fresh_until:
+            longest = timedelta(seconds=self._api.settings.internal_task_timeout_seconds)
+            self._secret = await self._make(now, now + 2 * longest + MARGIN)
+            self._fresh_until = now + longest
+        return self._secret
+
+    async def _make(self, now: datetime, expires_at: datetime) -> str:
+        secret = f"tdl_{secrets.token_urlsafe(32)}"
+        values = {
+            "id": str(uuid7()),
+            "name": "executors",
+            "user": INTERNAL,
+            "digest": digest_of(secret),
+            "superuser": False,
+            "scopes": orjson.dumps(SCOPES).decode(),
+            "created_at": now,
+            "expires_at": expires_at,
+        }
+        async with self._api.engine.store.write() as tx:
+            await tx.connection.execute(insert(tokens), values)
+        return secret
