@@ -48,9 +48,9 @@ class Row(NamedTuple):
     cells: str
     state: str = "running"
     """Of the task: pending, claimed, running, paused, failed, cancelled; stored: running, with an artifact; hooked:
-    pending, and there is a webhook."""
+    pending, and there is a webhook; ticking: the same with a schedule."""
     body: dict[str, Any] | None = None
-    """`TASK` and `WORKER` stand for the ids of the scene."""
+    """`TASK`, `WORKER` and `TARGET` stand for the ids of the scene, and for the name of its target or schedule."""
     once: bool = False
     """Whether it can be done but once, so that everybody who may needs a scene of their own."""
 
@@ -66,6 +66,8 @@ RUN = "      u u u f n n f + f n + n +"
 WEBHOOK = "   u u u f f f f + n f f f +"
 HOOK = {"url": "https://hooks.example/", "jobs": ["lab:tasks:none"], "statuses": ["completed"]}
 """Of a job without tasks, so that nothing is ever sent."""
+SCHEDULE = "  u u u f n n + + f n n n +"
+TICKING = {"job": JOB, "interval": 86_400}
 OWN_WORKER = "u u u f f f f + f f f f +"
 
 #                                             none wrong expired reader stranger submitter steerer
@@ -119,6 +121,12 @@ ROUTES = {
     "POST /v1/uploads/{upload_id}": Row("n n n n n n n n n n n n n"),
     "GET /v1/rooms/{room}/targets": Row(READ_LIST),
     "GET /v1/rooms/{room}/targets/{name:path}": Row(READ_ROOM),
+    "GET /v1/rooms/{room}/schedules": Row(READ_LIST, "ticking"),
+    "PUT /v1/rooms/{room}/schedules/{name}": Row("u u u f f + f + + f f f +", body=TICKING, once=True),
+    "GET /v1/rooms/{room}/schedules/{name}": Row(READ_ROOM, "ticking"),
+    "PATCH /v1/rooms/{room}/schedules/{name}": Row(SCHEDULE, "ticking", body={"paused": True}),
+    "DELETE /v1/rooms/{room}/schedules/{name}": Row(SCHEDULE, "ticking", once=True),
+    "POST /v1/rooms/{room}/schedules/{name}/run": Row(SCHEDULE, "ticking", once=True),
     "GET /v1/workers": Row(READ_LIST),
     "GET /v1/rooms/{room}/workers": Row(READ_LIST),
     "GET /v1/workers/{worker_id}": Row(READ_ROOM),
@@ -175,6 +183,7 @@ SOCKET = {
     "edit": Row("f n n + + f n f n +", "pending", body={"id": "TASK", "tags": {"a": "b"}}),
     "register": Row("f f f f + + f f f +", body={"room": "lab", "category": "tasks", "name": "add", "retain": True}),
     "job": Row("f n n + + + n n n +", body={"job": JOB, "paused": False}),
+    "schedule": Row("f n n + + f n n n +", "ticking", body={"room": "lab", "name": "TARGET", "action": "pause"}),
     "ping": Row("+ + + + + + + + + +", body={}),
     "watch": Row("+ . . . + + . . . +", body={"sub": "x", "topic": "tasks"}),
     "unwatch": Row("+ + + + + + + + + +", body={"sub": "x"}),
@@ -201,7 +210,7 @@ class Scene:
             "worker_id": self.worker_id,
             "upload_id": ELSEWHERE,
             "name:path": self.target,
-            "name": self.target if "/webhooks" in path else "forbidden",
+            "name": self.target if "/webhooks" in path or "/schedules" in path else "forbidden",
         }
         for name, value in parts.items():
             path = path.replace(f"{{{name}}}", value)
@@ -212,7 +221,8 @@ class Scene:
             return {name: self.body(value) for name, value in given.items()}
         if isinstance(given, list):
             return [self.body(value) for value in given]
-        return {"TASK": self.task_id, "WORKER": self.worker_id}.get(given, given) if isinstance(given, str) else given
+        parts = {"TASK": self.task_id, "WORKER": self.worker_id, "TARGET": self.target}
+        return parts.get(given, given) if isinstance(given, str) else given
 
 
 class Site:
@@ -252,6 +262,8 @@ class Site:
             await self._store(scene)
         if state == "hooked":
             await self.do("owner", "PUT", f"/v1/rooms/lab/webhooks/{scene.target}", HOOK)
+        if state == "ticking":
+            await self.do("owner", "PUT", f"/v1/rooms/lab/schedules/{scene.target}", TICKING)
         return scene
 
     async def _store(self, scene: Scene) -> None:
@@ -277,6 +289,7 @@ _START = ("/v1/tasks/TASK/runs/0/started", None)
 _WAY: dict[str, list[tuple[str, Any]]] = {
     "pending": [],
     "hooked": [],
+    "ticking": [],
     "claimed": [_CLAIM],
     "running": [_CLAIM, _START],
     "stored": [_CLAIM, _START],

@@ -63,6 +63,40 @@ def targets_are_held(server: MockServer) -> None:
     server.targets = {row["id"]: row for row in rows}
 
 
+def schedule(number: int, name: str, *, due: float | None, status: str | None = None, **more: Any) -> dict[str, Any]:
+    """A schedule's row; `due` is in how many seconds its next tick is."""
+    task_id = None if status is None else uuid(100 + number)
+    return {
+        "id": str(number),
+        "room_id": "room_42",
+        "name": name,
+        "job_name": ROTATE,
+        "cron": None if "interval" in more else "*/5 * * * *",
+        "zone": None if "interval" in more else "UTC",
+        "next_at": None if due is None else at(-due),
+        "last_at": None if task_id is None else at(280),
+        "last_task_id": task_id,
+        "last_status": status,
+        "paused": False,
+        "owner": "mia",
+        "created_at": at(86_400),
+        **more,
+    }
+
+
+def schedules_tick(server: MockServer) -> None:
+    """Six schedules: one that waits for its last task, one that runs, two that wait, a new and a paused one."""
+    rows = [
+        schedule(1, "sync", due=-300, status="pending", room_id="lab", interval=30.0, job_name=BILLING),
+        schedule(2, "rdf", due=20, status="running", job_name=RDF),
+        schedule(3, "nightly", due=50_400, status="completed", cron="0 3 * * *", zone="Europe/Berlin"),
+        schedule(4, "report", due=200_000, status="failed", cron="30 9 * * MON-FRI", zone="America/New_York"),
+        schedule(5, "heartbeat", due=45, interval=60.0),
+        schedule(6, "tidy", due=None, status="cancelled", paused=True, interval=3600.0),
+    ]
+    server.schedules = {row["id"]: row for row in rows}
+
+
 def much_happens(server: MockServer) -> None:
     """Two minutes of a server's life, and a gap in what is known of them."""
     lives = [
@@ -92,6 +126,7 @@ def much_happens(server: MockServer) -> None:
 def things_go_wrong(server: MockServer) -> None:
     """A bit of everything that wants a look."""
     targets_are_held(server)
+    schedules_tick(server)
     failing = list(server.jobs.values())[3]
     failing["history"] = {"step_seconds": 10, "completed": [20] * 30, "failed": [0] * 24 + [4] * 6}
 

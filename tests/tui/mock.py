@@ -38,6 +38,7 @@ class MockServer:
         self.workers: dict[str, dict[str, Any]] = {}
         self.tasks: dict[str, dict[str, Any]] = {}
         self.targets: dict[str, dict[str, Any]] = {}
+        self.schedules: dict[str, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         """What is kept of the stream of transitions."""
         self.first_event = 1
@@ -146,6 +147,12 @@ class MockServer:
         job["paused"] = fields["paused"]
         self.push_topic("jobs")
         return job
+
+    def _on_schedule(self, fields: dict[str, Any]) -> dict[str, Any]:
+        row = next(row for row in self.schedules.values() if row["name"] == fields["name"])
+        row["paused"] = {"pause": True, "resume": False}.get(fields["action"], row["paused"])
+        self.push_topic("schedules")
+        return row
 
     def _on_actions(self, fields: dict[str, Any]) -> dict[str, Any]:
         leads = {"cancel": "cancelled", "pause": "paused", "resume": "pending", "rerun": "pending"}

@@ -11,7 +11,14 @@ from textual.pilot import Pilot
 
 from treadle_tui.app import Dashboard
 
-from .happenings import a_storied_task_with_much_in_it, hearts_beat, much_happens, targets_are_held, things_go_wrong
+from .happenings import (
+    a_storied_task_with_much_in_it,
+    hearts_beat,
+    much_happens,
+    schedules_tick,
+    targets_are_held,
+    things_go_wrong,
+)
 from .mock import FrozenClock, MockServer
 from .scene import scene, storied_task
 from .stage import dashboard, settle
@@ -83,6 +90,7 @@ SCENES = {
     "detail": Scene("One task, from its creation to now", ("2", "enter"), only_the_storied_task),
     "workers": Scene("Workers", ("3", "down"), storied_task, hearts_beat),
     "targets": Scene("Targets: what holds each, and who waits", ("4", "down"), targets_are_held),
+    "schedules": Scene("Schedules: when each is next, and what became of the last", ("5", "down"), schedules_tick),
     "events": Scene("Each transition as it happens", ("6", "down", "down"), much_happens),
     "attention": Scene("What wants a look, the worst first", ("exclamation_mark", "down"), things_go_wrong),
     "payload": Scene("A task's payload, folded", ("2", "enter", "tab", "tab", "tab"), a_storied_task_with_much_in_it),

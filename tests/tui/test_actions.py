@@ -17,6 +17,7 @@ from treadle_tui.screens.detail import Detail
 from treadle_tui.screens.events import EventGrid, Events
 from treadle_tui.screens.help import help_lines
 from treadle_tui.screens.main import Main
+from treadle_tui.screens.schedules import ScheduleGrid, Schedules
 from treadle_tui.screens.targets import TargetGrid, Targets
 from treadle_tui.screens.workers import Workers
 from treadle_tui.widgets.grid import MOVES, QueueGrid, TaskGrid, WorkerGrid
@@ -29,6 +30,7 @@ PLACES = {
     "tasks": (TaskGrid, Main),
     "workers": (WorkerGrid, Workers),
     "targets": (TargetGrid, Targets),
+    "schedules": (ScheduleGrid, Schedules),
     "events": (EventGrid, Events),
     "attention": (ConcernGrid, Attention),
     "detail": (Detail, Detail),

@@ -25,12 +25,13 @@ async def test_the_worst_stands_first_and_says_why(server: MockServer, clock: Fr
             ["✗", "bad", "queue", "billing"],
             ["!", "look", "queue", "RDF"],
             ["!", "look", "target", "cam-2"],
+            ["!", "look", "schedule", "sync"],
             ["!", "look", "target", "cam-3"],
             ["!", "look", "worker", "lab/gpu-3"],
             ["!", "look", "queue", "Delete"],
         ]
         assert "17% fail, usually 0%" in lines[-1]
-        assert "! 7" in stage.lines()[0]
+        assert "! 8" in stage.lines()[0]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ async def test_the_worst_stands_first_and_says_why(server: MockServer, clock: Fr
         (0, "> old-1"),
         (1, f"2 Tasks  {BILLING}"),
         (3, "> room_42:cam-2"),
-        (6, 'job:"@global:modifiers:Delete" status:failed'),
+        (7, 'job:"@global:modifiers:Delete" status:failed'),
     ],
 )
 async def test_enter_goes_there(downs: int, shown: str, server: MockServer, clock: FrozenClock) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .happenings import much_happens, targets_are_held
+from .happenings import much_happens, schedules_tick, targets_are_held
 from .mock import FrozenClock, MockServer
 from .scene import scene, storied_task
 from .stage import staged
@@ -49,6 +49,10 @@ def poison(server: MockServer, text: str, value: Any) -> None:
         row.update(name=text, room_id=text)
         for holder in row["holders"]:
             holder["job_name"] = text
+    schedules_tick(server)
+    for row in server.schedules.values():
+        row.update(name=text, room_id=text, job_name=text, owner=text)
+        row.update({"cron": text, "zone": text} if row["cron"] else {})
     much_happens(server)
     for event in server.events:
         for part in ("task", "job", "worker"):
@@ -67,7 +71,7 @@ async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
     async with staged(server, clock, size=size, ascii_only=ascii_only) as stage:
         for keys in (
             ("2",), ("enter",), ("tab", "w"), ("tab", "slash", "x", "enter"), ("tab", "enter"), ("tab", "tab", "F"),
-            ("escape", "escape", "3"), ("4", "down"), ("6", "down"), ("exclamation_mark", "down"),
+            ("escape", "escape", "3"), ("4", "down"), ("5", "down"), ("6", "down"), ("exclamation_mark", "down"),
         ):  # fmt: skip
             await stage.press(*keys)
             for line in stage.lines():

@@ -11,6 +11,7 @@ TreadleError
 │   ├── TargetNotFound          404 target-not-found
 │   ├── ArtifactNotFound        404 artifact-not-found
 │   ├── ArtifactConflict        409 artifact-conflict
+│   ├── ScheduleNotFound        404 schedule-not-found
 │   ├── InvalidTaskTransition   409 invalid-task-transition
 │   ├── StaleRun                409 stale-run
 │   ├── TaskConflict            409 task-conflict
@@ -114,6 +115,12 @@ class ArtifactConflict(Refused):
     """The run is over, or the artifact has other content."""
 
     problem = "artifact-conflict"
+
+
+class ScheduleNotFound(Refused):
+    """No such schedule in the room."""
+
+    problem = "schedule-not-found"
 
 
 class InvalidTaskTransition(Refused):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from treadle.ids import new_task_id
     from treadle.options import Options
     from treadle.outcomes import Intermittent, Interrupted, MalformedPayload, Pause, ResourceUnavailable, Retry
+    from treadle.schedules import Cron, Every
     from treadle.settings import Settings
     from treadle.sync import SyncClient, SyncHandle
     from treadle.tasks import Bound, Task, task
@@ -27,6 +28,8 @@ _HOMES = {
     "Bound": "treadle.tasks",
     "Client": "treadle.client",
     "Context": "treadle.context",
+    "Cron": "treadle.schedules",
+    "Every": "treadle.schedules",
     "Intermittent": "treadle.outcomes",
     "Interrupted": "treadle.outcomes",
     "MalformedPayload": "treadle.outcomes",
@@ -54,6 +57,8 @@ __all__ = [
     "Bound",
     "Client",
     "Context",
+    "Cron",
+    "Every",
     "Intermittent",
     "Interrupted",
     "MalformedPayload",

@@ -25,6 +25,7 @@ from treadle.ids import new_task_id
 from treadle.options import Options
 from treadle.queries import Queries
 from treadle.results import Board, RawTask
+from treadle.scheduling import Scheduling
 from treadle.settings import Settings, split_urls
 from treadle.tasks import Bound, Task
 from treadle.upkeep import Upkeep
@@ -65,7 +66,7 @@ def current_client() -> "Client":
         raise NoClient("no client is open here: submit inside `async with Client():`, or use client.submit()") from None
 
 
-class Client(Queries, Upkeep):
+class Client(Queries, Scheduling, Upkeep):
     """A connection to the server for submitting, awaiting and steering tasks; an async context manager.
 
     `url` and `token` default to `TREADLE_URL` and `TREADLE_TOKEN`, then to a local server's. `room` is the room that

@@ -11,7 +11,9 @@ from treadle.client import Client
 from treadle.clock import monotonic
 from treadle.errors import (
     ConnectionFailed,
+    Forbidden,
     InternalServerError,
+    InvalidArguments,
     ProblemError,
     SocketRefused,
     StoreUnavailable,
@@ -22,13 +24,16 @@ from treadle.errors import (
 from treadle.execute import Runner
 from treadle.lease import Leases
 from treadle.pulse import Pulse
+from treadle.reaching import delays
 from treadle.reports import ENDS, Answer, Report, Reporter
+from treadle.schedules import registration
 from treadle.session import Session
 from treadle.uploads import Uploader
 from treadle.watch import Watch, end_process
 
 if TYPE_CHECKING:
     from treadle.link import Link
+    from treadle.tasks import Task
     from treadle.worker import Plan
 
 log = logging.getLogger("treadle.worker")
@@ -60,11 +65,14 @@ class Shift:
         self._is_polling = False
         self._fatal: TreadleError | None = None
         self._has_begun = False
+        self._has_schedules = any(task.schedule is not None for task in plan.tasks.values())
+        """Whether there are schedules that the server has not been told yet."""
         self._runner: Runner
+        self._helper: Client
 
     async def work(self) -> None:
         """Work until `stops` is set, then drain; raises what the server refused the worker for."""
-        async with self._resources() as resources, self._client(), self._group:
+        async with self._resources() as resources, self._client() as self._helper, self._group:
             self._begin(resources)
             try:
                 await self._stops.wait()
@@ -238,7 +246,35 @@ class Shift:
         self._reporter.online.set()
         self._runner.start_waiting()
         log.info("worker %s is open for %d jobs", self._worker_id, len(self._plan.tasks))
+        if self._has_schedules:
+            # Once in a worker's life: those that connect anew after an outage would undo each other's versions.
+            self._has_schedules = False
+            self._spawn(self._set_schedules())
         self._on_open(answer["worker"]["id"])
+
+    async def _set_schedules(self) -> None:
+        """Tell the server the tasks' schedules; what it refuses as wrong ends the shift."""
+        for task in self._plan.tasks.values():
+            if task.schedule is None:
+                continue
+            try:
+                await self._set_schedule(task)
+            except Forbidden as error:
+                log.warning("the schedule of %s stays as it is: %s", task.full_name, error)
+            except (ProblemError, InvalidArguments) as error:
+                self._give_up(error)
+                return
+
+    async def _set_schedule(self, task: "Task[..., Any]") -> None:
+        name, body = registration(task)
+        for delay in delays():
+            try:
+                await self._helper.set_schedule(name, room=task.job.room, **body)
+            except (ConnectionFailed, *_BUSY) as error:
+                log.warning("the schedule of %s could not be set yet: %s", task.full_name, error)
+                await asyncio.sleep(delay)
+            else:
+                return
 
     def _opening(self) -> dict[str, Any]:
         return self._plan.opening(self._worker_id, self._leases.refs(), draining=self._leases.is_draining)

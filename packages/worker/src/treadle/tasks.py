@@ -24,6 +24,7 @@ from typing import (
 from treadle.errors import DefinitionError
 from treadle.options import Options
 from treadle.registry import remember
+from treadle.schedules import Schedule, checked
 from treadle.signature import Signature
 from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name
 
@@ -83,6 +84,7 @@ class Task(Generic[P, R_co]):
         fair: Literal["room"] | None,
         defaults: Options,
         signature: Signature,
+        schedule: Schedule | None = None,
     ) -> None:
         self.function = function
         self.job = job
@@ -91,6 +93,7 @@ class Task(Generic[P, R_co]):
         self.fair = fair
         self.defaults = defaults
         self.signature = signature
+        self.schedule = schedule
         self.full_name = str(job)
         self.is_async = inspect.iscoroutinefunction(function)
         functools.update_wrapper(self, function)
@@ -200,6 +203,7 @@ def task(
     isolation: Isolation | None = None,
     retain: bool = True,
     fair: Literal["room"] | None = None,
+    schedule: Schedule | None = None,
     **defaults: Unpack[TaskDefaults],
 ) -> Decorator: ...
 def task(
@@ -212,6 +216,7 @@ def task(
     isolation: Isolation | None = None,
     retain: bool = True,
     fair: Literal["room"] | None = None,
+    schedule: Schedule | None = None,
     **defaults: Unpack[TaskDefaults],
 ) -> Any:
     """Make a function a task, with or without arguments: `@task` or `@task(category="analysis", timeout=30)`.
@@ -219,7 +224,8 @@ def task(
     The job is `{room}:{category}:{name}`, its name the function's unless given. A first parameter annotated `Context`
     is injected and no argument. `isolation` says where it runs: `async` functions in the worker's loop, others in a
     `thread`; `process` gives it a child process that a timeout or cancel really kills. `retain` keeps the job, and
-    what is queued, while no worker lives. `fair="room"` lets rooms take turns. The other keywords are the defaults of
+    what is queued, while no worker lives. `fair="room"` lets rooms take turns. `schedule=Cron(…)` or `Every(…)` puts it
+    in again and again, from the start of the first worker that has it. The other keywords are the defaults of
     `Options`.
 
     Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module has one of that
@@ -237,6 +243,7 @@ def task(
             fair=fair,
             defaults=_defaults(inner, defaults),
             signature=Signature(inner, _locals(inner, frame)),
+            schedule=checked(inner.__qualname__, schedule),
         )
         remember(made.full_name, inner, frame)
         return made

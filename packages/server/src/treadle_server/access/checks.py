@@ -9,9 +9,10 @@ from treadle.wire.names import INTERNAL, SHARED_ROOMS
 from treadle_server.access import rights
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import Task
-from treadle_server.errors import Forbidden, JobNotFound, TaskNotFound
+from treadle_server.errors import Forbidden, JobNotFound, ScheduleNotFound, TaskNotFound
 
 
 def needs_scope(principal: Principal, scope: str) -> None:
@@ -137,6 +138,28 @@ def check_content(principal: Principal, task: Task) -> None:
     """Raise `Forbidden` unless the asker holds the task's scopes: what its code is given to do is done with them."""
     if task.scopes is not None and not principal.superuser:
         check_task_scopes(principal, orjson.loads(task.scopes))
+
+
+# Schedules
+
+
+def check_schedule(principal: Principal, schedule: Schedule, job: Job) -> None:
+    """Raise `Forbidden` unless the asker may steer the schedule of the job, `ScheduleNotFound` when it is not seen.
+
+    Its owner may who might still submit its tasks.
+    """
+    if principal.superuser or principal.may(rights.CONTROL + schedule.room):
+        return
+    may_submit = principal.scopes is None or principal.may(rights.create_task(schedule.room, job.full_name))
+    if principal.user == schedule.owner and principal.run is None and may_submit:
+        return
+    sight = sight_of(principal)
+    if sight is not None and not sight.admits(schedule.room):
+        raise ScheduleNotFound(f"there is no schedule {schedule.name!r} in room {schedule.room}")
+    raise Forbidden(
+        f"schedule {schedule.name!r} belongs to {schedule.owner!r}: only they, a superuser, or who holds the scope"
+        f" {rights.CONTROL}{schedule.room} may steer it"
+    )
 
 
 # Workers and runs

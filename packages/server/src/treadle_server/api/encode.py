@@ -11,12 +11,14 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.workers import BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.commands import Beaten, Submitted
 from treadle_server.store.read.history import Happening
 from treadle_server.store.read.jobs import JobView
 from treadle_server.store.read.logs import LogView
 from treadle_server.store.read.runs import RunView
+from treadle_server.store.read.schedules import ScheduleView
 from treadle_server.store.read.targets import Holder, TargetView
 from treadle_server.store.read.tasks import Seen
 from treadle_server.store.read.workers import WorkerView
@@ -323,6 +325,38 @@ def target_data(view: TargetView) -> dict[str, Any]:
         "holders": [_holder_data(holder) for holder in view.holders],
         "waiting": view.waiting,
         "next_task_id": view.next_task_id,
+    }
+
+
+def schedule_data(view: ScheduleView) -> dict[str, Any]:
+    """Return the schedule as `ScheduleItem`."""
+    data = plain_schedule(view.schedule)
+    data["job_name"] = view.job_name
+    data["last_status"] = view.last_status
+    return data
+
+
+def plain_schedule(schedule: Schedule) -> dict[str, Any]:
+    """Return the schedule as `ScheduleItem` without what must be read: its job's name, and how its last task is."""
+    return {
+        "id": schedule.id,
+        "room_id": schedule.room,
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "zone": schedule.zone,
+        "interval": schedule.interval_seconds,
+        "jitter": schedule.jitter_seconds,
+        "missed": schedule.missed,
+        "paused": schedule.paused,
+        "payload": orjson.Fragment(schedule.payload),
+        "options": orjson.Fragment(schedule.template),
+        "next_at": None if schedule.paused else schedule.next_at,
+        "last_at": schedule.last_at,
+        "last_task_id": schedule.last_task_id,
+        "owner": schedule.owner,
+        "content_hash": schedule.content_hash,
+        "created_at": schedule.created_at,
+        "version": schedule.version,
     }
 
 

@@ -18,7 +18,7 @@ from treadle_server.access.checks import (
 )
 from treadle_server.access.needs import Needs
 from treadle_server.access.principal import Principal
-from treadle_server.errors import Forbidden, JobNotFound, TargetNotFound, WorkerNotFound
+from treadle_server.errors import Forbidden, JobNotFound, ScheduleNotFound, TargetNotFound, WorkerNotFound
 from treadle_server.store.base import Store
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import tasks as read_tasks
@@ -28,7 +28,7 @@ from treadle_server.store.read import workers as read_workers
 def check_user(needs: Needs, principal: Principal, *, room: str | None = None, job: str | None = None) -> None:
     """Check what can be told without the store, of every asker; `job` is a job's full name.
 
-    Raises `Forbidden`, `JobNotFound` or `TargetNotFound`.
+    Raises `Forbidden`, `JobNotFound`, `ScheduleNotFound` or `TargetNotFound`.
     """
     if principal.superuser or needs.is_open or needs is Needs.TOKEN:
         return
@@ -47,6 +47,8 @@ def check_user(needs: Needs, principal: Principal, *, room: str | None = None, j
             needs_scope(principal, rights.CONTROL + room)
         case Needs.READ_JOB if sight is not None and not sight.admits(room):
             raise JobNotFound(f"there is no job {job} to be seen from room {room}")
+        case Needs.READ_SCHEDULE if sight is not None and not sight.admits(room):
+            raise ScheduleNotFound(f"there is no schedule in room {room} that this token sees")
         case Needs.READ_TARGET if sight is not None and not sight.admits(room):
             raise TargetNotFound(f"no task of room {room} that this token sees has ever named this target")
 

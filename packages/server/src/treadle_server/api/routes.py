@@ -20,6 +20,7 @@ from treadle.wire.runs import (
     Reports,
     ReportsAnswer,
 )
+from treadle.wire.schedules import ScheduleItem, SchedulePatch, SchedulePut
 from treadle.wire.server import Health, NewToken, RecentEvents, Stats, TokenCreate, TokenItem, Whoami
 from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import (
@@ -49,6 +50,7 @@ from treadle_server.api import (
     openapi,
     prune,
     runs,
+    schedules,
     steering,
     targets,
     tasks,
@@ -74,6 +76,8 @@ SUBMIT = (
     "too-many-requests",
 )
 UPLOAD = ("artifact-not-found", "artifact-conflict", "stale-run", "task-not-found", "forbidden")
+MOVED = ("schema-conflict",)
+"""The job's schema changes faster than a payload can be checked."""
 PAGE = ("limit", "offset")
 TASKS = (*PAGE, "cursor", "status", "job", "target", "worker", "tag", "id", "text")
 
@@ -374,6 +378,65 @@ _TARGETS = (
     ),
 )
 
+_SCHEDULE = f"{_ROOM}/schedules/{{name}}"
+_OF_SCHEDULE = (*ROOM, "schedule-not-found", "forbidden")
+
+_SCHEDULES = (
+    user(
+        method="GET",
+        path=f"{_ROOM}/schedules",
+        handler=schedules.list_in_room,
+        needs=Needs.READ_LIST,
+        answer=Page[ScheduleItem],
+        problems=ROOM,
+        query=PAGE,
+    ),
+    user(
+        method="PUT",
+        path=_SCHEDULE,
+        handler=schedules.put,
+        needs=Needs.SET_SCHEDULE,
+        body=SchedulePut,
+        answer=ScheduleItem,
+        also=(201,),
+        problems=(*JOB, "forbidden", "task-conflict", "invalid-payload", "internal-job-not-configured", *MOVED),
+    ),
+    user(
+        method="GET",
+        path=_SCHEDULE,
+        handler=schedules.get,
+        needs=Needs.READ_SCHEDULE,
+        answer=ScheduleItem,
+        problems=(*ROOM, "schedule-not-found"),
+    ),
+    user(
+        method="PATCH",
+        path=_SCHEDULE,
+        handler=schedules.patch,
+        needs=Needs.CONTROL_SCHEDULE,
+        body=SchedulePatch,
+        answer=ScheduleItem,
+        problems=(*_OF_SCHEDULE, "job-not-found", "task-conflict", "invalid-payload", *MOVED),
+    ),
+    user(
+        method="DELETE",
+        path=_SCHEDULE,
+        handler=schedules.delete,
+        needs=Needs.CONTROL_SCHEDULE,
+        status=204,
+        problems=_OF_SCHEDULE,
+    ),
+    user(
+        method="POST",
+        path=f"{_SCHEDULE}/run",
+        handler=schedules.run,
+        needs=Needs.CONTROL_SCHEDULE,
+        answer=TaskItem,
+        status=202,
+        problems=(*_OF_SCHEDULE, "task-conflict", "too-many-requests"),
+    ),
+)
+
 _WORKERS = (
     user(
         method="POST",
@@ -538,6 +601,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *_RUNS,
     *_ARTIFACTS,
     *_TARGETS,
+    *_SCHEDULES,
     *_WORKERS,
     *_WEBHOOKS,
     *_SERVER,

@@ -19,6 +19,7 @@ from treadle_server.clock import Clock, SystemClock
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker, HandBack, Submit, SubmitEach
 from treadle_server.engine.commands.base import Command
+from treadle_server.engine.commands.instances import go_on
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.desk import Desk, Freed, Handover
 from treadle_server.engine.express import Carried, Express
@@ -378,6 +379,8 @@ class Engine:
                 pending.outcome = pending.command.apply(world)
             except Exception as error:  # noqa: BLE001 - told to the one who asked
                 pending.refusal = error
+        if world.schedules:
+            go_on(world)
         await write(world)
         for job_num in world.wake_jobs:
             world.woken |= await lanes_of_job(world.tx, job_num)

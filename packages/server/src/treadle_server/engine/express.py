@@ -2,8 +2,9 @@
 
 Such a run is known here as it stands in the database, so that nothing is read; what its reports change is written in
 three statements for the whole batch, guarded by the task's version. Whatever is not plain (another outcome, a budget,
-a pause that was asked for, a job that may become an orphan, a command of the same batch that names the task) goes the
-long way through the unit of work, after what went by express: both ways use the same verbs of `domain.life`.
+a schedule that may go on, a pause that was asked for, a job that may become an orphan, a command of the same batch that
+names the task) goes the long way through the unit of work, after what went by express: both ways use the same verbs of
+`domain.life`.
 """
 
 import copy
@@ -56,7 +57,7 @@ class Express:
     def know(self, claimed: Iterable[Task]) -> None:
         """Remember runs that were handed out: their claim is committed."""
         for task in claimed:
-            if task.budget is None:
+            if task.budget is None and task.schedule_id is None:
                 self._known[task.id] = task
 
     def forget(self, task_ids: Iterable[TaskId]) -> None:

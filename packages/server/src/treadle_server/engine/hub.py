@@ -12,6 +12,7 @@ from uuid_utils import uuid7
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Run, Task
 
 
@@ -40,10 +41,14 @@ class Batch:
 
     at: datetime
     seq: int = 0
-    """The number of the batch's last event; the first has `seq - len(tasks) - len(jobs) - len(workers) + 1`."""
+    """The number of the batch's last event; the one before its first is `seq - size`."""
     tasks: list[Change] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
+    schedules: list[Schedule] = field(default_factory=list)
+    """Those that were changed; what a tick changes of one its task tells."""
+    has_ticks: bool = False
+    """Whether a schedule made a task."""
     runs: list[Run] = field(default_factory=list)
     touched: list[Task] = field(default_factory=list)
     """Tasks whose progress, logs, checkpoint or usage changed without a transition."""
@@ -65,9 +70,12 @@ class Batch:
     orders: list[Orders] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(
-            self.tasks or self.jobs or self.workers or self.touched or self.targets or self.pruned or self.freed
-        )
+        return bool(self.size or self.touched or self.targets or self.pruned or self.freed)
+
+    @property
+    def size(self) -> int:
+        """Return how many events it has."""
+        return len(self.tasks) + len(self.jobs) + len(self.workers) + len(self.schedules)
 
 
 log = logging.getLogger(__name__)
@@ -121,7 +129,7 @@ class Hub:
 
     def publish(self, batch: Batch) -> None:
         """Number the batch's events and hand it out; a gap takes a number too, so that nobody resumes across it."""
-        self.seq += len(batch.tasks) + len(batch.jobs) + len(batch.workers) + batch.has_gap
+        self.seq += batch.size + batch.has_gap
         batch.seq = self.seq
         for listener in list(self._listeners):
             try:

@@ -38,6 +38,10 @@ class Needs:
     """How long a worker may be silent; those that were longer are wanted with what they hold."""
     every_worker: bool = False
     """Whether all workers that are not lost are wanted."""
+    schedules: set[tuple[str, str]] = field(default_factory=set)
+    """Schedules by room and name."""
+    due_schedules: int = 0
+    """How many schedules are wanted whose tick has come."""
     ended_holds: bool = False
     every_hold: bool = False
     new_jobs: int = 0

@@ -1,12 +1,17 @@
 """Reads what the commands of a batch need, each kind in one statement."""
 
 from collections import deque
+from collections.abc import Collection
 
+from treadle.wire.names import JobName
 from treadle_server.domain.jobs import Lane
+from treadle_server.domain.schedules import Schedule
+from treadle_server.engine.commands.instances import options_of
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.world import World
 from treadle_server.store import artifacts as store_artifacts
 from treadle_server.store import flush, load
+from treadle_server.store import schedules as stored
 from treadle_server.store.allocate import allocate
 from treadle_server.store.counts import pending_counts
 from treadle_server.store.targets import number_targets
@@ -31,6 +36,7 @@ async def read(world: World, needs: Needs) -> None:
         world.workers[worker.id] = worker
     world.remember(await load.tasks_of_workers(world.tx, needs.tasks_of))
     await _load_holds(world, needs)
+    await _load_schedules(world, needs)
     await _load_new(world, needs)
     for pruning in needs.prunings:
         await pruning.find(world.tx)
@@ -110,6 +116,34 @@ async def _load_holds(world: World, needs: Needs) -> None:
     missing = {hold.worker_id for hold in found} - world.workers.keys()
     for worker in await load.workers_by_id(world.tx, missing):
         world.workers[worker.id] = worker
+
+
+async def _load_schedules(world: World, needs: Needs) -> None:
+    """Read the schedules that are named, that are due, and whose tasks may be settled; and make room for their next."""
+    ids = {task.schedule_id for task in world.tasks.values() if task.schedule_id is not None and not task.completed_at}
+    if not (ids or needs.schedules or needs.due_schedules):
+        return
+    named = await stored.schedules_by_name(world.tx, needs.schedules)
+    named += await stored.schedules_by_id(world.tx, ids)
+    due = await stored.due_schedules(world.tx, world.now, needs.due_schedules)
+    found = {schedule.id: world.know_schedule(schedule) for schedule in (*named, *due)}
+    world.due_schedules = [found[schedule.id] for schedule in due]
+    world.open_instances = await stored.open_instances(world.tx, found.values())
+    missing = {schedule.job_num for schedule in found.values()} - world.jobs_by_num.keys()
+    for job in await load.jobs_by_num(world.tx, missing, to_change=needs.jobs_change):
+        world.know(job)
+    await _expect_instances(world, needs, found.values())
+
+
+async def _expect_instances(world: World, needs: Needs, found: Collection[Schedule]) -> None:
+    targets: set[tuple[str, str]] = set()
+    for schedule in found:
+        options = options_of(schedule)
+        job = world.jobs_by_num[schedule.job_num]
+        needs.new_tasks.append((JobName(job.room, job.category, job.name), schedule.room, options.get("pool")))
+        if (target := options.get("target")) is not None:
+            targets.add((schedule.room, target))
+    world.targets |= await number_targets(world.tx, targets)
 
 
 async def _load_new(world: World, needs: Needs) -> None:

@@ -16,12 +16,14 @@ from treadle.wire.names import INTERNAL, JobName
 from treadle.wire.status import Status
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job, Lane, Worker
+from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.engine.rules import Rules
 from treadle_server.store import flush
 from treadle_server.store.base import Tx
 from treadle_server.store.prune import Pruning
+from treadle_server.store.schedules import Tick
 
 _STATUS = TASK_FIELDS.index("status")
 _LANE = TASK_FIELDS.index("lane")
@@ -49,6 +51,9 @@ class Changes:
     gone_holds: set[tuple[int, int]] = field(default_factory=set)
     logs: list[dict[str, Any]] = field(default_factory=list)
     orphans: set[int] = field(default_factory=set)
+    new_schedules: list[Schedule] = field(default_factory=list)
+    changed_schedules: dict[str, Schedule] = field(default_factory=dict)
+    ticks: list[Tick] = field(default_factory=list)
     freed_targets: set[int] = field(default_factory=set)
     new_artifacts: list[Artifact] = field(default_factory=list)
     stored_artifacts: list[Artifact] = field(default_factory=list)
@@ -80,6 +85,11 @@ class World:
         self.found: dict[str, list[Task]] = {}
         self.artifacts: dict[tuple[int, int, str], Artifact] = {}
         self.dead_artifacts: list[Artifact] = []
+        self.schedules: dict[str, Schedule] = {}
+        self.schedules_by_name: dict[tuple[str, str], Schedule] = {}
+        self.due_schedules: list[Schedule] = []
+        self.open_instances: set[TaskId] = set()
+        """Those of the schedules' last instances that were open when the batch began."""
         self.stale: list[WorkerId] = []
         self.released: list[tuple[TaskId, int]] = []
         """Runs whose code has ended: their weight is free."""
@@ -145,6 +155,12 @@ class World:
         """Note a job that was read or made."""
         self.jobs[JobName(job.room, job.category, job.name)] = job
         self.jobs_by_num[job.num] = job
+
+    def know_schedule(self, schedule: Schedule) -> Schedule:
+        """Note a schedule that was read or made; one that is known already stays the object that it is."""
+        known = self.schedules.setdefault(schedule.id, schedule)
+        self.schedules_by_name[schedule.room, schedule.name] = known
+        return known
 
     def remember(self, tasks: Iterable[Task]) -> list[Task]:
         """Note tasks that were read; one that is known already stays the object that it is."""
@@ -288,6 +304,27 @@ class World:
     def maybe_orphan(self, job_num: int) -> None:
         """Ask for a look whether the job has anyone left."""
         self.changes.orphans.add(job_num)
+
+    def add_schedule(self, schedule: Schedule) -> None:
+        """Put in a new schedule."""
+        self.changes.new_schedules.append(schedule)
+        self.know_schedule(schedule)
+        self.batch.schedules.append(schedule)
+
+    def change_schedule(self, schedule: Schedule) -> None:
+        """Write a schedule that was changed; however often that was, it is told once."""
+        self._write_schedule(schedule)
+        if schedule not in self.batch.schedules:
+            self.batch.schedules.append(schedule)
+
+    def tick_schedule(self, schedule: Schedule) -> None:
+        """Write a schedule that made a task, which is told by itself."""
+        self._write_schedule(schedule)
+        self.batch.has_ticks = True
+
+    def _write_schedule(self, schedule: Schedule) -> None:
+        if schedule not in self.changes.new_schedules:
+            self.changes.changed_schedules[schedule.id] = schedule
 
     def next_line(self) -> int:
         """Return the number of a log line; they ascend within a run."""

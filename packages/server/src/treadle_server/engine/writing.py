@@ -7,6 +7,7 @@ from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.engine.world import World
 from treadle_server.store import artifacts as store_artifacts
 from treadle_server.store import flush, hot, load
+from treadle_server.store import schedules as stored
 from treadle_server.store.counts import CountKey, apply_counts, open_counts
 from treadle_server.store.targets import lock_targets, settle_targets, settle_tasks, targets_of
 
@@ -40,6 +41,7 @@ async def write(world: World, *, settle: bool = True) -> None:
     await flush.update_tasks(tx, changed)
     await hot.insert_runs(tx, world.changes.new_runs)
     await flush.insert_logs(tx, world.changes.logs)
+    await _write_schedules(world)
     await _write_holds(world)
     await store_artifacts.delete_artifacts(tx, world.changes.gone_artifacts)
     await store_artifacts.insert_artifacts(tx, world.changes.new_artifacts)
@@ -87,6 +89,12 @@ async def _write_holds(world: World) -> None:
     await flush.update_holds(
         world.tx, [h for key, h in world.changes.renewed_holds.items() if key not in world.changes.gone_holds]
     )
+
+
+async def _write_schedules(world: World) -> None:
+    await stored.insert_schedules(world.tx, world.changes.new_schedules)
+    await stored.update_schedules(world.tx, world.changes.changed_schedules.values())
+    await stored.insert_ticks(world.tx, world.changes.ticks)
 
 
 def _count_deltas(world: World) -> Counter[CountKey]:

@@ -1,7 +1,7 @@
 """What a client asks for on the session socket: submit, await, look, steer."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -18,6 +18,7 @@ from treadle_server.api.jobs import patch_job, register_job, shown_job
 from treadle_server.api.problems import problem_body
 from treadle_server.api.reading import shown_after, shown_submitted, shown_task
 from treadle_server.api.runs import shown_events
+from treadle_server.api.schedules import steer_schedule
 from treadle_server.api.steering import steer_task
 from treadle_server.api.submitting import MOST_TASKS, PlainTask, plain_tasks, submit_each, submit_many
 from treadle_server.api.tasks import edit_task
@@ -81,6 +82,14 @@ class PauseJob(Request):
 
     job: Text
     paused: bool
+
+
+class ActOnSchedule(Request):
+    """A verb for a schedule."""
+
+    room: Room
+    name: Text
+    action: Literal["pause", "resume", "run", "delete"]
 
 
 async def submit(session: Session, fields: dict[str, Any]) -> Reply:
@@ -268,6 +277,12 @@ async def job(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply(await shown_job(api, session.principal, done))
 
 
+async def schedule(session: Session, fields: dict[str, Any]) -> Reply:
+    """Pause or resume a schedule, run its task now, or delete it."""
+    wanted = body.validate(ActOnSchedule, fields)
+    return Reply(await steer_schedule(session.live.api, session.principal, wanted.room, wanted.name, wanted.action))
+
+
 async def ping(session: Session, fields: dict[str, Any]) -> Reply:
     """Tell the time."""
     body.validate(Nothing, fields)
@@ -291,5 +306,6 @@ OPS: dict[str, Op] = {
     "edit": Op(edit, Needs.CONTROL_TASK),
     "register": Op(register, Needs.REGISTER_JOB),
     "job": Op(job, Needs.CONTROL_JOB),
+    "schedule": Op(schedule, Needs.CONTROL_SCHEDULE),
     "ping": Op(ping, Needs.TOKEN),
 }

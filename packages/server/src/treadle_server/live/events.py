@@ -11,7 +11,7 @@ from typing import Any
 from treadle.wire.frames import Since
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import Status
-from treadle_server.api.encode import dumps, light_task, plain_job, plain_worker
+from treadle_server.api.encode import dumps, light_task, plain_job, plain_schedule, plain_worker
 from treadle_server.clock import Clock
 from treadle_server.domain.sight import Sight
 from treadle_server.engine.hub import HERE, Batch, Hub
@@ -144,7 +144,7 @@ class Events:
 
 def _events(batch: Batch, recent: Recent) -> Iterator[Event]:
     data: dict[str, Any]
-    seq = batch.seq - len(batch.tasks) - len(batch.jobs) - len(batch.workers)
+    seq = batch.seq - batch.size
     briefs = {one.seq: _copied(dumps(one.shown())) for one in recent.of(batch)}
     for change in batch.tasks:
         seq += 1
@@ -165,6 +165,10 @@ def _events(batch: Batch, recent: Recent) -> Iterator[Event]:
         seq += 1
         data = {"worker": plain_worker(worker, batch.at)}
         yield Event(seq, None, None, None, False, _encode(seq, "worker.updated", batch, data), briefs.get(seq))
+    for schedule in batch.schedules:
+        seq += 1
+        data = {"schedule": plain_schedule(schedule), "deleted": schedule.deleted_at is not None}
+        yield Event(seq, schedule.room, None, None, False, _encode(seq, "schedule.updated", batch, data), briefs[seq])
 
 
 def _encode(seq: int, kind: str, batch: Batch, data: dict[str, Any]) -> bytes:

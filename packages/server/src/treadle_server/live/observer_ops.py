@@ -13,7 +13,16 @@ from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import TooManyRequests, ValidationFailed
 from treadle_server.live.events import Listener
 from treadle_server.live.session import Op, Reply, Session
-from treadle_server.live.views import CountsView, JobsView, TargetsView, TasksView, TaskView, View, WorkersView
+from treadle_server.live.views import (
+    CountsView,
+    JobsView,
+    SchedulesView,
+    TargetsView,
+    TasksView,
+    TaskView,
+    View,
+    WorkersView,
+)
 
 MOST_SUBSCRIPTIONS = 100
 """Subscriptions of one session; more are refused."""
@@ -53,6 +62,8 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
             return key, lambda: WorkersView(room, lost_after, sight, user)
         case "targets":
             return of, lambda: TargetsView(room, sight)
+        case "schedules":
+            return of, lambda: SchedulesView(room, sight)
         case "tasks":
             window = _window(wanted, room)
             return f"{of} {window.model_dump_json()}", lambda: TasksView(seen_window(window, sight))

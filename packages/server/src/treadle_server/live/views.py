@@ -19,6 +19,7 @@ from treadle_server.api.encode import (
     job_data,
     log_data,
     run_data,
+    schedule_data,
     target_data,
     task_data,
     worker_data,
@@ -34,6 +35,7 @@ from treadle_server.store.read import counts, filters
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read import logs as read_logs
 from treadle_server.store.read import runs as read_runs
+from treadle_server.store.read import schedules as read_schedules
 from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
@@ -47,6 +49,9 @@ MOST_TARGETS = 10_000
 
 MOST_ARTIFACTS = 100
 """A task's artifacts that its observers are shown: those of its last runs."""
+
+MOST_SCHEDULES = 10_000
+"""Schedules that an observer is shown; `total` tells how many there are."""
 
 POSITION_SECONDS = 1.0
 """How often positions and totals are refreshed at most."""
@@ -172,6 +177,28 @@ class TargetsView:
         """Return a row for each, at most `MOST_TARGETS`, newest first."""
         found, total = await read_targets.in_use(connection, room=self._room, sight=self._sight, limit=MOST_TARGETS)
         rows = {str(view.num): dumps(target_data(view)) for view in found}
+        return Rows(rows, total)
+
+
+class SchedulesView:
+    """Schedules with their next tick and their last task."""
+
+    topic = "schedules"
+    ordered = False
+    again_in: float | None = None
+
+    def __init__(self, room: str | None, sight: Sight | None = None) -> None:
+        self._room = room
+        self._sight = sight
+
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether a schedule changed, or a task that one has made."""
+        return bool(batch.schedules) or any(task.schedule_id is not None for task, _ in batch.tasks)
+
+    async def read(self, connection: AsyncConnection) -> Rows:
+        """Return a row for each, at most `MOST_SCHEDULES`, in the order of their names."""
+        found, total = await read_schedules.page(connection, room=self._room, sight=self._sight, limit=MOST_SCHEDULES)
+        rows = {view.schedule.id: dumps(schedule_data(view)) for view in found}
         return Rows(rows, total)
 
 

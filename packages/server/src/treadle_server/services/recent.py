@@ -16,6 +16,7 @@ import orjson
 
 from treadle.wire.status import Status, WorkerState
 from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.hub import Batch
@@ -61,7 +62,7 @@ class Recent:
 
         A worker's heartbeat is no transition.
         """
-        at, seq = batch.at, batch.seq - len(batch.tasks) - len(batch.jobs) - len(batch.workers)
+        at, seq = batch.at, batch.seq - batch.size
         skipped = 0 if most is None else max(0, len(batch.tasks) - most)
         for number, (task, was) in enumerate(batch.tasks[skipped:] if skipped else batch.tasks, seq + skipped + 1):
             yield Brief(number, at, "task.updated", task.id, task.job_name, task.room, _of_task(task, was))
@@ -73,6 +74,9 @@ class Recent:
             if self._is_news(worker):
                 data = (worker.id, worker.name, worker.state)
                 yield Brief(number, at, "worker.updated", None, None, None, data)
+        seq += len(batch.workers)
+        for number, schedule in enumerate(batch.schedules, seq + 1):
+            yield Brief(number, at, "schedule.updated", None, None, schedule.room, _of_schedule(schedule))
 
     def _is_news(self, worker: Worker) -> bool:
         before = self._states.get(worker.id)
@@ -130,6 +134,10 @@ def _of_job(job: Job) -> tuple[Any, ...]:
     return (job.id, job.paused, job.deleted_at is not None)
 
 
+def _of_schedule(schedule: Schedule) -> tuple[Any, ...]:
+    return (schedule.id, schedule.name, schedule.paused, schedule.deleted_at is not None, schedule.last_task_id)
+
+
 def _shown_task(brief: Brief) -> dict[str, Any]:
     was, status, worker_id, run_id, reason, error, target, tags = brief.data
     task = {
@@ -157,4 +165,21 @@ def _shown_worker(brief: Brief) -> dict[str, Any]:
     return {"worker": {"id": worker_id, "name": name, "state": state}}
 
 
-_SHOWN = {"task.updated": _shown_task, "job.updated": _shown_job, "worker.updated": _shown_worker}
+def _shown_schedule(brief: Brief) -> dict[str, Any]:
+    schedule_id, name, paused, deleted, last_task_id = brief.data
+    schedule = {
+        "id": schedule_id,
+        "name": name,
+        "room_id": brief.room,
+        "paused": paused,
+        "last_task_id": last_task_id,
+    }
+    return {"schedule": schedule, "deleted": deleted}
+
+
+_SHOWN = {
+    "task.updated": _shown_task,
+    "job.updated": _shown_job,
+    "worker.updated": _shown_worker,
+    "schedule.updated": _shown_schedule,
+}

@@ -14,6 +14,7 @@ from treadle_server.services.leader import Leader
 from treadle_server.services.poller import Poller
 from treadle_server.services.promoter import Promoter
 from treadle_server.services.relay import Relay
+from treadle_server.services.scheduler import Scheduler
 from treadle_server.services.sweeper import Sweeper
 
 
@@ -43,6 +44,7 @@ def services_of(
     services: list[Service] = [
         Sweeper(engine, interval=sweeper_interval, worker_timeout=worker_timeout),
         Promoter(engine),
+        Scheduler(engine),
         Poller(engine),
         *others,
     ]

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Scope: TypeAlias = Literal["queues", "tasks", "workers", "targets", "events", "attention", "detail", "everywhere"]
+Scope: TypeAlias = Literal[
+    "queues", "tasks", "workers", "targets", "schedules", "events", "attention", "detail", "everywhere"
+]
 Verb: TypeAlias = Literal["cancel", "pause", "resume", "rerun"]
 Takes: TypeAlias = Literal["queue", "filter", "order", "theme", "context", "task", "file", "time", "factor"]
 
@@ -84,14 +86,14 @@ def _on(*scopes: Scope) -> frozenset[Scope]:
     return frozenset(scopes)
 
 
-_LISTS: tuple[Scope, ...] = ("queues", "tasks", "workers", "targets", "events", "attention")
+_LISTS: tuple[Scope, ...] = ("queues", "tasks", "workers", "targets", "schedules", "events", "attention")
 
 ACTIONS: tuple[Action, ...] = (
     Action(
         "open",
         "enter",
         "open",
-        "Open what is highlighted: a queue's or worker's tasks, a task, a target's holder, what wants a look.",
+        "Open what is highlighted: a queue's or worker's tasks, a task, a target's holder, a schedule's last task.",
         _on(*_LISTS),
         takes="task",
     ),
@@ -177,6 +179,30 @@ ACTIONS: tuple[Action, ...] = (
         takes="queue",
     ),
     Action("resume-queue", "r", "resume", "Resume the paused queue.", _on("queues"), writes=True, takes="queue"),
+    Action(
+        "pause-schedule",
+        "p",
+        "pause",
+        "Pause the schedule: it puts nothing in until it is resumed.",
+        _on("schedules"),
+        writes=True,
+    ),
+    Action(
+        "resume-schedule",
+        "r",
+        "resume",
+        "Let the paused schedule go on, with its next tick from now.",
+        _on("schedules"),
+        writes=True,
+    ),
+    Action(
+        "run-schedule",
+        "n",
+        "run now",
+        "Put the schedule's task in now; its ticks stay as they are.",
+        _on("schedules"),
+        writes=True,
+    ),
     Action(
         "undo",
         "u",
@@ -266,6 +292,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "targets", "4", "targets", "Go to the targets: what holds each, and who waits.", _on("everywhere"), footer=False
     ),
+    Action("schedules", "5", "schedules", "Go to the schedules: next, last, paused.", _on("everywhere"), footer=False),
     Action(
         "events", "6", "events", "Go to the events: each transition as it happens.", _on("everywhere"), footer=False
     ),
@@ -273,7 +300,7 @@ ACTIONS: tuple[Action, ...] = (
         "attention",
         "exclamation_mark",
         "attention",
-        "Go to what wants a look: starved queues, lost workers, held targets, stuck tasks.",
+        "Go to what wants a look: starved queues, lost workers, held targets, late schedules, stuck tasks.",
         _on("everywhere"),
         footer=False,
     ),

@@ -1,4 +1,7 @@
-"""What wants a look, the worst first, and where to look: starved queues, lost workers, held targets, stuck tasks."""
+"""What wants a look, the worst first, and where to look.
+
+Starved queues, lost workers, held targets, late schedules, stuck tasks.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,11 +10,12 @@ from typing import Literal, TypeAlias
 
 from treadle_tui.core.format import age, number, since
 from treadle_tui.core.queues import QueueRow
+from treadle_tui.core.schedules import ScheduleRow, late_words
 from treadle_tui.core.targets import TargetRow, held_words
 from treadle_tui.core.workers import WorkerRow
 
 Gravity: TypeAlias = Literal["bad", "warn"]
-Place: TypeAlias = Literal["queue", "failures", "worker", "target", "task"]
+Place: TypeAlias = Literal["queue", "failures", "worker", "target", "schedule", "task"]
 
 HELD_SECONDS = 60.0
 """How long a paused or failed task may keep others from its target before someone should know."""
@@ -33,7 +37,7 @@ class Concern:
     place: Place
     """Where one sees it."""
     key: str
-    """Which queue, worker, target or task it is."""
+    """Which queue, worker, target, schedule or task it is."""
     at: float = 0.0
     """For how many seconds it has been so, as far as that is known: the longest goes first."""
 
@@ -44,7 +48,12 @@ class Concern:
 
 
 def concerns(
-    queues: Iterable[QueueRow], workers: Iterable[WorkerRow], targets: Iterable[TargetRow] = (), *, now: datetime
+    queues: Iterable[QueueRow],
+    workers: Iterable[WorkerRow],
+    targets: Iterable[TargetRow] = (),
+    schedules: Iterable[ScheduleRow] = (),
+    *,
+    now: datetime,
 ) -> list[Concern]:
     """Return what wants a look, the worst first."""
     known = {queue.name: queue for queue in queues}
@@ -53,6 +62,8 @@ def concerns(
         found += [*_of_worker(worker), *_of_runs(worker, now)]
     for target in targets:
         found += _of_target(target, now)
+    for schedule in schedules:
+        found += _of_schedule(schedule, now)
     return sorted(found, key=lambda concern: (concern.gravity != "bad", -concern.at, concern.subject))
 
 
@@ -104,3 +115,10 @@ def _of_target(row: TargetRow, now: datetime) -> Iterator[Concern]:
     least = HELD_SECONDS if row.state in {"paused", "failed"} else BUSY_SECONDS
     if row.item.held and row.item.waiting and held >= least:
         yield Concern("warn", row.item.name, held_words(row, now), "target", row.item.id, held)
+
+
+def _of_schedule(row: ScheduleRow, now: datetime) -> Iterator[Concern]:
+    if row.state(now) == "late":
+        gravity: Gravity = "warn" if row.has_open_task else "bad"
+        overdue = row.overdue(now)
+        yield Concern(gravity, row.item.name, late_words(row, now), "schedule", row.item.id, overdue)

@@ -9,6 +9,7 @@ _KINDS: dict[Place, str] = {
     "failures": "queue",
     "worker": "worker",
     "target": "target",
+    "schedule": "schedule",
     "task": "task",
 }
 _SHOWS: dict[Place, str] = {
@@ -16,6 +17,7 @@ _SHOWS: dict[Place, str] = {
     "failures": "its failed tasks",
     "worker": "the worker",
     "target": "the target",
+    "schedule": "the schedule",
     "task": "the task",
 }
 
@@ -40,7 +42,7 @@ def _text(concern: Concern, context: Context) -> Spans:
 
 CONCERN_COLUMNS: tuple[Column[Concern], ...] = (
     Column("", 6, _gravity),
-    Column("WHAT", 6, lambda concern, _: (Span(_KINDS[concern.place], "dim"),)),
+    Column("WHAT", 8, lambda concern, _: (Span(_KINDS[concern.place], "dim"),)),
     Column("WHICH", 20, _subject, keep_end=True, most=48),
     Column("WHY", 26, _text, most=60),
     Column("ENTER SHOWS", 16, lambda concern, _: (Span(_SHOWS[concern.place], "dim"),), rank=1),

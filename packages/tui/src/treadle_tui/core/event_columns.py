@@ -22,7 +22,7 @@ def _what(row: EventRow, context: Context) -> Spans:
         case "task":
             was = _word(row.was, context) if row.was is not None else "new"
             return (Span(f"{was:>9} {context.glyphs.arrow} ", "faint"), _state(row.state, context))
-        case "queue" | "worker":
+        case "queue" | "worker" | "schedule":
             tone = _OTHER_TONES.get(row.state, "ok")
             return (Span(f"{row.kind:>9}   ", "dim"), Span(_word(row.state, context), tone))
         case "gap":

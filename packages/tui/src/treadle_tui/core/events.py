@@ -15,7 +15,7 @@ KEPT = 5_000
 RECENT = 500
 """How many of the events before one looked are asked for: as many as a server keeps."""
 
-Kind: TypeAlias = Literal["task", "queue", "worker", "gap"]
+Kind: TypeAlias = Literal["task", "queue", "worker", "schedule", "gap"]
 
 _SEEN_BY_FILTER = ("id", "job_name", "room_id", "status", "target", "worker_id", "tags", "error")
 
@@ -28,11 +28,11 @@ class EventRow:
     at: datetime
     kind: Kind
     subject: str
-    """The task's id, the job's full name or the worker's id."""
+    """The task's or the worker's id, the job's full name, or the schedule's id."""
     was: str | None = None
     state: str = ""
     name: str = ""
-    """A task's job, a worker's name."""
+    """A task's job, a worker's or a schedule's name."""
     worker_id: str | None = None
     note: str = ""
     """Why, as far as the event says it."""
@@ -153,4 +153,22 @@ def _worker(key: str, event: Mapping[str, Any]) -> EventRow:
     )
 
 
-_READERS = {"task.updated": _task, "job.updated": _queue, "worker.updated": _worker}
+def _schedule(key: str, event: Mapping[str, Any]) -> EventRow:
+    schedule = event["schedule"]
+    state = "deleted" if event.get("deleted") else "paused" if schedule.get("paused") else "on"
+    return EventRow(
+        id=key,
+        at=datetime.fromisoformat(event["at"]),
+        kind="schedule",
+        subject=str(schedule["id"]),
+        state=state,
+        name=str(schedule.get("name") or ""),
+    )
+
+
+_READERS = {
+    "task.updated": _task,
+    "job.updated": _queue,
+    "worker.updated": _worker,
+    "schedule.updated": _schedule,
+}

@@ -9,6 +9,7 @@ from treadle_tui.core.text import Tone
 
 QueueState: TypeAlias = Literal["open", "paused", "starved"]
 Health: TypeAlias = Literal["online", "busy", "late", "draining", "lost"]
+ScheduleState: TypeAlias = Literal["waits", "open", "late", "paused"]
 TargetState: TypeAlias = Literal["free"] | TargetCause
 Link: TypeAlias = Literal["connecting", "live", "gone", "refused"]
 
@@ -21,6 +22,7 @@ class Glyphs:
     queue: dict[QueueState, str]
     worker: dict[Health, str]
     target: dict[TargetState, str]
+    schedule: dict[ScheduleState, str]
     retry: str
     full: str
     empty: str
@@ -68,6 +70,7 @@ UNICODE = Glyphs(
         "retry": "↻",
         "stopping": "◌",
     },
+    schedule={"waits": "◷", "open": "●", "late": "!", "paused": "‖"},
     retry="↻",
     full="█",
     empty="░",
@@ -110,6 +113,7 @@ ASCII = Glyphs(
         "retry": "~",
         "stopping": "-",
     },
+    schedule={"waits": "~", "open": "*", "late": "!", "paused": "="},
     retry="~",
     full="#",
     empty=".",
@@ -143,6 +147,7 @@ TASK_TONES: dict[Status, Tone] = {
 
 QUEUE_TONES: dict[QueueState, Tone] = {"open": "ok", "paused": "hold", "starved": "bad"}
 WORKER_TONES: dict[Health, Tone] = {"online": "ok", "busy": "run", "late": "warn", "draining": "hold", "lost": "bad"}
+SCHEDULE_TONES: dict[ScheduleState, Tone] = {"waits": "dim", "open": "run", "late": "warn", "paused": "hold"}
 TARGET_TONES: dict[TargetState, Tone] = {
     "free": "dim",
     "claimed": "run",

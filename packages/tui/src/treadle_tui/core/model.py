@@ -10,6 +10,7 @@ from enum import Flag, auto
 from typing import Any
 
 from treadle.wire.jobs import JobItem
+from treadle.wire.schedules import ScheduleItem
 from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import TaskFilter, TaskItem
 from treadle.wire.workers import WorkerItem
@@ -19,6 +20,7 @@ from treadle_tui.core.detail import TaskDetail
 from treadle_tui.core.events import EventLog
 from treadle_tui.core.glyphs import Link
 from treadle_tui.core.queues import QueueRow, Throughput, queue_row, throughput
+from treadle_tui.core.schedules import ScheduleRow, schedule_rows
 from treadle_tui.core.tables import Push, Table
 from treadle_tui.core.targets import TargetRow, target_rows
 from treadle_tui.core.workers import Beats, BusySince, WorkerRow, worker_row
@@ -37,8 +39,9 @@ class Dirty(Flag):
     TASKS = auto()
     TASK = auto()
     TARGETS = auto()
+    SCHEDULES = auto()
     EVENTS = auto()
-    ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | EVENTS
+    ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | SCHEDULES | EVENTS
 
 
 @dataclass(slots=True)
@@ -89,6 +92,7 @@ class Model:
         self.tasks = Table[TaskItem]("tasks", key="id", read=TaskItem.model_validate)
         self.task = Table[TaskDetail]("task", key="id", read=TaskDetail.model_validate)
         self.targets = Table[TargetItem]("targets", key="id", read=TargetItem.model_validate)
+        self.schedules = Table[ScheduleItem]("schedules", key="id", read=ScheduleItem.model_validate)
         self.events = EventLog()
         self._dirty = Dirty.ALL
         self._busy = BusySince()
@@ -132,13 +136,15 @@ class Model:
 
     def table(self, topic: str) -> Table[Any] | None:
         """Return the table of a topic; None for topics that the dashboard doesn't know."""
-        tables: tuple[Table[Any], ...] = (self.counts, self.jobs, self.workers, self.tasks, self.task, self.targets)
+        tables: tuple[Table[Any], ...] = (
+            self.counts, self.jobs, self.workers, self.tasks, self.task, self.targets, self.schedules,
+        )  # fmt: skip
         return next((table for table in tables if table.topic == topic), None)
 
     def changed(self, part: Dirty) -> None:
         """Note that a part must be drawn anew."""
         self._dirty |= part
-        if part & (Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS):
+        if part & (Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS | Dirty.SCHEDULES):
             self._derived = None
 
     def tick(self) -> None:
@@ -172,6 +178,10 @@ class Model:
     def target_rows(self, wanted: TaskFilter) -> list[TargetRow]:
         """Return the targets that a filter means, in the order in which they want a look."""
         return target_rows(self.targets.rows.values(), wanted)
+
+    def schedule_rows(self, wanted: TaskFilter) -> list[ScheduleRow]:
+        """Return the schedules that a filter means, in the order of their next ticks."""
+        return schedule_rows(self.schedules.rows.values(), wanted)
 
     def throughput(self) -> Throughput:
         """Return what all queues together did in the last minutes."""
@@ -229,7 +239,8 @@ class Model:
             for job in self.jobs.rows.values()
         }
         targets = [TargetRow(item) for item in self.targets.rows.values()]
-        return _Derived(queues, workers, concerns(queues.values(), workers.values(), targets, now=now))
+        schedules = [ScheduleRow(item) for item in self.schedules.rows.values()]
+        return _Derived(queues, workers, concerns(queues.values(), workers.values(), targets, schedules, now=now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,4 +257,5 @@ _PARTS = {
     "tasks": Dirty.TASKS,
     "task": Dirty.TASK,
     "targets": Dirty.TARGETS,
+    "schedules": Dirty.SCHEDULES,
 }

@@ -7,6 +7,7 @@ PLACES: dict[Scope, str] = {
     "tasks": "Tasks",
     "workers": "Workers",
     "targets": "Targets",
+    "schedules": "Schedules",
     "events": "Events",
     "attention": "Attention",
     "detail": "A task",

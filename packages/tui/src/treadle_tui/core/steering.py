@@ -1,6 +1,7 @@
 """Carries actions out: asks the server, remembers how to take the last one back, and says what was done."""
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle.wire.tasks import BulkResult
@@ -11,6 +12,10 @@ from treadle_tui.core.model import Model
 from treadle_tui.core.outcome import portions, report, undo_of
 from treadle_tui.core.steer import UNDO_SECONDS, Ask, Outcome, Plan, Refusal, Report, Undo, off, plan, tasks_word
 from treadle_tui.core.text import clean
+
+ScheduleVerb: TypeAlias = Literal["pause", "resume", "run"]
+
+_DONE: dict[ScheduleVerb, str] = {"pause": "paused", "resume": "resumed", "run": "put in a task of"}
 
 FAILURES = (ProblemError, ConnectionFailed)
 """What a request may raise that is told and not fatal."""
@@ -98,6 +103,20 @@ class Steering:
         past, back = ("paused", "resumed") if paused else ("resumed", "paused")
         self.remember(f"{back} {clean(job)}", Ask("job", {"job": job, "paused": not paused}))
         return Report(f"{past} {clean(job)}", ok=True)
+
+    async def steer_schedule(self, verb: ScheduleVerb, room: str, name: str) -> Report:
+        """Pause a schedule, let it go on, or put its task in now."""
+        refusal = self.off()
+        if refusal is not None:
+            return Report(refusal.reason, ok=False)
+        try:
+            await self._feed.request("schedule", room=room, name=name, action=verb)
+        except FAILURES as error:
+            return failed(verb, str(error))
+        if verb != "run":
+            back: ScheduleVerb = "resume" if verb == "pause" else "pause"
+            self.remember(f"{_DONE[back]} {clean(name)}", Ask("schedule", {"room": room, "name": name, "action": back}))
+        return Report(f"{_DONE[verb]} {clean(name)}", ok=True)
 
 
 def _undone(ask: Ask, answer: object, past: str) -> list[Outcome]:

@@ -25,7 +25,7 @@ class Attention(Listing):
     """Everything of the strip's box, in full."""
 
     SCOPE: ClassVar[Scope] = "attention"
-    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS
+    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS | Dirty.SCHEDULES
 
     def make(self) -> tuple[Pane[Any], Grid]:
         """Return the pane and its grid."""
@@ -54,4 +54,11 @@ class Attention(Listing):
             self.post_message(self.Go(_WHERE[concern.place], concern.key))
 
 
-_WHERE = {"queue": "queue", "failures": "failures", "worker": "workers", "target": "targets", "task": "task"}
+_WHERE = {
+    "queue": "queue",
+    "failures": "failures",
+    "worker": "workers",
+    "target": "targets",
+    "schedule": "schedules",
+    "task": "task",
+}

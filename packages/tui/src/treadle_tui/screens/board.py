@@ -191,6 +191,10 @@ class Board(Commanded, Power, Papers, Exporting):
         """Go to the targets."""
         self.post_message(self.Go("targets"))
 
+    def act_schedules(self) -> None:
+        """Go to the schedules."""
+        self.post_message(self.Go("schedules"))
+
     def act_events(self) -> None:
         """Go to the events."""
         self.post_message(self.Go("events"))

@@ -152,8 +152,11 @@ class Events(Listing):
         return None if row is None or not row.subject else row.subject
 
     def act_open(self) -> None:
-        """Open the task, the queue or the worker of the event."""
+        """Open the task, the queue, the worker or the schedule of the event."""
         row: EventRow | None = self.pane.rows.highlighted
         if row is not None and row.kind != "gap":
-            where = {"task": "task", "queue": "queue", "worker": "workers"}[row.kind]
+            where = _WHERE[row.kind]
             self.post_message(self.Go(where, row.subject))
+
+
+_WHERE = {"task": "task", "queue": "queue", "worker": "workers", "schedule": "schedules"}

@@ -59,7 +59,7 @@ class Main(Board):
 
     def on_mount(self) -> None:
         """Begin in the queues."""
-        self.desk.feed.want(Want("counts"), Want("jobs"), Want("workers"), Want("targets"))
+        self.desk.feed.want(Want("counts"), Want("jobs"), Want("workers"), Want("targets"), Want("schedules"))
         self._prompt.put(self.desk.browse.text)
         self._begin_list()
         self._queue_grid.focus()

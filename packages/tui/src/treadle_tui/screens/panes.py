@@ -3,12 +3,14 @@
 from treadle_tui.screens.attention import Attention
 from treadle_tui.screens.events import Events
 from treadle_tui.screens.listing import Listing
+from treadle_tui.screens.schedules import Schedules
 from treadle_tui.screens.targets import Targets
 from treadle_tui.screens.workers import Workers
 
 PANES: dict[str, type[Listing]] = {
     "workers": Workers,
     "targets": Targets,
+    "schedules": Schedules,
     "events": Events,
     "attention": Attention,
 }

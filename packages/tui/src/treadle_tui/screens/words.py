@@ -70,13 +70,28 @@ def no_targets(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
     ]
 
 
+def no_schedules(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+    """Return the words for when there is no schedule."""
+    if model.schedules.refusal is not None:
+        return [_say(f"The server shows no schedules: {clean(model.schedules.refusal)}")]
+    if not model.schedules.ready:
+        return [_say("Waiting for the server.")]
+    if filter_text:
+        text = clean(filter_text, ascii_only=glyphs.ascii_only)
+        return [_say(f"No schedule matches {text}"), _say("Press esc to see all, / to change the filter.")]
+    return [
+        _say("No schedule. Let a task be put in again and again, here or in code by @task(schedule=…):"),
+        _type("treadle schedules set nightly @global:tasks:clean --cron '0 3 * * *'"),
+    ]
+
+
 def no_concerns(model: Model, glyphs: Glyphs) -> list[Spans]:
     """Return the words for when nothing wants a look."""
     if not model.link.live:
         return [_say("Not known without a connection.")]
     return [
         _say(f"{glyphs.task[Status.COMPLETED]} Nothing needs you."),
-        _say("Starved queues, late and lost workers, held targets and stuck tasks would be here."),
+        _say("Starved queues, late and lost workers, held targets, late schedules and stuck tasks would be here."),
         _say("Press 1 for the queues."),
     ]
 

@@ -27,6 +27,7 @@ OWN = {
     "rerun": Entry("treadle.cli.steer:rerun", "Run ended tasks again, from their start."),
     "resolve": Entry("treadle.cli.steer:resolve", "Settle paused or failed tasks by hand."),
     "resume": Entry("treadle.cli.steer:resume", "Let paused or failed tasks, or a queue, go on."),
+    "schedules": Entry("treadle.cli.schedules:schedules", "List, set, pause, run and delete recurring tasks."),
     "submit": Entry("treadle.cli.submit:submit", "Submit a task."),
     "targets": Entry("treadle.cli.targets:targets", "List targets: what holds each and why, and who waits."),
     "task": Entry("treadle.cli.task:task", "Show a task and its runs."),

@@ -42,7 +42,7 @@ def submit(
     A VALUE is JSON when it parses as such, else text: n=3 is a number, name=World is text, n='"3"' is text again.
     """
     options = _options(given)
-    body = _payload(arguments, payload)
+    body = payload_of(arguments, payload)
     run(_submit(job, body, options, room=room, wait=wait, wait_seconds=wait_seconds, is_json=is_json))
 
 
@@ -67,7 +67,8 @@ async def _submit(
             click.echo(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False))
 
 
-def _payload(arguments: tuple[str, ...], payload: str | None) -> dict[str, Any]:
+def payload_of(arguments: tuple[str, ...], payload: str | None) -> dict[str, Any]:
+    """Return the payload that KEY=VALUE arguments or `--payload` mean. Raises click's `UsageError`."""
     if payload is None:
         return {name: value_of(text) for name, text in (_pair(argument, "KEY=VALUE") for argument in arguments)}
     if arguments:

@@ -25,6 +25,7 @@ from treadle.wire.runs import (
     Reports,
     ReportsAnswer,
 )
+from treadle.wire.schedules import Missed, ScheduleItem, SchedulePatch, SchedulePut
 from treadle.wire.server import Health, NewToken, RecentEvents, Stats, TokenCreate, TokenItem, Whoami
 from treadle.wire.status import LEASED, OPEN, TERMINAL, Outcome, Reason, Status, WorkerState
 from treadle.wire.targets import TargetCause, TargetHolder, TargetItem
@@ -104,6 +105,7 @@ __all__ = [
     "LogItem",
     "LogLine",
     "Logs",
+    "Missed",
     "Model",
     "NewToken",
     "Outcome",
@@ -134,6 +136,9 @@ __all__ = [
     "RunItem",
     "RunName",
     "RunRef",
+    "ScheduleItem",
+    "SchedulePatch",
+    "SchedulePut",
     "Stats",
     "Status",
     "Steer",

@@ -15,7 +15,7 @@ from treadle.wire.tasks import Order, TaskFilter, TaskItem
 
 PROTOCOL = 1
 
-Topic = Literal["counts", "jobs", "workers", "targets", "tasks", "task"]
+Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "tasks", "task"]
 
 
 class Since(Request):

@@ -7,6 +7,7 @@ from treadle_server.engine.commands.internal import FailDispatch, TakeOver
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.rechecks import Recheck
 from treadle_server.engine.commands.reports import HandBack, PatchStatus, ReportMany, ReportRun, RunReport
+from treadle_server.engine.commands.schedules import DeleteSchedule, FireDue, PauseSchedule, RunSchedule, SetSchedule
 from treadle_server.engine.commands.steering import Edit, Steer, SteerMany
 from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.sweeps import (
@@ -26,15 +27,18 @@ __all__ = [
     "Beaten",
     "Command",
     "DeleteOrphans",
+    "DeleteSchedule",
     "Edit",
     "ExpireLeases",
     "FailDispatch",
     "FindWorker",
+    "FireDue",
     "HandBack",
     "LinkJobs",
     "MissDeadlines",
     "PatchJob",
     "PatchStatus",
+    "PauseSchedule",
     "PromoteDue",
     "Reattach",
     "Recheck",
@@ -48,7 +52,9 @@ __all__ = [
     "RestampLeases",
     "ReturnUnstarted",
     "RunReport",
+    "RunSchedule",
     "SchemaMoved",
+    "SetSchedule",
     "Steer",
     "SteerMany",
     "StoreArtifact",

@@ -72,7 +72,7 @@ class RegisterJob(OneRow):
         """
         self._check(world)
         job = world.jobs.get(self._name)
-        if job is not None and job.deleted_at is None and not self.replace and not _same(job.schema, self.schema):
+        if job is not None and job.deleted_at is None and not self.replace and not same_json(job.schema, self.schema):
             raise SchemaConflict(
                 f"{job.full_name} is registered with another schema; replace it with replace: true, or use another name"
             )
@@ -122,7 +122,7 @@ class RegisterJob(OneRow):
 
     def _renew(self, world: World, job: Job) -> Job:
         revived = job.deleted_at is not None
-        new_schema = not _same(job.schema, self.schema)
+        new_schema = not same_json(job.schema, self.schema)
         if not (revived or new_schema or self._differs(job)):
             return job
         job.deleted_at = None
@@ -138,10 +138,13 @@ class RegisterJob(OneRow):
 
     def _differs(self, job: Job) -> bool:
         """Return whether the defaults are to be renewed; a plain link of another worker leaves them."""
-        return (not _same(job.defaults, self.defaults) and self.defaults != "{}") or (self.retain and not job.retain)
+        return (not same_json(job.defaults, self.defaults) and self.defaults != "{}") or (
+            self.retain and not job.retain
+        )
 
 
-def _same(one: str, other: str) -> bool:
+def same_json(one: str, other: str) -> bool:
+    """Return whether two JSON texts mean the same."""
     return one == other or _equal(json.loads(one), json.loads(other))
 
 

@@ -1,0 +1,144 @@
+"""Schedules: when their ticks are, by cron in a time zone or by an interval whose phase is kept; pure."""
+
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from treadle.wire.ids import TaskId
+from treadle_server.errors import ValidationFailed
+
+MISSED_AFTER = timedelta(seconds=60)
+"""A tick that is found so long after its time was missed, also when the following one has not come yet."""
+
+_FIELDS = {
+    "second": "0-59",
+    "minute": "0-59",
+    "hour": "0-23",
+    "day-of-month": "1-31, L or LW",
+    "month": "1-12 or JAN-DEC",
+    "day-of-week": "0-7 or SUN-SAT, 5L, MON#2",
+}
+"""The fields of a cron expression with seconds, and what may stand in each."""
+
+
+@dataclass(slots=True)
+class Schedule:
+    """A template that puts tasks in. `payload` and `template` (the options of its tasks) are JSON text."""
+
+    id: str
+    room: str
+    name: str
+    job_num: int
+    payload: str
+    schema_version: int
+    """The version of the job's schema that the payload was checked against; its tasks keep it."""
+    template: str
+    cron: str | None
+    zone: str | None
+    interval_seconds: float | None
+    jitter_seconds: float
+    missed: str
+    """What becomes of ticks that were missed: `late`, one late run for all of them, or `skip`, none."""
+    paused: bool
+    next_at: datetime | None
+    """The next tick; None when there is none any more. While it is paused this keeps the phase of an interval."""
+    last_at: datetime | None
+    last_task_id: TaskId | None
+    """The last instance. Only it may be open: as long as it is, no other is made."""
+    owner: str
+    created_at: datetime
+    content_hash: str | None
+    """What the code that registered it said of itself the last time."""
+    deleted_at: datetime | None = None
+    version: int = 1
+    """Counts what people and code change, not the ticks."""
+
+    def is_due(self, now: datetime) -> bool:
+        """Return whether its tick has come."""
+        return not self.paused and self.deleted_at is None and self.next_at is not None and self.next_at <= now
+
+    def tick_after(self, after: datetime) -> datetime | None:
+        """Return the first tick later than `after`; an interval keeps the phase of `next_at`."""
+        if self.cron is not None:
+            return cron_tick(self.cron, self.zone, after)
+        assert self.interval_seconds is not None
+        interval = timedelta(seconds=self.interval_seconds)
+        return after + interval if self.next_at is None else interval_tick(self.next_at, interval, after)
+
+    def advance(self, now: datetime) -> None:
+        """Let every tick until `now` be over."""
+        self.next_at = self.tick_after(now if self.next_at is None else max(now, self.next_at))
+
+    def has_missed(self, now: datetime) -> bool:
+        """Return whether the tick that is due was missed: found a minute late, or with the following one."""
+        assert self.next_at is not None
+        following = self.tick_after(self.next_at)
+        return now - self.next_at >= MISSED_AFTER or (following is not None and following <= now)
+
+
+SCHEDULE_FIELDS = tuple(field.name for field in fields(Schedule))
+
+
+def cron_tick(expression: str, zone: str | None, after: datetime) -> datetime | None:
+    """Return the first instant later than `after` that a cron expression means; None when none comes in 50 years.
+
+    At the changes of daylight saving time it does as Debian's cron: what falls into the hour that is left out comes at
+    its end, what falls into the hour that comes twice comes the first time; `*` in the minute or the hour, and
+    expressions with seconds, follow the time that really passes.
+    Raises `ValidationFailed` for what is no expression or no zone.
+    """
+    try:
+        # The library repeats the hour that comes twice when it begins in the second one: that is over by then.
+        found = (tick.astimezone(UTC) for tick in CronSim(expression, after.astimezone(zone_of(zone))))
+        return next((tick for tick in found if tick > after), None)
+    except CronSimError as error:
+        raise _no_cron(expression, str(error)) from None
+
+
+def interval_tick(phase: datetime, interval: timedelta, after: datetime) -> datetime:
+    """Return the first instant later than `after` that is whole intervals before or behind `phase`."""
+    return phase + interval * ((after - phase) // interval + 1)
+
+
+@lru_cache(maxsize=1024)
+def zone_of(name: str | None) -> tzinfo:
+    """Return the time zone of this name, UTC for None. Raises `ValidationFailed`."""
+    if name is None or name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise _refused("zone", f"{name[:64]!r} is no time zone; write one as Europe/Berlin, or UTC") from None
+
+
+def first_tick(cron: str | None, zone: str | None, interval_seconds: float | None, now: datetime) -> datetime:
+    """Return the first tick of a schedule that begins now.
+
+    Raises `ValidationFailed` for what is no expression or zone, and for an expression that never comes true.
+    """
+    if cron is None:
+        assert interval_seconds is not None
+        return now + timedelta(seconds=interval_seconds)
+    tick = cron_tick(cron, zone, now)
+    if tick is None:
+        raise _refused("cron", f"{cron!r} means no instant in the next 50 years; look at its day and month")
+    return tick
+
+
+def _no_cron(expression: str, why: str) -> ValidationFailed:
+    parts = expression.split()
+    names = list(_FIELDS)[6 - len(parts) :] if len(parts) in {5, 6} else []
+    name = why.removeprefix("Bad ")
+    if name not in names:
+        said = (
+            f"has {len(parts)} fields; write five (minute hour day-of-month month day-of-week), or six with the second"
+        )
+        return _refused("cron", f"{expression[:80]!r} {said} first")
+    return _refused("cron", f"{parts[names.index(name)]!r} of {expression[:80]!r} is no {name}: {_FIELDS[name]}")
+
+
+def _refused(field: str, said: str) -> ValidationFailed:
+    return ValidationFailed(f"{field}: {said}", errors=[{"loc": [field], "msg": said, "type": field}])

@@ -1,0 +1,93 @@
+"""The instances of schedules: tasks that are made of them, and what follows when one is over.
+
+At most one instance of a schedule is open. Its next one is made in the transaction that settles it, when a tick has
+come meanwhile, and else by the scheduler when the tick comes; what has been made for which tick stands in the database,
+which admits no second one. See docs/decisions/0011.
+"""
+
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from treadle_server.domain.schedules import Schedule
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.submit import Submission, new_task
+from treadle_server.engine.world import World
+
+TAG = "schedule"
+"""The tag by which the tasks of a schedule are found, unless its template has one of this name."""
+
+
+def options_of(schedule: Schedule) -> dict[str, Any]:
+    """Return what the schedule says of its tasks: task options, target and tags."""
+    found: dict[str, Any] = orjson.loads(schedule.template)
+    return found
+
+
+def has_open_instance(world: World, schedule: Schedule) -> bool:
+    """Return whether the schedule's last instance is open at this moment."""
+    last = schedule.last_task_id
+    if last is None:
+        return False
+    task = world.tasks.get(last)
+    return last in world.open_instances if task is None else task.completed_at is None
+
+
+def make_instance(world: World, schedule: Schedule, tick: datetime | None) -> Task:
+    """Put in the schedule's task for a tick, or by hand (None): then it is due at once and no tick is used up."""
+    options = options_of(schedule)
+    target, tags = options.pop("target", None), options.pop("tags", None) or {}
+    job = world.jobs_by_num[schedule.job_num]
+    item = Submission(
+        job_name=job.full_name,
+        payload=schedule.payload,
+        content_hash=sha256(f"{schedule.id} {tick}".encode()).digest(),
+        options=options,
+        due_at=None if tick is None else tick + timedelta(seconds=schedule.jitter_seconds * world.draw()),
+        target=target,
+        tags=orjson.dumps({TAG: schedule.name, **tags}).decode(),
+    )
+    option = world.rules.options(options, job)
+    task = new_task(
+        item,
+        job,
+        option,
+        room=schedule.room,
+        user=schedule.owner,
+        now=world.now,
+        seq=world.next_seq(),
+        lane=world.lanes[job.lane_key(schedule.room, option["pool"])].id,
+        target_num=None if target is None else world.targets[schedule.room, target],
+    )
+    task.schema_version = schedule.schema_version
+    task.schedule_id = schedule.id
+    world.add_task(task)
+    schedule.last_at, schedule.last_task_id = tick or world.now, task.id
+    if tick is not None:
+        world.changes.ticks.append((schedule.id, tick, task.seq))
+    world.tick_schedule(schedule)
+    return task
+
+
+def fire(world: World, schedule: Schedule, *, skips: bool) -> Task | None:
+    """Use up every tick that has come: return the one task for all of them, or None when they are skipped."""
+    tick = schedule.next_at
+    schedule.advance(world.now)
+    if skips:
+        world.change_schedule(schedule)
+        return None
+    return make_instance(world, schedule, tick)
+
+
+def go_on(world: World) -> None:
+    """Make the next instance of each schedule whose last one was settled by this batch, if its tick has come (E10)."""
+    for task in list(world.tasks.values()):
+        if task.schedule_id is None or task.completed_at is None:
+            continue
+        schedule = world.schedules.get(task.schedule_id)
+        if schedule is None or schedule.last_task_id != task.id or not schedule.is_due(world.now):
+            continue
+        if world.jobs_by_num[schedule.job_num].deleted_at is None:
+            fire(world, schedule, skips=schedule.missed == "skip")

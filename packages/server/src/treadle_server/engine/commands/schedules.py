@@ -1,0 +1,291 @@
+"""Schedules are set, paused, run by hand and deleted; and their ticks put tasks in."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+from uuid_utils import uuid7
+
+from treadle_server.access.checks import check_schedule
+from treadle_server.domain.jobs import Job
+from treadle_server.domain.schedules import Schedule, first_tick
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.base import OneRow
+from treadle_server.engine.commands.instances import fire, has_open_instance, make_instance
+from treadle_server.engine.commands.jobs import check_room, find_job, same_json
+from treadle_server.engine.commands.submit import SchemaMoved
+from treadle_server.engine.commands.workers import job_name_or_404
+from treadle_server.engine.needs import Needs
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.world import World
+from treadle_server.errors import InternalJobNotConfigured, ScheduleNotFound, TaskConflict
+
+MOST = 500
+"""Schedules that one command takes at once, so that the writer is never held for long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a schedule says, checked in form and against its job's schema; JSON as text."""
+
+    payload: str
+    schema_version: int
+    template: str
+    cron: str | None
+    zone: str | None
+    interval_seconds: float | None
+    jitter_seconds: float
+    missed: str
+
+
+_TIMING = ("cron", "zone", "interval_seconds")
+_PLAIN = (*_TIMING, "jitter_seconds", "missed")
+_JSON = ("payload", "template")
+
+
+@dataclass(frozen=True, slots=True)
+class WasSet:
+    """A schedule that was set; `created` is true for a new one, and one that had been deleted."""
+
+    schedule: Schedule
+    created: bool
+
+
+def get_schedule(world: World, principal: Principal, room: str, name: str) -> Schedule:
+    """Return the asker's schedule. Raises `InvalidRoomId`, `ScheduleNotFound`, or `Forbidden` (another user's)."""
+    check_room(room)
+    schedule = world.schedules_by_name.get((room, name))
+    if schedule is None or schedule.deleted_at is not None:
+        raise ScheduleNotFound(f"there is no schedule {name!r} in room {room}")
+    check_schedule(principal, schedule, world.jobs_by_num[schedule.job_num])
+    return schedule
+
+
+def check_version(schedule: Schedule, expected: int | None) -> None:
+    """Raise `TaskConflict` when the schedule was changed since version `expected`; None expects nothing."""
+    if expected is not None and schedule.version != expected:
+        raise TaskConflict(
+            f"the schedule is at version {schedule.version}, not {expected}: it was changed since; read it again"
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class SetSchedule(OneRow):
+    """Makes a schedule, or changes what differs: one that stays the same keeps its next tick."""
+
+    principal: Principal
+    room: str
+    name: str
+    job_name: str
+    content: Content
+    paused: bool | None = None
+    """None leaves it as it is."""
+    content_hash: str | None = None
+    """What the code that registers it says of itself. When it said the same the last time, nothing is changed: what
+    people have changed since stays."""
+    if_version: int | None = None
+
+    def needs(self, needs: Needs) -> None:
+        """Read the schedule and the job, and make room for a task of it: the same batch may run it."""
+        job_name = job_name_or_404(self.job_name)
+        needs.schedules.add((self.room, self.name))
+        needs.job_names.add(job_name)
+        options = orjson.loads(self.content.template)
+        needs.new_tasks.append((job_name, self.room, options.get("pool")))
+        if (target := options.get("target")) is not None:
+            needs.targets.add((self.room, target))
+
+    def apply(self, world: World) -> WasSet:
+        """Return the schedule.
+
+        Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `SchemaMoved`, `Forbidden`, `TaskConflict`
+        (it was changed since `if_version`), or `ValidationFailed` for a time that never comes.
+        """
+        job = find_job(world, self.room, self.job_name)
+        if job.is_internal:
+            raise InternalJobNotConfigured(
+                f"{job.full_name} can't be scheduled: its tasks are dispatched by their submit"
+            )
+        if self.content.schema_version != job.schema_version:
+            raise SchemaMoved
+        known = world.schedules_by_name.get((self.room, self.name))
+        if known is None:
+            return WasSet(self._make(world, job), created=True)
+        if known.deleted_at is not None:
+            return WasSet(self._revive(world, known, job), created=True)
+        return WasSet(self._change(world, known, job), created=False)
+
+    def _make(self, world: World, job: Job) -> Schedule:
+        schedule = self._fresh(world, job, str(uuid7()))
+        world.add_schedule(schedule)
+        return schedule
+
+    def _revive(self, world: World, known: Schedule, job: Job) -> Schedule:
+        """Begin anew under an old name; what of the deleted one still runs ends quietly."""
+        fresh = self._fresh(world, job, known.id)
+        fresh.version = known.version + 1
+        _overwrite(known, fresh)
+        world.change_schedule(known)
+        return known
+
+    def _fresh(self, world: World, job: Job, schedule_id: str) -> Schedule:
+        content = self.content
+        return Schedule(
+            id=schedule_id,
+            room=self.room,
+            name=self.name,
+            job_num=job.num,
+            payload=content.payload,
+            schema_version=content.schema_version,
+            template=content.template,
+            cron=content.cron,
+            zone=content.zone,
+            interval_seconds=content.interval_seconds,
+            jitter_seconds=content.jitter_seconds,
+            missed=content.missed,
+            paused=self.paused or False,
+            next_at=_first(content, world.now),
+            last_at=None,
+            last_task_id=None,
+            owner=self.principal.user,
+            created_at=world.now,
+            content_hash=self.content_hash,
+        )
+
+    def _change(self, world: World, known: Schedule, job: Job) -> Schedule:
+        check_version(known, self.if_version)
+        is_known_code = self.content_hash is not None and self.content_hash == known.content_hash
+        if is_known_code or not self._differs(known, job):
+            return known
+        check_schedule(self.principal, known, world.jobs_by_num[known.job_num])
+        content = self.content
+        is_timed_anew = any(getattr(known, name) != getattr(content, name) for name in _TIMING)
+        next_at = _first(content, world.now) if is_timed_anew else known.next_at
+        for name in (*_PLAIN, *_JSON, "schema_version"):
+            setattr(known, name, getattr(content, name))
+        known.job_num, known.next_at = job.num, next_at
+        if self.content_hash is not None:
+            known.content_hash = self.content_hash
+        if self.paused is not None and self.paused != known.paused:
+            _pause(world, known, paused=self.paused)
+        known.version += 1
+        world.change_schedule(known)
+        return known
+
+    def _differs(self, known: Schedule, job: Job) -> bool:
+        return (
+            known.job_num != job.num
+            or (self.paused is not None and self.paused != known.paused)
+            or (self.content_hash is not None and self.content_hash != known.content_hash)
+            or any(getattr(known, name) != getattr(self.content, name) for name in (*_PLAIN, "schema_version"))
+            or any(not same_json(getattr(known, name), getattr(self.content, name)) for name in _JSON)
+        )
+
+
+def _first(content: Content, now: datetime) -> datetime:
+    return first_tick(content.cron, content.zone, content.interval_seconds, now)
+
+
+def _overwrite(known: Schedule, fresh: Schedule) -> None:
+    for name in Schedule.__slots__:
+        setattr(known, name, getattr(fresh, name))
+
+
+def _pause(world: World, schedule: Schedule, *, paused: bool) -> None:
+    """Pause it, or let it go on with the next tick from now: those of the pause are not missed but over."""
+    schedule.paused = paused
+    if not paused and schedule.next_at is not None and schedule.next_at <= world.now:
+        schedule.advance(world.now)
+
+
+@dataclass(slots=True, kw_only=True)
+class PauseSchedule(OneRow):
+    """Pauses a schedule, or lets it go on."""
+
+    principal: Principal
+    room: str
+    name: str
+    paused: bool
+    if_version: int | None = None
+
+    def needs(self, needs: Needs) -> None:
+        """Read the schedule."""
+        needs.schedules.add((self.room, self.name))
+
+    def apply(self, world: World) -> Schedule:
+        """Return the schedule. Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden` or `TaskConflict`."""
+        schedule = get_schedule(world, self.principal, self.room, self.name)
+        check_version(schedule, self.if_version)
+        if schedule.paused != self.paused:
+            _pause(world, schedule, paused=self.paused)
+            schedule.version += 1
+            world.change_schedule(schedule)
+        return schedule
+
+
+@dataclass(slots=True, kw_only=True)
+class RunSchedule(OneRow):
+    """Puts a schedule's task in now, also of a paused one; its ticks stay as they are."""
+
+    principal: Principal
+    room: str
+    name: str
+
+    def needs(self, needs: Needs) -> None:
+        """Read the schedule."""
+        needs.schedules.add((self.room, self.name))
+
+    def apply(self, world: World) -> Task:
+        """Return the task.
+
+        Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, or `TaskConflict` while its last task is open.
+        """
+        schedule = get_schedule(world, self.principal, self.room, self.name)
+        if has_open_instance(world, schedule):
+            raise TaskConflict(
+                f"task {schedule.last_task_id} of schedule {schedule.name!r} is not over yet: wait for it, or cancel it"
+            )
+        return make_instance(world, schedule, None)
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteSchedule(OneRow):
+    """Deletes a schedule; what of it is open ends by itself, and nothing follows it."""
+
+    principal: Principal
+    room: str
+    name: str
+
+    def needs(self, needs: Needs) -> None:
+        """Read the schedule."""
+        needs.schedules.add((self.room, self.name))
+
+    def apply(self, world: World) -> None:
+        """Raises `InvalidRoomId`, `ScheduleNotFound` or `Forbidden`."""
+        schedule = get_schedule(world, self.principal, self.room, self.name)
+        schedule.deleted_at = world.now
+        schedule.next_at = None
+        schedule.version += 1
+        world.change_schedule(schedule)
+        world.maybe_orphan(schedule.job_num)
+
+
+@dataclass(slots=True)
+class FireDue:
+    """Puts in the tasks of schedules whose tick has come; returns how many schedules it dealt with (at most `MOST`)."""
+
+    rows = MOST
+
+    def needs(self, needs: Needs) -> None:
+        """Read what is due."""
+        needs.due_schedules = MOST
+
+    def apply(self, world: World) -> int:
+        """Return how many schedules went on to their next tick."""
+        dealt = 0
+        for schedule in world.due_schedules:
+            is_due = schedule.is_due(world.now) and not has_open_instance(world, schedule)
+            if is_due and world.jobs_by_num[schedule.job_num].deleted_at is None:
+                fire(world, schedule, skips=schedule.missed == "skip" and schedule.has_missed(world.now))
+                dealt += 1
+        return dealt

@@ -1,0 +1,44 @@
+"""The scheduler: puts in the tasks of schedules when their ticks come (E10).
+
+Several may run, one on each server of a database: which of them makes a task is decided by the row's lock.
+"""
+
+from treadle_server.engine.commands import FireDue
+from treadle_server.engine.engine import Engine
+from treadle_server.engine.hub import Batch
+from treadle_server.services.base import Interval
+from treadle_server.store.schedules import next_tick
+
+LONGEST_SLEEP = 1.0
+"""Seconds: the poll behind the wake-up, by which the schedules of other servers are found."""
+
+
+CONTENDED = 0.1
+"""Seconds until it looks again at a tick that another server, or the end of a task, was about to deal with."""
+
+
+class Scheduler(Interval):
+    """Sleeps until the next tick; a schedule that is set meanwhile, or goes on, shortens the sleep."""
+
+    name = "scheduler"
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+        engine.hub.listen(self._heard)
+
+    def _heard(self, batch: Batch) -> None:
+        if batch.schedules or batch.has_ticks:
+            self.wake()
+
+    async def turn(self) -> float:
+        """Deal with the ticks that have come, and return how long no other will."""
+        now = self._engine.clock.now()
+        async with self._engine.store.read() as connection:
+            tick = await next_tick(connection, now)
+        if tick is None:
+            return LONGEST_SLEEP
+        ahead = (tick - now).total_seconds()
+        if ahead > 0:
+            return min(LONGEST_SLEEP, ahead)
+        return 0.0 if await self._engine.run(FireDue()) else CONTENDED

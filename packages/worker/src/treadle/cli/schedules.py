@@ -1,0 +1,209 @@
+"""`treadle schedules`: list, show, set, pause, resume, run and delete recurring tasks."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, print_table, run
+from treadle.cli.submit import payload_of
+
+if TYPE_CHECKING:
+    from treadle.client import Client
+    from treadle.wire.schedules import ScheduleItem
+
+_room = click.option("--room", default="@global", show_default=True, help="The room that the tasks are submitted from.")
+_names = click.argument("names", nargs=-1, required=True, metavar="NAME...")
+_limit = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def schedules(ctx: click.Context) -> None:
+    """List recurring tasks, or set, pause, run and delete them."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(show_list)
+
+
+@schedules.command("list")
+@_room
+@_limit
+@as_json
+def show_list(*, room: str = "@global", limit: int = 50, is_json: bool = False) -> None:
+    """List the schedules that are seen from a room, with the next tick and the last task of each."""
+
+    async def work() -> Any:
+        async with open_client() as client:
+            return await client.schedules(room, limit=limit)
+
+    page = run(work())
+    if is_json:
+        print_json(page)
+        return
+    columns = ("name", "when", "state", "next", "last", "ended", "job")
+    print_table(columns, [_row(item) for item in page.items], empty=f"No schedules in {room}.")
+    if page.total > len(page.items):
+        click.echo(f"{len(page.items)} of {page.total}; --limit shows more.")
+
+
+@schedules.command()
+@click.argument("name")
+@_room
+@as_json
+def show(name: str, *, room: str, is_json: bool) -> None:
+    """Show a schedule."""
+
+    async def work() -> "ScheduleItem":
+        async with open_client() as client:
+            return await client.schedule(name, room=room)
+
+    _print(run(work()), is_json=is_json)
+
+
+@schedules.command("set")
+@click.argument("name")
+@click.argument("job")
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--cron", help="Five fields, as '*/5 * * * *', or six with the second first.")
+@click.option("--zone", help="The time zone of the cron expression; UTC when left out.")
+@click.option("--every", "interval", type=click.FloatRange(1), metavar="SECONDS", help="Instead of --cron.")
+@click.option("--jitter", type=click.FloatRange(0), default=0, help="Seconds by which a task may be late at random.")
+@click.option("--missed", type=click.Choice(["late", "skip"]), default="late", show_default=True,
+              help="One late run for all ticks that were missed, or none.")  # fmt: skip
+@click.option("--payload", help="The whole payload as JSON, instead of KEY=VALUE.")
+@click.option("--priority", type=int, help="Higher goes first.")
+@click.option("--target", help="The named resource that each task has for itself.")
+@click.option("--paused/--running", default=None, help="Whether it makes tasks; left out, as it is.")
+@_room
+@as_json
+def set_schedule(
+    name: str, job: str, arguments: tuple[str, ...], *, payload: str | None, priority: int | None, target: str | None,
+    room: str, is_json: bool, **timing: Any,
+) -> None:  # fmt: skip
+    """Make or replace the schedule NAME of JOB, room:category:name.
+
+    A VALUE is JSON when it parses as such, else text. What stays the same keeps its next tick.
+    """
+    from treadle.options import Options
+
+    if (timing["cron"] is None) == (timing["interval"] is None):
+        raise click.UsageError("give --cron or --every, one of them")
+    given: dict[str, Any] = {n: value for n, value in (("priority", priority), ("target", target)) if value is not None}
+    content = payload_of(arguments, payload)
+
+    async def work() -> "ScheduleItem":
+        async with open_client() as client:
+            return await client.set_schedule(
+                name, job=job, room=room, payload=content, options=Options(**given), **timing
+            )
+
+    _print(run(work()), is_json=is_json)
+
+
+@schedules.command()
+@_names
+@_room
+@as_json
+def pause(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
+    """Pause schedules: they make no tasks until they are resumed."""
+    done = _each(names, lambda client, name: client.pause_schedule(name, room=room))
+    _tell(done, lambda item: f"{item.name} paused", is_json=is_json)
+
+
+@schedules.command()
+@_names
+@_room
+@as_json
+def resume(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
+    """Let paused schedules go on, with the next tick from now."""
+    done = _each(names, lambda client, name: client.resume_schedule(name, room=room))
+    _tell(done, lambda item: f"{item.name} next {age(item.next_at)}", is_json=is_json)
+
+
+@schedules.command("run")
+@_names
+@_room
+@as_json
+def run_now(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
+    """Put schedules' tasks in now, and print their ids; the ticks stay as they are."""
+    done = _each(names, lambda client, name: client.run_schedule(name, room=room))
+    _tell(done, lambda task: str(task.id), is_json=is_json)
+
+
+@schedules.command()
+@_names
+@_room
+@as_json
+def delete(names: tuple[str, ...], *, room: str, is_json: bool) -> None:
+    """Delete schedules; a task that runs goes on to its end."""
+
+    async def gone(client: "Client", name: str) -> str:
+        await client.delete_schedule(name, room=room)
+        return name
+
+    _tell(_each(names, gone), lambda name: f"{name} deleted", is_json=is_json)
+
+
+def _each(names: Sequence[str], verb: "Callable[[Client, str], Awaitable[Any]]") -> tuple[list[Any], list[str]]:
+    """Return what came of each, and what was refused."""
+    from treadle.errors import ProblemError
+
+    async def work() -> tuple[list[Any], list[str]]:
+        done: list[Any] = []
+        errors: list[str] = []
+        async with open_client() as client:
+            for name in names:
+                try:
+                    done.append(await verb(client, name))
+                except ProblemError as error:
+                    errors.append(f"{name}: {error}")
+        return done, errors
+
+    return run(work())
+
+
+def _tell(outcome: tuple[list[Any], list[str]], said: Callable[[Any], str], *, is_json: bool) -> None:
+    done, errors = outcome
+    if is_json:
+        print_json(done)
+    else:
+        for item in done:
+            click.echo(said(item))
+    for error in errors:
+        click.echo(f"Error: {error}", err=True)
+    if errors:
+        raise SystemExit(1)
+
+
+def _when(item: "ScheduleItem") -> str:
+    if item.interval is not None:
+        return f"every {duration(item.interval)}"
+    return f"{item.cron} {item.zone}"
+
+
+def _row(item: "ScheduleItem") -> tuple[object, ...]:
+    state = "paused" if item.paused else "on"
+    last = age(item.last_at) if item.last_at is not None else None
+    due = age(item.next_at) if item.next_at is not None else None
+    return (item.name, _when(item), state, due, last, item.last_status, item.job_name)
+
+
+def _print(item: "ScheduleItem", *, is_json: bool) -> None:
+    if is_json:
+        print_json(item)
+        return
+    last = None if item.last_task_id is None else f"{age(item.last_at)}, {item.last_task_id} {item.last_status or ''}"
+    lines = {
+        "schedule": f"{item.name}, in {item.room_id}{', paused' if item.paused else ''}",
+        "job": item.job_name,
+        "when": _when(item) + (f", up to {duration(item.jitter)} later" if item.jitter else ""),
+        "missed": "one late run" if item.missed == "late" else "skipped",
+        "next": None if item.next_at is None else f"{item.next_at:%Y-%m-%d %H:%M:%S} UTC, {age(item.next_at)}",
+        "last": last,
+        "payload": brief(item.payload, 200),
+        "options": brief(item.options, 200) if item.options else None,
+        "owner": item.owner,
+    }
+    for name, line in lines.items():
+        if line is not None:
+            click.echo(f"{click.style(f'{name:10}', bold=True)} {line}")

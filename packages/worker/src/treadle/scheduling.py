@@ -1,0 +1,92 @@
+"""What a client does with schedules: lists, sets, pauses, runs and deletes them, over HTTP."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from treadle.wire.names import GLOBAL
+from treadle.wire.schedules import Missed, ScheduleItem
+from treadle.wire.tasks import Page, TaskItem
+
+if TYPE_CHECKING:
+    from treadle.http import HttpChannel
+    from treadle.options import Options
+
+_OF_EACH = ("payload", "cron", "zone", "interval", "paused", "content_hash", "if_version")
+
+
+class Scheduling:
+    """The part of `Client` that is about schedules.
+
+    Every method raises `ConnectionFailed` and the server's `ProblemError`: `ScheduleNotFound`, `Forbidden`,
+    `ValidationFailed` …
+    """
+
+    def http(self) -> "HttpChannel":
+        """Return the client's HTTP connections."""
+        raise NotImplementedError
+
+    async def schedules(self, room: str = GLOBAL, *, limit: int = 50, offset: int = 0) -> Page[ScheduleItem]:
+        """Return the schedules that are seen from a room, newest first: with their next tick and last task."""
+        params = {"limit": limit, "offset": offset}
+        answer = await self.http().request("GET", f"/v1/rooms/{_part(room)}/schedules", params=params)
+        return Page[ScheduleItem].model_validate(answer)
+
+    async def schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
+        """Return one schedule; raises `ScheduleNotFound`."""
+        return ScheduleItem.model_validate(await self.http().request("GET", _path(room, name)))
+
+    async def set_schedule(
+        self,
+        name: str,
+        *,
+        job: str,
+        room: str = GLOBAL,
+        payload: Mapping[str, Any] | None = None,
+        cron: str | None = None,
+        zone: str | None = None,
+        interval: float | None = None,
+        jitter: float = 0,
+        missed: Missed = "late",
+        options: "Options | None" = None,
+        paused: bool | None = None,
+        content_hash: str | None = None,
+        if_version: int | None = None,
+    ) -> ScheduleItem:
+        """Make a schedule, or replace the one of this name; what stays the same keeps its next tick.
+
+        `cron` (in `zone`) or `interval` (seconds) says when; `options` are those of each task.
+        """
+        given = dict(zip(_OF_EACH, (payload, cron, zone, interval, paused, content_hash, if_version), strict=True))
+        body: dict[str, Any] = {} if options is None else options.wire()
+        body |= {"job": job, "jitter": jitter, "missed": missed}
+        body |= {name: value for name, value in given.items() if value is not None}
+        return ScheduleItem.model_validate(await self.http().request("PUT", _path(room, name), body))
+
+    async def pause_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
+        """Pause a schedule: it makes no tasks until it is resumed."""
+        return await self._patch(room, name, paused=True)
+
+    async def resume_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
+        """Let a paused schedule go on, with its next tick from now."""
+        return await self._patch(room, name, paused=False)
+
+    async def run_schedule(self, name: str, *, room: str = GLOBAL) -> TaskItem:
+        """Put a schedule's task in now and return it; raises `TaskConflict` while its last one is open."""
+        return TaskItem.model_validate(await self.http().request("POST", f"{_path(room, name)}/run"))
+
+    async def delete_schedule(self, name: str, *, room: str = GLOBAL) -> None:
+        """Delete a schedule; a task of it that runs goes on to its end."""
+        await self.http().request("DELETE", _path(room, name), resend=False)
+
+    async def _patch(self, room: str, name: str, **fields: Any) -> ScheduleItem:
+        answer = await self.http().request("PATCH", _path(room, name), fields, resend=True)
+        return ScheduleItem.model_validate(answer)
+
+
+def _path(room: str, name: str) -> str:
+    return f"/v1/rooms/{_part(room)}/schedules/{_part(name)}"
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="@:")

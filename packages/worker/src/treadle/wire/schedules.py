@@ -1,0 +1,122 @@
+"""Schedules: recurring tasks, by cron in a time zone or by an interval."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from treadle.wire.fields import Flag, Instant, JsonObject, Model, Request, Tags, Text, Version
+from treadle.wire.status import Status
+from treadle.wire.tasks import TaskOptions
+
+Missed = Literal["late", "skip"]
+"""What becomes of ticks that came while no instance could be made: one late run for all of them, or none."""
+
+Interval = Annotated[float, Field(strict=True, ge=1, le=315_360_000, allow_inf_nan=False)]
+"""Seconds between two ticks, one at least."""
+
+Jitter = Annotated[float, Field(strict=True, ge=0, le=86_400, allow_inf_nan=False)]
+"""Seconds by which a task is due later than its tick at most, at random."""
+
+Zone = Annotated[str, Field(min_length=1, max_length=64)]
+"""A time zone of the IANA database, as Europe/Berlin."""
+
+
+class ScheduleContent(TaskOptions):
+    """What a schedule's tasks are like: the options of a submit that hold for each of them."""
+
+    payload: JsonObject = Field(default_factory=dict)
+    target: Text | None = None
+    tags: Tags | None = None
+    cron: Text | None = None
+    """Five fields (minute hour day-of-month month day-of-week), or six with the second first."""
+    zone: Zone | None = None
+    """Of a cron expression; UTC when it is left out."""
+    interval: Interval | None = None
+    jitter: Jitter = 0
+    missed: Missed = "late"
+
+
+class SchedulePut(ScheduleContent):
+    """Makes or replaces a schedule: `PUT /v1/rooms/{room}/schedules/{name}`.
+
+    What stays the same keeps its next tick.
+    """
+
+    job: Text
+    paused: Flag | None = None
+    """Left out, a new one is not paused, and one that is there stays as it is."""
+    content_hash: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """What the code that registers it says of itself. The same as the last time: nothing is changed, also when people
+    have changed the schedule since."""
+    if_version: Version | None = None
+
+    @model_validator(mode="after")
+    def _one_timing(self) -> Self:
+        _check_timing(self.cron, self.zone, self.interval)
+        return self
+
+
+class SchedulePatch(Request):
+    """Changes parts of a schedule; what is left out stays, an option that is null is left to the job again."""
+
+    paused: Flag | None = None
+    payload: JsonObject | None = None
+    options: dict[Text, Any] | None = None
+    """Task options, target and tags, each with its new value."""
+    cron: Text | None = None
+    zone: Zone | None = None
+    interval: Interval | None = None
+    jitter: Jitter | None = None
+    missed: Missed | None = None
+    if_version: Version | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        given = self.model_fields_set - {"if_version"}
+        if not given:
+            raise ValueError(f"give what is to be changed: {_CHANGES}")
+        if nulls := sorted(name for name in given - {"zone"} if getattr(self, name) is None):
+            raise ValueError(f"{', '.join(nulls)}: may not be null; leave it out to keep what it is")
+        if self.interval is not None and (self.cron is not None or self.zone is not None):
+            raise ValueError("give cron (with a zone) or interval, not both")
+        return self
+
+
+_CHANGES = "paused, cron, zone, interval, jitter, missed, payload, options"
+
+
+def _check_timing(cron: str | None, zone: str | None, interval: float | None) -> None:
+    if (cron is None) == (interval is None):
+        raise ValueError("give cron or interval, one of them: cron as in '*/5 * * * *', interval in seconds")
+    if zone is not None and cron is None:
+        raise ValueError("zone: only with cron; an interval is the same in every zone")
+
+
+class ScheduleItem(Model):
+    """A schedule, with its next tick and its last task."""
+
+    id: str
+    room_id: str
+    name: str
+    job_name: str
+    cron: str | None = None
+    zone: str | None = None
+    interval: float | None = None
+    jitter: float = 0
+    missed: Missed = "late"
+    paused: bool = False
+    payload: JsonObject = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
+    """Task options, target and tags."""
+    next_at: Instant | None = None
+    """The next tick; null while it is paused. Past while the task of an earlier tick is still open."""
+    last_at: Instant | None = None
+    """The last tick for which a task was made, or when it was last run by hand."""
+    last_task_id: str | None = None
+    last_status: Status | None = None
+    """Of that task; null when there is none, or not any more."""
+    owner: str
+    content_hash: str | None = None
+    created_at: Instant
+    version: int = 1
+    """Counts changes, not ticks."""

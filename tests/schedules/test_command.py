@@ -1,0 +1,54 @@
+"""`treadle schedules` (E10)."""
+
+import pytest
+
+from tests.cli.conftest import Command, Shop, command, served, shop
+
+__all__ = ["command", "served", "shop"]
+
+
+def test_schedules_are_set_listed_shown_paused_run_and_deleted_e10(command: Command, shop: Shop) -> None:
+    said = command.said(
+        "schedules", "set", "nightly", shop.job, "n=1", "--cron", "0 3 * * *", "--zone", "Europe/Berlin",
+        "--jitter", "30", "--priority", "2",
+    )  # fmt: skip
+    assert "when       0 3 * * * Europe/Berlin, up to 30s later" in said
+    assert 'payload    {"n": 1}' in said
+    assert 'options    {"priority": 2}' in said
+    assert "missed     one late run" in said
+
+    [line] = [line for line in command.said("schedules").splitlines() if line.startswith("nightly")]
+    assert line.split()[:8] == ["nightly", "0", "3", "*", "*", "*", "Europe/Berlin", "on"]
+    assert command.said("schedules", "list") == command.said("schedules", "list", "--room", "lab")
+    assert command.said("schedules", "pause", "nightly") == "nightly paused\n"
+    assert "nightly, in @global, paused" in command.said("schedules", "show", "nightly")
+    assert command.said("schedules", "resume", "nightly").startswith("nightly next in ")
+
+    task_id = command.said("schedules", "run", "nightly").strip()
+    assert shop.status(task_id) == "pending"
+    assert f"{task_id} pending" in command.said("schedules", "show", "nightly")
+    assert "is not over yet" in command.refused("schedules", "run", "nightly")
+    assert command.read("schedules", "show", "nightly")["last_task_id"] == task_id
+
+    again = command.read("schedules", "set", "nightly", shop.job, "--every", "90")
+    assert (again["interval"], again["cron"], again["payload"], again["options"]) == (90, None, {}, {})
+    assert command.said("schedules", "delete", "nightly") == "nightly deleted\n"
+    assert "nightly" not in command.said("schedules", "list")
+
+
+def test_what_is_wrong_is_said_and_what_can_be_done_is_g9(command: Command, shop: Shop) -> None:
+    command.said("schedules", "set", "good", shop.job, "--every", "60")
+
+    result = command("schedules", "pause", "none", "good")
+
+    assert (result.exit_code, result.stdout) == (1, "good paused\n")
+    assert "none: Schedule not found" in result.stderr
+    assert "is no minute" in command.refused("schedules", "set", "bad", shop.job, "--cron", "61 * * * *")
+    command.said("schedules", "delete", "good")
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--cron", "0 0 * * *", "--every", "5"], ["--every", "0.5"], ["x", "--every", "5"]]
+)
+def test_a_schedule_that_says_not_when_is_a_usage_error_g9(command: Command, words: list[str]) -> None:
+    command.refused("schedules", "set", "bad", "@global:tasks:none", *words, code=2)

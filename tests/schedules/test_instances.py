@@ -1,0 +1,436 @@
+"""What schedules put in: each tick once, one open at a time, whatever becomes of the last (E10); on both databases."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from tests.conftest import FakeClock
+from tests.schedules.conftest import Plan, seconds
+from treadle.wire.status import Reason, Status
+from treadle_server.engine.commands import DeleteOrphans, RegisterJob
+from treadle_server.engine.commands.submit import SchemaMoved
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import Forbidden, JobNotFound, Refused, ScheduleNotFound, TaskConflict, ValidationFailed
+from treadle_server.store.orphans import possible_orphans
+
+pytestmark = pytest.mark.anyio
+
+ANN = Principal("ann")
+
+
+async def test_a_tick_puts_one_task_in_at_its_time_and_not_before_e10(plan: Plan, clock: FakeClock) -> None:
+    start = clock.now()
+    await plan.set(template='{"priority": 7, "timeout": 9.0, "target": "cam", "tags": {"who": "mia"}}')
+
+    await plan.pass_time(59.999)
+    assert await plan.tasks() == []
+    await plan.pass_time(0.001)
+
+    [task] = await plan.tasks()
+    assert (task.status, task.due_at, task.payload.replace(" ", "")) == (Status.PENDING, clock.now(), '{"n":1}')
+    assert (task.priority, task.timeout, task.target, task.room) == (7, 9.0, "cam", "@global")
+    assert task.tags is not None
+    assert '"who"' in task.tags
+    assert '"nightly"' in task.tags
+    schedule = await plan.get()
+    assert (schedule.last_at, schedule.last_task_id) == (clock.now(), task.id)
+    assert seconds([schedule.next_at], start) == [120]
+
+
+async def test_while_one_is_open_no_other_is_made_and_its_end_makes_the_next_in_the_same_commit_e10(
+    plan: Plan, clock: FakeClock
+) -> None:
+    start = clock.now()
+    await plan.set()
+    await plan.pass_time(60)
+    claimed = await plan.take()
+    for _ in range(5):
+        await plan.pass_time(50)
+    assert len(await plan.tasks()) == 1
+    batches = []
+    plan.shop.engine.hub.listen(batches.append)
+
+    await plan.shop.report(claimed, "completed")
+
+    [batch] = batches
+    assert [(change.task.status, change.was) for change in batch.tasks] == [
+        (Status.COMPLETED, Status.RUNNING), (Status.PENDING, None),
+    ]  # fmt: skip
+    # One late run for the four ticks that came meanwhile, then on in the old phase.
+    assert seconds(await plan.ticks(), start) == [60, 120]
+    assert seconds([(await plan.get()).next_at], start) == [360]
+    clock.advance(20)
+    await plan.finish()
+    await plan.turn()
+    assert len(await plan.tasks()) == 2
+
+
+@pytest.mark.parametrize("ending", ["failed", "cancelled", "lost", "resolved"])
+async def test_whatever_ends_the_last_one_the_next_follows_e10(plan: Plan, clock: FakeClock, ending: str) -> None:
+    start = clock.now()
+    await plan.set(template='{"max_requeues": 0}')
+    await plan.pass_time(60)
+    claimed = await plan.take()
+    clock.advance(70)
+
+    match ending:
+        case "failed":
+            await plan.shop.report(claimed, "failed", reason=Reason.ERROR, error="x")
+        case "cancelled":
+            await plan.shop.steer(claimed, "cancel")
+        case "lost":
+            await plan.shop.report(claimed, "exception", reason=Reason.WORKER_SHUTDOWN)
+        case "resolved":
+            await plan.shop.steer(claimed, "pause")
+            await plan.shop.report(claimed, "paused")
+            await plan.shop.steer(claimed, "resolve")
+
+    assert len(await plan.tasks()) == 2
+    assert seconds(await plan.ticks(), start) == [60, 120]
+
+
+async def test_a_retry_or_a_pause_is_no_end_e10(plan: Plan, clock: FakeClock) -> None:
+    await plan.set(template='{"max_retries": 1, "retry_base": 100.0}')
+    await plan.pass_time(60)
+    await plan.finish("failed", reason=Reason.ERROR, error="x")
+    await plan.pass_time(70)
+    [task] = await plan.tasks()
+    assert task.status is Status.SCHEDULED
+
+    await plan.shop.steer(task, "pause")
+    await plan.pass_time(600)
+
+    assert len(await plan.tasks()) == 1
+
+
+async def test_after_an_outage_there_is_one_late_run_and_the_phase_is_kept_e10(plan: Plan, clock: FakeClock) -> None:
+    start = clock.now()
+    await plan.set()
+    clock.advance(3600 + 7)
+    await plan.turn()
+
+    [task] = await plan.tasks()
+    assert (task.status, seconds([task.due_at], start)) == (Status.PENDING, [60])
+    assert seconds([(await plan.get()).next_at], start) == [3660]
+    await plan.finish()
+    await plan.turn()
+    assert len(await plan.tasks()) == 1
+    await plan.pass_time(53)
+    assert seconds(await plan.ticks(), start) == [60, 3660]
+
+
+async def test_skip_drops_what_was_missed_e10(plan: Plan, clock: FakeClock) -> None:
+    start = clock.now()
+    await plan.set(missed="skip")
+    clock.advance(150)
+    await plan.turn()
+    assert await plan.tasks() == []
+    assert seconds([(await plan.get()).next_at], start) == [180]
+
+    await plan.pass_time(30)
+    claimed = await plan.take()
+    clock.advance(100)
+    await plan.shop.report(claimed, "completed")
+
+    assert seconds(await plan.ticks(), start) == [180]
+    assert seconds([(await plan.get()).next_at], start) == [300]
+
+
+async def test_jitter_makes_a_task_due_later_and_leaves_the_ticks_where_they_are_e10(
+    plan: Plan, clock: FakeClock
+) -> None:
+    start = clock.now()
+    await plan.set(jitter_seconds=30.0)
+    late = []
+    for _ in range(8):
+        await plan.pass_time(60)
+        task = (await plan.tasks())[-1]
+        late.append((task.due_at - clock.now()).total_seconds())
+        assert task.status is (Status.SCHEDULED if late[-1] > 0 else Status.PENDING)
+        await plan.shop.steer(task, "cancel")
+
+    assert all(0 <= one <= 30 for one in late)
+    assert len(set(late)) > 1
+    assert seconds(await plan.ticks(), start) == [60 * n for n in range(1, 9)]
+
+
+async def test_a_paused_schedule_makes_nothing_and_goes_on_with_the_next_tick_e10(plan: Plan, clock: FakeClock) -> None:
+    start = clock.now()
+    await plan.set()
+    await plan.pause()
+    await plan.pass_time(150)
+    assert await plan.tasks() == []
+
+    await plan.pause(paused=False)
+    await plan.turn()
+    assert await plan.tasks() == []
+    await plan.pass_time(30)
+
+    assert seconds(await plan.ticks(), start) == [180]
+
+
+async def test_what_is_resumed_before_its_tick_keeps_it_e10(plan: Plan, clock: FakeClock) -> None:
+    start = clock.now()
+    await plan.set()
+    clock.advance(30)
+    await plan.pause()
+    await plan.pause(paused=False)
+
+    assert seconds([(await plan.get()).next_at], start) == [60]
+
+
+async def test_run_now_puts_one_in_beside_the_ticks_also_while_paused_e10(plan: Plan, clock: FakeClock) -> None:
+    start = clock.now()
+    await plan.set(jitter_seconds=30.0)
+    await plan.pause()
+    clock.advance(10)
+
+    task = await plan.run_now()
+
+    assert (task.status, task.due_at) == (Status.PENDING, clock.now())
+    with pytest.raises(TaskConflict, match=f"task {task.id} of schedule 'nightly' is not over yet"):
+        await plan.run_now()
+    await plan.finish()
+    schedule = await plan.get()
+    assert (schedule.last_task_id, schedule.paused, seconds([schedule.next_at], start)) == (task.id, True, [60])
+    assert await plan.ticks() == []
+
+
+async def test_an_unchanged_schedule_keeps_its_next_tick_and_its_version_e10(plan: Plan, clock: FakeClock) -> None:
+    start = clock.now()
+    assert (await plan.set()).created
+    clock.advance(30)
+    batches = []
+    plan.shop.engine.hub.listen(batches.append)
+
+    again = await plan.set(payload='{ "n" :1}')
+
+    assert (again.created, again.schedule.version) == (False, 1)
+    assert batches == []
+    assert seconds([(await plan.get()).next_at], start) == [60]
+
+
+async def test_a_changed_payload_keeps_the_next_tick_and_a_changed_time_begins_anew_e10(
+    plan: Plan, clock: FakeClock
+) -> None:
+    start = clock.now()
+    await plan.set()
+    clock.advance(30)
+
+    changed = await plan.set(payload='{"n": 2}', template='{"priority": 3}')
+    assert (changed.schedule.version, seconds([changed.schedule.next_at], start)) == (2, [60])
+    retimed = await plan.set(payload='{"n": 2}', template='{"priority": 3}', interval_seconds=100.0)
+    assert seconds([retimed.schedule.next_at], start) == [130]
+    await plan.pass_time(100)
+
+    [task] = await plan.tasks()
+    assert (task.payload.replace(" ", ""), task.priority) == ('{"n":2}', 3)
+
+
+async def test_code_that_says_the_same_as_last_time_undoes_no_change_of_people_e10(plan: Plan) -> None:
+    await plan.set(content_hash="old")
+    await plan.set(payload='{"n": 9}')
+    await plan.pause()
+
+    again = await plan.set(content_hash="old")
+    assert (again.schedule.paused, (await plan.get()).payload.replace(" ", "")) == (True, '{"n":9}')
+
+    newer = await plan.set(content_hash="new", payload='{"n": 3}')
+    assert (newer.schedule.payload, newer.schedule.content_hash, newer.schedule.paused) == ('{"n": 3}', "new", True)
+
+
+async def test_a_schedule_that_is_deleted_while_one_runs_ends_quietly_e10(plan: Plan, clock: FakeClock) -> None:
+    await plan.set()
+    await plan.pass_time(60)
+    claimed = await plan.take()
+    await plan.delete()
+    clock.advance(600)
+
+    done = await plan.shop.report(claimed, "completed")
+
+    await plan.turn()
+    assert done.status is Status.COMPLETED
+    assert len(await plan.tasks()) == 1
+    with pytest.raises(ScheduleNotFound):
+        await plan.pause()
+
+
+async def test_one_that_is_made_anew_is_not_held_up_by_what_the_deleted_one_left_e10(
+    plan: Plan, clock: FakeClock
+) -> None:
+    start = clock.now()
+    await plan.set()
+    await plan.pass_time(60)
+    claimed = await plan.take()
+    await plan.delete()
+
+    assert (await plan.set()).created
+    await plan.pass_time(60)
+    await plan.shop.report(claimed, "completed")
+
+    assert seconds(await plan.ticks(), start) == [60, 120]
+    assert len(await plan.tasks()) == 2
+
+
+async def test_the_task_of_a_tick_may_be_run_again_without_disturbing_the_ticks_e10(
+    plan: Plan, clock: FakeClock
+) -> None:
+    start = clock.now()
+    await plan.set()
+    await plan.pass_time(60)
+    first = await plan.finish()
+    await plan.pass_time(60)
+    await plan.finish()
+    await plan.shop.steer(first, "rerun")
+
+    await plan.pass_time(60)
+
+    assert seconds(await plan.ticks(), start) == [60, 120, 180]
+
+
+async def test_the_last_task_run_again_holds_the_next_tick_until_it_ends_e10(plan: Plan, clock: FakeClock) -> None:
+    await plan.set()
+    await plan.pass_time(60)
+    first = await plan.finish()
+    await plan.shop.steer(first, "rerun")
+    await plan.pass_time(70)
+    assert len(await plan.tasks()) == 1
+
+    await plan.finish()
+
+    assert len(await plan.tasks()) == 2
+
+
+async def test_many_schedules_are_due_at_once_and_each_ticks_once_e10(plan: Plan, clock: FakeClock) -> None:
+    commands = []
+    for n in range(30):
+        plan.name = f"s{n}"
+        commands.append(plan.command(template=f'{{"target": "t{n % 3}", "pool": "p{n % 2}"}}'))
+    await asyncio.gather(*(plan.shop.engine.run(command) for command in commands))
+
+    await plan.pass_time(60)
+    await plan.turn()
+
+    tasks = await plan.tasks()
+    assert len({task.schedule_id for task in tasks}) == len(tasks) == 30
+
+
+async def test_settling_a_hundred_at_once_makes_each_its_next_e10(plan: Plan, clock: FakeClock) -> None:
+    for n in range(20):
+        plan.name = f"s{n}"
+        await plan.set()
+    await plan.pass_time(60)
+    first = await plan.tasks()
+    clock.advance(60)
+
+    await asyncio.gather(*(plan.shop.steer(task, "cancel") for task in first))
+
+    assert len(await plan.tasks()) == 40
+
+
+async def test_a_schedule_and_its_run_in_one_commit_use_what_was_set_e10(plan: Plan) -> None:
+    await plan.set()
+    changed = plan.command(template='{"pool": "gpu", "target": "new"}')
+
+    _, task = await asyncio.gather(plan.shop.engine.run(changed), plan.run_now())
+
+    assert (task.pool, task.target) == ("gpu", "new")
+
+
+async def test_the_payload_keeps_the_schema_that_it_was_checked_against_e10(plan: Plan, clock: FakeClock) -> None:
+    await plan.set()
+    replaced = RegisterJob(
+        principal=plan.shop.principal,
+        room="@global",
+        category="tasks",
+        name="noop",
+        schema='{"type": "object", "required": ["m"]}',
+        retain=True,
+        replace=True,
+        make_worker=False,
+    )
+    await plan.shop.engine.run(replaced)
+
+    await plan.pass_time(60)
+
+    [task] = await plan.tasks()
+    assert task.schema_version == 1
+    with pytest.raises(SchemaMoved):
+        await plan.set(payload='{"n": 2}')
+
+
+async def test_a_job_with_a_schedule_is_no_orphan_until_that_is_deleted_z6(plan: Plan) -> None:
+    job = await plan.shop.register("lonely", retain=False)
+    await plan.set(job_name=job)
+    engine = plan.shop.engine
+    async with engine.store.read() as connection:
+        assert await possible_orphans(connection) == []
+
+    await plan.delete()
+
+    with pytest.raises(JobNotFound):
+        await plan.set(job_name=job)
+
+
+async def test_an_orphan_that_gets_a_schedule_in_the_same_commit_stays_z6(plan: Plan) -> None:
+    job = await plan.shop.register("lonely", retain=False)
+    engine = plan.shop.engine
+    async with engine.store.read() as connection:
+        orphans = await possible_orphans(connection)
+
+    await asyncio.gather(engine.run(plan.command(job_name=job)), engine.run(DeleteOrphans(orphans)))
+
+    assert not (await plan.set(job_name=job)).created
+
+
+async def test_another_users_schedule_is_left_alone_g9(plan: Plan) -> None:
+    await plan.set()
+    assert not (await plan.set(principal=ANN)).created
+
+    for command in (
+        plan.command(principal=ANN, payload="{}"),
+        plan.command(principal=ANN, paused=True),
+    ):
+        with pytest.raises(Forbidden, match="belongs to 'admin'"):
+            await plan.shop.engine.run(command)
+
+    assert (await plan.get()).version == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cron": "61 * * * *"},
+        {"cron": "0 0 * * *", "zone": "Mars/Base"},
+        {"job_name": "lab:tasks:secret"},
+        {"if_version": 5, "payload": "{}"},
+    ],
+)
+async def test_what_is_refused_changes_nothing_g9(plan: Plan, changes: dict[str, object]) -> None:
+    await plan.set()
+    before = await plan.get()
+
+    with pytest.raises(Refused):
+        await plan.set(**changes)
+
+    assert await plan.get() == before
+
+
+async def test_an_expression_that_never_comes_true_is_refused_e10(plan: Plan) -> None:
+    with pytest.raises(ValidationFailed, match="cron"):
+        await plan.set(cron="0 0 30 2 *")
+
+
+async def test_cron_is_kept_to_the_minute_over_a_change_of_the_year_e10(plan: Plan, clock: FakeClock) -> None:
+    clock.jump(86 * 86_400)  # to noon of 28 March 2026
+    await plan.set(cron="30 2 * * *", zone="Europe/Berlin")
+    made = []
+    for _ in range(3):
+        schedule = await plan.get()
+        assert schedule.next_at is not None
+        await plan.pass_time((schedule.next_at - clock.now()) / timedelta(seconds=1))
+        made.append(f"{(await plan.tasks())[-1].due_at:%m-%d %H:%M}")
+        await plan.shop.steer((await plan.tasks())[-1], "cancel")
+
+    assert made == ["03-29 01:00", "03-30 00:30", "03-31 00:30"]

@@ -1,0 +1,282 @@
+"""Schedules over HTTP and on the socket: what is shown, who may do what, and what is refused (E10, G9)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from tests.api.rooms import NewUser, Room, make_room, problem
+from tests.live.sockets import connected
+from tests.live.test_feeds import KEYS, Mirror
+from treadle_server.testing import Served, serve
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/v1/rooms/lab/schedules/nightly"
+
+
+ON_BOTH = pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+"""Marks what is worth a server on each database."""
+
+
+@pytest.fixture
+def kind() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
+def url(kind: str, request: pytest.FixtureRequest) -> str | None:
+    return request.getfixturevalue("postgres_database") if kind == "postgres" else None
+
+
+@pytest.fixture
+async def served(url: str | None, tmp_path: Path) -> AsyncIterator[Served]:
+    async with serve(url, data_dir=tmp_path / "data") as served:
+        yield served
+    assert served.engine.store.connections_checked_out() == 0  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+async def root(served: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+async def user(served: Served, root: httpx.AsyncClient) -> AsyncIterator[NewUser]:
+    """Makes users without scopes."""
+    async with AsyncExitStack() as stack:
+
+        async def make(name: str) -> httpx.AsyncClient:
+            made = (await root.post("/v1/tokens", json={"name": name})).json()
+            headers = {"Authorization": f"Bearer {made['token']}"}
+            return await stack.enter_async_context(httpx.AsyncClient(base_url=served.url, headers=headers, timeout=30))
+
+        yield make
+
+
+@pytest.fixture
+async def lab(root: httpx.AsyncClient) -> Room:
+    return await make_room(root)
+
+
+def body(lab: Room, **more: Any) -> dict[str, Any]:
+    timing = {} if "cron" in more else {"interval": 3600}
+    return {"job": lab.job, "payload": {"n": 1}, **timing, **more}
+
+
+async def put(lab: Room, status: int = 201, **more: Any) -> dict[str, Any]:
+    answer = await lab.client.put(PATH, json=body(lab, **more))
+    assert answer.status_code == status, answer.text
+    return answer.json()  # type: ignore[no-any-return]
+
+
+@ON_BOTH
+async def test_a_schedule_is_made_shown_changed_and_deleted_e10(lab: Room) -> None:
+    made = await put(lab, cron="30 9 * * MON-FRI", zone="Europe/Berlin", priority=3, target="cam", tags={"a": "b"})
+    assert (made["name"], made["room_id"], made["job_name"], made["owner"]) == ("nightly", "lab", lab.job, "admin")
+    assert (made["cron"], made["zone"], made["interval"]) == ("30 9 * * MON-FRI", "Europe/Berlin", None)
+    assert made["options"] == {"priority": 3, "target": "cam", "tags": {"a": "b"}}
+    assert (made["payload"], made["missed"], made["last_task_id"], made["last_status"]) == (
+        {"n": 1},
+        "late",
+        None,
+        None,
+    )
+    assert made["next_at"] > made["created_at"]
+    shown = (await lab.client.get(PATH)).json()
+    assert shown == made
+
+    patch = {"payload": {"n": 2}, "options": {"priority": None, "weight": 2}, "missed": "skip"}
+    changed = (await lab.client.patch(PATH, json=patch)).json()
+    assert changed["options"] == {"target": "cam", "tags": {"a": "b"}, "weight": 2}
+    assert (changed["payload"], changed["missed"], changed["version"]) == ({"n": 2}, "skip", 2)
+    assert (changed["next_at"], changed["cron"]) == (made["next_at"], made["cron"])
+    timed = (await lab.client.patch(PATH, json={"interval": 60})).json()
+    assert (timed["cron"], timed["zone"], timed["interval"], timed["version"]) == (None, None, 60, 3)
+
+    assert (await lab.client.delete(PATH)).status_code == 204
+    for answer in (await lab.client.get(PATH), await lab.client.delete(PATH), await lab.client.post(f"{PATH}/run")):
+        assert (answer.status_code, problem(answer)) == (404, "schedule-not-found")
+    assert (await put(lab))["version"] == 5
+
+
+async def test_a_paused_one_has_no_next_tick_and_run_now_works_e10(lab: Room) -> None:
+    await put(lab, paused=True)
+    assert (await lab.client.get(PATH)).json()["next_at"] is None
+
+    ran = await lab.client.post(f"{PATH}/run")
+    task = ran.json()
+    assert (ran.status_code, ran.headers["location"], task["status"]) == (202, f"/v1/tasks/{task['id']}", "pending")
+    assert task["tags"] == {"schedule": "nightly"}
+    again = await lab.client.post(f"{PATH}/run")
+    assert (again.status_code, problem(again)) == (409, "task-conflict")
+
+    shown = (await lab.client.patch(PATH, json={"paused": False})).json()
+    assert (shown["paused"], shown["last_task_id"], shown["last_status"]) == (False, task["id"], "pending")
+    assert shown["next_at"] is not None
+
+
+async def test_the_same_put_again_changes_nothing_e10(lab: Room) -> None:
+    made = await put(lab)
+
+    assert await put(lab, status=200) == made
+    assert await put(lab, status=200, interval=3600.0, jitter=0) == made
+
+
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    ({"cron": "61 * * * *"}, "validation-error", "cron: '61' of '61 * * * *' is no minute: 0-59"),
+    ({"cron": "* * *"}, "validation-error", "has 3 fields"),
+    ({"cron": "0 0 * * *", "zone": "Mars/Base"}, "validation-error", "zone: 'Mars/Base' is no time zone"),
+    ({"zone": "UTC"}, "validation-error", "only with cron"),
+    ({"cron": "0 0 * * *", "interval": 60}, "validation-error", "give cron or interval"),
+    ({"interval": None}, "validation-error", "give cron or interval"),
+    ({"interval": 0.5}, "validation-error", "interval"),
+    ({"interval": "60"}, "validation-error", "interval"),
+    ({"jitter": -1}, "validation-error", "jitter"),
+    ({"missed": "never"}, "validation-error", "missed"),
+    ({"payload": {"n": "x"}}, "invalid-payload", "payload.n"),
+    ({"delay": 5}, "validation-error", "delay"),
+    ({"job": "lab:tasks:none"}, "job-not-found", "lab:tasks:none"),
+    ({"job": "den:tasks:add"}, "job-not-found", "den:tasks:add"),
+]
+
+
+async def test_a_bad_schedule_is_refused_and_says_what_to_mend_g9_e10(lab: Room) -> None:
+    for more, name, said in BAD:
+        answer = await lab.client.put(
+            PATH, json={**body(lab), **({"interval": None} if "cron" in more else {}), **more}
+        )
+
+        assert problem(answer) == name, more
+        assert said in answer.text
+
+    assert (await lab.client.get(PATH)).status_code == 404
+
+
+BAD_CHANGES: list[tuple[dict[str, Any], str]] = [
+    ({}, "give what is to be changed"),
+    ({"cron": "x x x x x"}, "is no minute"),
+    ({"cron": "0 0 * * *", "interval": 5}, "not both"),
+    ({"missed": None}, "may not be null"),
+    ({"options": {"colour": "red"}}, "there is no option colour"),
+    ({"options": {"priority": "high"}}, "priority"),
+    ({"payload": {"n": "x"}}, "payload.n"),
+    ({"zone": "UTC"}, "only with cron"),
+    ({"paused": False, "if_version": 7}, "version 1, not 7"),
+    ({"payload": {"n": 3}, "if_version": 7}, "version 1, not 7"),
+]
+
+
+async def test_a_bad_change_is_refused_and_changes_nothing_g9(lab: Room) -> None:
+    made = await put(lab)
+
+    for patch, said in BAD_CHANGES:
+        answer = await lab.client.patch(PATH, json=patch)
+
+        assert answer.status_code in {409, 422}, patch
+        assert said in answer.text
+
+    assert (await lab.client.get(PATH)).json() == made
+
+
+async def test_a_name_that_can_not_be_is_refused_g9(lab: Room) -> None:
+    for name in ("a\nb", "x" * 256, "\x7f"):
+        answer = await lab.client.put(f"/v1/rooms/lab/schedules/{quote(name)}", json=body(lab))
+
+        assert (answer.status_code, answer.json()["type"]) == (422, "/v1/problems/validation-error")
+
+
+async def test_a_room_sees_its_own_and_the_shared_ones_and_others_may_not_steer_it_z3_g9(
+    lab: Room, user: NewUser
+) -> None:
+    await put(lab)
+    shared = await make_room(lab.client, "@global", retain=True)
+    await lab.client.put("/v1/rooms/@global/schedules/all", json=body(shared))
+    den = await make_room(lab.client, "den")
+    await lab.client.put("/v1/rooms/den/schedules/den", json=body(den))
+    ann = await user("ann")
+
+    found = (await ann.get("/v1/rooms/lab/schedules")).json()
+    assert [item["name"] for item in found["items"]] == ["all", "nightly"]
+    assert (found["total"], found["limit"], found["offset"]) == (2, 50, 0)
+    page = (await ann.get("/v1/rooms/lab/schedules", params={"limit": 1, "offset": 1})).json()
+    assert [item["name"] for item in page["items"]] == ["nightly"]
+    assert problem(await ann.get("/v1/rooms/lab/schedules", params={"nmae": "x"})) == "validation-error"
+    assert problem(await ann.get("/v1/rooms/a:b/schedules")) == "invalid-room-id"
+
+    for request in (
+        ann.put(PATH, json=body(lab, priority=9)),
+        ann.patch(PATH, json={"paused": True}),
+        ann.delete(PATH),
+        ann.post(f"{PATH}/run"),
+    ):
+        answer = await request
+        assert (answer.status_code, problem(answer)) == (403, "forbidden")
+    assert (await ann.put("/v1/rooms/lab/schedules/own", json=body(lab))).status_code == 201
+
+
+@ON_BOTH
+async def test_an_observer_sees_schedules_and_their_tasks_as_they_go_e10(
+    lab: Room, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KEYS, "schedules", "id")
+    async with connected(served) as socket:
+        await socket.call("every", brief=True)
+        mirror = await Mirror(socket, "s").watch("schedules")
+        elsewhere = await Mirror(socket, "e").watch("schedules", room="den")
+        made = await put(lab)
+        await mirror.until(lambda m: made["id"] in m.rows)
+        assert mirror.rows[made["id"]] == made
+
+        ran = await socket.call("schedule", room="lab", name="nightly", action="run")
+        await mirror.until(lambda m: m.rows[made["id"]]["last_status"] == "pending")
+        assert mirror.rows[made["id"]]["last_task_id"] == ran["last_task_id"]
+        await lab.client.post(f"/v1/tasks/{ran['last_task_id']}/cancel")
+        await mirror.until(lambda m: m.rows[made["id"]]["last_status"] == "cancelled")
+        paused = await socket.call("schedule", room="lab", name="nightly", action="pause")
+        await mirror.until(lambda m: m.rows[made["id"]]["paused"])
+        assert paused["next_at"] is None
+        assert await socket.call("schedule", room="lab", name="nightly", action="delete") == {}
+        await mirror.until(lambda m: not m.rows)
+
+        assert elsewhere.rows == {}
+        assert await socket.refused("schedule", room="lab", name="nightly", action="run") == "schedule-not-found"
+        assert await socket.refused("schedule", room="lab", name="nightly", action="stop") == "validation-error"
+        told: list[dict[str, Any]] = []
+        while not told or not told[-1].get("deleted"):
+            told += [e for e in (await socket.pushed("events"))["events"] if e["type"] == "schedule.updated"]
+        assert [(e["schedule"]["name"], e["schedule"]["paused"], e["deleted"]) for e in told] == [
+            ("nightly", False, False), ("nightly", True, False), ("nightly", True, True),
+        ]  # fmt: skip
+    recent = (await lab.client.get("/v1/events", params={"room": "lab"})).json()["items"]
+    assert [e["seq"] for e in recent] == sorted({e["seq"] for e in recent})
+
+
+async def test_a_whole_event_shows_the_schedule_without_brief(lab: Room, served: Served) -> None:
+    async with connected(served) as socket:
+        await socket.call("every")
+        made = await put(lab)
+        found = (await socket.pushed("events"))["events"]
+
+        event = next(e for e in found if e["type"] == "schedule.updated")
+        assert event["schedule"] == {name: made[name] for name in event["schedule"]}
+        assert event["schedule"]["payload"] == {"n": 1}
+
+
+async def test_a_schedule_ticks_by_itself_on_a_real_clock_e10(lab: Room) -> None:
+    await put(lab, interval=1)
+    async with asyncio.timeout(20):
+        seen: set[str] = set()
+        while len(seen) < 2:
+            claim = (await lab.claim(wait=5))["task"]
+            if claim is not None:
+                seen.add(claim["id"])
+                run = f"/v1/tasks/{claim['id']}/runs/0"
+                assert (await lab.client.post(f"{run}/started")).status_code == 200
+                assert (await lab.client.post(f"{run}/completed")).status_code == 200

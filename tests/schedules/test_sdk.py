@@ -1,0 +1,145 @@
+"""`@task(schedule=…)` and the client's part (E10)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.worker.conftest import Working, client, until, working
+from treadle import Client, Cron, Every, errors, task
+from treadle.schedules import registration
+from treadle_server.testing import Served, serve
+
+__all__ = ["client", "until", "working"]
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Served]:
+    async with serve() as served:
+        yield served
+
+
+def made(schedule: Any, *, name: str = "tidy", **options: Any) -> Any:
+    @task(name=name, schedule=schedule, **options)
+    async def tidy(days: int = 3, *, deep: bool = False) -> int:
+        return days
+
+    return tidy
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Cron("* * *"), "has not five fields"),
+        (lambda: Every(0.5), "shorter than one second"),
+        (lambda: Every(5, missed="never"), "'late' or 'skip'"),  # type: ignore[arg-type]
+        (lambda: Every(5, jitter=-1), "0 or more"),
+        (lambda: made(30), "neither Cron"),
+    ],
+)
+def test_what_can_not_be_a_schedule_is_an_error_at_import_t1(make: Any, said: str) -> None:
+    with pytest.raises(errors.DefinitionError, match=said):
+        make()
+
+
+def test_a_registration_says_the_same_for_the_same_code_and_something_else_for_another() -> None:
+    one = made(Every(timedelta(minutes=5), arguments={"days": 1}))
+    name, body = registration(one)
+
+    assert (name, body["interval"], body["payload"]) == ("tasks:tidy", 300.0, {"days": 1})
+    assert registration(made(Every(300, arguments={"days": 1}))) == (name, body)
+    assert registration(made(Every(300, arguments={"days": 2})))[1]["content_hash"] != body["content_hash"]
+    with pytest.raises(errors.InvalidArguments, match="days"):
+        registration(made(Every(300, arguments={"days": "x"})))
+
+
+async def test_a_worker_tells_its_schedules_and_runs_what_they_put_in_e10(
+    client: Client, working: Working, until: Any
+) -> None:
+    async with working(made(Every(1, arguments={"days": 9}))):
+
+        async def has_ended() -> bool:
+            found = (await client.schedules()).items
+            return bool(found) and found[0].last_status == "completed"
+
+        await until(has_ended)
+
+    [task_item, *_] = (await client.list(tag="schedule=tasks:tidy")).items
+    assert (task_item.payload, task_item.result in {9, None}) == ({"days": 9}, True)
+
+
+async def seen(client: Client, name: str = "tasks:tidy") -> Any:
+    """Wait until the worker has told its schedule, and return it."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return await client.schedule(name)
+            except errors.ScheduleNotFound:
+                await asyncio.sleep(0.01)
+
+
+async def test_two_workers_with_the_same_code_do_not_fight_and_changes_of_people_stay_e10(
+    client: Client, working: Working, until: Any
+) -> None:
+    async with working(made(Cron("0 3 * * *", "Europe/Berlin"))):
+        first = await seen(client)
+        await client.pause_schedule("tasks:tidy")
+        other = made(Cron("0 3 * * *", "Europe/Berlin"))
+        async with working(other, made(Every(3600), name="mark")):
+            await seen(client, "tasks:mark")  # told after the other one
+
+    now = await client.schedule("tasks:tidy")
+    assert (now.version, now.paused, now.content_hash) == (2, True, first.content_hash)
+
+
+async def test_the_last_one_to_start_wins_and_one_that_connects_anew_undoes_nothing_e10(
+    client: Client, server: Served, working: Working, until: Any
+) -> None:
+    async with working(made(Every(3600))) as old:
+        await seen(client)
+        async with working(made(Every(7200))):
+
+            async def is_new() -> bool:
+                return (await client.schedule("tasks:tidy")).interval == 7200
+
+            await until(is_new)
+            live = server.app.state.live
+            session = live._workers[old.id]
+            await session.close(1001, "as after an outage")
+
+            async def is_back() -> bool:
+                return live._workers.get(old.id) not in {None, session}
+
+            await until(is_back)
+            assert (await client.schedule("tasks:tidy")).version == 2
+
+
+async def test_a_bad_expression_ends_the_worker_with_what_is_wrong_g9_e10(server: Served) -> None:
+    from treadle import Worker
+
+    worker = Worker([made(Cron("61 3 * * *"))], url=server.url, token=server.token, drain_grace=0)
+
+    with pytest.raises(errors.ValidationFailed, match=r"'61' of '61 3 \* \* \*' is no minute"):
+        async with asyncio.timeout(20):
+            await worker.run_async()
+
+
+async def test_the_client_sets_lists_pauses_runs_and_deletes_e10(client: Client) -> None:
+    await client.register(made(None))
+    job = "@global:tasks:tidy"
+    one = await client.set_schedule("nightly", job=job, cron="0 3 * * *", zone="Europe/Berlin", payload={"days": 1})
+    assert (one.name, one.zone, one.next_at is not None) == ("nightly", "Europe/Berlin", True)
+    assert (await client.pause_schedule("nightly")).paused
+    assert not (await client.resume_schedule("nightly")).paused
+    ran = await client.run_schedule("nightly")
+    assert (ran.status, ran.payload) == ("pending", {"days": 1})
+    with pytest.raises(errors.TaskConflict):
+        await client.run_schedule("nightly")
+    assert [item.name for item in (await client.schedules()).items] == ["nightly"]
+    await client.delete_schedule("nightly")
+    with pytest.raises(errors.ScheduleNotFound):
+        await client.schedule("nightly")

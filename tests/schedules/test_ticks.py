@@ -1,0 +1,150 @@
+"""When schedules tick (E10): cron in time zones around both changes of the year, intervals that keep their phase."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle_server.domain.schedules import Schedule, cron_tick, first_tick, interval_tick, zone_of
+from treadle_server.errors import ValidationFailed
+
+BERLIN = ZoneInfo("Europe/Berlin")
+ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Africa/Casablanca"]
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def local(expression: str, since: str, count: int, zone: str = "Europe/Berlin") -> list[str]:
+    """The next ticks behind a local time, as local times with their offset."""
+    tz = zone_of(zone)
+    after = datetime.fromisoformat(since).replace(tzinfo=tz)
+    found = []
+    for _ in range(count):
+        tick = cron_tick(expression, zone, after)
+        assert tick is not None
+        found.append(f"{tick.astimezone(tz):%m-%d %H:%M%z}")
+        after = tick
+    return found
+
+
+def test_a_daily_time_stays_the_local_time_over_both_changes_e10() -> None:
+    assert local("30 9 * * *", "2026-03-28 10:00", 2) == ["03-29 09:30+0200", "03-30 09:30+0200"]
+    assert local("30 9 * * *", "2026-10-24 10:00", 2) == ["10-25 09:30+0100", "10-26 09:30+0100"]
+
+
+def test_what_falls_into_the_hour_that_is_left_out_comes_once_at_its_end_e10() -> None:
+    assert local("30 2 * * *", "2026-03-28 03:00", 2) == ["03-29 03:00+0200", "03-30 02:30+0200"]
+    assert local("0,30 2 * * *", "2026-03-29 01:00", 2) == ["03-29 03:00+0200", "03-30 02:00+0200"]
+
+
+def test_what_falls_into_the_hour_that_comes_twice_comes_the_first_time_e10() -> None:
+    assert local("30 2 * * *", "2026-10-24 03:00", 2) == ["10-25 02:30+0200", "10-26 02:30+0100"]
+
+
+def test_one_that_begins_in_the_second_of_the_two_hours_does_not_tick_in_the_past_e10() -> None:
+    second_two_fifteen = datetime(2026, 10, 25, 2, 15, tzinfo=BERLIN, fold=1)
+
+    tick = cron_tick("30 2 * * *", "Europe/Berlin", second_two_fifteen)
+
+    assert tick == datetime(2026, 10, 26, 2, 30, tzinfo=BERLIN)
+
+
+def test_every_so_many_minutes_follows_the_time_that_passes_e10() -> None:
+    assert local("*/30 * * * *", "2026-10-25 02:00", 4) == [
+        "10-25 02:30+0200", "10-25 02:00+0100", "10-25 02:30+0100", "10-25 03:00+0100",
+    ]  # fmt: skip
+    assert local("*/30 * * * *", "2026-03-29 01:15", 2) == ["03-29 01:30+0100", "03-29 03:00+0200"]
+
+
+def test_six_fields_tick_by_the_second_e10() -> None:
+    after = START + timedelta(milliseconds=300)
+
+    assert cron_tick("* * * * * *", "UTC", after) == START + timedelta(seconds=1)
+    assert cron_tick("*/20 * * * * *", None, START + timedelta(seconds=20)) == START + timedelta(seconds=40)
+
+
+@given(
+    st.sampled_from(["*/7 * * * *", "30 2 * * *", "15 */3 * * *", "0 0 1 * *", "5,35 1-3 * * SUN", "0 12 * * MON#1"]),
+    st.sampled_from(ZONES),
+    st.integers(0, 2 * 365 * 86_400),
+)
+def test_a_tick_is_later_on_the_whole_minute_and_none_lies_between_e10(expression: str, zone: str, offset: int) -> None:
+    after = START + timedelta(seconds=offset)
+
+    tick = cron_tick(expression, zone, after)
+
+    assert tick is not None
+    assert tick > after
+    assert (tick.second, tick.microsecond) == (0, 0)
+    between = after + (tick - after) / 2
+    assert cron_tick(expression, zone, between) == tick
+
+
+@given(st.integers(1, 10**7), st.integers(-(10**9), 10**9), st.integers(0, 10**6))
+def test_an_interval_keeps_its_phase_to_the_microsecond_e10(interval: int, offset: int, part: int) -> None:
+    length, after = timedelta(seconds=interval), START + timedelta(seconds=offset, microseconds=part)
+
+    tick = interval_tick(START, length, after)
+
+    assert after < tick <= after + length
+    assert (tick - START) % length == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("cron", "said"),
+    [
+        ("61 * * * *", "cron: '61' of '61 * * * *' is no minute: 0-59"),
+        ("* 24 * * *", "cron: '24' of '* 24 * * *' is no hour: 0-23"),
+        ("0 0 32 * *", "is no day-of-month: 1-31"),
+        ("0 0 * 13 *", "is no month: 1-12 or JAN-DEC"),
+        ("0 0 * * MOON", "cron: 'MOON' of '0 0 * * MOON' is no day-of-week"),
+        ("99 0 0 * * *", "cron: '99' of '99 0 0 * * *' is no second: 0-59"),
+        ("*/0 * * * *", "cron: '*/0' of '*/0 * * * *' is no minute"),
+        ("* * * *", "cron: '* * * *' has 4 fields; write five (minute hour day-of-month month day-of-week)"),
+        ("every day", "has 2 fields"),
+        ("", "has 0 fields"),
+        ("0 0 31 2 *", "is no day-of-month"),
+        ("0 0 */31 * MON#5", "cron: '0 0 */31 * MON#5' means no instant in the next 50 years"),
+    ],
+)
+def test_a_bad_expression_is_refused_with_its_field_g9_e10(cron: str, said: str) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        first_tick(cron, "UTC", None, START)
+
+    assert said in refused.value.detail
+    assert refused.value.errors is not None
+    assert refused.value.errors[0]["loc"] == ["cron"]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berln", "Europe", "../../etc/passwd", "/etc/localtime", "\x00", "Ünïcode"])
+def test_a_bad_zone_is_refused_g9_e10(zone: str) -> None:
+    with pytest.raises(ValidationFailed, match=r"^zone: .* is no time zone; write one as Europe/Berlin, or UTC$"):
+        first_tick("0 0 * * *", zone, None, START)
+
+
+@given(st.text(st.sampled_from("0123456789*/,-#LWSUNMONJAN ²é"), max_size=40))
+def test_any_text_is_an_expression_or_is_refused_as_none_g9(text: str) -> None:
+    try:
+        tick, said = first_tick(text, "Europe/Berlin", None, START), ""
+    except ValidationFailed as refused:
+        tick, said = None, refused.detail
+
+    assert said.startswith("cron: ") if tick is None else tick > START
+
+
+def schedule(**fields: object) -> Schedule:
+    base: dict[str, object] = dict.fromkeys(
+        ("cron", "zone", "interval_seconds", "next_at", "last_at", "last_task_id", "content_hash")
+    )
+    base |= {"id": "s", "room": "lab", "name": "s", "job_num": 1, "payload": "{}", "schema_version": 1}
+    base |= {"template": "{}", "jitter_seconds": 0.0, "missed": "late", "paused": False, "owner": "a"}
+    return Schedule(**{**base, "created_at": START, **fields})  # type: ignore[arg-type]
+
+
+def test_what_is_missed_is_found_a_minute_late_or_with_the_following_tick_e10() -> None:
+    daily = schedule(cron="0 0 * * *", zone="UTC", next_at=START)
+    often = schedule(interval_seconds=5.0, next_at=START)
+
+    assert [daily.has_missed(START + timedelta(seconds=s)) for s in (0, 59, 60)] == [False, False, True]
+    assert [often.has_missed(START + timedelta(seconds=s)) for s in (0, 4.9, 5)] == [False, False, True]

@@ -1,0 +1,103 @@
+"""Two servers on one PostgreSQL: each tick is dealt with by one of them (E10, G11)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.conftest import FakeClock
+from tests.engine.conftest import Shop
+from tests.schedules.conftest import Plan, seconds
+from treadle.wire.status import OPEN
+from treadle_server.engine.engine import Engine
+from treadle_server.errors import InvalidTaskTransition, TaskConflict
+from treadle_server.store.store import SqlStore
+
+pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
+
+
+@pytest.fixture
+async def plans(postgres_database: str, clock: FakeClock) -> AsyncIterator[list[Plan]]:
+    """The same schedule, seen through two servers."""
+    async with AsyncExitStack() as stack:
+        found = []
+        for _ in range(2):
+            store = SqlStore(postgres_database)
+            await store.open()
+            stack.push_async_callback(store.close)
+            found.append(Plan(Shop(await stack.enter_async_context(Engine(store, clock=clock).running())), clock))
+        await found[0].shop.register()
+        yield found
+
+
+async def test_of_two_schedulers_one_makes_the_task_of_each_tick_e10_g11(plans: list[Plan], clock: FakeClock) -> None:
+    start = clock.now()
+    names = [f"s{n}" for n in range(5)]
+    for name in names:
+        plans[0].name = name
+        await plans[0].set()
+
+    for turn in range(1, 6):
+        clock.advance(60)
+        await asyncio.gather(*(plan.turn() for plan in plans for _ in range(2)))
+        tasks = await plans[0].tasks()
+        assert len(tasks) == turn * len(names)
+        for i, task in enumerate(task for task in tasks if task.status in OPEN):
+            await plans[i % 2].shop.steer(task, "cancel")
+
+    assert seconds(sorted(set(await plans[0].ticks())), start) == [60, 120, 180, 240, 300]
+
+
+async def test_the_end_of_the_last_task_on_one_server_and_the_tick_on_the_other_make_one_e10_g11(
+    plans: list[Plan], clock: FakeClock
+) -> None:
+    first, second = plans
+    await first.set()
+    for _ in range(25):
+        clock.advance(60)
+        await asyncio.gather(first.turn(), second.turn())
+        [task] = [task for task in await first.tasks() if task.status in OPEN]
+        clock.advance(60)
+
+        await asyncio.gather(
+            cancelled(first, task), second.turn(), cancelled(second, task), first.turn(), run_now(second)
+        )
+
+        assert sum(task.status in OPEN for task in await first.tasks()) <= 1
+    ticks = await first.ticks()
+    # Where the one that was put in by hand came first, it held a tick up.
+    assert len(ticks) == len(set(ticks)) >= 13
+
+
+async def cancelled(plan: Plan, task: object) -> None:
+    try:
+        await plan.shop.steer(task, "cancel")  # type: ignore[arg-type]
+    except InvalidTaskTransition:
+        return  # the other server was faster
+
+
+async def run_now(plan: Plan) -> None:
+    try:
+        await plan.run_now()
+    except TaskConflict:
+        return  # one is open
+
+
+async def test_a_tick_that_another_server_is_at_is_left_to_it_and_not_waited_for_e10(
+    plans: list[Plan], clock: FakeClock
+) -> None:
+    import sqlalchemy as sa
+
+    first, second = plans
+    await first.set()
+    clock.advance(60)
+
+    async with second.shop.engine.store.write() as tx:
+        await tx.connection.execute(sa.text("SELECT id FROM schedules FOR UPDATE"))
+        async with asyncio.timeout(10):
+            assert await first.scheduler.turn() > 0
+        assert await first.tasks() == []
+
+    await first.turn()
+    assert len(await first.tasks()) == 1
