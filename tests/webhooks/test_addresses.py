@@ -2,11 +2,14 @@
 
 import asyncio
 import socket
+import ssl
 from ipaddress import ip_address
 
 import pytest
+import trustme
 
 from tests.webhooks.conftest import LOOPBACK
+from tests.webhooks.receiver import receiving
 from treadle_server.webhooks.addresses import AddressRefused, may_reach, networks, resolve
 from treadle_server.webhooks.post import Post
 
@@ -117,3 +120,26 @@ async def test_no_proxy_of_the_environment_is_used_e12(receiver, monkeypatch) ->
     await post.close()
 
     assert answer.status == 200
+
+
+@pytest.mark.parametrize("name", ["hooks.example", "other.example"])
+async def test_a_receivers_certificate_must_be_for_its_name_and_not_for_the_address_e12(
+    name, tmp_path, monkeypatch
+) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("hooks.example").configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", Names(["127.0.0.1"]))
+    post = Post(timeout=5, allowed=LOOPBACK)
+
+    async with receiving(tls=context) as receiver:
+        answer = await post.send(f"https://{name}:{receiver.port}/", b"{}", {})
+    await post.close()
+
+    if name == "hooks.example":
+        assert (answer.status, answer.error) == (200, None)
+    else:
+        assert "certificate is not valid for 'other.example'" in str(answer.error)
+        assert receiver.got == []

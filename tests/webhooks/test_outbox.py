@@ -39,6 +39,20 @@ async def test_a_completion_is_owed_once_by_express_and_on_the_long_way_e12(shop
     assert sorted(await owed(shop)) == sorted((task.id, "completed") for task in claimed)
 
 
+@pytest.mark.parametrize("each", [True, False])
+async def test_a_run_whose_start_and_end_come_in_one_commit_is_owed_once_e12(shop, each) -> None:
+    await hook(shop.engine, "http://x")
+    shop.engine.hub.each = each
+    worker = await shop.worker()
+    await shop.submit()
+    [task] = await shop.claim(worker)
+    reports = [(task.id, task.run_id, RunReport(kind=kind)) for kind in ("started", "completed")]
+
+    await shop.engine.run(ReportMany(principal=shop.principal, worker_id=worker, reports=reports))
+
+    assert await owed(shop) == [(task.id, "completed")]
+
+
 async def test_every_way_to_an_end_is_owed_and_nothing_else_e12(shop, clock) -> None:
     await hook(shop.engine, "http://x")
     worker = await shop.worker()
