@@ -75,6 +75,7 @@ class IdleWorker:
                         await self._work(item["tasks"])
 
     async def _beat(self) -> None:
+        await self.is_open.wait()
         await asyncio.sleep(random.uniform(0, BEAT))
         while True:
             await self.send("beat", tasks=[])

@@ -12,8 +12,26 @@ from treadle_server.services import notices
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
-AT_ONCE = 0.9
-"""Seconds: less than every poll behind the notices takes."""
+AT_ONCE = 9
+"""Seconds that a busy machine may take: less than every poll behind the notices, which here look once in 30."""
+
+POLLS = (
+    "services.relay.LOOK",
+    "services.poller.EVERY",
+    "services.promoter.LONGEST_SLEEP",
+    "live.results.POLL_SECONDS",
+    "live.feeds.POLL",
+    "api.waits.POLL_SECONDS",
+)
+
+
+@pytest.fixture(autouse=True)
+def without_polls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is found by looking, unless the test is about that."""
+    if "deaf" not in request.fixturenames:
+        for name in POLLS:
+            monkeypatch.setattr(f"treadle_server.{name}", 30.0)
+
 
 Sites = tuple[Site, Site]
 
@@ -175,7 +193,7 @@ async def test_a_task_that_is_scheduled_at_one_server_starts_in_time_whoever_pro
         [claim] = await worker.claims(1)
         await end(worker, claim)
 
-        assert 0.3 <= time.monotonic() - began < 0.3 + 0.4
+        assert 0.3 <= time.monotonic() - began < 0.3 + AT_ONCE
         await worker.connection.close()
 
 
