@@ -109,6 +109,19 @@ async def test_what_spends_more_than_its_budget_is_stopped(local):
     assert (found["status"], found["reason"], found["usage"]) == ("failed", "budget-exceeded", 3.0)
 
 
+async def test_a_file_that_it_uploads_is_there_c10(local):
+    @task(room="@internal")
+    async def draws(ctx: Context) -> None:
+        await ctx.upload(b"<svg/>", name="picture.svg")
+
+    site: Site = await local(draws)
+
+    found = await site.over(await site.submit("draws", payload={}))
+    answer = await site.http.get(f"/v1/tasks/{found['id']}/artifacts/picture.svg", follow_redirects=True)
+
+    assert (found["status"], answer.status_code, answer.content) == ("completed", 200, b"<svg/>"), found
+
+
 async def test_tasks_of_a_target_run_one_after_another_g5(local):
     running: list[int] = []
     most: list[int] = []
