@@ -172,8 +172,13 @@ async def test_z12_what_executors_show_reports_of_runs_and_does_nothing_else_g10
 
     assert await status("POST", f"/v1/rooms/lab/tasks/{JOB}", {"payload": {"a": 1}}) == 403
     assert await status("PUT", "/v1/rooms/lab/jobs", {"category": "tasks", "name": "mine"}) == 403
-    assert await status("POST", f"/v1/tasks/{claim['id']}/pause", {}) == 403
+    assert await status("POST", f"/v1/tasks/{claim['id']}/pause", {}) == 404
     assert await status("GET", "/v1/tokens") == 403
+    other = (await desk.http.put("/v1/rooms/lab/jobs", json={"category": "tasks", "name": "other"})).json()
+    task = (await desk.http.post(f"/v1/rooms/lab/tasks/{other['full_name']}")).json()
+    await desk.http.post("/v1/tasks/claim", json={"worker_id": other["worker_id"]})
+    assert await status("POST", f"/v1/tasks/{task['id']}/runs/0/completed") == 404
+    assert (await desk.http.get(f"/v1/tasks/{task['id']}")).json()["status"] == "claimed"
     assert await desk.start(claim) == 200
     assert await desk.report(claim, "completed") == 200
     assert await desk.start(claim) == 409

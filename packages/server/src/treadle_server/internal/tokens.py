@@ -8,7 +8,7 @@ from sqlalchemy import insert
 from uuid_utils import uuid7
 
 from treadle.wire.names import INTERNAL
-from treadle_server.access.rights import CLAIM_TASK, WORKER_ID
+from treadle_server.access.rights import WORKER_ID
 from treadle_server.api.auth import digest_of
 from treadle_server.api.context import Api
 from treadle_server.store.tables import tokens
@@ -16,7 +16,8 @@ from treadle_server.store.tables import tokens
 MARGIN = timedelta(minutes=1)
 """How long a token outlives the last run that it was given to: its last report may still be on its way."""
 
-SCOPES = (f"{CLAIM_TASK}*", f"{WORKER_ID}{INTERNAL}/*")
+SCOPES = (f"{WORKER_ID}{INTERNAL}/*",)
+"""It is the executors' own worker, and so reaches the runs of that one alone, never another worker's."""
 
 
 class Tokens:
