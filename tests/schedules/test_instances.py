@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import FakeClock
 from tests.schedules.conftest import Plan, seconds
 from treadle.wire.status import Reason, Status
-from treadle_server.engine.commands import DeleteOrphans, RegisterJob
+from treadle_server.engine.commands import DeleteOrphans, RegisterJob, ReportMany, RunReport
 from treadle_server.engine.commands.submit import SchemaMoved
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import Forbidden, JobNotFound, Refused, ScheduleNotFound, TaskConflict, ValidationFailed
@@ -64,6 +64,19 @@ async def test_while_one_is_open_no_other_is_made_and_its_end_makes_the_next_in_
     await plan.finish()
     await plan.turn()
     assert len(await plan.tasks()) == 2
+
+
+async def test_reports_in_bulk_take_no_shorter_way_past_the_next_task_e10(plan: Plan, clock: FakeClock) -> None:
+    await plan.set()
+    worker = await plan.shop.worker()
+    await plan.pass_time(60)
+    [claimed] = await plan.shop.claim(worker)
+    clock.advance(70)
+    said = [(claimed.id, claimed.run_id, RunReport(kind="completed", starts=True))]
+
+    await plan.shop.engine.run(ReportMany(principal=plan.shop.principal, worker_id=worker, reports=said))
+
+    assert [task.status for task in await plan.tasks()] == [Status.COMPLETED, Status.PENDING]
 
 
 @pytest.mark.parametrize("ending", ["failed", "cancelled", "lost", "resolved"])
