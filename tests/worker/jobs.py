@@ -81,3 +81,26 @@ def lives(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except FileNotFoundError:
         return False
+
+
+@task(isolation="process", max_retries=0)
+def shows_and_waits(ctx: Context) -> None:
+    ctx.log(ctx.credentials())
+    ctx.wait_cancelled(60)
+
+
+@task(max_retries=0, room="@global")
+async def small(n: int) -> int:
+    return n + 1
+
+
+@task(isolation="process", max_retries=0)
+async def submits_in_process(ctx: Context, n: int) -> int:
+    async with ctx.client() as client:
+        handle = await client.submit(small.bind(n=n))
+        return await handle.result(timeout=20)
+
+
+@task(isolation="process")
+def environment() -> dict[str, str]:
+    return dict(os.environ)

@@ -12,12 +12,14 @@ from tests.worker.conftest import working_at
 from tests.worker.fakes import fake_server
 from treadle import task
 from treadle.clock import monotonic
+from treadle.credentials import Credentials
 from treadle.execute import Runner
 from treadle.http import HttpChannel
 from treadle.lease import Held, Leases
 from treadle.link import HttpLink, poll
 from treadle.reports import Answer, Report, Reporter
 from treadle.session import Session
+from treadle.uploads import Uploader
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -76,7 +78,16 @@ async def staged() -> AsyncIterator[Scene]:
     reporter.online.set()
     leases = Leases(beat)
     async with asyncio.TaskGroup() as group:
-        runner = Runner({hold.full_name: hold}, reporter, leases, group, concurrency=1, give_back=lambda _: None)
+        runner = Runner(
+            {hold.full_name: hold},
+            reporter,
+            leases,
+            group,
+            concurrency=1,
+            give_back=lambda _: None,
+            uploader=Uploader((), None),
+            credentials=Credentials(beat, reporter.online, ()),
+        )
         scene = Scene(runner, leases, speaks, told, begun, asked)
         sending = group.create_task(reporter.run())
         yield scene

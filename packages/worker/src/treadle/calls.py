@@ -10,7 +10,8 @@ from typing import Any
 from treadle import endings
 from treadle.clock import monotonic
 from treadle.content import Content, Uploading
-from treadle.context import Context, Level, Saved
+from treadle.context import Context, Level, Port, Saved
+from treadle.credentials import Credentials
 from treadle.endings import Ending
 from treadle.errors import ProblemError, StaleRun, TreadleError, problem_named
 from treadle.lease import Held, Key, Leases
@@ -41,11 +42,18 @@ class Caller:
     """Calls tasks' functions, each where its isolation says."""
 
     def __init__(
-        self, reporter: Reporter, leases: Leases, group: asyncio.TaskGroup, resources: Any, uploader: Uploader
+        self,
+        reporter: Reporter,
+        leases: Leases,
+        group: asyncio.TaskGroup,
+        credentials: Credentials,
+        resources: Any,
+        uploader: Uploader,
     ) -> None:
         self.uploader = uploader
         self.reporter = reporter
         self.leases = leases
+        self.credentials = credentials
         self._group = group
         self._resources = resources
         self._children = Children()
@@ -83,11 +91,14 @@ class Caller:
         _log_end(held, ending, error)
         return stopped(held, ending, error)
 
+    def _context(self, held: Held, port: Port) -> Context:
+        return Context(held.claim, port, self._resources, urls=self.credentials.urls)
+
     async def _in_loop(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
         code = asyncio.current_task()
         assert code is not None
         # Most functions want no context, and its event costs more than the rest of a call.
-        context = Context(held.claim, _LoopPort(self, held), self._resources) if task.signature.wants_context else None
+        context = self._context(held, _LoopPort(self, held)) if task.signature.wants_context else None
         error: BaseException | None = None
 
         def stop() -> None:
@@ -118,7 +129,7 @@ class Caller:
         return ending, error
 
     async def _in_thread(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
-        context = Context(held.claim, _ThreadPort(self, held), self._resources)
+        context = self._context(held, _ThreadPort(self, held))
         first = (context,) if task.signature.wants_context else ()
         future = call_in_thread(lambda: task.function(*first, **arguments), f"treadle-{task.job.name}")
 
@@ -157,7 +168,7 @@ class Caller:
             stop()
         is_sound = False
         try:
-            message = {"run": held.claim, "origin": origin_of(task)}
+            message = {"run": held.claim, "origin": origin_of(task), "urls": self.credentials.urls}
             ending = await child.run(message, lambda sender, said: self._from_child(held, timing, sender, said))
             is_sound = held.stop is None
         except ChildDied as died:
@@ -193,6 +204,8 @@ class Caller:
             self._group.create_task(self._save_for(held, child, message["save"]))
         elif "upload" in message:
             self._group.create_task(self._upload_for(held, child, message["upload"]))
+        elif "credential" in message:
+            self._group.create_task(self._show_to(held, child))
 
     async def _save_for(self, held: Held, child: Child, checkpoint: Any) -> None:
         try:
@@ -201,6 +214,17 @@ class Caller:
             child.send({"saved": error.problem.model_dump(mode="json")})
         else:
             child.send({"saved": None})
+
+    async def _show_to(self, held: Held, child: Child) -> None:
+        answer: dict[str, Any] = {"of": held.key, "credential": None}
+        try:
+            answer["credential"] = await self.credentials.of(held)
+        except TreadleError as error:
+            problem = (
+                error.problem if isinstance(error, ProblemError) else problem_named("internal-server-error", str(error))
+            )
+            answer["problem"] = problem.model_dump(mode="json")
+        child.send(answer)
 
     async def save(self, held: Held, checkpoint: Any) -> None:
         """Store a checkpoint; raise `StaleRun` when the run is no longer ours."""
@@ -311,6 +335,7 @@ class _LoopPort:
         self._leases = caller.leases
         self._saving = caller.save
         self._uploading = caller.upload
+        self._credentials = caller.credentials
         self._held = held
         self._key: Key = held.key
 
@@ -332,6 +357,9 @@ class _LoopPort:
 
     def upload(self, content: Content) -> Uploading:
         return Uploading(self._uploading(self._held, content))
+
+    def credentials(self) -> Awaitable[str]:
+        return self._credentials.of(self._held)
 
 
 class _ThreadPort(_LoopPort):
@@ -356,3 +384,6 @@ class _ThreadPort(_LoopPort):
 
     def upload(self, content: Content) -> Uploading:
         return Uploading(asyncio.run_coroutine_threadsafe(self._uploading(self._held, content), self._loop).result())
+
+    def credentials(self) -> Awaitable[str]:
+        return asyncio.run_coroutine_threadsafe(self._credentials.of(self._held), self._loop).result()

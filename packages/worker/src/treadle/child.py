@@ -17,6 +17,7 @@ from typing import Any
 from treadle import pipes
 from treadle.content import Content, Uploading
 from treadle.context import Context, Level, Saved
+from treadle.credentials import Credential
 from treadle.endings import Ending, completed, raised
 from treadle.errors import ConnectionFailed, error_for
 from treadle.fuse import burn, end_group
@@ -38,6 +39,7 @@ class Line:
         self.runs: SimpleQueue[pipes.Message] = SimpleQueue()
         self.saves: SimpleQueue[pipes.Message] = SimpleQueue()
         self.uploads: SimpleQueue[pipes.Message] = SimpleQueue()
+        self.credentials: SimpleQueue[pipes.Message] = SimpleQueue()
         self.running: Running | None = None
         threading.Thread(target=self._read, name="treadle-line", daemon=True).start()
 
@@ -53,6 +55,8 @@ class Line:
                 message = pipes.receive(self._sock)
                 if "run" in message:
                     self.runs.put(message)
+                elif "credential" in message:
+                    self.credentials.put(message)
                 elif "saved" in message:
                     self.saves.put(message)
                 elif "uploaded" in message:
@@ -67,8 +71,9 @@ class Line:
 class LinePort:
     """A context's port that leads to the worker."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, run: list[Any]) -> None:
         self._line = line
+        self._run = run
 
     def progress(self, share: float | None, message: str | None) -> None:
         """Send how far the run is."""
@@ -89,6 +94,17 @@ class LinePort:
         if (problem := answer["saved"]) is not None:
             raise error_for(Problem.model_validate(problem))
         return Saved()
+
+    def credentials(self) -> Awaitable[str]:
+        """Ask for a credential and block until it is there."""
+        self._line.send({"credential": True})
+        answer = self._line.credentials.get()
+        while answer["of"] != self._run:
+            # It was asked for by a thread of a task that has ended without it.
+            answer = self._line.credentials.get()
+        if (problem := answer.get("problem")) is not None:
+            raise error_for(Problem.model_validate(problem))
+        return Credential(answer["credential"])
 
     def upload(self, content: Content) -> Uploading:
         """Have the worker, which has the token, upload a file, and block until it is stored, in async code too."""
@@ -162,7 +178,8 @@ def _serve(line: Line, message: pipes.Message, found: dict[str, Task[..., Any]])
         if name not in found:
             found.update({task.full_name: task for task in collect([_load(message["origin"])])})
         task = found[name]
-        context = Context(claim, LinePort(line))
+        port = LinePort(line, [claim["id"], claim["run_id"]])
+        context = Context(claim, port, urls=tuple(message["urls"]))
         line.running = Running(task, context, task.signature.arguments(claim["payload"]))
     except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
         return raised(error)

@@ -36,7 +36,7 @@ from treadle.wire.status import TERMINAL, Status
 from treadle.wire.tasks import Action, BulkResult, RunItem, TaskItem
 
 if TYPE_CHECKING:
-    from treadle.http import HttpChannel
+    from treadle.http import HttpChannel, TokenSource
     from treadle.session import Session
 
 R = TypeVar("R")
@@ -70,7 +70,8 @@ class Client(Queries, Scheduling, Upkeep):
     """A connection to the server for submitting, awaiting and steering tasks; an async context manager.
 
     `url` and `token` default to `TREADLE_URL` and `TREADLE_TOKEN`, then to a local server's. `room` is the room that
-    tasks are submitted from; left out, it is each task's own. A broken connection is mended for `patience` seconds
+    tasks are submitted from; left out, it is each task's own. A `token` may be a coroutine function that gives the one
+    to show at the moment; then all goes over plain HTTP. A broken connection is mended for `patience` seconds
     before requests fail. The socket is opened by the first request that wants it; where none can be opened, plain
     HTTP does the same.
     """
@@ -78,7 +79,7 @@ class Client(Queries, Scheduling, Upkeep):
     def __init__(
         self,
         url: str | None = None,
-        token: str | None = None,
+        token: "TokenSource | None" = None,
         *,
         room: str | None = None,
         register_missing: bool = True,
@@ -87,7 +88,7 @@ class Client(Queries, Scheduling, Upkeep):
     ) -> None:
         self.settings = settings or Settings()
         self._urls = split_urls(url) if url else self.settings.urls
-        self._token = token or self.settings.read_token()
+        self._token: TokenSource | None = token or self.settings.read_token()
         self.room = room or (self.settings.room if self.settings.room != GLOBAL else None)
         self._register_missing = register_missing
         self._patience = patience.total_seconds() if isinstance(patience, timedelta) else patience
@@ -95,7 +96,8 @@ class Client(Queries, Scheduling, Upkeep):
         self._background: set[asyncio.Task[None]] = set()
         self._session: Session | None = None
         self._http: HttpChannel | None = None
-        self._is_plain = False
+        # A socket is opened once, with one token: those that change go with each request.
+        self._is_plain = callable(token)
         self._board = Board(self._ask, self._spawn)
         self._gathered = Gathered(lambda fields: self.call("submit_each", fields), self._spawn)
         # Thirty-two long polls at once, where there is no socket; a further one waits for its turn.
@@ -342,6 +344,7 @@ class Client(Queries, Scheduling, Upkeep):
         if self._session is None:
             from treadle.session import Session
 
+            assert not callable(self._token)
             self._session = Session(
                 self._urls,
                 self._token,

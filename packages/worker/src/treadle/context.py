@@ -2,14 +2,16 @@
 
 from collections.abc import Awaitable, Generator
 from threading import Event
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from treadle.outcomes import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
 
+    from treadle.client import Client
     from treadle.content import Content, Source, Uploading
+    from treadle.credentials import Credential
     from treadle.wire.artifacts import ArtifactItem
     from treadle.wire.runs import Claim
 
@@ -36,14 +38,20 @@ class Port(Protocol):
     def upload(self, content: "Content") -> "Uploading":
         """Upload an artifact; as with `save`, it blocks where the code is synchronous."""
 
+    def credentials(self) -> Awaitable[str]:
+        """Ask for a credential of the run; gives a `Credential`, at once, where the code is synchronous."""
+
 
 class Context:
     """A run, as its code sees it. Works in async functions, in threads and in child processes alike."""
 
-    def __init__(self, claim: dict[str, Any], port: Port, resources: Any = _UNSET) -> None:
+    def __init__(
+        self, claim: dict[str, Any], port: Port, resources: Any = _UNSET, *, urls: tuple[str, ...] = ()
+    ) -> None:
         self._claim = claim
         self._port = port
         self._resources = resources
+        self._urls = urls
         self._usage = 0.0
         self._checkpoint = claim.get("checkpoint")
         self._cancelled = Event()
@@ -150,10 +158,30 @@ class Context:
         if self._cancelled.is_set():
             raise Interrupted("the run was asked to stop")
 
+    def credentials(self) -> "Credential":
+        """Return a temporary token that reaches this run and the task's scopes, and nothing else.
+
+        `await ctx.credentials()` in async code; in threads and processes the call itself returns it, a `str`. It dies
+        with the run, and shortly after the lease that it was made for: ask again when it is wanted again. Raises
+        `StaleRun` when the run is no longer this worker's.
+        """
+        # The port gives it at once where the code is synchronous, and otherwise what only can be awaited.
+        return cast("Credential", self._port.credentials())
+
+    def client(self, **options: Any) -> "Client":
+        """Return a client that acts with the run's credential: `async with ctx.client() as client:`.
+
+        Over plain HTTP, for its requests show a fresh credential each time. `options` are those of `Client`. In
+        synchronous code `SyncClient(ctx.url, ctx.credentials)` does the same.
+        """
+        from treadle.client import Client
+
+        return Client(self.url, self.credentials, **options)
+
     @property
-    def credentials(self) -> str | None:
-        """A temporary token that reaches this run and the task's scopes only; it dies with the lease."""
-        return self._claim.get("credentials")
+    def url(self) -> str | None:
+        """Where the run's server is; several URLs are separated by commas."""
+        return ",".join(self._urls) or None
 
     @property
     def resources(self) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from treadle import endings
 from treadle.calls import Caller, stopped
+from treadle.credentials import Credentials
 from treadle.endings import Ending
 from treadle.errors import InvalidArguments, ProblemError
 from treadle.lease import Held, Leases
@@ -40,6 +41,7 @@ class Runner:
         concurrency: int,
         give_back: GiveBack,
         uploader: Uploader,
+        credentials: Credentials,
         resources: Any = None,
     ) -> None:
         self._tasks = tasks
@@ -48,7 +50,7 @@ class Runner:
         self._group = group
         self._concurrency = concurrency
         self._give_back = give_back
-        self._caller = Caller(reporter, leases, group, resources, uploader)
+        self._caller = Caller(reporter, leases, group, credentials, resources, uploader)
         self._waiting: deque[Held] = deque()
         self._running: dict[Held, asyncio.Task[None]] = {}
         self.freed = asyncio.Event()

@@ -1,7 +1,7 @@
 """Plain HTTP: lists, and everything that the socket does, for those who can't open one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -15,6 +15,9 @@ from treadle.reaching import delays, is_loopback, shuffled, unreachable
 from treadle.wire.problems import Problem
 
 Fields = dict[str, Any]
+
+TokenSource = str | Callable[[], Awaitable[str]]
+"""A token, or what gives the one to show at this moment."""
 
 
 class Route(NamedTuple):
@@ -76,7 +79,7 @@ class HttpChannel:
     def __init__(
         self,
         urls: tuple[str, ...],
-        token: str | None,
+        token: TokenSource | None,
         *,
         patience: float = 0.0,
         timeout: float = 30.0,
@@ -85,7 +88,8 @@ class HttpChannel:
         self._urls = shuffled(urls)
         self._patience = patience
         self._timeout = timeout
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._token = token if callable(token) else None
+        headers = {"Authorization": f"Bearer {token}"} if token and not callable(token) else {}
         # A hundred connections at most; a further request waits for one.
         limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
         loopback = all(is_loopback(httpx.URL(url).host) for url in urls)
@@ -129,6 +133,8 @@ class HttpChannel:
         for delay in delays():
             error = "no server's address is given"
             for url in list(self._urls):
+                if self._token is not None:
+                    sent_headers["Authorization"] = f"Bearer {await self._token()}"
                 try:
                     response = await self._client.request(
                         method,

@@ -10,6 +10,7 @@ from typing import Any, Self
 from treadle import endings
 from treadle.content import Content, Uploading
 from treadle.context import Context, Level, Saved
+from treadle.credentials import Credential
 from treadle.endings import Ending
 from treadle.errors import InvalidArguments
 from treadle.http import HttpChannel
@@ -74,8 +75,8 @@ class InlineWorker:
         while len(ended) < limit and (claims := await link.claim(1, wait=0)):
             for claim in claims:
                 ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
-                port = _Port(partial(self._upload, claim))
-                ending = await run_claim(self._tasks[claim["job_name"]], claim, port, self._resources)
+                port = _Port(claim, partial(self._upload, claim))
+                ending = await run_claim(self._tasks[claim["job_name"]], claim, port, self._resources, self._urls)
                 sent = [{**ref, "kind": "started"}, *({**ref, **report} for report in port.reports), {**ref, **ending}]
                 await link.reports(sent)
                 ended.append(TaskItem.model_validate(await self._http.request("GET", f"/v1/tasks/{claim['id']}")))
@@ -106,7 +107,8 @@ class InlineWorker:
 class _Port:
     """Keeps what the code says, in order, until it ended."""
 
-    def __init__(self, upload: Callable[[Content], ArtifactItem]) -> None:
+    def __init__(self, claim: dict[str, Any], upload: Callable[[Content], ArtifactItem]) -> None:
+        self._credential = Credential(claim["credentials"])
         self._upload = upload
         self.reports: list[dict[str, Any]] = []
         self.usage: float | None = None
@@ -128,14 +130,19 @@ class _Port:
     def upload(self, content: Content) -> Uploading:
         return Uploading(self._upload(content))
 
+    def credentials(self) -> Awaitable[str]:
+        return self._credential
 
-async def run_claim(task: Task[..., Any], claim: dict[str, Any], port: _Port, resources: Any = None) -> Ending:
+
+async def run_claim(
+    task: Task[..., Any], claim: dict[str, Any], port: _Port, resources: Any = None, urls: tuple[str, ...] = ()
+) -> Ending:
     """Run a claimed task in this coroutine and return its ending."""
     try:
         arguments = task.signature.arguments(claim["payload"])
     except InvalidArguments as error:
         return endings.malformed(str(error))
-    context = Context(claim, port, resources)
+    context = Context(claim, port, resources, urls=urls)
     first = (context,) if task.signature.wants_context else ()
     try:
         result = task.function(*first, **arguments)

@@ -37,6 +37,7 @@ class Held:
     __slots__ = (
         "claim",
         "code_runs",
+        "credential",
         "expires",
         "has_target",
         "is_reported",
@@ -60,6 +61,9 @@ class Held:
         """Seconds that a renewal lasts; for a lease that can't be renewed, those that it lasts in all."""
         self.expires = since + (claim.get("seconds_left") or 0.0)
         """By our monotonic clock; never later than the server lets it end (docs/decisions/0009)."""
+        given = claim.get("credentials")
+        self.credential: tuple[str, float] | None = given and (given, since + self.length / 2)
+        """A temporary credential, and until when it is worth showing, by our monotonic clock."""
         self.usage: float | None = None
         self.stop: Stop | None = None
         """Why the code is to stop; None while it may go on."""

@@ -35,6 +35,9 @@ class Link(Protocol):
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
         """Send a heartbeat."""
 
+    async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
+        """Renew one run's lease; the answer has fresh credentials for its code."""
+
     async def give_back(self, refs: list[dict[str, Any]]) -> None:
         """Hand back claims that were not started."""
 
@@ -70,6 +73,11 @@ class SocketLink:
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
         """Send a heartbeat."""
         answer: dict[str, Any] = await self._session.call("beat", body, bound=True)
+        return answer
+
+    async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
+        """Renew one run's lease."""
+        answer: dict[str, Any] = await self._session.call("reclaim", ref, bound=True)
         return answer
 
     async def give_back(self, refs: list[dict[str, Any]]) -> None:
@@ -120,6 +128,12 @@ class HttpLink:
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
         """Send a heartbeat."""
         answer: dict[str, Any] = await self._http.request("PATCH", f"/v1/workers/{self._worker_id}", body, resend=True)
+        return answer
+
+    async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
+        """Renew one run's lease."""
+        path = f"/v1/tasks/{ref['task_id']}/runs/{ref['run_id']}/reclaim"
+        answer: dict[str, Any] = await self._http.request("POST", path, resend=True)
         return answer
 
     async def give_back(self, refs: list[dict[str, Any]]) -> None:

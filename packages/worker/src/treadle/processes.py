@@ -13,6 +13,7 @@ from typing import Any
 from treadle import pipes
 from treadle.errors import DefinitionError, TreadleError
 from treadle.fuse import Fuse
+from treadle.settings import TOKEN_VARIABLE
 from treadle.tasks import Task
 
 
@@ -50,7 +51,7 @@ class Child:
                 str(fuse.reader),
                 pass_fds=[theirs.fileno(), fuse.reader],
                 stdin=asyncio.subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
+                env=_environment(),
                 # A group of its own: killing it ends what the task started too, and Ctrl-C reaches the worker alone.
                 start_new_session=True,
             )
@@ -96,6 +97,12 @@ class Child:
         await self._process.wait()
         with suppress(OSError):
             await self._writer.wait_closed()
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a child: the worker's without its token, for the code has the credential of its run."""
+    ours = {name: value for name, value in os.environ.items() if name.upper() != TOKEN_VARIABLE}
+    return ours | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
 
 
 class Children:

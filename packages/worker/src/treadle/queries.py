@@ -11,7 +11,7 @@ from urllib.parse import quote
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.fields import Model
 from treadle.wire.jobs import JobItem
-from treadle.wire.server import NewToken, Stats, TokenItem, Whoami
+from treadle.wire.server import NewToken, SigningKeys, Stats, TokenItem, Whoami
 from treadle.wire.status import Status
 from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import Page, TaskItem
@@ -158,6 +158,10 @@ class Queries:
     async def revoke_token(self, token_id: str) -> None:
         """Revoke a token, by its id; superusers only."""
         await self.http().request("DELETE", f"/v1/tokens/{_part(token_id)}")
+
+    async def rotate_keys(self, *, revoke: bool = False) -> SigningKeys:
+        """Sign temporary credentials with a new key; `revoke` ends all that were signed before. Superusers only."""
+        return SigningKeys.model_validate(await self.http().request("POST", "/v1/signing-keys", {"revoke": revoke}))
 
     async def _page(self, model: type[M], path: str, limit: int, offset: int) -> Page[M]:
         params: Mapping[str, Any] = {"limit": limit, "offset": offset}

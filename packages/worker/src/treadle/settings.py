@@ -12,6 +12,10 @@ from treadle.errors import TreadleError
 TOKEN_FILE = "token"  # noqa: S105 - a file's name, no secret
 
 
+TOKEN_VARIABLE = "TREADLE_TOKEN"  # noqa: S105 - as above
+"""The variable that holds the token, in upper or lower case."""
+
+
 class InvalidSetting(TreadleError, ValueError):
     """An environment variable or argument holds what can't be used."""
 

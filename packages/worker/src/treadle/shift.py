@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.client import Client
 from treadle.clock import monotonic
+from treadle.credentials import Credentials
 from treadle.errors import (
     ConnectionFailed,
     Forbidden,
@@ -114,6 +115,7 @@ class Shift:
             concurrency=plan.concurrency,
             give_back=lambda refs: self._spawn(self._give_back(refs)),
             uploader=self._uploader,
+            credentials=Credentials(self._reclaim, self._reporter.online, plan.urls),
             resources=resources,
         )
         self._session = Session(
@@ -340,6 +342,11 @@ class Shift:
         if self._link is None or not self._reporter.online.is_set():
             raise ConnectionFailed("the worker is not open")
         return await self._link.beat(body)
+
+    async def _reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
+        if self._link is None:
+            raise ConnectionFailed("the worker is not open")
+        return await self._link.reclaim(ref)
 
     async def _give_back(self, refs: list[dict[str, Any]]) -> None:
         try:

@@ -208,4 +208,5 @@ class SyncClient:
     resume_schedule = _of_client(Client.resume_schedule)
     run_schedule = _of_client(Client.run_schedule)
     delete_schedule = _of_client(Client.delete_schedule)
+    rotate_keys = _of_client(Client.rotate_keys)
     ping = _of_client(Client.ping)

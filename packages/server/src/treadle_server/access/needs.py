@@ -46,6 +46,11 @@ class Needs(Enum):
         return self in {Needs.NOTHING, Needs.SIGNATURE}
 
     @property
+    def of_run(self) -> bool:
+        """Return whether the command looks at the run itself: it refuses a credential whose run is over, as stale."""
+        return self in {Needs.RUN, Needs.CHANGE_TASK}
+
+    @property
     def of_a_task(self) -> bool:
         """Return whether it is about one task, which must be one that the asker has to do with."""
         return self in _OF_A_TASK

@@ -7,7 +7,7 @@ import secrets
 import socket
 import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,6 +19,7 @@ from starlette.requests import HTTPConnection
 from uuid_utils import uuid7
 
 from treadle.wire.server import TokenCreate
+from treadle_server.access.credentials import Credentials, is_credential
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import EVERYTHING, check_scopes
 from treadle_server.api.body import instant
@@ -62,12 +63,14 @@ class Access:
         self._settings = settings
         self._clock = clock
         self._kept: dict[bytes, _Kept] = {}
+        self.credentials = Credentials(store, clock)
         self.failures = Failures(settings.max_failed_tokens, clock)
         self.revoked = asyncio.Event()
         """Set, and replaced by a new one, whenever a token is revoked."""
 
     async def prepare(self) -> None:
-        """See to it that the data directory holds a superuser's token that is valid for this database."""
+        """See to it that there is a key for credentials, and that the data directory holds a superuser's token."""
+        await self.credentials.keys.prepare()
         path = self._settings.token_file
         if self._settings.auth == "none" or await self._is_superuser(_read(path)):
             return
@@ -83,15 +86,17 @@ class Access:
         except Unauthorized:
             return False
 
-    async def identify(self, token: str | None, address: str) -> Principal:
-        """Return who holds the token that came from an address.
+    async def identify(
+        self, token: str | None, address: str, *, of_run: bool = False, late: timedelta = timedelta(0)
+    ) -> Principal:
+        """Return who holds the token that came from an address; `of_run` and `late` as of `principal`.
 
         Raises `Unauthorized`, or instead `TooManyRequests` when too many tokens that are none came from there, and
         `StoreUnavailable`. A valid one always gets in: it is looked up whatever came before it, for whoever holds it
         may share the address with one who guesses.
         """
         try:
-            return await self.principal(token)
+            return await self.principal(token, of_run=of_run, late=late)
         except Unauthorized:
             wait = self.failures.note(address) if token else None
             if wait is None:
@@ -120,12 +125,21 @@ class Access:
         except TimeoutError:
             return
 
-    async def principal(self, token: str | None) -> Principal:
-        """Return who holds the token. Raises `Unauthorized`, or `StoreUnavailable`."""
+    async def principal(self, token: str | None, *, of_run: bool = False, late: timedelta = timedelta(0)) -> Principal:
+        """Return who holds the token. Raises `Unauthorized`, or `StoreUnavailable`.
+
+        A temporary credential ends with its run, unless what is asked for is `of_run`: then the command says so. It is
+        taken for `late` longer than it lives.
+        """
         if self._settings.auth == "none":
             return ANYBODY
         if not token:
             raise Unauthorized("send a token: Authorization: Bearer …")
+        if is_credential(token):
+            principal = await self.credentials.principal(token, late=late)
+            if not of_run:
+                await self.credentials.check_open(principal)
+            return principal
         digest = digest_of(token)
         kept = self._kept.get(digest)
         if kept is None or time.monotonic() - kept.read_at > FRESH_SECONDS:

@@ -111,12 +111,12 @@ def seen_data(seen: Seen) -> dict[str, Any]:
     return task_data(seen.task, seen.position, seen.blocked_by)
 
 
-def claim_data(task: Task, now: datetime) -> dict[str, Any]:
-    """Return a claimed task as `Claim`."""
+def claim_data(task: Task, now: datetime, credentials: str) -> dict[str, Any]:
+    """Return a claimed task as `Claim`, with the temporary credentials of its run."""
     data = task_data(task)
     data["seconds_left"] = seconds_left(task, now)
     data["heartbeat_increment"] = task.heartbeat_increment
-    data["credentials"] = None
+    data["credentials"] = credentials
     return data
 
 

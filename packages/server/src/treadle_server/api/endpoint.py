@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel
@@ -34,6 +35,8 @@ class Endpoint:
     query: tuple[str, ...] = ()
     streams: bool = False
     """Whether the handler reads the body by itself, however large it is."""
+    late: timedelta = timedelta(0)
+    """How long after its end a credential is still taken, because the command looks at when the run ended."""
 
     @property
     def is_open(self) -> bool:

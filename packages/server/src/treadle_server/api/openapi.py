@@ -108,6 +108,8 @@ def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
             schema = schemas[endpoint.answer, "serialization"]
             found[str(status)]["content"] = {"application/json": {"schema": schema}}
     names = [*endpoint.problems, *ALWAYS] + ([] if endpoint.is_open else list(GUARDED))
+    if endpoint.body is not None:
+        names.append("payload-too-large")
     for name in sorted(set(names), key=lambda name: PROBLEMS[name].status):
         kind = PROBLEMS[name]
         said = found.setdefault(str(kind.status), {"description": kind.title})

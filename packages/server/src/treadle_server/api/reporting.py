@@ -144,7 +144,7 @@ def plain_reports(api: Api, fields: dict[str, Any]) -> list[tuple[TaskId, int, R
 
 
 async def report_many(
-    api: Api, principal: Principal, worker_id: WorkerId, reports: Sequence[Report]
+    api: Api, principal: Principal, worker_id: WorkerId | None, reports: Sequence[Report]
 ) -> dict[int, TreadleError]:
     """Take the reports in their order; return why some, by their place, were refused. Raises `StoreUnavailable`."""
     taken: list[tuple[TaskId, int, RunReport]] = []
@@ -163,7 +163,7 @@ async def report_many(
 
 
 async def take_reports(
-    api: Api, principal: Principal, worker_id: WorkerId, reports: list[tuple[TaskId, int, RunReport]]
+    api: Api, principal: Principal, worker_id: WorkerId | None, reports: list[tuple[TaskId, int, RunReport]]
 ) -> dict[int, TreadleError]:
     """Take reports as the engine knows them; return why some, by their place, were refused."""
     refused = await api.engine.run(ReportMany(principal=principal, worker_id=worker_id, reports=reports))

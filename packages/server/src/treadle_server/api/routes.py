@@ -21,7 +21,17 @@ from treadle.wire.runs import (
     ReportsAnswer,
 )
 from treadle.wire.schedules import ScheduleItem, SchedulePatch, SchedulePut
-from treadle.wire.server import Health, NewToken, RecentEvents, Stats, TokenCreate, TokenItem, Whoami
+from treadle.wire.server import (
+    Health,
+    KeysRotate,
+    NewToken,
+    RecentEvents,
+    SigningKeys,
+    Stats,
+    TokenCreate,
+    TokenItem,
+    Whoami,
+)
 from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import (
     BulkAction,
@@ -46,6 +56,7 @@ from treadle_server.api import (
     artifacts,
     bulk,
     jobs,
+    keys,
     meta,
     openapi,
     prune,
@@ -60,6 +71,7 @@ from treadle_server.api import (
     workers,
 )
 from treadle_server.api.endpoint import Endpoint
+from treadle_server.domain.artifacts import AFTER_EXCEPTION
 
 ROOM = ("invalid-room-id",)
 JOB = ("invalid-room-id", "job-not-found")
@@ -176,6 +188,7 @@ _TASKS = (
         handler=tasks.list_all,
         needs=Needs.READ_LIST,
         answer=Page[TaskItem],
+        problems=ROOM,
         query=("room", *TASKS),
     ),
     user(
@@ -194,6 +207,7 @@ _TASKS = (
         needs=Needs.CONTROL_MANY,
         body=BulkAction,
         answer=BulkResult,
+        problems=ROOM,
     ),
     user(
         method="POST",
@@ -210,6 +224,7 @@ _TASKS = (
         needs=Needs.READ_LIST,
         body=Freeze,
         answer=Frozen,
+        problems=ROOM,
     ),
     user(
         method="POST",
@@ -218,6 +233,7 @@ _TASKS = (
         needs=Needs.READ_LIST,
         body=Window,
         answer=WindowPage,
+        problems=ROOM,
     ),
     user(method="GET", path=_TASK, handler=tasks.get, needs=Needs.READ_TASK, answer=TaskItem, problems=TASK),
     user(
@@ -309,6 +325,7 @@ _ARTIFACTS = (
         path=f"{_RUN}/artifacts",
         handler=artifacts.announce,
         needs=Needs.RUN,
+        late=AFTER_EXCEPTION,
         body=ArtifactCreate,
         answer=ArtifactUpload,
         status=201,
@@ -577,7 +594,21 @@ _SERVER = (
         query=PAGE,
     ),
     superuser(
-        method="DELETE", path="/v1/tokens/{token_id}", handler=tokens.revoke, status=204, problems=("forbidden",)
+        method="DELETE",
+        path="/v1/tokens/{token_id}",
+        handler=tokens.revoke,
+        status=204,
+        problems=("forbidden", "not-found"),
+    ),
+    superuser(
+        method="POST",
+        path="/v1/signing-keys",
+        handler=keys.rotate,
+        body=KeysRotate,
+        body_optional=True,
+        answer=SigningKeys,
+        status=201,
+        problems=("forbidden",),
     ),
     user(method="GET", path="/v1/whoami", handler=tokens.whoami, needs=Needs.TOKEN, answer=Whoami),
     user(
@@ -591,7 +622,7 @@ _SERVER = (
     user(method="GET", path="/v1/stats", handler=meta.stats, needs=Needs.READ_LIST, answer=Stats),
     *(anybody(method="GET", path=f"{prefix}/healthz", handler=meta.healthz, answer=Health) for prefix in ("", "/v1")),
     *(anybody(method="GET", path=f"{prefix}/readyz", handler=meta.readyz, answer=Health) for prefix in ("", "/v1")),
-    anybody(method="GET", path="/v1/problems/{name}", handler=meta.problem_page),
+    anybody(method="GET", path="/v1/problems/{name}", handler=meta.problem_page, problems=("not-found",)),
     anybody(method="GET", path="/v1/openapi.json", handler=openapi.get),
 )
 

@@ -68,7 +68,7 @@ def _dispatch(of_path: dict[str, Endpoint], api: Api) -> Callable[[Request], Awa
 
 async def _serve(endpoint: Endpoint, request: Request, api: Api) -> Response:
     _check_path(request)
-    principal = NOBODY if endpoint.is_open else await _principal(request, api)
+    principal = NOBODY if endpoint.is_open else await _principal(endpoint, request, api)
     parts = request.path_params
     if (room := parts.get("room")) is not None:
         # Here, so that every route which takes a room says this first, before a word on the body (Z2).
@@ -81,13 +81,14 @@ async def _serve(endpoint: Endpoint, request: Request, api: Api) -> Response:
     return await endpoint.handler(Call(request, api, principal, given))
 
 
-async def _principal(request: Request, api: Api) -> Principal:
+async def _principal(endpoint: Endpoint, request: Request, api: Api) -> Principal:
     """Return who asks, with no more than the scopes that the request is narrowed to.
 
     Raises `Unauthorized`, `TooManyRequests`, `Forbidden`, `ValidationFailed` or `StoreUnavailable`.
     """
     api.access.check_page(request.headers)
-    principal = await api.access.identify(bearer(request.headers), address_of(request))
+    token, address = bearer(request.headers), address_of(request)
+    principal = await api.access.identify(token, address, of_run=endpoint.needs.of_run, late=endpoint.late)
     return narrowed(principal, request.headers)
 
 

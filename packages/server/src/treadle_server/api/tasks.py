@@ -104,6 +104,7 @@ async def patch(call: Call) -> Response:
     """Change a task's status as an older client does, cancel it, or edit it."""
     wanted: TaskPatch = call.body
     if wanted.status is None:
+        await call.api.access.credentials.check_open(call.principal)
         task = await edit_task(call.api, call.principal, call.task_id, wanted)
     else:
         task = await _patch_status(call, wanted, wanted.status)

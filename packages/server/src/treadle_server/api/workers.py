@@ -126,11 +126,13 @@ async def claim(call: Call) -> Response:
     """Claim tasks, waiting for the first for up to `wait` seconds; a closed connection claims nothing."""
     wanted: ClaimRequest = call.body
     worker_id = WorkerId(wanted.worker_id)
+    credentials = call.api.access.credentials
+    await credentials.look()
     claiming = call.api.engine.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait)
     invalid = call.api.access.until_invalid(call.token) if wanted.wait else None
     now_claimed = await while_connected(call.request, claiming, call.api.waits.closing, invalid)
     now = call.api.now()
-    tasks = [claim_data(task, now) for task in now_claimed]
+    tasks = [claim_data(task, now, credentials.mint(task, call.principal.user)) for task in now_claimed]
     return answer({"task": tasks[0] if tasks else None, "tasks": tasks})
 
 

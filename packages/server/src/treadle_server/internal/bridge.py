@@ -191,8 +191,7 @@ class Bridge(Interval):
     async def _claim(self, task: Task) -> dict[str, Any]:
         """Return the claim as its executor gets it, with what it shows to the server."""
         token = await self._tokens.current()
-        claim: dict[str, Any] = orjson.loads(dumps(claim_data(task, self._api.now())))
-        claim["credentials"] = token
+        claim: dict[str, Any] = orjson.loads(dumps(claim_data(task, self._api.now(), token)))
         return claim
 
     async def _dispatched(self, task_ids: Collection[TaskId] | None = None) -> None:

@@ -45,6 +45,9 @@ UNAUTHORIZED = 4401
 TOO_SLOW = 4408
 GOING_AWAY = 1001
 
+OF_RUN = frozenset({"reports", "reclaim"})
+"""Operations whose commands look at the run's row themselves."""
+
 _numbers = itertools.count(1)
 
 
@@ -245,6 +248,9 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
     """Do what is asked, and answer with it or with the problem that HTTP would give."""
     try:
         op = _op(ops, request.op)
+        if session.principal.run is not None:
+            # It may have ended, or its run, since the session was opened.
+            await session.live.api.access.principal(session.token, of_run=request.op in OF_RUN)
         check_user(op.needs, session.principal)
         if session.sight is not None:
             await _check_row(session, op.needs, request.fields)
@@ -271,7 +277,7 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
 
 async def _check_row(session: Session, needs: Needs, fields: dict[str, Any]) -> None:
     """Hide the task that a token with scopes may not see; what is no id at all, the operation refuses."""
-    task_id = fields.get("id")
+    task_id = fields.get("id", fields.get("task_id"))
     if isinstance(task_id, str) and is_uuid(task_id.lower()):
         await check_row(session.live.api.engine.store, needs, session.principal, task_id=TaskId(task_id.lower()))
 

@@ -16,6 +16,7 @@ from treadle_server.api import body
 from treadle_server.api.encode import beaten_data, brief_claim, job_data, leases_data, run_names
 from treadle_server.api.jobs import register_job
 from treadle_server.api.reporting import plain_reports, refusal, report_answer, report_many, take_reports
+from treadle_server.api.runs import reclaim_run
 from treadle_server.api.workers import in_range, register_worker, shown_worker, take_beat
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
@@ -141,7 +142,8 @@ def _deliver(session: Session, tasks: list[Task]) -> None:
 
 async def reports(session: Session, fields: dict[str, Any]) -> Reply:
     """Take reports, each with its own answer; `brief` asks for the refusals alone."""
-    worker_id = _worker_of(session)
+    # A temporary credential stands for its run, and needs no worker of its own.
+    worker_id = _worker_of(session) if session.principal.run is None else None
     api = session.live.api
     brief = fields.pop("brief", False)
     if (plain := plain_reports(api, fields)) is not None:
@@ -182,6 +184,12 @@ async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply({"answers": answers})
 
 
+async def reclaim(session: Session, fields: dict[str, Any]) -> Reply:
+    """Extend a run's lease, and give fresh credentials for its code."""
+    [ref] = in_range([body.validate(RunRef, fields)])
+    return Reply(await reclaim_run(session.live.api, session.principal, TaskId(ref.task_id), RunId(ref.run_id)))
+
+
 async def close(session: Session, fields: dict[str, Any]) -> Reply:
     """Remove the worker: what it still holds ends as lost."""
     worker_id = _worker_of(session)
@@ -197,6 +205,7 @@ OPS: dict[str, Op] = {
     "open": Op(open_worker, Needs.BE_WORKER),
     "reports": Op(reports, Needs.OWN_WORKER),
     "beat": Op(beat, Needs.OWN_WORKER),
+    "reclaim": Op(reclaim, Needs.RUN),
     "return": Op(give_back, Needs.OWN_WORKER),
     "close": Op(close, Needs.OWN_WORKER),
 }

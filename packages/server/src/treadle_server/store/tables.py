@@ -421,6 +421,16 @@ tokens = Table(
 )
 """Bearer tokens; only a digest of the secret is kept."""
 
+signing_keys = Table(
+    "signing_keys",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("secret", LargeBinary, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("valid_until", Instant),
+)
+"""Keys of temporary credentials: the one without an end signs, the others only verify until theirs."""
+
 artifacts = Table(
     "artifacts",
     metadata,

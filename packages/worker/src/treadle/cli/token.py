@@ -103,6 +103,27 @@ def _state(item: Any) -> str:
     return "expired" if item.expires_at is not None and item.expires_at <= datetime.now(UTC) else "valid"
 
 
+@token.command("rotate-keys")
+@click.option("--revoke", is_flag=True, help="End all temporary credentials that were given out before.")
+@as_json
+def rotate_keys(*, revoke: bool, is_json: bool) -> None:
+    """Sign temporary credentials, those of tasks' code, with a new key.
+
+    The old ones stay valid until the longest lease is over, at least an hour.
+    """
+
+    async def work() -> Any:
+        async with open_client() as client:
+            return await client.rotate_keys(revoke=revoke)
+
+    keys = run(work())
+    if is_json:
+        print_json(keys)
+        return
+    rows = [(key.id, age(key.created_at), age(key.valid_until) if key.valid_until else "signs") for key in keys.items]
+    print_table(("id", "created", "valid until"), rows, empty="No keys.")
+
+
 @token.command()
 @click.argument("which", metavar="ID|NAME")
 def revoke(which: str) -> None:

@@ -10,6 +10,7 @@ import httpx
 
 from treadle import endings
 from treadle.clock import monotonic
+from treadle.credentials import Credentials
 from treadle.errors import ConnectionLost, InvalidTaskTransition, ProblemError, TreadleError
 from treadle.execute import Runner
 from treadle.http import HttpChannel
@@ -54,6 +55,7 @@ class Executor:
         self._tasks = tasks
         self._link = RunLink(channel)
         self._uploader = RunUploader(self._link, urls, mounts)
+        self._urls = urls
         self._lifespan = lifespan
         self._drain_grace = drain_grace
         self._is_alone = is_alone
@@ -96,7 +98,8 @@ class Executor:
                 return
             ended = self._ends[key] = asyncio.get_running_loop().create_future()
             # How long it waited at the broker is not known: code with a target asks first how long it has.
-            self._runner.take([claim], monotonic() - claim["seconds_left"])
+            # The token in the claim is the executors' own: the code asks for credentials of its run.
+            self._runner.take([claim | {"credentials": None}], monotonic() - claim["seconds_left"])
             await ended
         except TreadleError as error:
             log.warning("task %s, run %d, is not run: %s", *key, error)
@@ -153,6 +156,7 @@ class Executor:
                     concurrency=AS_MANY_AS_COME,
                     give_back=self._hand_back,
                     uploader=self._uploader,
+                    credentials=Credentials(self._link.reclaim, self._reporter.online, self._urls),
                     resources=resources,
                 )
                 loops = [group.create_task(work) for work in (self._reporter.run(), self._leases.run())]

@@ -26,7 +26,18 @@ from treadle.wire.runs import (
     ReportsAnswer,
 )
 from treadle.wire.schedules import Missed, ScheduleItem, SchedulePatch, SchedulePut
-from treadle.wire.server import Health, NewToken, RecentEvents, Stats, TokenCreate, TokenItem, Whoami
+from treadle.wire.server import (
+    Health,
+    KeysRotate,
+    NewToken,
+    RecentEvents,
+    SigningKeyItem,
+    SigningKeys,
+    Stats,
+    TokenCreate,
+    TokenItem,
+    Whoami,
+)
 from treadle.wire.status import LEASED, OPEN, TERMINAL, Outcome, Reason, Status, WorkerState
 from treadle.wire.targets import TargetCause, TargetHolder, TargetItem
 from treadle.wire.tasks import (
@@ -102,6 +113,7 @@ __all__ = [
     "JobName",
     "JobPatch",
     "JobRegister",
+    "KeysRotate",
     "LogItem",
     "LogLine",
     "Logs",
@@ -139,6 +151,8 @@ __all__ = [
     "ScheduleItem",
     "SchedulePatch",
     "SchedulePut",
+    "SigningKeyItem",
+    "SigningKeys",
     "Stats",
     "Status",
     "Steer",

@@ -24,7 +24,7 @@ class Claim(TaskItem):
 
     seconds_left: float = 0.0
     heartbeat_increment: float | None = None
-    credentials: str | None = None
+    credentials: str | None = Field(default=None, repr=False)
     """A temporary credential that reaches this run and the task's scopes only."""
 
 

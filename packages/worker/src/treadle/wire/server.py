@@ -50,6 +50,28 @@ class RecentEvents(Model):
     items: list[JsonObject]
 
 
+class KeysRotate(Request):
+    """Asks for a new key that signs temporary credentials: `POST /v1/signing-keys`."""
+
+    revoke: Flag = False
+    """Whether the old keys, and every credential that they signed, end here and now."""
+
+
+class SigningKeyItem(Model):
+    """A key of temporary credentials, without its secret."""
+
+    id: str
+    created_at: Instant
+    valid_until: Instant | None = None
+    """Until when it verifies; null for the one that signs."""
+
+
+class SigningKeys(Model):
+    """The keys, the newest first."""
+
+    items: list[SigningKeyItem]
+
+
 class TokenCreate(Request):
     """Makes a token for a user."""
 

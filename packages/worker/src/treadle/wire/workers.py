@@ -54,6 +54,8 @@ class TakenUntil(Model):
     seconds_left: float
     pause: bool = False
     """Of a reclaim: whether the run is to stop with a checkpoint and report `paused`."""
+    credentials: str | None = Field(default=None, repr=False)
+    """Of a reclaim: a fresh temporary credential for the run."""
 
 
 class RunName(Model):

@@ -10,6 +10,7 @@ from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.runs import LogLine
 from treadle.wire.status import REPORTABLE, Outcome, Reason, Status
 from treadle_server.access.checks import speaks_for
+from treadle_server.access.rights import claim_task
 from treadle_server.domain import life
 from treadle_server.domain.life import Ending
 from treadle_server.domain.states import Verb, advance
@@ -89,6 +90,7 @@ class ReportRun(OneRow):
         Raises `TaskNotFound`, `StaleRun` (the run is over, or another's), `InvalidTaskTransition`, `Forbidden`, or
         `ValidationFailed` (a reason that no worker may give).
         """
+        check_reach(self.principal, self.task_id, self.run_id)
         task = get_task(world, self.task_id)
         try:
             life.check_owner(task, self.run_id, self.worker_id)
@@ -134,6 +136,13 @@ class ReportRun(OneRow):
         if run is None or (self.worker_id is not None and run.worker_id != self.worker_id):
             return None
         return run
+
+
+def check_reach(principal: Principal, task_id: TaskId, run_id: int | None) -> None:
+    """Raise `Forbidden` for a temporary credential of another run, before a word on whether that one exists (C9)."""
+    if principal.run is not None and (run_id is None or not principal.may(claim_task(task_id, run_id))):
+        own_task, own_run = principal.run
+        raise Forbidden(f"the credential is that of run {own_run} of task {own_task}, and reaches no other")
 
 
 def take_report(world: World, task: Task, run_id: int | None, report: RunReport) -> Task:
@@ -255,7 +264,8 @@ class ReportMany:
     """Reports of one worker about its runs, each with an outcome of its own."""
 
     principal: Principal
-    worker_id: WorkerId
+    worker_id: WorkerId | None
+    """None: a temporary credential reports of its run, whichever worker has it."""
     reports: list[tuple[TaskId, int, RunReport]]
     rest: list[int] | None = None
     """Which of them did not go by express; None: all."""
@@ -316,8 +326,12 @@ class PatchStatus(OneRow):
         task = get_task(world, self.task_id)
         worker = world.workers.get(task.worker_id) if task.worker_id else None
         owns = speaks_for(self.principal, worker, task.id, task.run_id)
-        if self.run_id is not None:
-            life.check_owner(task, self.run_id)
+        run_id = self.run_id
+        if run_id is None and self.principal.run is not None and self.principal.run[0] == task.id:
+            # A credential says which run is meant, as no older client could.
+            run_id = self.principal.run[1]
+        if run_id is not None:
+            life.check_owner(task, run_id)
         if self.status is Status.CANCELLED:
             if not (owns and task.is_leased):
                 self._check_control(world, task, owned=owns)
@@ -333,7 +347,7 @@ class PatchStatus(OneRow):
             raise Forbidden(f"run {task.run_id} belongs to another user's worker")
         life.check_version(task, self.if_version)
         advance(task.status, verb, self.status)
-        return take_report(world, task, self.run_id, self.report)
+        return take_report(world, task, run_id, self.report)
 
     def _check_control(self, world: World, task: Task, *, owned: bool) -> None:
         try:

@@ -1,0 +1,120 @@
+"""Temporary credentials: what a claim gives to the task's code, signed so that no server has to keep them.
+
+A credential is a JSON Web Token (RFC 7519, HS256) that holds the scope to report of one run, the scopes of its task,
+and nothing else; docs/decisions/0014 says why. It ends shortly after the lease that it was made for, and with its run.
+"""
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jwt
+import orjson
+from sqlalchemy import select
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import LEASED
+from treadle_server.access.keys import Keys
+from treadle_server.access.principal import Principal
+from treadle_server.access.rights import claim_task
+from treadle_server.clock import Clock
+from treadle_server.domain.tasks import Task
+from treadle_server.errors import Unauthorized
+from treadle_server.store.base import Store
+from treadle_server.store.tables import tasks
+
+SKEW = timedelta(seconds=5)
+"""How long a credential outlives its lease: what the code sent in the lease's last moment may still be on its way."""
+
+ALGORITHM = "HS256"
+ISSUER = "treadle"
+LONGEST = 64 * 1024
+"""Characters of a credential at most; its task has a hundred scopes of 200 characters at most."""
+
+_NEEDED = ["exp", "iss", "run", "scopes", "sub", "task"]
+# The store's clock says what has expired, not the one that the library would ask.
+_OPTIONS: Any = {"require": _NEEDED, "verify_exp": False, "verify_iat": False}
+
+
+def is_credential(token: str) -> bool:
+    """Return whether the token has the form of a credential, which no token of the database has."""
+    return token.count(".") == 2
+
+
+class Credentials:
+    """Makes credentials and reads them."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self.keys = Keys(store, clock)
+
+    async def look(self) -> None:
+        """Be ready to `mint`, before anything is claimed. Raises `StoreUnavailable`."""
+        await self.keys.look()
+
+    def mint(self, task: Task, user: str, *, until: datetime | None = None) -> str:
+        """Return a credential for the task's open run, as a part of `user`.
+
+        It lives until `until`, or the end of the lease unless that is given, and `SKEW` longer. Call `look` before.
+        """
+        ends = until or task.taken_until
+        assert ends is not None
+        key = self.keys.signing
+        scopes = [] if task.scopes is None else orjson.loads(task.scopes)
+        claims = {
+            "iss": ISSUER,
+            "sub": user,
+            "task": task.id,
+            "run": task.run_id,
+            "scopes": [claim_task(task.id, task.run_id), *scopes],
+            "exp": math.ceil((ends + SKEW).timestamp()),
+        }
+        return jwt.encode(claims, key.secret, algorithm=ALGORITHM, headers={"kid": key.id})
+
+    async def principal(self, token: str, *, late: timedelta = timedelta(0)) -> Principal:
+        """Return who a credential stands for. Raises `Unauthorized`, or `StoreUnavailable`.
+
+        With `late` it is taken for so much longer than it lives: by routes whose commands look at the run's end
+        themselves, as the upload of artifacts does (`AFTER_EXCEPTION`).
+        """
+        claims = await self._claims(token)
+        expires_at = datetime.fromtimestamp(claims["exp"], UTC) + late
+        if expires_at <= self._clock.now():
+            raise Unauthorized("the credential has expired with its lease: ask for a fresh one, reclaim gives it")
+        run = (TaskId(claims["task"]), int(claims["run"]))
+        return Principal(claims["sub"], scopes=frozenset(claims["scopes"]), run=run, expires_at=expires_at)
+
+    async def _claims(self, token: str) -> dict[str, Any]:
+        """Return what the credential says, whose signature is ours. Raises `Unauthorized`, or `StoreUnavailable`."""
+        refusal = Unauthorized("the credential is not valid here: it was not signed by this server, or too long ago")
+        try:
+            if len(token) > LONGEST:
+                raise refusal
+            key_id = jwt.get_unverified_header(token).get("kid")
+        except (jwt.PyJWTError, ValueError, RecursionError):
+            raise refusal from None
+        key = await self.keys.find(key_id) if isinstance(key_id, str) else None
+        if key is None:
+            raise refusal
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                token, key.secret, algorithms=[ALGORITHM], issuer=ISSUER, options=_OPTIONS
+            )
+        except jwt.PyJWTError:
+            raise refusal from None
+        return claims
+
+    async def check_open(self, principal: Principal) -> None:
+        """Raise `Unauthorized` when the run that a credential stands for is over, or `StoreUnavailable`.
+
+        Not asked for commands about the run itself: those look at its row in their own transaction.
+        """
+        if principal.run is None:
+            return
+        task_id, run_id = principal.run
+        async with self._store.read() as connection:
+            found = await connection.execute(select(tasks.c.status, tasks.c.run_id).where(tasks.c.id == task_id))
+            row = found.first()
+        if row is None or row.run_id != run_id or row.status not in LEASED:
+            raise Unauthorized(f"run {run_id} of task {task_id} is over, and its credential with it")

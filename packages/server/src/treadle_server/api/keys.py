@@ -1,0 +1,18 @@
+"""The keys of temporary credentials over HTTP; for superusers."""
+
+from starlette.responses import Response
+
+from treadle.wire.server import KeysRotate
+from treadle_server.access.credentials import SKEW
+from treadle_server.api.context import Call
+from treadle_server.api.encode import answer
+from treadle_server.domain.artifacts import AFTER_EXCEPTION
+
+
+async def rotate(call: Call) -> Response:
+    """Sign temporary credentials with a new key; those of the old ones stay valid, unless they are revoked."""
+    wanted: KeysRotate = call.body
+    ring = call.api.access.credentials.keys
+    found = await ring.rotate(keeps_for=SKEW + AFTER_EXCEPTION, revokes=wanted.revoke)
+    items = [{"id": key.id, "created_at": key.created_at, "valid_until": key.valid_until} for key in found]
+    return answer({"items": items}, 201)
