@@ -104,7 +104,8 @@ async def test_the_last_instance_of_a_schedule_stays_as_long_as_the_schedule_e12
     earlier, last = await ended(shop), await ended(shop)
     schedule = str(uuid4())
     values = {
-        "id": schedule, "room": "r", "name": "n", "job_num": last.job_num, "template": "{}", "payload": "{}", "schema_version": 1, "missed": "late", "interval_seconds": 60,
+        "id": schedule, "room": "r", "name": "n", "job_num": last.job_num, "template": "{}", "payload": "{}",
+        "schema_version": 1, "missed": "late", "interval_seconds": 60,
         "jitter_seconds": 0, "paused": False, "last_task_id": last.id, "owner": "admin", "created_at": clock.now(),
         "version": 1,
     }  # fmt: skip
