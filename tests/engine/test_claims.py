@@ -3,7 +3,7 @@
 from collections import deque
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.domain.test_states import new_task
@@ -90,6 +90,7 @@ def test_a_worker_with_a_minimum_asks_only_when_it_holds_less_e6() -> None:
     assert asking.room() == 0
 
 
+@example([(1, 0, 3, 0), (1, 0, 1, 1), (1, 0, 3, 2), (1, 0, 1, 3), (1, 0, 1, 4)], [5, 5])  # waits for what another takes
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.integers(-2, 2), st.integers(1, 3), st.integers(0, 5)), max_size=40),
     st.lists(st.integers(1, 6), min_size=1, max_size=4),

@@ -1,7 +1,7 @@
 """Temporary credentials: what a claim gives to the task's code, signed so that no server has to keep them.
 
 A credential is a JSON Web Token (RFC 7519, HS256) that holds the scope to report of one run, the scopes of its task,
-and nothing else; docs/decisions/0014 says why. It ends shortly after the lease that it was made for, and with its run.
+and nothing else; docs/decisions/0013 says why. It ends shortly after the lease that it was made for, and with its run.
 """
 
 import math

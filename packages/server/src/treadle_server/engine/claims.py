@@ -181,13 +181,19 @@ def match(lines: Sequence[Line], demands: Sequence[Demand], turns: Turns) -> lis
         if kind not in orders:
             orders[kind] = Order(served, demand.capacity, turns)
         hungry.append((demand, orders[kind]))
-    while hungry:
+    # For these what comes first is too heavy now; another may take it from before them.
+    waiting: list[tuple[Demand, Order]] = []
+    tried = 0
+    while hungry or (waiting and len(given) > tried):
+        if not hungry:
+            hungry, waiting, tried = deque(waiting), [], len(given)
         demand, order = hungry.popleft()
         room = demand.spare()
         if room <= 0 or (found := order.first()) is None:
             continue
         line, task = found
         if task.weight > room:
+            waiting.append((demand, order))
             continue
         line.take(task)
         demand.reserve(task)
