@@ -126,19 +126,23 @@ def deal(queues: Collection[Queue], asks: Sequence[Ask], turns: Turns) -> list[t
     """Return who gets which task (its `seq`), in turn; `queues` and `turns` are used up."""
     purses = {ask.purse: ask.room for ask in asks if ask.purse is not None}
     given: list[tuple[WorkerId, int]] = []
-    hungry = deque(asks)
+    hungry, waiting, before = deque(asks), deque[Ask](), 0
     while hungry:
         ask = hungry.popleft()
         room = ask.room if ask.purse is None else purses[ask.purse]
         found = next_for(ask, queues, turns) if ask.left > 0 and room > 0 else None
-        if found is None or found[1].weight > room:
-            continue
-        queue, task = found
-        queue.tasks.remove(task)
-        turns.served(queue.room, (queue.lane.job_num, queue.lane.room))
-        given.append((ask.worker_id, task.seq))
-        ask.left -= 1
-        if ask.purse is not None:
-            purses[ask.purse] -= task.weight
-        hungry.append(ask)
+        if found is not None and found[1].weight > room:
+            waiting.append(ask)
+        elif found is not None:
+            queue, task = found
+            queue.tasks.remove(task)
+            turns.served(queue.room, (queue.lane.job_num, queue.lane.room))
+            given.append((ask.worker_id, task.seq))
+            ask.left -= 1
+            if ask.purse is not None:
+                purses[ask.purse] -= task.weight
+            hungry.append(ask)
+        if not hungry and len(given) > before:
+            # What was too heavy for these may have gone to another meanwhile.
+            hungry, waiting, before = waiting, deque(), len(given)
     return given

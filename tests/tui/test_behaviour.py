@@ -380,7 +380,7 @@ async def test_a_task_is_told_from_its_creation_to_now(server: MockServer, clock
     key = storied_task(server)
     server.tasks = {key: server.tasks[key]}
 
-    async with staged(server, clock) as stage:
+    async with staged(server, clock, size=(120, 44)) as stage:
         await stage.press("2", "enter")
 
         told = stage.text()
