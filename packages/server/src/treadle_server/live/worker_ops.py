@@ -162,6 +162,9 @@ async def beat(session: Session, fields: dict[str, Any]) -> Reply:
     """Take a heartbeat."""
     worker_id = _worker_of(session)
     given = body.validate(Heartbeat, fields)
+    if given.tasks == [] and not given.stopped and given.draining is None:
+        # It renews nothing, and may wait for others to be written with.
+        await session.live.idle_beats.turn()
     beaten = await take_beat(session.live.api, session.principal, worker_id, given)
     if given.draining is not None and session.seat is not None:
         session.seat.draining = given.draining
