@@ -55,7 +55,7 @@ def tests(session: nox.Session) -> None:
 def tests_postgres(session: nox.Session) -> None:
     """The same store and API suites on a real PostgreSQL server."""
     with postgres_url() as url:
-        run_tests(session, "PostgreSQL", "-m", "postgres", env={POSTGRES_URL: url})
+        run_tests(session, "PostgreSQL", "-m", f"postgres and {HERE}", env={POSTGRES_URL: url})
 
 
 @nox.session(default=False)

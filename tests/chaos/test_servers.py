@@ -60,6 +60,8 @@ async def survive(directory: Path, count: int, seconds: float) -> None:
         await waited(lambda: all(one.completed >= set(names) for one in observers))
         for one in following:
             one.cancel()
+        # Their connections are closed before the servers end.
+        await asyncio.wait(following)
 
         found = Counter(task["status"] for task in await every_task(running))
         assert found == {"completed": count}

@@ -18,6 +18,13 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
+@pytest.fixture(autouse=True)
+def quick_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pilot takes 5 ms without work for rest, not 20: nothing here waits for longer, and it rests 20,000 times."""
+    monkeypatch.setattr("textual._wait.SLEEP_GRANULARITY", 0.005)
+    monkeypatch.setattr("textual._wait.SLEEP_IDLE", 0.00025)
+
+
 @pytest.fixture
 def clock() -> FrozenClock:
     return FrozenClock()
