@@ -45,8 +45,10 @@ class Stage:
     clock: FrozenClock
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await settle(self.pilot)
+        """Press one key after another, each when the screen shows what the one before it did."""
+        for key in keys:
+            await self.pilot.press(key)
+            await settle(self.pilot)
 
     async def settle(self) -> None:
         await settle(self.pilot)
