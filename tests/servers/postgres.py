@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import parse_qs, urlsplit
 
 from tests.chaos.processes import free_port
@@ -70,8 +71,14 @@ logfile = {log}
 
 
 @contextmanager
-def pgbouncer(directory: Path, url: str) -> Iterator[str]:
+def pgbouncer(url: str) -> Iterator[str]:
     """Give the URL of the same database behind a real pgbouncer that pools transactions."""
+    # Not below pytest's own directory: that of root's tests is closed to the user who runs it.
+    with TemporaryDirectory(prefix="treadle-pgbouncer-") as directory:
+        yield from _pgbouncer(Path(directory), url)
+
+
+def _pgbouncer(directory: Path, url: str) -> Iterator[str]:
     split = urlsplit(url)
     port, log = free_port(), directory / "pgbouncer.log"
     config = directory / "pgbouncer.ini"

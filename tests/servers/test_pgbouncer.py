@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.pgbouncer]
 
 
 @pytest.fixture
-def pooled_url(tmp_path_factory: pytest.TempPathFactory, postgres_database: str) -> Iterator[str]:
-    with pgbouncer(tmp_path_factory.mktemp("pgbouncer"), postgres_database) as url:
+def pooled_url(postgres_database: str) -> Iterator[str]:
+    with pgbouncer(postgres_database) as url:
         yield url
 
 
