@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 import nox
 
 nox.needs_version = ">=2026.10"
-nox.options.sessions = ["lint", "types", "tests", "tests-postgres"]
+nox.options.sessions = ["lint", "types", "tests"]
 nox.options.default_venv_backend = "none"
 nox.options.error_on_missing_interpreters = True
 
@@ -26,9 +26,6 @@ POSTGRES_URL = "TREADLE_TEST_POSTGRES_URL"
 
 HERE = "not terminal and not web and not pgbouncer and not soak"
 """What needs nothing but Python, and no patience."""
-
-ran: dict[str, int] = {}
-"""How many tests ran, by what they ran on; printed when the last session is over."""
 
 
 @nox.session
@@ -47,15 +44,22 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Everything that needs no PostgreSQL."""
-    run_tests(session, "SQLite", "-m", f"not postgres and {HERE}")
-
-
-@nox.session(name="tests-postgres")
-def tests_postgres(session: nox.Session) -> None:
-    """The same store and API suites on a real PostgreSQL server."""
+    """Every test that needs nothing but Python: those of the store and the API on SQLite and on a real PostgreSQL."""
     with postgres_url() as url:
-        run_tests(session, "PostgreSQL", "-m", f"postgres and {HERE}", env={POSTGRES_URL: url})
+        run_tests(session, HERE, env={POSTGRES_URL: url})
+
+
+@nox.session(name="tests-sqlite", default=False)
+def tests_sqlite(session: nox.Session) -> None:
+    """Only what needs no PostgreSQL."""
+    run_tests(session, f"not postgres and {HERE}")
+
+
+@nox.session(name="tests-postgres", default=False)
+def tests_postgres(session: nox.Session) -> None:
+    """Only what runs on PostgreSQL."""
+    with postgres_url() as url:
+        run_tests(session, f"postgres and {HERE}", env={POSTGRES_URL: url})
 
 
 @nox.session(default=False)
@@ -124,16 +128,19 @@ def need(session: nox.Session, *commands: str, package: str) -> None:
     session.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", package, external=True)
 
 
-def run_tests(session: nox.Session, database: str, *arguments: str, env: dict[str, str] | None = None) -> None:
-    """Run pytest, and say how many tests have run on which database."""
+def run_tests(session: nox.Session, marks: str, env: dict[str, str] | None = None) -> None:
+    """Run the tests with these marks, and say how many have run on which database."""
     with TemporaryDirectory() as directory:
         report = Path(directory, "report.xml")
-        # One more than there are cores: some tests wait for leases to end, and cost nothing meanwhile.
-        processes = str((os.cpu_count() or 2) + 1)
-        session.run("pytest", "-n", processes, *arguments, f"--junitxml={report}", *session.posargs, env=env)
-        counted = {name: int(n) for name, n in re.findall(r'(tests|skipped)="(\d+)"', report.read_text()[:2000])}
-    ran[database] = counted["tests"] - counted["skipped"]
-    session.log("; ".join(f"{count} tests ran on {name}" for name, count in ran.items()))
+        # More than there are cores, and each with a part of its own: many tests wait for a lease to end or a process
+        # to start, and cost nothing meanwhile, others draw screens and never wait.
+        several = ["-n", str((os.cpu_count() or 2) + 2), "--dist", "worksteal"]
+        session.run("pytest", *several, "-m", marks, f"--junitxml={report}", *session.posargs, env=env)
+        found = report.read_text()
+    counted = {name: int(n) for name, n in re.findall(r'(tests|skipped)="(\d+)"', found[:2000])}
+    on_postgres = found.count('<property name="database" value="PostgreSQL"')
+    others = counted["tests"] - counted["skipped"] - on_postgres
+    session.log(f"{others} tests ran on SQLite or without a database, {on_postgres} on PostgreSQL")
 
 
 @contextmanager

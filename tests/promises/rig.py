@@ -7,6 +7,7 @@ from typing import Any, Literal
 import httpx
 import pytest
 
+from tests.clients import PLAIN
 from tests.conftest import FakeClock
 from tests.live.sockets import Socket, connected
 from tests.promises.over_http import HttpUser
@@ -60,7 +61,7 @@ class Rig:
     async def enter(self, name: str, token: str) -> User:
         """Let somebody with a token in."""
         headers = {"Authorization": f"Bearer {token}"}
-        http = httpx.AsyncClient(base_url=self.served.url, headers=headers, timeout=30)
+        http = httpx.AsyncClient(base_url=self.served.url, headers=headers, timeout=30, verify=PLAIN)
         await self._stack.enter_async_context(http)
         if self.transport == "http":
             return HttpUser(name, token, http)
