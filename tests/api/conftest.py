@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.api.rooms import NewUser, Room, Scoped, make_room
-from tests.clients import PLAIN
+from tests.clients import client_at
 from treadle_server.testing import Served, serve
 
 
@@ -24,7 +24,7 @@ async def served(database_url: str, tmp_path: Path) -> AsyncIterator[Served]:
 @pytest.fixture
 async def root(served: Served) -> AsyncIterator[httpx.AsyncClient]:
     """The superuser."""
-    async with httpx.AsyncClient(base_url=served.url, headers=served.headers, timeout=30, verify=PLAIN) as client:
+    async with client_at(served.url, served.headers) as client:
         yield client
 
 
@@ -37,9 +37,7 @@ async def user(served: Served, root: httpx.AsyncClient) -> AsyncIterator[NewUser
             made = await root.post("/v1/tokens", json={"name": name})
             assert made.status_code == 201
             headers = {"Authorization": f"Bearer {made.json()['token']}"}
-            return await stack.enter_async_context(
-                httpx.AsyncClient(base_url=served.url, headers=headers, timeout=30, verify=PLAIN)
-            )
+            return await stack.enter_async_context(client_at(served.url, headers))
 
         yield make
 
@@ -53,9 +51,7 @@ async def scoped(served: Served, root: httpx.AsyncClient) -> AsyncIterator[Scope
             made = await root.post("/v1/tokens", json={"name": name, "scopes": list(scopes), **more})
             assert made.status_code == 201, made.text
             headers = {"Authorization": f"Bearer {made.json()['token']}"}
-            return await stack.enter_async_context(
-                httpx.AsyncClient(base_url=served.url, headers=headers, timeout=30, verify=PLAIN)
-            )
+            return await stack.enter_async_context(client_at(served.url, headers))
 
         yield make
 

@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import select
 
 from tests.api.rooms import Room, make_room, problem
-from tests.clients import PLAIN
+from tests.clients import client_at
 from tests.conftest import FakeClock
 from treadle_server.access.credentials import SKEW
 from treadle_server.access.keys import KEPT
@@ -42,7 +42,7 @@ class Site:
     async def enter(self, token: str) -> httpx.AsyncClient:
         """Let somebody in."""
         headers = {"Authorization": f"Bearer {token}"}
-        client = httpx.AsyncClient(base_url=self.served.url, headers=headers, timeout=30, verify=PLAIN)
+        client = client_at(self.served.url, headers)
         return await self.stack.enter_async_context(client)
 
     async def take(self, **options: Any) -> "Run":
@@ -80,9 +80,7 @@ async def a_site(url: str, data_dir: Path, clock: FakeClock) -> AsyncIterator[Si
         root = await stack.enter_async_context(httpx.AsyncClient(base_url=served.url, headers=served.headers))
         made = await root.post("/v1/tokens", json={"name": "alice"})
         headers = {"Authorization": f"Bearer {made.json()['token']}"}
-        alice = await stack.enter_async_context(
-            httpx.AsyncClient(base_url=served.url, headers=headers, timeout=30, verify=PLAIN)
-        )
+        alice = await stack.enter_async_context(client_at(served.url, headers))
         yield Site(served, clock, stack, root, await make_room(alice))
 
 

@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Literal
 
-import httpx
 import pytest
 
-from tests.clients import PLAIN
+from tests.clients import client_at
 from tests.conftest import FakeClock
 from tests.live.sockets import Socket, connected
 from tests.promises.over_http import HttpUser
@@ -61,7 +60,7 @@ class Rig:
     async def enter(self, name: str, token: str) -> User:
         """Let somebody with a token in."""
         headers = {"Authorization": f"Bearer {token}"}
-        http = httpx.AsyncClient(base_url=self.served.url, headers=headers, timeout=30, verify=PLAIN)
+        http = client_at(self.served.url, headers)
         await self._stack.enter_async_context(http)
         if self.transport == "http":
             return HttpUser(name, token, http)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.clients import PLAIN
+from tests.clients import client_at
 from tests.live.sockets import Socket, connected
 from treadle_server.services.relay import Relay
 from treadle_server.testing import Served, serve
@@ -53,7 +53,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def open_site(stack: AsyncExitStack, url: str, data: Path, **settings: Any) -> Site:
     """Start one more server on the database."""
     served = await stack.enter_async_context(serve(url, data_dir=data, session_grace_seconds=0.3, **settings))
-    client = httpx.AsyncClient(base_url=served.url, headers=served.headers, timeout=30, verify=PLAIN)
+    client = client_at(served.url, served.headers)
     return Site(served, await stack.enter_async_context(client), stack)
 
 
