@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.rooms import until
+from tests.conftest import FakeClock
 from tests.promises.over_socket import SocketWorker, asked
 from tests.promises.problems import Problem, refused
 from tests.promises.rig import Rig, over_http, over_socket
@@ -369,3 +370,21 @@ async def tried(word: Awaitable[Task]) -> Task | Problem:
         return await word
     except Problem as problem:
         return problem
+
+
+async def test_log_lines_keep_their_order_also_when_the_clock_stands_still_or_goes_back_l5(rig: Rig, clock: FakeClock):
+    """E12: lines of one instant are all kept."""
+    await rig.root.register_job()
+    worker = await rig.root.register_worker(JOB)
+    await rig.root.submit()
+    run = await worker.begin()
+    said = [f"line {n}" for n in range(12)]
+
+    await worker.log(run, *said[:5])
+    await worker.log(run, *said[5:8])
+    clock.advance(0.000_002)
+    await worker.log(run, *said[8:10])
+    clock.jump(-3600)
+    await worker.log(run, *said[10:])
+
+    assert await rig.root.logs(run) == said

@@ -73,7 +73,7 @@ async def check_row(
         await _check_task(store, principal, task_id, run_id)
     if needs is Needs.READ_WORKER and worker_id is not None:
         async with store.read() as connection:
-            if not await read_workers.is_seen(connection, worker_id, sight, principal.user):
+            if not await read_workers.is_seen(connection, worker_id, sight, principal.owner):
                 raise WorkerNotFound(f"there is no worker {worker_id}")
 
 

@@ -65,7 +65,7 @@ async def _page(call: Call, room: str | None) -> Response:
     limit, offset = call.limit(), call.offset()
     async with call.api.engine.store.read() as connection:
         found, total = await read_workers.page(
-            connection, room=room, sight=call.sight, owner=call.principal.user, limit=limit, offset=offset
+            connection, room=room, sight=call.sight, owner=call.principal.owner, limit=limit, offset=offset
         )
         views = await read_workers.view(connection, found, call.sight)
     now = call.api.now()

@@ -32,7 +32,7 @@ from treadle_server.engine.principal import SYSTEM, Principal
 from treadle_server.engine.reading import read
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.seats import Capacity, RunKey, Seat, Waiting
-from treadle_server.engine.world import World
+from treadle_server.engine.world import LineNumbers, World
 from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.store.base import LostUpdate, Store, Tx
@@ -96,6 +96,7 @@ class Engine:
         self.desk = Desk()
         self.express = Express(self.hub)
         self.hooks = Hooks()
+        self._lines = LineNumbers()
         self._memory = Memory(self.desk.doubt_lanes)
         self._intake = Intake(self.rules, self._memory)
         self.most_rows = most_rows
@@ -367,7 +368,7 @@ class Engine:
                 pending.outcome, pending.refusal = {}, None
                 if pending.command.rest and _says_needs(pending, needs):
                     wanted.add(pending)
-        world = World(tx, now, self.rules, random.random)
+        world = World(tx, now, self.rules, random.random, self._lines)
         if wanted:
             await self._work(world, needs, [pending for pending in left if pending in wanted])
         return carried, world

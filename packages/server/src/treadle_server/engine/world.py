@@ -61,10 +61,26 @@ class Changes:
     prunings: list[Pruning] = field(default_factory=list)
 
 
+class LineNumbers:
+    """Numbers of log lines. They ascend: with the clock, and by one where it stands still or goes back."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def begin(self, now: datetime) -> None:
+        """Let what follows be later than what other servers gave before this instant."""
+        self._last = max(self._last, int(now.timestamp() * 1e6))
+
+    def next(self) -> int:
+        """Return the next one."""
+        self._last += 1
+        return self._last
+
+
 class World:
     """What one batch knows and changes."""
 
-    def __init__(self, tx: Tx, now: datetime, rules: Rules, draw: Callable[[], float]) -> None:
+    def __init__(self, tx: Tx, now: datetime, rules: Rules, draw: Callable[[], float], lines: LineNumbers) -> None:
         self.tx = tx
         self.now = now
         self.rules = rules
@@ -95,7 +111,8 @@ class World:
         """Runs whose code has ended: their weight is free."""
         self.left_targets: set[int] = set()
         """Targets that a task was moved away from."""
-        self._line = int(now.timestamp() * 1e6)
+        lines.begin(now)
+        self._lines = lines
         self.seqs: deque[int] = deque()
         self.job_nums: list[int] = []
         self.changes = Changes()
@@ -328,8 +345,7 @@ class World:
 
     def next_line(self) -> int:
         """Return the number of a log line; they ascend within a run."""
-        self._line += 1
-        return self._line
+        return self._lines.next()
 
     def add_log(self, task: Task, run_id: int, line: int, at: datetime, level: str, message: str) -> None:
         """Keep a line that the task's code logged."""

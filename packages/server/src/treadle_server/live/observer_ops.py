@@ -48,7 +48,7 @@ async def watch(session: Session, fields: dict[str, Any]) -> Reply:
 def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
     """Return under which key the view is shared, and how it is made."""
     room = None if wanted.room is None else check_room(wanted.room)
-    sight, user = session.sight, session.principal.user
+    sight, owner = session.sight, session.principal.owner
     # Those who see the same share what they look at.
     of = f"{wanted.topic} {room}" if sight is None else f"{wanted.topic} {room} {sight}"
     match wanted.topic:
@@ -58,8 +58,8 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
             return of, lambda: JobsView(room, session.live.api.rates, sight)
         case "workers":
             lost_after = session.live.api.settings.worker_timeout_seconds
-            key = of if sight is None else f"{of} {user}"
-            return key, lambda: WorkersView(room, lost_after, sight, user)
+            key = of if sight is None else f"{of} {owner!r}"
+            return key, lambda: WorkersView(room, lost_after, sight, owner)
         case "targets":
             return of, lambda: TargetsView(room, sight)
         case "schedules":

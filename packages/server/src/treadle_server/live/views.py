@@ -141,7 +141,9 @@ class WorkersView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None, lost_after: float, sight: Sight | None = None, owner: str = "") -> None:
+    def __init__(
+        self, room: str | None, lost_after: float, sight: Sight | None = None, owner: str | None = None
+    ) -> None:
         self._room = room
         self._lost_after = lost_after
         self._sight = sight

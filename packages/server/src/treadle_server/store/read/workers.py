@@ -148,7 +148,7 @@ async def see_one(connection: AsyncConnection, worker_id: WorkerId, sight: Sight
     return (await view(connection, [await get(connection, worker_id)], sight))[0]
 
 
-async def is_seen(connection: AsyncConnection, worker_id: WorkerId, sight: Sight, owner: str) -> bool:
+async def is_seen(connection: AsyncConnection, worker_id: WorkerId, sight: Sight, owner: str | None) -> bool:
     """Return whether there is such a worker, and it is one that `page` would have."""
     statement = select(workers.c.id).where(workers.c.id == worker_id, workers_within(sight, owner))
     return (await connection.execute(statement)).first() is not None
