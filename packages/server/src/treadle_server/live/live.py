@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 OPS = {**worker_ops.OPS, **client_ops.OPS, **observer_ops.OPS}
 
-IDLE_BEATS_SECONDS = 0.2
-"""How far apart heartbeats of workers that do nothing are written: those of 1,000 in 5 commits a second, not in 67."""
+IDLE_BEATS_SECONDS = 0.5
+"""How far apart heartbeats of workers that do nothing are written: those of 1,000 in 2 commits a second, not in 67."""
 
 _TAKEN_AWAY = {Reason.CLAIM_EXPIRED, Reason.START_TIMEOUT, Reason.WORKER_SHUTDOWN}
 """Reasons after which the run's code is presumed dead; after any other it is asked to confirm that it stopped."""
