@@ -134,7 +134,7 @@ def run_tests(session: nox.Session, marks: str, env: dict[str, str] | None = Non
         report = Path(directory, "report.xml")
         # More than there are cores, and each with a part of its own: many tests wait for a lease to end or a process
         # to start, and cost nothing meanwhile, others draw screens and never wait.
-        several = ["-n", str((os.cpu_count() or 2) + 2), "--dist", "worksteal"]
+        several = ["-n", str((os.cpu_count() or 2) + 1), "--dist", "worksteal"]
         session.run("pytest", *several, "-m", marks, f"--junitxml={report}", *session.posargs, env=env)
         found = report.read_text()
     counted = {name: int(n) for name, n in re.findall(r'(tests|skipped)="(\d+)"', found[:2000])}

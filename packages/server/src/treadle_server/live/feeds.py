@@ -96,17 +96,21 @@ class Feeds:
 
         Raises `StoreUnavailable`.
         """
-        feed = self._feeds.get(key)
-        if feed is None:
-            feed = self._feeds[key] = Feed(key, view())
-        async with feed.lock:
-            if feed.rows is None:
-                try:
-                    await self._read(feed)
-                except BaseException:
-                    self._drop_if_unused(feed)
-                    raise
-        return feed
+        while True:
+            feed = self._feeds.get(key)
+            if feed is None:
+                feed = self._feeds[key] = Feed(key, view())
+            async with feed.lock:
+                if self._feeds.get(key) is not feed:
+                    # While it was being read its last observer left; since then no commit has marked it.
+                    continue
+                if feed.rows is None:
+                    try:
+                        await self._read(feed)
+                    except BaseException:
+                        self._drop_if_unused(feed)
+                        raise
+                return feed
 
     def subscribe(self, feed: Feed, session: int, sub: str, put: Put) -> None:
         """Send the snapshot, and from now on every delta."""

@@ -1,0 +1,70 @@
+"""A feed that is forgotten while somebody waits for it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from treadle_server.live.feeds import Feeds
+from treadle_server.live.views import Rows
+
+pytestmark = pytest.mark.anyio
+
+
+class Slow:
+    """A view whose next read goes on until it is let go."""
+
+    topic = "counts"
+    ordered = False
+    again_in = None
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self.is_read = asyncio.Event()
+
+    def concerns(self, batch: Any) -> bool:
+        return True
+
+    async def read(self, connection: Any) -> Rows:
+        self.is_read.set()
+        await self.go_on.wait()
+        return Rows({"a": b"{}"}, 1)
+
+
+@asynccontextmanager
+async def _no_store() -> AsyncIterator[None]:
+    yield None
+
+
+async def test_whoever_waits_for_a_feed_that_is_forgotten_meanwhile_gets_one_that_commits_mark_g7() -> None:
+    engine: Any = SimpleNamespace(store=SimpleNamespace(dialect="sqlite", read=_no_store), hub=SimpleNamespace(seq=1))
+    feeds = Feeds(engine, SimpleNamespace(roll=lambda: False))  # type: ignore[arg-type]
+    view, sent = Slow(), asyncio.Event()
+    first = await feeds.open("counts", lambda: view)
+    feeds.subscribe(first, 1, "x", lambda _: None)
+    running = asyncio.ensure_future(feeds.run())
+    view.go_on.clear()
+    view.is_read.clear()
+    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    await view.is_read.wait()
+
+    waiting = asyncio.ensure_future(feeds.open("counts", lambda: view))
+    await asyncio.sleep(0)
+    feeds.unsubscribe(first, 1, "x")
+    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    view.go_on.set()
+    second = await waiting
+
+    assert second is not first
+    feeds.subscribe(second, 2, "y", lambda _: sent.set())
+    assert sent.is_set()
+    view.is_read.clear()
+    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    async with asyncio.timeout(10):
+        await view.is_read.wait()
+    running.cancel()
+    await asyncio.wait([running])
