@@ -5,6 +5,7 @@ import time
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import httpx
@@ -207,6 +208,36 @@ async def test_a_line_that_broke_is_told_of_and_opened_again(postgres_database: 
     assert await second.fetchval("SELECT 1") == 1
     await line.close()
     assert broken == [True]
+
+
+@pytest.mark.postgres
+async def test_a_line_that_is_opened_twice_at_once_is_one(postgres_database: str) -> None:
+    line = Line(postgres_database, lambda: None)
+    first, second = await asyncio.gather(line.open(), line.open())
+    assert first is second
+    await line.close()
+
+
+@pytest.mark.postgres
+async def test_a_line_whose_opening_is_cancelled_leaves_no_connection(
+    postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections: list[Any] = []
+    asked = asyncio.Event()
+
+    async def unanswered(connection: Any, statement: str) -> None:
+        connections.append(connection)
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncpg.Connection, "fetchval", unanswered)
+    opening = asyncio.ensure_future(Line(postgres_database, lambda: None).open())
+    await asked.wait()
+    opening.cancel()
+    await asyncio.wait([opening])
+
+    assert opening.cancelled()
+    assert [connection.is_closed() for connection in connections] == [True]
 
 
 def _leads_by_http(server: ServerProcess) -> bool:

@@ -30,6 +30,7 @@ class Line:
         self._dsn = parse_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
         self._on_break = on_break
         self._connection: asyncpg.Connection[Any] | None = None
+        self._opening = asyncio.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -42,12 +43,13 @@ class Line:
         Raises `StoreUnavailable` when the database does not answer, and `ValidationFailed` when a pool that shares
         connections between its clients stands before it.
         """
-        if self._connection is None:
-            async with answers():
-                connection = await _connect(self._dsn)
-            connection.add_termination_listener(self._broke)
-            self._connection = connection
-        return self._connection
+        async with self._opening:
+            if self._connection is None:
+                async with answers():
+                    connection = await _connect(self._dsn)
+                connection.add_termination_listener(self._broke)
+                self._connection = connection
+            return self._connection
 
     def _broke(self, connection: object) -> None:
         if connection is self._connection:
@@ -74,7 +76,13 @@ async def _connect(dsn: str) -> "asyncpg.Connection[Any]":
     import asyncpg
 
     connection = await asyncpg.connect(dsn, timeout=PATIENCE, server_settings=_KEPT_ALIVE)
-    if connection.get_server_pid() != await connection.fetchval("SELECT pg_backend_pid()"):
+    try:
+        process = await connection.fetchval("SELECT pg_backend_pid()")
+    except BaseException:
+        # Also when whoever connects is cancelled: a server may stop as soon as it has started.
+        connection.terminate()
+        raise
+    if connection.get_server_pid() != process:
         await connection.close()
         raise ValidationFailed(POOLED)
     return connection
