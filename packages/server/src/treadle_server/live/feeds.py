@@ -26,7 +26,11 @@ MOST_BYTES = 4 * 1024 * 1024
 """Rows of one push; more are sent in several, so that no frame is larger than a client takes."""
 
 SHARE = 10
-"""A view is read so seldom that reading it takes at most a tenth of the time."""
+"""A view is read so seldom that reading it takes at most a tenth of the time.
+
+What counts is the quicker one of its last two reads: one that a busy machine held up for a second, as the first one
+often is, must not keep what follows from observers for ten.
+"""
 
 POLL = 2.0
 """PostgreSQL: how often everything is read again, because another server's commits are not heard of here."""
@@ -66,6 +70,8 @@ class Feed:
     subscribers: dict[tuple[int, str], Subscriber] = field(default_factory=dict)
     """By (session, name of the subscription)."""
     due_at: float = 0.0
+    took: float = 0.0
+    """Seconds that it took to read it last."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -189,7 +195,8 @@ class Feeds:
             feed.rows = await feed.view.read(connection)
         feed.seq = seq
         ended = loop.time()
-        feed.due_at = ended + max(INTERVAL, (ended - began) * SHARE)
+        feed.due_at = ended + max(INTERVAL, min(feed.took, ended - began) * SHARE)
+        feed.took = ended - began
         if feed.view.again_in is not None and feed.subscribers:
             self._again(feed, max(INTERVAL, feed.view.again_in))
 

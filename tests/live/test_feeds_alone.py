@@ -1,4 +1,4 @@
-"""A feed that is forgotten while somebody waits for it."""
+"""Feeds without a server: views that take long, and one that is forgotten while somebody waits for it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from treadle_server.live.feeds import Feeds
+from treadle_server.live.feeds import INTERVAL, Feeds
 from treadle_server.live.views import Rows
 
 pytestmark = pytest.mark.anyio
@@ -40,9 +40,32 @@ async def _no_store() -> AsyncIterator[None]:
     yield None
 
 
-async def test_whoever_waits_for_a_feed_that_is_forgotten_meanwhile_gets_one_that_commits_mark_g7() -> None:
+def feeds_of_nothing() -> Feeds:
     engine: Any = SimpleNamespace(store=SimpleNamespace(dialect="sqlite", read=_no_store), hub=SimpleNamespace(seq=1))
-    feeds = Feeds(engine, SimpleNamespace(roll=lambda: False))  # type: ignore[arg-type]
+    return Feeds(engine, SimpleNamespace(roll=lambda: False))  # type: ignore[arg-type]
+
+
+async def test_a_view_rests_after_two_slow_reads_and_not_after_one() -> None:
+    """One read may have been held up by the machine; a view that always takes long must not take all of the time."""
+    feeds, view = feeds_of_nothing(), Slow()
+    loop = asyncio.get_running_loop()
+    view.go_on.clear()
+    opening = asyncio.ensure_future(feeds.open("counts", lambda: view))
+    loop.call_later(0.3, view.go_on.set)
+    feed = await opening
+    rest_after_one = feed.due_at - loop.time()
+
+    view.go_on.clear()
+    loop.call_later(0.3, view.go_on.set)
+    await feeds._read(feed)
+    rest_after_two = feed.due_at - loop.time()
+
+    assert rest_after_one <= INTERVAL
+    assert rest_after_two > 2
+
+
+async def test_whoever_waits_for_a_feed_that_is_forgotten_meanwhile_gets_one_that_commits_mark_g7() -> None:
+    feeds = feeds_of_nothing()
     view, sent = Slow(), asyncio.Event()
     first = await feeds.open("counts", lambda: view)
     feeds.subscribe(first, 1, "x", lambda _: None)
