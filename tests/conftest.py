@@ -204,6 +204,13 @@ def postgres_shelf(postgres_url: str, postgres_template: str) -> Iterator[Shelve
 
 
 @pytest.fixture
+def fresh_database(request: pytest.FixtureRequest) -> None:
+    """Has the test's database on PostgreSQL made anew: what was deleted in a used one sways the planner."""
+    if request.node.get_closest_marker("postgres") is not None:
+        request.getfixturevalue("postgres_shelf").drop()
+
+
+@pytest.fixture
 def postgres_database(postgres_shelf: Shelved) -> Iterator[str]:
     """The URL of a database without a row on PostgreSQL."""
     yield postgres_shelf.take()

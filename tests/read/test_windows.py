@@ -229,6 +229,7 @@ async def test_totals_are_kept_for_job_and_status_and_counted_otherwise(shelf: S
             assert (total, capped) == ((20, True) if counted and real > 20 else (real, False)), wanted
 
 
+@pytest.mark.usefixtures("fresh_database")
 async def test_a_page_reads_along_an_index(shelf: Shelf):
     await shelf.put([task_row(seq) for seq in range(1, 50)])
     plans: list[str] = []

@@ -76,7 +76,7 @@ async def test_counts_equal_a_count_of_the_rows_and_nothing_is_orphaned_after_ra
     for _ in range(STEPS):
         await walk.step()
 
-    assert walk.removed > 20
+    assert walk.removed > 10
 
 
 async def test_what_was_measured_of_a_queue_stays_as_it_was_when_its_tasks_go_e12(shop, clock) -> None:

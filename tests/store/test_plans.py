@@ -10,7 +10,7 @@ from treadle_server.store.load import _finders, _tasks_by_id, _tasks_by_unique_k
 from treadle_server.store.many import bound
 from treadle_server.store.targets import _state, _unblocked
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fresh_database")]
 
 UUID = "00000000-0000-7000-8000-000000000000"
 
