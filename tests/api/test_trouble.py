@@ -72,7 +72,7 @@ async def test_who_waits_is_let_go_when_the_server_stops():
             began = time.monotonic()
         assert (await poll).json()["status"] == "pending"
         assert (await claim).status_code == 503
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 15
 
 
 def test_a_server_runs_in_a_thread_for_what_is_not_asynchronous():

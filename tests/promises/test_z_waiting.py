@@ -44,7 +44,8 @@ async def waiting(rig: Rig, task: Task, *prefer: str) -> AsyncIterator["asyncio.
 
 
 @pytest.mark.parametrize("ending", ["completed", "failed", "cancelled"])
-async def test_z15_the_end_of_the_task_answers_at_once(rig: Rig, ending: str):
+async def test_z15_the_end_of_the_task_answers_at_once(rig: Rig, ending: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("treadle_server.api.waits.POLL_SECONDS", 60)
     worker, run = await running(rig)
     async with waiting(rig, run, "wait=60") as request:
         began = time.monotonic()
@@ -56,8 +57,8 @@ async def test_z15_the_end_of_the_task_answers_at_once(rig: Rig, ending: str):
 
     assert answer.json()["status"] == ending
     assert answer.headers["preference-applied"] == "wait=60"
-    # Behind the event stands a poll of 5 s; only what is far below it shows that the event woke it.
-    assert time.monotonic() - began < 4
+    # Behind the event stands a poll; only what is far below it shows that the event woke it.
+    assert time.monotonic() - began < 30
 
 
 async def test_z15_a_terminal_task_is_answered_at_once(rig: Rig):

@@ -5,8 +5,6 @@ Needs tmux. `nox -s terminal` runs it; the default run leaves it out.
 
 import re
 import signal
-import statistics
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -205,22 +203,14 @@ def test_a_dashboard_whose_terminal_is_closed_ends(terminal: Terminal) -> None:
     assert alive == []
 
 
-def test_3_what_is_committed_is_on_the_screen_within_a_quarter_of_a_second(site: Site, terminal: Terminal) -> None:
+def test_3_what_is_committed_is_on_the_screen_at_once(site: Site, terminal: Terminal) -> None:
+    """Told, not asked for: `nox -s bench-tui` has the quarter of a second."""
     terminal.until(lambda screen: "● open" in line_of(screen, ROTATE))
-    took = [_seconds_from_submit_to_screen(site, terminal, turn) for turn in range(20)]
 
-    # Counted from the answer, and until tmux says so: a little more than from the commit to the screen.
-    assert statistics.quantiles(took, n=20)[-1] < 0.25, took
-
-
-def _seconds_from_submit_to_screen(site: Site, terminal: Terminal, turn: int) -> float:
-    # At no fixed distance from the tenths of a second at which the server and the dashboard speak.
-    time.sleep(0.3 + turn * 0.007)
-    wanted = f"{site.waiting(ROTATE) + 1:,}"
-    site.submit(ROTATE, {"angle": TASKS + turn})
-    answered = time.perf_counter()
-    terminal.until(lambda screen: wanted in line_of(screen, ROTATE), pause=0)
-    return time.perf_counter() - answered
+    for turn in range(20):
+        wanted = f"{site.waiting(ROTATE) + 1:,}"
+        site.submit(ROTATE, {"angle": TASKS + turn})
+        terminal.until(lambda screen, wanted=wanted: wanted in line_of(screen, ROTATE), seconds=5, pause=0)
 
 
 def assert_sane(terminal: Terminal) -> None:

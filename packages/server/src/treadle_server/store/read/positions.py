@@ -25,20 +25,29 @@ _BEFORE_ALL_SEQ = -1
 _BEHIND_ALL_SEQ = 2**62
 
 # One statement for any number of rows: its text never changes, so that it is compiled and prepared once. The literal
-# 'pending' lets SQLite use the partial index, which it can't with a bound value. A gap is counted in three ranges that
-# the index bounds by itself: comparing (due_at, seq) as a pair makes SQLite look at every entry again, at 200 ns an
-# entry instead of 60.
-_COUNTED = """
-  (SELECT count(*) FROM tasks t
-    WHERE t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked AND t.priority = asked.priority
-      AND t.due_at = asked.from_due AND t.seq > asked.from_seq AND t.seq <= asked.from_to)
-+ (SELECT count(*) FROM tasks t
-    WHERE t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked AND t.priority = asked.priority
-      AND t.due_at > asked.from_due AND t.due_at < asked.to_due)
-+ (SELECT count(*) FROM tasks t
-    WHERE t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked AND t.priority = asked.priority
-      AND t.due_at = asked.to_due AND t.seq > asked.to_from AND t.seq <= asked.to_seq)
+# 'pending' lets SQLite use the partial index, which it can't with a bound value.
+_GAP = """
+t.status = 'pending' AND t.lane = line.id AND t.blocked = side.blocked AND t.priority = asked.priority
 """
+
+# SQLite bounds a gap by itself in three ranges: comparing (due_at, seq) as a pair makes it look at every entry again,
+# at 200 ns an entry instead of 60.
+_THREE_RANGES = f"""
+  (SELECT count(*) FROM tasks t
+    WHERE {_GAP} AND t.due_at = asked.from_due AND t.seq > asked.from_seq AND t.seq <= asked.from_to)
++ (SELECT count(*) FROM tasks t
+    WHERE {_GAP} AND t.due_at > asked.from_due AND t.due_at < asked.to_due)
++ (SELECT count(*) FROM tasks t
+    WHERE {_GAP} AND t.due_at = asked.to_due AND t.seq > asked.to_from AND t.seq <= asked.to_seq)
+"""  # noqa: S608 - made of constants
+
+# PostgreSQL bounds a pair. A bound of seq alone would let it walk the primary key where its statistics are from a time
+# with few tasks: 270,000 pages instead of 1,700 for the 100 last of 20,000.
+_ONE_RANGE = f"""
+  (SELECT count(*) FROM tasks t
+    WHERE {_GAP} AND (t.due_at, t.seq) > (asked.from_due, asked.from_seq)
+      AND (t.due_at, t.seq) <= (asked.to_due, asked.to_seq))
+"""  # noqa: S608 - made of constants
 
 _SQLITE = f"""
 WITH asked AS MATERIALIZED (
@@ -47,7 +56,7 @@ WITH asked AS MATERIALIZED (
     FROM json_each(:asked)
 )
 SELECT asked.i,
-       sum({_COUNTED})
+       sum({_THREE_RANGES})
      + CASE WHEN asked.from_seq >= 0 THEN 0 ELSE
          (SELECT coalesce(sum(c.n), 0) FROM lanes l JOIN lane_counts c ON c.lane = l.id
            WHERE l.job_num = own.job_num AND l.room = own.room AND c.status = 'pending' AND c.priority > asked.priority)
@@ -62,7 +71,7 @@ SELECT asked.i,
 
 _POSTGRES = f"""
 SELECT asked.i,
-       sum({_COUNTED})
+       sum({_ONE_RANGE})
      + CASE WHEN asked.from_seq >= 0 THEN 0 ELSE
          (SELECT coalesce(sum(c.n), 0) FROM lanes l
             JOIN (SELECT lane, status, priority, n FROM lane_counts
@@ -70,8 +79,8 @@ SELECT asked.i,
            WHERE l.job_num = own.job_num AND l.room = own.room AND c.status = 'pending' AND c.priority > asked.priority)
        END
   FROM (SELECT ordinality - 1 AS i, (v ->> 0)::bigint AS lane, (v ->> 1)::int AS priority,
-               (v ->> 2)::timestamptz AS from_due, (v ->> 3)::bigint AS from_seq, (v ->> 4)::bigint AS from_to,
-               (v ->> 5)::timestamptz AS to_due, (v ->> 6)::bigint AS to_from, (v ->> 7)::bigint AS to_seq
+               (v ->> 2)::timestamptz AS from_due, (v ->> 3)::bigint AS from_seq,
+               (v ->> 5)::timestamptz AS to_due, (v ->> 7)::bigint AS to_seq
           FROM jsonb_array_elements(CAST(:asked AS jsonb)) WITH ORDINALITY AS a (v, ordinality)) asked
   JOIN lanes own ON own.id = asked.lane
   JOIN lanes line ON line.job_num = own.job_num AND line.room = own.room
