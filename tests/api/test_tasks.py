@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import httpx
@@ -134,6 +135,23 @@ async def test_what_waits_for_a_target_names_who_holds_it(lab: Room):
 
     assert (await lab.get(second["id"]))["blocked_by"] == [first["id"]]
     assert (await lab.get(first["id"]))["blocked_by"] is None
+
+
+async def test_a_deadline_before_the_task_is_due_is_refused(lab: Room):
+    """C11: it could never run, whether it is due at a time or after a delay."""
+    soon = (datetime.now(UTC) + timedelta(seconds=30)).isoformat()
+    later = (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
+
+    url, payload = f"/v1/rooms/lab/tasks/{lab.job}", {"n": 1}
+    for due in ({"scheduled_at": later}, {"delay": 60}):
+        refused = await lab.client.post(url, json={"payload": payload, "deadline": soon, **due})
+        assert (refused.status_code, problem(refused)) == (422, "validation")
+        assert "could never run" in refused.json()["detail"]
+    assert (await lab.client.get("/v1/tasks")).json()["total"] == 0
+
+    given = {"id": str(uuid4()), "payload": payload, "deadline": later, "delay": 30}
+    assert (await lab.client.post(url, json=given)).status_code == 202
+    assert (await lab.client.post(url, json=given)).status_code == 200
 
 
 async def test_a_long_poll_is_woken_by_the_end_of_the_task(served: Served, lab: Room):

@@ -133,6 +133,7 @@ def test_the_command_says_where_it_serves_and_stops_on_a_signal(tmp_path: Path):
         (("server", "--database-url", "mysql://localhost/x", "--port", "0"), "use sqlite or postgresql"),
         (("server", "--port", "99999"), "port"),
         (("migrate", "--database-url", "postgresql://127.0.0.1:1/x"), "does not answer"),
+        (("server", "--database-url", "postgresql://127.0.0.1:1/x", "--port", "0"), "does not answer"),
     ],
 )
 def test_the_command_refuses_what_can_not_be_served(tmp_path: Path, arguments: tuple[str, ...], word: str):

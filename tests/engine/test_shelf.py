@@ -162,7 +162,7 @@ class Walk:
             content_hash=b"x",
             options=options,
             delay=draw.choice([None] * 12 + [2]),
-            deadline=self.clock.now() + timedelta(seconds=draw.choice([1, 4, 20])) if is_due_soon else None,
+            deadline=self.clock.now() + timedelta(seconds=draw.choice([3, 4, 20])) if is_due_soon else None,
             target=draw.choice(["a", "b", "c"]) if draw.random() < 0.04 else None,
         )
 

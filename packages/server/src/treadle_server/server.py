@@ -8,6 +8,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import Message, Receive, Scope, Send
 
 from treadle_server.settings import Settings
 
@@ -88,6 +89,7 @@ class Server(uvicorn.Server):
             "ws_max_size": settings.max_body_bytes,
             "ws_ping_interval": settings.session_ping_seconds,
             "ws_ping_timeout": settings.session_ping_seconds,
+            "interface": "asgi3",
             "lifespan": "on",
             "log_level": "warning",
             "access_log": False,
@@ -97,7 +99,17 @@ class Server(uvicorn.Server):
             "ssl_certfile": settings.tls_cert,
             "ssl_keyfile": settings.tls_key,
         }
-        super().__init__(uvicorn.Config(app, **{**options, **config}))
+        super().__init__(uvicorn.Config(self._explained, **{**options, **config}))
+
+    async def _explained(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application; a start that failed for a known reason is not logged with a traceback (`NotStarted`)."""
+
+        async def tell(message: Message) -> None:
+            if message["type"] == "lifespan.startup.failed" and self._app.state.failure is not None:
+                message = {"type": message["type"]}
+            await send(message)
+
+        await self._app(scope, receive, tell if scope["type"] == "lifespan" else send)
 
     def stop(self) -> None:
         """Stop at once; requests in progress get `GRACE_SECONDS`."""

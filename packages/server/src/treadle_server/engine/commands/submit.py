@@ -17,7 +17,7 @@ from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
-from treadle_server.errors import InternalJobNotConfigured, TaskConflict, TreadleError
+from treadle_server.errors import InternalJobNotConfigured, TaskConflict, TreadleError, ValidationFailed
 
 
 class SchemaMoved(Exception):
@@ -87,7 +87,8 @@ class Submit:
     def apply(self, world: World) -> list[Submitted]:
         """Return the tasks in order.
 
-        Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, or `SchemaMoved`.
+        Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, `SchemaMoved`, or
+        `ValidationFailed` for a deadline before the delay is over.
         """
         jobs = {name: find_job(world, self.room, name) for name in {item.job_name for item in self.items}}
         self._check_twins()
@@ -107,8 +108,11 @@ class Submit:
             raise InternalJobNotConfigured(f"no executor for {job.full_name} is configured on this server")
         if item.schema_version is not None and item.schema_version != job.schema_version:
             raise SchemaMoved
-        if item.id is not None and (first := world.tasks.get(item.id)) is not None:
+        first = None if item.id is None else world.tasks.get(item.id)
+        if first is not None:
             self._check_same(first, item)
+        elif item.deadline is not None and item.delay and item.deadline <= world.now + timedelta(seconds=item.delay):
+            raise ValidationFailed("deadline: lies before the delay is over, so that the task could never run")
         if item.unique_key is not None:
             self._check_holder(world, item, job)
 
