@@ -128,5 +128,15 @@ def postgres_engine(url: URL, *, size: int, is_pooled: bool = False) -> AsyncEng
     return engine
 
 
+def postgres_readers(url: URL, *, is_pooled: bool = False) -> AsyncEngine:
+    """Return an engine for what only reads.
+
+    Each statement sees what is committed when it begins, within a transaction or without one: without, it costs two
+    ways there and back less. Only settings of `is_pooled` need one.
+    """
+    engine = postgres_engine(url, size=READERS, is_pooled=is_pooled)
+    return engine if is_pooled else engine.execution_options(isolation_level="AUTOCOMMIT")
+
+
 def _without_jit(connection: Connection) -> None:
     connection.exec_driver_sql("SET LOCAL jit = off")

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Dialect, LostUpdate, Tx
 from treadle_server.store.direct import PostgresWriter
-from treadle_server.store.engine import READERS, parse_url, postgres_engine, sqlite_readers, sqlite_writer
+from treadle_server.store.engine import parse_url, postgres_engine, postgres_readers, sqlite_readers, sqlite_writer
 from treadle_server.store.inline import InlineWriter, Statements
 from treadle_server.store.migrations import upgrade
 
@@ -88,7 +88,7 @@ class SqlStore:
         else:
             # One for the engine's batches, one for the services that write beside it.
             self._writer = PostgresWriter(postgres_engine(self.url, size=2, is_pooled=is_pooled))
-            self._reader = postgres_engine(self.url, size=READERS, is_pooled=is_pooled)
+            self._reader = postgres_readers(self.url, is_pooled=is_pooled)
 
     async def open(self) -> None:
         """Connect and bring the schema up to date. Raises `StoreUnavailable`."""

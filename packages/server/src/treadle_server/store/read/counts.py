@@ -2,13 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Subquery, func, select, union_all
+from sqlalchemy import Select, Subquery, bindparam, func, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.store.tables import count_deltas, lane_counts, lanes
 
 
+@cache
 def counted(dialect: str) -> Subquery:
     """Return a subquery of (lane, status, priority, n).
 
@@ -28,29 +31,38 @@ def counted(dialect: str) -> Subquery:
     )
 
 
+@cache
+def _by_job(dialect: str, *, is_named: bool) -> Select[Any]:
+    # Built once: that took a third of the time of a list of ten queues.
+    source = counted(dialect)
+    statement = (
+        select(lanes.c.job_num, source.c.status, func.sum(source.c.n))
+        .join_from(source, lanes, lanes.c.id == source.c.lane)
+        .group_by(lanes.c.job_num, source.c.status)
+    )
+    return statement.where(lanes.c.job_num.in_(bindparam("nums", expanding=True))) if is_named else statement
+
+
 async def by_job(connection: AsyncConnection, nums: Iterable[int] | None = None) -> dict[int, dict[str, int]]:
     """Return for each job's number how many of its tasks are in each status; statuses without tasks are left out.
 
     `nums` names the jobs; None means all.
     """
-    source = counted(connection.dialect.name)
-    total = func.sum(source.c.n)
-    statement = (
-        select(lanes.c.job_num, source.c.status, total)
-        .join_from(source, lanes, lanes.c.id == source.c.lane)
-        .group_by(lanes.c.job_num, source.c.status)
-    )
-    if nums is not None:
-        statement = statement.where(lanes.c.job_num.in_(list(nums)))
+    statement = _by_job(connection.dialect.name, is_named=nums is not None)
     counts: dict[int, dict[str, int]] = defaultdict(dict)
-    for job_num, status, n in await connection.execute(statement):
+    for job_num, status, n in await connection.execute(statement, {} if nums is None else {"nums": list(nums)}):
         if n > 0:
             counts[job_num][status] = int(n)
     return counts
 
 
+@cache
+def _totals(dialect: str) -> Select[Any]:
+    source = counted(dialect)
+    return select(source.c.status, func.sum(source.c.n)).group_by(source.c.status)
+
+
 async def totals(connection: AsyncConnection) -> dict[str, int]:
     """Return how many tasks of all jobs are in each status."""
-    source = counted(connection.dialect.name)
-    rows = await connection.execute(select(source.c.status, func.sum(source.c.n)).group_by(source.c.status))
+    rows = await connection.execute(_totals(connection.dialect.name))
     return {status: int(n) for status, n in rows if n > 0}

@@ -4,9 +4,22 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, false, func, literal_column, or_, select, true, union_all
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    CompoundSelect,
+    bindparam,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+    union_all,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name, visible_from
@@ -75,9 +88,11 @@ async def page(
 ) -> tuple[list[Job], int]:
     """Return jobs seen from `room` (None: all) by who reads the rooms of `sight`, newest first, and their number."""
     where = (jobs.c.deleted_at.is_(None), _seen_from(room), _readable(room, sight))
-    total = (await connection.execute(select(func.count()).select_from(jobs).where(*where))).scalar_one()
     statement = select(*_COLUMNS).where(*where).order_by(jobs.c.num.desc()).limit(limit).offset(offset)
-    return [Job(*row) for row in await connection.execute(statement)], total
+    found = [Job(*row) for row in await connection.execute(statement)]
+    if not offset and len(found) < limit:
+        return found, len(found)
+    return found, (await connection.execute(select(func.count()).select_from(jobs).where(*where))).scalar_one()
 
 
 async def count(connection: AsyncConnection) -> int:
@@ -107,24 +122,26 @@ async def view(connection: AsyncConnection, found: Sequence[Job], sight: Sight |
     return [views[job.num] for job in found]
 
 
+_named: BindParameter[int] = bindparam("nums", expanding=True)
+
+_workers_of = (
+    select(worker_jobs.c.job_num, workers.c.id, workers.c.concurrency)
+    .join_from(worker_jobs, workers, workers.c.id == worker_jobs.c.worker_id)
+    .where(worker_jobs.c.job_num.in_(_named), workers.c.state != "lost")
+    .order_by(workers.c.id)
+)
+
+
 async def _workers(connection: AsyncConnection, nums: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
-    statement = (
-        select(worker_jobs.c.job_num, workers.c.id, workers.c.concurrency)
-        .join_from(worker_jobs, workers, workers.c.id == worker_jobs.c.worker_id)
-        .where(worker_jobs.c.job_num.in_(nums), workers.c.state != "lost")
-        .order_by(workers.c.id)
-    )
     found: dict[int, list[tuple[str, int]]] = defaultdict(list)
-    for num, worker_id, slots in await connection.execute(statement):
+    for num, worker_id, slots in await connection.execute(_workers_of, {"nums": nums}):
         found[num].append((worker_id, slots))
     return found
 
 
-async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> dict[int, datetime]:
-    """Return the earliest due time among each job's pending tasks: the head of each lane and priority, by index."""
-    if not nums:
-        return {}
-    source = counts.counted(connection.dialect.name)
+@cache
+def _heads(dialect: str) -> CompoundSelect[Any]:
+    source = counts.counted(dialect)
 
     def head(blocked: Any) -> Any:
         first = (
@@ -142,11 +159,18 @@ async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> d
         return (
             select(lanes.c.job_num, first.label("due_at"))
             .join_from(source, lanes, lanes.c.id == source.c.lane)
-            .where(source.c.status == "pending", source.c.n > 0, lanes.c.job_num.in_(nums))
+            .where(source.c.status == "pending", source.c.n > 0, lanes.c.job_num.in_(_named))
         )
 
+    return union_all(head(false()), head(true()))
+
+
+async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> dict[int, datetime]:
+    """Return the earliest due time among each job's pending tasks: the head of each lane and priority, by index."""
+    if not nums:
+        return {}
     found: dict[int, datetime] = {}
-    for num, due_at in await connection.execute(union_all(head(false()), head(true()))):
+    for num, due_at in await connection.execute(_heads(connection.dialect.name), {"nums": nums}):
         if due_at is not None:
             found[num] = min(due_at, found.get(num, due_at))
     return found
