@@ -145,7 +145,7 @@ async def test_a_deadline_before_the_task_is_due_is_refused(lab: Room):
     url, payload = f"/v1/rooms/lab/tasks/{lab.job}", {"n": 1}
     for due in ({"scheduled_at": later}, {"delay": 60}):
         refused = await lab.client.post(url, json={"payload": payload, "deadline": soon, **due})
-        assert (refused.status_code, problem(refused)) == (422, "validation")
+        assert (refused.status_code, problem(refused)) == (422, "validation-error")
         assert "could never run" in refused.json()["detail"]
     assert (await lab.client.get("/v1/tasks")).json()["total"] == 0
 

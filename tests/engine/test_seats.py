@@ -8,6 +8,7 @@ import pytest
 from tests.engine.conftest import ADMIN
 from tests.engine.test_claims import task
 from treadle.wire.status import Status
+from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker, ReportMany, RunReport
 from treadle_server.engine.seats import AHEAD, FIRST_RECKONED, MOST_AHEAD, RECKONED, Seat
 from treadle_server.errors import StoreUnavailable
@@ -56,6 +57,42 @@ def test_each_later_pace_is_measured_over_fifty_milliseconds_and_counts_half() -
     assert seat.ahead == int(second * AHEAD)
     end(seat, 0, at=FIRST_RECKONED + 2 * RECKONED)
     assert seat.ahead == int(second / 2 * AHEAD), "a worker that ends nothing is given half as much ahead each time"
+
+
+def give(seat: Seat, seqs: range, at: float) -> list[Task]:
+    """Deliver these tasks of weight 1."""
+    given = [task(seq) for seq in seqs]
+    for one in given:
+        seat.reserve(one)
+    seat.begin(len(seqs), at)
+    return given
+
+
+def end_all(seat: Seat, given: list[Task], at: float) -> None:
+    for one in given:
+        seat.release((one.id, 0))
+    seat.reckon(at)
+
+
+def test_the_pace_of_who_had_nothing_is_measured_from_what_it_is_given() -> None:
+    seat = new_seat()
+
+    end_all(seat, give(seat, range(50), at=0.0), at=0.025)
+    assert seat.ahead == int(50 / 0.025 * AHEAD), "with its first ends"
+
+    end_all(seat, give(seat, range(50), at=64.0), at=64.0625)
+    pace = (50 / 0.025 + 50 / 0.0625) / 2
+    assert seat.ahead == int(pace * AHEAD), "and a minute without work does not make it slow"
+
+
+def test_what_is_given_to_who_has_something_does_not_start_the_measure_anew() -> None:
+    seat = new_seat()
+    first = give(seat, range(50), at=0.0)
+    more = give(seat, range(50, 100), at=0.02)
+
+    end_all(seat, first[:1] + more, at=0.025)
+
+    assert seat.ahead == int(51 / 0.025 * AHEAD)
 
 
 def test_no_more_is_claimed_ahead_than_four_times_the_concurrency() -> None:

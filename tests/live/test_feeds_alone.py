@@ -64,6 +64,30 @@ async def test_a_view_rests_after_two_slow_reads_and_not_after_one() -> None:
     assert rest_after_two > 2
 
 
+async def test_views_that_wait_to_be_read_share_one_tenth_of_the_time() -> None:
+    feeds, view = feeds_of_nothing(), Slow()
+    loop = asyncio.get_running_loop()
+    feed = await feeds.open("counts", lambda: view)
+    others = [await feeds.open(f"counts {n}", Slow) for n in range(3)]
+    for one in (feed, *others):
+        feeds.subscribe(one, 1, one.key, lambda _: None)
+
+    async def rest() -> float:
+        feed.took = 0.05
+        view.go_on.clear()
+        loop.call_later(0.05, view.go_on.set)
+        await feeds._read(feed)
+        return feed.due_at - loop.time()
+
+    alone = await rest()
+    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    feeds._dirty.discard(feed)
+    beside_three = await rest()
+
+    assert alone <= 0.5
+    assert 1 < beside_three <= 2
+
+
 async def test_whoever_waits_for_a_feed_that_is_forgotten_meanwhile_gets_one_that_commits_mark_g7() -> None:
     feeds = feeds_of_nothing()
     view, sent = Slow(), asyncio.Event()

@@ -294,8 +294,11 @@ class Desk:
         self._open.clear()
         self.shelf.clear()
 
-    def deliver(self, handover: Handover) -> list[Demand]:
-        """Give the claims out: the transaction is committed. Return the seats that were closed meanwhile."""
+    def deliver(self, handover: Handover, at: float) -> list[Demand]:
+        """Give the claims out at the monotonic instant `at`: the transaction is committed.
+
+        Return the seats that were closed meanwhile.
+        """
         for key, demand in handover.claimed():
             if isinstance(demand, Seat):
                 self._holder[key] = demand
@@ -303,6 +306,7 @@ class Desk:
         for demand, tasks in handover.given.items():
             if isinstance(demand, Seat):
                 if demand.open:
+                    demand.begin(len(tasks), at)
                     demand.deliver(tasks)
                 else:
                     closed.append(demand)

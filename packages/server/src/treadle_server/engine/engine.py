@@ -320,7 +320,7 @@ class Engine:
         self.hooks.committed()
         self._remember(world, handover)
         self._publish(admitted, carried, world, handover)
-        for seat in self.desk.deliver(handover):
+        for seat in self.desk.deliver(handover, self.clock.monotonic()):
             self._hand_back(seat.worker_id, handover.given[seat])
         return True
 

@@ -69,6 +69,15 @@ class Seat:
             return 0
         return self.concurrency + (self.ahead if self.prefetch is None else self.prefetch) - self.used
 
+    def begin(self, given: int, at: float) -> None:
+        """Note that so many tasks were delivered: of one who had none, the pace is measured from now on.
+
+        Measured from its first ends instead, a worker was given its second hundred of short tasks a round later, and
+        one that had waited for work seemed slow.
+        """
+        if len(self.held) == given:
+            self._ended, self._since = 0, at
+
     def reckon(self, at: float) -> None:
         """Reckon from what was ended lately how much may be claimed ahead."""
         if self._since is None:
