@@ -10,7 +10,7 @@ from tests.engine.test_claims import task
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker, ReportMany, RunReport
-from treadle_server.engine.seats import AHEAD, FIRST_RECKONED, MOST_AHEAD, RECKONED, Seat
+from treadle_server.engine.seats import AHEAD, ENOUGH, FIRST_RECKONED, MOST_AHEAD, RECKONED, Seat
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store import hot
 from treadle_server.store.base import LostUpdate
@@ -31,31 +31,43 @@ def end(seat: Seat, weight: int, at: float) -> None:
     seat.reckon(at)
 
 
-def test_the_first_pace_is_known_after_five_milliseconds_and_not_before() -> None:
+def test_the_first_pace_is_known_after_five_milliseconds_when_as_much_has_ended_as_runs_at_once() -> None:
     seat = new_seat()
     end(seat, 10, at=0.0)  # the clock starts: what ended before says nothing of a pace
-    end(seat, 10, at=FIRST_RECKONED * 0.9)
-    assert (seat.ahead, seat.room()) == (0, CONCURRENCY)
+    end(seat, 100, at=FIRST_RECKONED * 0.9)
+    assert (seat.ahead, seat.room()) == (0, CONCURRENCY), "it is too early"
 
-    end(seat, 20, at=FIRST_RECKONED)
+    end(seat, 20, at=FIRST_RECKONED * 4)
 
-    assert seat.ahead == int(30 / FIRST_RECKONED * AHEAD)
+    assert seat.ahead == int(120 / (FIRST_RECKONED * 4) * AHEAD)
     assert seat.room() == CONCURRENCY + seat.ahead
+
+
+@pytest.mark.parametrize(("concurrency", "ended"), [(CONCURRENCY, CONCURRENCY - 1), (1, ENOUGH - 1)])
+def test_a_few_quick_tasks_say_nothing_before_fifty_milliseconds(concurrency: int, ended: int) -> None:
+    seat = new_seat(concurrency=concurrency)
+    end(seat, 1, at=0.0)
+
+    end(seat, ended, at=RECKONED * 0.9)
+    assert seat.ahead == 0
+    end(seat, 0, at=RECKONED)
+
+    assert seat.ahead == min(int(ended / RECKONED * AHEAD), MOST_AHEAD * concurrency)
 
 
 def test_each_later_pace_is_measured_over_fifty_milliseconds_and_counts_half() -> None:
     seat = new_seat()
     end(seat, 1, at=0.0)
-    end(seat, 10, at=FIRST_RECKONED)
-    first = 10 / FIRST_RECKONED
+    end(seat, 100, at=RECKONED)
+    first = 100 / RECKONED
 
-    end(seat, 40, at=FIRST_RECKONED + RECKONED * 0.9)
+    end(seat, 40, at=RECKONED * 1.9)
     assert seat.ahead == int(first * AHEAD), "it is too early for another"
-    end(seat, 10, at=FIRST_RECKONED + RECKONED)
+    end(seat, 10, at=RECKONED * 2)
 
     second = (first + 50 / RECKONED) / 2
     assert seat.ahead == int(second * AHEAD)
-    end(seat, 0, at=FIRST_RECKONED + 2 * RECKONED)
+    end(seat, 0, at=RECKONED * 3.1)
     assert seat.ahead == int(second / 2 * AHEAD), "a worker that ends nothing is given half as much ahead each time"
 
 
@@ -75,7 +87,7 @@ def end_all(seat: Seat, given: list[Task], at: float) -> None:
 
 
 def test_the_pace_of_who_had_nothing_is_measured_from_what_it_is_given() -> None:
-    seat = new_seat()
+    seat = new_seat(concurrency=50)
 
     end_all(seat, give(seat, range(50), at=0.0), at=0.025)
     assert seat.ahead == int(50 / 0.025 * AHEAD), "with its first ends"
@@ -86,7 +98,7 @@ def test_the_pace_of_who_had_nothing_is_measured_from_what_it_is_given() -> None
 
 
 def test_what_is_given_to_who_has_something_does_not_start_the_measure_anew() -> None:
-    seat = new_seat()
+    seat = new_seat(concurrency=50)
     first = give(seat, range(50), at=0.0)
     more = give(seat, range(50, 100), at=0.02)
 
@@ -108,7 +120,7 @@ def test_a_worker_with_a_minimum_or_a_prefetch_of_its_own_has_nothing_ahead_of_i
     seats = [new_seat(min_concurrency=5), new_seat(prefetch=7)]
     for seat in seats:
         end(seat, 1, at=0.0)
-        end(seat, 50, at=FIRST_RECKONED)
+        end(seat, CONCURRENCY, at=FIRST_RECKONED)
 
     assert [seat.room() for seat in seats] == [CONCURRENCY, CONCURRENCY + 7]
 
@@ -123,10 +135,10 @@ def test_what_is_taken_back_ended_for_the_pace_only_once() -> None:
     assert (seat.used, seat.held) == (30, {(one.id, 0): 30})
 
     seat.release((one.id, 0))
-    seat.reckon(FIRST_RECKONED)
+    seat.reckon(RECKONED)
 
     assert (seat.used, seat.held) == (0, {})
-    assert seat.ahead == int(30 / FIRST_RECKONED * AHEAD)
+    assert seat.ahead == int(30 / RECKONED * AHEAD)
 
 
 # In a transaction that fails

@@ -9,6 +9,7 @@ from treadle_server.testing import Served
 
 async def seated(opened: Open, concurrency: int = 1, **fields: object) -> Socket:
     socket = await opened()
+    fields = {"prefetch": 0} | fields  # what is given ahead would depend on the machine's pace
     await socket.call("open", worker={"name": "w", "concurrency": concurrency}, jobs=[JOB], **fields)
     return socket
 

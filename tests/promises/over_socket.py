@@ -32,6 +32,10 @@ def whole(claim: dict[str, Any]) -> Task:
     return Claim.model_validate(claim).model_dump(mode="json")
 
 
+_HELD_BACK = {"draining": True, "prefetch": 0}
+"""A worker takes nothing unless it is asked to, and nothing ahead, as the machine's pace would have it."""
+
+
 class SocketWorker(Worker):
     """A worker that claims are pushed to while it does not drain."""
 
@@ -109,7 +113,7 @@ class SocketUser(User):
 
     async def register_worker(self, *jobs: str, concurrency: int = 1, **details: Any) -> Worker:
         socket = await self.connect()
-        opening = {"worker": {"concurrency": concurrency, **details}, "links": list(jobs), "draining": True}
+        opening = {"worker": {"concurrency": concurrency, **details}, "links": list(jobs), **_HELD_BACK}
         made = await asked(socket, "open", **opening)
         return SocketWorker(self, made["worker"]["id"], socket, opening)
 
@@ -118,7 +122,7 @@ class SocketUser(User):
     ) -> Worker:
         socket = await self.connect()
         job = {"room": room, "category": category, "name": name, **details}
-        opening: dict[str, Any] = {"worker": {}, "jobs": [job], "links": [], "draining": True}
+        opening: dict[str, Any] = {"worker": {}, "jobs": [job], "links": [], **_HELD_BACK}
         made = await asked(socket, "open", **opening)
         return SocketWorker(self, made["worker"]["id"], socket, opening)
 

@@ -19,7 +19,10 @@ RECKONED = 0.05
 """Seconds over which a worker's pace is measured."""
 
 FIRST_RECKONED = 0.005
-"""Seconds over which it is measured when nothing is known of it yet."""
+"""Seconds over which it is measured when nothing is known of it yet, and enough has ended."""
+
+ENOUGH = 16
+"""The weight that must have ended before the first measure is believed so soon: at least this, and its concurrency."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +86,8 @@ class Seat:
         if self._since is None:
             self._ended, self._since = 0, at
         passed = at - self._since
-        if passed < (FIRST_RECKONED if self._rate is None else RECKONED):
+        is_early = self._rate is None and self._ended >= max(self.concurrency, ENOUGH)
+        if passed < (FIRST_RECKONED if is_early else RECKONED):
             return
         pace = self._ended / passed
         self._rate = pace if self._rate is None else (self._rate + pace) / 2
