@@ -1,6 +1,8 @@
 """The schema that migrations make, and what the database itself refuses."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import sqlalchemy as sa
@@ -112,3 +114,34 @@ async def test_json_text_comes_back_as_it_was_numbers_too(shop, text) -> None:
         assert kept == text
     else:
         assert json.loads(kept) == json.loads(text)
+
+
+def test_the_newest_revision_is_the_one_that_alembic_finds() -> None:
+    from alembic.script import ScriptDirectory
+
+    from treadle_server.store.migrations import HEAD, config_for
+
+    assert ScriptDirectory.from_config(config_for()).get_current_head() == HEAD
+
+
+_OPEN = """
+import asyncio, sys
+from treadle_server.store.store import SqlStore
+
+async def main():
+    store = SqlStore(sys.argv[1])
+    await store.open()
+    await store.close()
+    print("alembic" in sys.modules)
+
+asyncio.run(main())
+"""
+
+
+def test_a_database_that_is_up_to_date_is_opened_without_alembic(empty_database_url: str) -> None:
+    opened = [
+        subprocess.run([sys.executable, "-c", _OPEN, empty_database_url], capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+
+    assert [one.stdout.strip() for one in opened] == ["True", "False"]

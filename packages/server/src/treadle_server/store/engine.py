@@ -80,7 +80,7 @@ _WRITER = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=FULL",
     "PRAGMA wal_autocheckpoint=4000",
-    "PRAGMA cache_size=-64000",
+    "PRAGMA cache_size=-32000",
     # The writer asks again by itself, without holding up the event loop.
     "PRAGMA busy_timeout=0",
 )
