@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,6 +22,12 @@ ALONE = 20
 
 WATCH = (sys.executable, "-c", "from treadle.cli import main; main()", "watch")
 WORKERS = {"web-1": "tests.terminal.jobs", "web-2": "tests.terminal.jobs", "lab-1": "tests.terminal.lonely"}
+CONCURRENCY = 4
+"""Tasks that a worker runs at once."""
+
+START_LIMIT = 60
+"""Seconds that the workers may take to start on a busy machine."""
+
 QUICK = {"TREADLE_WORKER_TIMEOUT_SECONDS": "10", "TREADLE_SWEEPER_INTERVAL_SECONDS": "1"}
 """A silent worker is lost after ten seconds instead of sixty: nobody wants to wait."""
 
@@ -65,9 +72,16 @@ class Site:
         """Return the last eight characters of the ids of the tasks in a state: what the dashboard shows of them."""
         return {task["id"][-8:] for task in self.get("/tasks", status=status, limit=500)["items"]}
 
+    def until_all_work(self) -> None:
+        """Wait until every worker has as much as it runs at once."""
+        limit = time.monotonic() + START_LIMIT
+        while (running := self.count("running")) < CONCURRENCY * len(self.workers):
+            assert time.monotonic() < limit, f"after {START_LIMIT} s no more than {running} tasks run"
+            time.sleep(0.05)
+
     def start_worker(self, name: str) -> Process:
         """Start one of the workers."""
-        worker = WorkerProcess(self.server, WORKERS[name], "--drain-grace", "0", concurrency=4, name=name)
+        worker = WorkerProcess(self.server, WORKERS[name], "--drain-grace", "0", concurrency=CONCURRENCY, name=name)
         worker.start()
         self.workers[name] = worker
         return worker
@@ -83,6 +97,7 @@ def open_site(directory: Path) -> Iterator[Site]:
         stack.callback(lambda: [process.stop() for process in site.workers.values()])
         for name in WORKERS:
             site.start_worker(name)
+        site.until_all_work()
         yield site
 
 
