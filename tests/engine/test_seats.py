@@ -125,6 +125,36 @@ def test_a_worker_with_a_minimum_or_a_prefetch_of_its_own_has_nothing_ahead_of_i
     assert [seat.room() for seat in seats] == [CONCURRENCY, CONCURRENCY + 7]
 
 
+def test_a_worker_is_given_so_much_payload_at_once_and_more_when_that_was_delivered() -> None:
+    seat = new_seat(most_bytes=100)
+    one, other = task(1), task(2)
+    one.payload, other.payload = "x" * 60, "x" * 60
+    seat.reserve(one)
+    assert seat.spare() == CONCURRENCY - 1
+
+    seat.reserve(other)
+    assert (seat.spare(), seat.room()) == (0, 0), "the task that reaches the bound is the last one"
+
+    seat.begin(2, at=0.0)
+    assert seat.spare() == CONCURRENCY - 2
+    third = task(3)
+    third.payload = "x" * 100
+    seat.reserve(third)
+    assert seat.spare() == 0
+    seat.withdraw([(third.id, 0)])
+    assert seat.spare() == CONCURRENCY - 2, "nor does what was not committed count"
+
+
+def test_a_worker_whose_socket_is_crowded_is_given_nothing() -> None:
+    crowded = True
+    seat = new_seat(is_crowded=lambda: crowded)
+    assert seat.room() == 0
+
+    crowded = False
+
+    assert seat.room() == CONCURRENCY
+
+
 def test_what_is_taken_back_ended_for_the_pace_only_once() -> None:
     seat = new_seat()
     one = task(1, weight=30)

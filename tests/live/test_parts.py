@@ -44,3 +44,16 @@ async def test_an_empty_outbox_waits_for_the_next_item():
     outbox.put(b"{}")
 
     assert await frame == '{"items":[{}]}'
+
+
+async def test_who_puts_work_in_is_told_when_there_is_room_for_more():
+    outbox, eased = Outbox(100), []
+    outbox.eased = lambda: eased.append(outbox.is_crowded)
+    outbox.put(b"{}")
+    assert not outbox.is_crowded
+
+    outbox.put(b'{"x": "1234567890123456789"}')
+    assert outbox.is_crowded
+    await outbox.frame()
+
+    assert eased == [False]

@@ -1,10 +1,12 @@
 """A worker on the socket: seated, pushed claims, told what to stop, and gone."""
 
+from pathlib import Path
+
 import httpx
 
 from tests.live.conftest import Open
-from tests.live.sockets import JOB, NAME, Socket, ref, submit
-from treadle_server.testing import Served
+from tests.live.sockets import JOB, NAME, Socket, connected, ref, submit
+from treadle_server.testing import Served, serve
 
 
 async def seated(opened: Open, concurrency: int = 1, **fields: object) -> Socket:
@@ -38,6 +40,23 @@ async def test_prefetch_takes_more_than_concurrency(opened: Open):
     await submit(client, 5)
 
     assert len(await worker.claims(3)) == 3
+
+
+async def test_more_payload_than_may_wait_on_a_socket_is_claimed_bit_by_bit(database_url: str, tmp_path: Path):
+    """A worker with room for all of it was dropped as too slow, came back, and was given all of it again."""
+    async with (
+        serve(database_url, data_dir=tmp_path, session_queue_bytes=400_000) as served,
+        connected(served) as client,
+        connected(served) as worker,
+    ):
+        await client.call("register", **JOB)
+        for n in range(40):
+            await client.call("submit", room="lab", tasks=[{"job": NAME, "payload": {"n": n, "x": "x" * 50_000}}])
+
+        await worker.call("open", worker={"concurrency": 100}, links=[NAME], prefetch=0)
+
+        claims = await worker.claims(40)
+    assert [claim["payload"]["n"] for claim in claims] == list(range(40))
 
 
 async def test_a_cancel_a_pause_and_a_loss_are_pushed(served: Served, opened: Open):

@@ -25,6 +25,10 @@ ENOUGH = 16
 """The weight that must have ended before the first measure is believed so soon: at least this, and its concurrency."""
 
 
+MOST_BYTES = 8 * 1024 * 1024
+"""Characters of payload that a worker is given at once: a hundred of a megabyte are not one burst."""
+
+
 @dataclass(slots=True, eq=False)
 class Seat:
     """A worker on the socket: as long as it has room, claims are delivered to it."""
@@ -39,6 +43,10 @@ class Seat:
     """The most weight beyond the concurrency; None: as much as the worker ends in `AHEAD` seconds."""
     deliver: Callable[[list[Task]], None]
     """Called after the commit; must not raise."""
+    most_bytes: int = MOST_BYTES
+    """Characters of payload that it is given at once; the task that reaches them is the last one."""
+    is_crowded: Callable[[], bool] = lambda: False
+    """Whether so much of what was delivered still waits to be sent that it is given nothing more."""
     held: dict[RunKey, int] = field(default_factory=dict)
     """The weight of each run that it holds."""
     draining: bool = False
@@ -47,6 +55,8 @@ class Seat:
     """The weight of what it holds."""
     ahead: int = 0
     """The weight that is claimed ahead, so that short tasks never wait for a round trip; long ones are not hoarded."""
+    _bytes: int = 0
+    """Characters of payload that the transaction under way gives it."""
     _rate: float | None = None
     """Weight that it ends in a second; None: not known yet."""
     _ended: int = 0
@@ -68,7 +78,7 @@ class Seat:
 
     def spare(self) -> int:
         """Return how much more weight it can take, once it asked for any."""
-        if self.draining or not self.open:
+        if self.draining or not self.open or self._bytes >= self.most_bytes or self.is_crowded():
             return 0
         return self.concurrency + (self.ahead if self.prefetch is None else self.prefetch) - self.used
 
@@ -78,6 +88,7 @@ class Seat:
         Measured from its first ends instead, a worker was given its second hundred of short tasks a round later, and
         one that had waited for work seemed slow.
         """
+        self._bytes = 0
         if len(self.held) == given:
             self._ended, self._since = 0, at
 
@@ -98,6 +109,7 @@ class Seat:
         """Note that the task's next run will be its own."""
         self.held[task.id, task.run_id + 1] = task.weight
         self.used += task.weight
+        self._bytes += len(task.payload)
 
     def release(self, key: RunKey) -> int:
         """Note that the run's code has ended; return its weight."""
@@ -114,6 +126,7 @@ class Seat:
 
     def withdraw(self, keys: list[RunKey]) -> None:
         """Forget claims that were not committed."""
+        self._bytes = 0
         for key in keys:
             self.used -= self.held.pop(key, 0)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 FRAME_BYTES = 1024 * 1024
 """Items are gathered into a frame up to this size; a larger item goes alone."""
@@ -31,6 +31,8 @@ class Outbox:
 
     def __init__(self, limit: int) -> None:
         self.overflowed = False
+        self.eased: Callable[[], None] = lambda: None
+        """Called when it is crowded no more."""
         self._limit = limit
         self._items: deque[bytes] = deque()
         self._size = 0
@@ -48,6 +50,11 @@ class Outbox:
             self._items.append(item)
         self._filled.set()
 
+    @property
+    def is_crowded(self) -> bool:
+        """Return whether so much waits that work which is not urgent should wait elsewhere: a quarter of the limit."""
+        return self._size * 4 > self._limit
+
     async def frame(self) -> str | None:
         """Return the next frame when there is something to send, or None when the reader is too slow."""
         await self._filled.wait()
@@ -58,7 +65,10 @@ class Outbox:
         while self._items and size + len(self._items[0]) <= FRAME_BYTES:
             taken.append(self._items.popleft())
             size += len(taken[-1])
+        was_crowded = self.is_crowded
         self._size -= size
+        if was_crowded and not self.is_crowded:
+            self.eased()
         if not self._items:
             self._filled.clear()
         return (b'{"items":[' + b",".join(taken) + b"]}").decode()

@@ -38,8 +38,8 @@ class Open(Request):
     """A worker comes, or comes back."""
 
     worker: WorkerRegister = Field(default_factory=WorkerRegister)
-    jobs: list[JobOfRoom] = Field(default_factory=list, max_length=1000)
-    links: list[Text] = Field(default_factory=list, max_length=1000)
+    jobs: list[JobOfRoom] = Field(default_factory=list, max_length=10_000)
+    links: list[Text] = Field(default_factory=list, max_length=10_000)
     held: list[RunRef] = Field(default_factory=list, max_length=10_000)
     prefetch: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
     draining: bool = False
@@ -87,7 +87,10 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         prefetch=wanted.prefetch,
         draining=wanted.draining,
         deliver=lambda tasks: _deliver(session, tasks),
+        most_bytes=api.settings.session_queue_bytes // 4,
+        is_crowded=lambda: session.outbox.is_crowded,
     )
+    session.outbox.eased = api.engine.seat_changed
     seat.hold(await _held(session, worker.id, beaten))
     ok = await _opened(session, worker.id, jobs, beaten)
     session.worker_id = worker.id
