@@ -97,6 +97,15 @@ def test_the_pace_of_who_had_nothing_is_measured_from_what_it_is_given() -> None
     assert seat.ahead == int(pace * AHEAD), "and a minute without work does not make it slow"
 
 
+def test_a_worker_of_one_short_task_at_a_time_has_a_pace_too() -> None:
+    seat = new_seat(concurrency=1)
+
+    for nth in range(12):
+        end_all(seat, give(seat, range(nth, nth + 1), at=nth * 0.005), at=nth * 0.005 + 0.005)
+
+    assert seat.ahead == MOST_AHEAD, "though it has nothing whenever it is given something"
+
+
 def test_what_is_given_to_who_has_something_does_not_start_the_measure_anew() -> None:
     seat = new_seat(concurrency=50)
     first = give(seat, range(50), at=0.0)

@@ -83,13 +83,13 @@ class Seat:
         return self.concurrency + (self.ahead if self.prefetch is None else self.prefetch) - self.used
 
     def begin(self, given: int, at: float) -> None:
-        """Note that so many tasks were delivered: of one who had none, the pace is measured from now on.
+        """Note that so many tasks were delivered: of one who had none for a while, the pace is measured from now on.
 
         Measured from its first ends instead, a worker was given its second hundred of short tasks a round later, and
         one that had waited for work seemed slow.
         """
         self._bytes = 0
-        if len(self.held) == given:
+        if len(self.held) == given and (self._since is None or at - self._since > 2 * RECKONED):
             self._ended, self._since = 0, at
 
     def reckon(self, at: float) -> None:
