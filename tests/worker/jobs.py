@@ -79,7 +79,7 @@ def lives(pid: int) -> bool:
     """Whether a process runs; a zombie doesn't."""
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before the file was opened, or read
         return False
 
 
