@@ -248,6 +248,7 @@ async def store(database_url: str) -> AsyncIterator[object]:
 
     store = SqlStore(database_url)
     await store.open()
+    await store.seek_sole()
     try:
         yield store
         assert store.connections_checked_out() == 0

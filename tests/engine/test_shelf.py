@@ -124,6 +124,9 @@ class Walk:
         self.clock.advance(self.random.choice([0, 0, 0, 0.002, 0.5, 3]))
         if self.random.random() < 0.1:
             await self._stranger()
+        if self.random.random() < 0.7:
+            # As after a while in which no other server was seen.
+            await self.engine.store.seek_sole()
         requests = [self.request() for _ in range(self.random.randint(1, 4))]
         for outcome in await asyncio.gather(*requests, return_exceptions=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, Refused):
@@ -302,5 +305,4 @@ async def test_each_claim_hands_out_what_a_fresh_read_of_all_rows_gives_l9_c11_e
     assert witness.failures == []
     seen = witness.claims
     assert seen["handed out"] > 100
-    if shop.engine.store.dialect == "sqlite":
-        assert seen["read"] < 0.9 * seen["looked at"], "much of what was handed out had been read before"
+    assert seen["read"] < 0.9 * seen["looked at"], "much of what was handed out had been read before"

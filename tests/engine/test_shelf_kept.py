@@ -17,25 +17,25 @@ pytestmark = pytest.mark.anyio
 
 
 async def shelved(shop, n: int, **details) -> tuple[WorkerId, list[TaskId]]:
-    """Return a worker, and `n` tasks of which it was shown none yet, though on SQLite they wait on the shelf."""
+    """Return a worker, and `n` tasks of which it was shown none yet, though they wait on the shelf."""
     worker = await shop.worker()
     await shop.submit(2)
     assert len(await shop.claim(worker, 9)) == 2
     ids = [task.id for task in await shop.submit(n, **details)]
     kept = [task.id for stock in shop.engine.desk.shelf._stocks.values() for task in stock.tasks]
-    assert kept == (ids if shop.engine.store.dialect == "sqlite" else [])
+    assert kept == ids
     return worker, ids
 
 
 async def test_what_waits_on_the_shelf_is_handed_out_without_a_read(shop, monkeypatch) -> None:
     worker, ids = await shelved(shop, 3)
-    monkeypatch.setattr(shelf_module, "heads", None if shop.engine.store.dialect == "sqlite" else shelf_module.heads)
+    monkeypatch.setattr(shelf_module, "heads", None)
 
     assert [task.id for task in await shop.claim(worker, 3)] == ids
 
 
 async def test_another_process_that_writes_between_two_claims_is_heeded_z9(shop, database_url) -> None:
-    """Z9: a second server on the same database puts the last of the queue first; SQLite's file says that it wrote."""
+    """Z9: a second server on the same database puts the last of the queue first; the database says that it wrote."""
     worker, ids = await shelved(shop, 5)
     other = SqlStore(database_url)
     await other.open()

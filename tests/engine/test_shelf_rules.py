@@ -11,7 +11,7 @@ from treadle_server.engine.claims import Turns, match
 from treadle_server.engine.shelf import LEAST_READ, MOST_BYTES, MOST_OF_LANE, Shelf, behind
 from treadle_server.store.base import Tx
 
-KEEPS = Tx(None, "sqlite")
+KEEPS = Tx(None, "sqlite", 1)
 """A transaction of a database for which heads are kept; nothing is asked of it, for `heads` is replaced."""
 
 pytestmark = pytest.mark.anyio

@@ -1,19 +1,19 @@
 """What the writer remembers of the database between its transactions, so that plain submits read nothing.
 
 SQLite tells by one number whether another connection has written since: as long as it has not, everything that this
-writer knew after its last commit still stands. PostgreSQL has other servers and no such number: nothing is remembered.
+writer knew after its last commit still stands. On PostgreSQL there is such a number as long as this server is the sole
+writer (`store/sole.py`); when there are others nothing is remembered.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from treadle.wire.names import InvalidJobName, parse_job_name
 from treadle_server.domain.jobs import Job, Lane
 from treadle_server.store import load
-from treadle_server.store.allocate import allocate
+from treadle_server.store.allocate import coming_seqs
 from treadle_server.store.base import Tx
 from treadle_server.store.counts import CountKey, pending_counts
-from treadle_server.store.inline import InlineConnection
 from treadle_server.store.targets import TargetName, number_targets
 
 Queue = tuple[int, str]
@@ -33,7 +33,7 @@ class Memory:
         self._queue_of: dict[int, Queue] = {}
         self._waiting: dict[Queue, Counter[int]] = defaultdict(Counter)
         self._targets: dict[TargetName, int] = {}
-        self._next_seq: int | None = None
+        self._seqs: Sequence[int] = ()
         self._on_clear = on_clear
 
     def clear(self) -> None:
@@ -44,19 +44,15 @@ class Memory:
         self._queue_of.clear()
         self._waiting.clear()
         self._targets.clear()
-        self._next_seq = None
+        self._seqs = ()
         self._on_clear()
 
     def look(self, tx: Tx) -> bool:
         """Return whether anything may be remembered in this transaction; forget it if another has written since."""
-        if not isinstance(tx.connection, InlineConnection):
-            self._on_clear()
-            return False
-        [(version,)] = tx.connection.fetch("PRAGMA data_version")
-        if version != self._as_of:
+        if not tx.is_sole or tx.version != self._as_of:
             self.clear()
-            self._as_of = version
-        return True
+            self._as_of = tx.version
+        return tx.is_sole
 
     async def job(self, tx: Tx, full_name: str) -> Job | None:
         """Return the job, or None when there is none, or it was deleted."""
@@ -96,12 +92,12 @@ class Memory:
         self._targets |= await number_targets(tx, missing)
         return self._targets
 
-    async def take_seqs(self, tx: Tx, count: int) -> range:
-        """Return the numbers of `count` new tasks."""
-        if self._next_seq is None:
-            [self._next_seq] = await allocate(tx, "task_seq", 1)
-        first, self._next_seq = self._next_seq, self._next_seq + count
-        return range(first, first + count)
+    async def take_seqs(self, tx: Tx, count: int) -> Sequence[int]:
+        """Return the numbers of `count` new tasks, ascending."""
+        if len(self._seqs) < count:
+            self._seqs = await coming_seqs(tx, count)
+        taken, self._seqs = self._seqs[:count], self._seqs[count:]
+        return taken
 
     def count(self, deltas: Mapping[CountKey, int]) -> None:
         """Follow what else was counted in a transaction."""
@@ -115,4 +111,4 @@ class Memory:
         for name in [name for name, job in self._jobs.items() if job.num in changed]:
             del self._jobs[name]
         if new_tasks:
-            self._next_seq = None
+            self._seqs = ()

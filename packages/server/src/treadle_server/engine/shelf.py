@@ -2,8 +2,8 @@
 
 A claim among a hundred queues takes a few tasks of each. Reading every queue's head anew each time made such a drain
 twenty times as slow as that of one queue. What is kept may be stale in nothing: whatever changes a lane's order drops
-the lane, and another writer drops everything (`Memory`); on PostgreSQL, where other servers claim too, nothing is kept
-from one transaction to the next.
+the lane, and another writer drops everything (`Memory`); where other servers claim too nothing is kept from one
+transaction to the next.
 """
 
 from collections import defaultdict, deque
@@ -120,7 +120,7 @@ class Shelf:
         if short:
             need = max(self._need(lane, share) for lane in short)
             # Where nothing is kept, each row that is read in vain is a row that is locked in vain.
-            depth = max(LEAST_READ, 4 * need) if tx.dialect == "sqlite" else need
+            depth = max(LEAST_READ, 4 * need) if tx.is_sole else need
             found |= await self._read(tx, short, min(most, depth), now)
         return found
 

@@ -194,7 +194,10 @@ class Hearing(Interval):
 
 
 class Peers(Interval):
-    """Shows the others that this server is there and what it has sent, and looks whether all of theirs came."""
+    """Shows the others that this server is there and what it has sent, and looks whether all of theirs came.
+
+    When there are none this server becomes the sole writer.
+    """
 
     name = "peers"
     everywhere = True
@@ -212,6 +215,8 @@ class Peers(Interval):
         hearing = self._relay.hearing
         peers = await self._look()
         self._relay.meet(is_there=bool(peers))
+        if not peers:
+            await self._engine.store.seek_sole()
         for server, (said, wants_each) in peers.items():
             if said >= hearing.received.get(server, 0):
                 # Else a notice that came since says what it wants.

@@ -1,6 +1,7 @@
 """Where new keys come from."""
 
 import typing
+from collections.abc import Sequence
 
 from sqlalchemy import Column, Integer, cast, func, literal, select
 
@@ -8,6 +9,11 @@ from treadle_server.store.base import Tx
 from treadle_server.store.direct import DirectConnection
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.tables import SEQUENCES, jobs, lanes, meta, targets, tasks
+
+BLOCK = 64
+"""Numbers of tasks that are taken from PostgreSQL's sequence at once by a server that gives them out by itself."""
+
+ENDLESS = 2**60
 
 _COLUMNS: dict[str, Column[int]] = {
     "task_seq": tasks.c.seq,
@@ -49,6 +55,17 @@ async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
         return list(range(greatest + 1, greatest + 1 + count))
     rows = await typing.cast("DirectConnection", tx.connection).fetch(_NEXT, (SEQUENCES[kind].name, count))
     return sorted(number for (number,) in rows)
+
+
+async def coming_seqs(tx: Tx, count: int) -> Sequence[int]:
+    """Return numbers of new tasks to be given out one after the other, `count` of them or more, ascending.
+
+    On SQLite they have no end. PostgreSQL's are a block, of which what is not given out stays a gap.
+    """
+    if tx.dialect == "sqlite":
+        [first] = await allocate(tx, "task_seq", 1)
+        return range(first, first + ENDLESS)
+    return await allocate(tx, "task_seq", max(count, BLOCK))
 
 
 _NEXT = "SELECT nextval($1::text::regclass) FROM generate_series(1, $2::int)"

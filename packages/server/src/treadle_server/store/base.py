@@ -18,6 +18,13 @@ class Tx:
 
     connection: Statements
     dialect: Dialect
+    version: int | None = None
+    """A number that stands as long as nobody but this server has written; None when others may at any time."""
+
+    @property
+    def is_sole(self) -> bool:
+        """Return whether nobody but this server writes while it is open."""
+        return self.version is not None
 
 
 class LostUpdate(RuntimeError):
@@ -35,6 +42,10 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Close every connection."""
+        ...
+
+    async def seek_sole(self) -> None:
+        """Become the only one that writes, if that can be."""
         ...
 
     def write(self) -> AbstractAsyncContextManager[Tx]:

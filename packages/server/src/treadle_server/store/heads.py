@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Select, bindparam, false, func, literal_column, or_, select, true, union_all
@@ -76,17 +76,19 @@ def _head_of(columns: Sequence[Any], lane: Any) -> Select[Any]:
 
 
 @cache
-def heads_statement(dialect: Dialect) -> Select[Any]:
+def heads_statement(dialect: Dialect, *, is_sole: bool = False) -> Select[Any]:
     """Return the statement that reads the heads: of one `lane` on SQLite, of all `lanes` on PostgreSQL."""
     if dialect == "sqlite":
         # SQLite has no lateral join; a statement a lane costs 0.06 ms, and lanes that wait are few.
         return _head_of(_HEAD, bindparam("lane"))
     rows, lane = rows_of(dialect, "lanes", NUMBER)
-    head = _head_of(list(tasks.c), lane).with_for_update(of=tasks, skip_locked=True).lateral("head")
+    found = _head_of(list(tasks.c), lane)
+    head = (found if is_sole else found.with_for_update(of=tasks, skip_locked=True)).lateral("head")
     return select(*head.c).select_from(rows.join(head, true()))
 
 
 _heads = Prepared(heads_statement)
+_heads_of_sole = Prepared(partial(heads_statement, is_sole=True))
 
 
 async def heads(
@@ -94,7 +96,7 @@ async def heads(
 ) -> dict[int, list[Task]]:
     """Return up to `most` tasks of each lane claimable `now` and of weight up to `heaviest`, in the queue's order.
 
-    On PostgreSQL they and their targets are locked; what another server has locked is left to it.
+    Where there are other servers they and their targets are locked; what another one has locked is left to it.
     """
     found: dict[int, list[Task]] = {lane: [] for lane in lane_ids}
     if tx.dialect == "sqlite":
@@ -102,7 +104,8 @@ async def heads(
             rows = await _heads.rows(tx, lane=lane, most=most, now=micros(now), heaviest=heaviest)
             found[lane] = [head_of(row) for row in rows]
         return found
-    rows = await _heads.rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
+    statement = _heads_of_sole if tx.is_sole else _heads
+    rows = await statement.rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
     tasks_read = [record_of(row) for row in rows]
     free = await free_targets(tx, {task.target_num for task in tasks_read if task.target_num is not None})
     for task in tasks_read:
@@ -133,12 +136,12 @@ _CLAIMS = 7420
 
 
 async def lock_claims(tx: Tx, ids: Collection[WorkerId]) -> None:
-    """PostgreSQL: let no other server claim for these workers over HTTP until the commit.
+    """Let no other server claim for these workers over HTTP until the commit.
 
     Who holds these locks waits for nothing else (heads and targets that are locked are passed over), and they are taken
     in order: so nobody waits in a circle. Locks of the rows would meet heartbeats, which are in no order with them.
     """
-    if ids and tx.dialect == "postgresql":
+    if ids and not tx.is_sole:
         keys = sorted({uuid.UUID(worker_id).int & 0x7FFF_FFFF for worker_id in ids})
         await cast("DirectConnection", tx.connection).fetch(_LOCK_CLAIMS, (_CLAIMS, keys))
 

@@ -90,6 +90,11 @@ class InlineConnection:
         """Give the connection up."""
         self._connection.close()
 
+    def data_version(self) -> int | None:
+        """Return a number that stands as long as no other connection has written."""
+        [(version,)] = self.fetch("PRAGMA data_version")
+        return int(version)
+
     def fetch(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run SQL on the driver itself and return its rows as they come; the hot path's way."""
         with _named(statement):

@@ -92,8 +92,9 @@ class SqlStore:
 
     async def open(self) -> None:
         """Connect and bring the schema up to date. Raises `StoreUnavailable`."""
-        async with self.write() as tx:
-            await tx.connection.run_sync(upgrade)
+        begun = self._writer.begin() if isinstance(self._writer, InlineWriter) else self._writer.begin(is_first=True)
+        async with _failures_explained(), begun as connection:
+            await connection.run_sync(upgrade)
         async with self.read() as connection:
             await connection.execute(text("SELECT 1"))
 
@@ -113,7 +114,16 @@ class SqlStore:
         server's transaction.
         """
         async with _failures_explained(), _collisions_told(), self._writer.begin() as connection:
-            yield Tx(cast("Statements", connection), self.dialect)
+            yield Tx(cast("Statements", connection), self.dialect, connection.data_version())
+
+    async def seek_sole(self) -> None:
+        """PostgreSQL: become the only one that writes, so that the writer may remember what it wrote.
+
+        It is so until another server writes, and need not come true. Raises `StoreUnavailable`.
+        """
+        if not isinstance(self._writer, InlineWriter):
+            async with _failures_explained():
+                await self._writer.seek_sole()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:

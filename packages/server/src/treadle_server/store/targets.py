@@ -99,18 +99,18 @@ _free = Prepared(partial(_numbered, skip_locked=True))
 
 
 async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
-    """PostgreSQL: let no other server decide about these targets until the commit."""
-    if nums and tx.dialect == "postgresql":
+    """Let no other server decide about these targets until the commit."""
+    if nums and not tx.is_sole:
         await _locked.rows(tx, nums=bound(tx.dialect, nums))
 
 
 async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
-    """PostgreSQL: lock those of the targets that no other server is deciding about, and return them.
+    """Lock those of the targets that no other server is deciding about, and return them.
 
     A claim holds the row of the task that it takes already, and whoever holds a target may want that row: it must not
     wait for the target, or both would wait for each other (docs/decisions/0007).
     """
-    if not nums or tx.dialect != "postgresql":
+    if not nums or tx.is_sole:
         return nums
     return {num for (num,) in await _free.rows(tx, nums=bound(tx.dialect, nums))}
 

@@ -1,0 +1,78 @@
+"""Whether a server is the only one that writes to its PostgreSQL: as long as it is, it may remember what it wrote.
+
+A row of `meta` names the sole writer, or nobody. Each transaction takes a lock that all writers share, and then looks
+whether the row is as its server believes; who changes the row takes the lock alone. So nothing can change it while a
+transaction is open, and a server that others have joined finds out at the beginning of its next one, before it has read
+or written anything. Whoever finds another server's name there takes it out: to be the sole writer is no right, only a
+state that any other writer ends.
+"""
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    import asyncpg
+
+LOCK = 7_420_003
+"""The advisory lock that the transactions of all writers share."""
+
+KEY = "sole_writer"
+
+PATIENCE = "1s"
+"""How long a server that would like to be the sole writer waits for the others' transactions; they wait behind it."""
+
+_SET = """
+INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value
+"""
+
+
+class Sole:
+    """What this server believes of itself."""
+
+    def __init__(self) -> None:
+        self._name = uuid4().hex
+        self._is_sole = False
+        self._version = 0
+
+    @property
+    def version(self) -> int | None:
+        """Return a number that stands as long as nobody else has written; None when others may at any time."""
+        return self._version if self._is_sole else None
+
+    @property
+    def check(self) -> str:
+        """Return what a transaction begins with: it fails with a division by zero when the belief is wrong."""
+        believed = self._name if self._is_sole else ""
+        # Both are the program's own.
+        named = f"coalesce((SELECT value FROM meta WHERE key = '{KEY}'), '')"  # noqa: S608
+        return f"SELECT pg_advisory_xact_lock_shared({LOCK}); SELECT 1 / ({named} = '{believed}')::int;"
+
+    async def look(self, driver: "asyncpg.Connection[Any]") -> None:
+        """Find out who the sole writer is, outside of a transaction; another one is it no more."""
+        name = await driver.fetchval("SELECT value FROM meta WHERE key = $1", KEY)
+        if name and name != self._name:
+            async with driver.transaction():
+                await self.join(driver)
+        self._believe(is_sole=name == self._name)
+
+    async def join(self, driver: "asyncpg.Connection[Any]") -> None:
+        """Take the lock alone, and let nobody be the sole writer; within a transaction."""
+        await driver.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
+        if await driver.fetchval("SELECT to_regclass('meta') IS NOT NULL"):
+            await driver.execute(_SET, KEY, "")
+
+    async def seek(self, driver: "asyncpg.Connection[Any]") -> None:
+        """Become the sole writer, outside of a transaction, unless somebody writes all the time."""
+        import asyncpg
+
+        try:
+            async with driver.transaction():
+                await driver.execute(f"SET LOCAL lock_timeout = '{PATIENCE}'; SELECT pg_advisory_xact_lock({LOCK})")
+                await driver.execute(_SET, KEY, self._name)
+        except asyncpg.LockNotAvailableError:
+            return
+        self._believe(is_sole=True)
+
+    def _believe(self, *, is_sole: bool) -> None:
+        self._is_sole = is_sole
+        self._version += 1
