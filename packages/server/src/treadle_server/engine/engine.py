@@ -6,7 +6,6 @@ import random
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +27,7 @@ from treadle_server.engine.hub import Batch, Hub
 from treadle_server.engine.intake import Admitted, Intake
 from treadle_server.engine.memory import Memory
 from treadle_server.engine.needs import Needs
+from treadle_server.engine.pending import Pending
 from treadle_server.engine.principal import SYSTEM, Principal
 from treadle_server.engine.reading import read
 from treadle_server.engine.rules import Rules
@@ -49,32 +49,6 @@ MOST_WAITING = 20_000
 
 TRIES = 5
 """How often a batch is done anew when another server was faster."""
-
-
-@dataclass(slots=True, eq=False)
-class _Pending:
-    """A command and who waits for its answer."""
-
-    command: Command[Any]
-    answer: "asyncio.Future[Any]"
-    outcome: Any = None
-    refusal: Exception | None = None
-    is_done: bool = False
-    """Whether it went by express, in the transaction that is under way."""
-
-    def settle(self) -> None:
-        """Tell the outcome; the commit is done."""
-        if self.answer.done():
-            return
-        if self.refusal is not None:
-            self.answer.set_exception(self.refusal)
-        else:
-            self.answer.set_result(self.outcome)
-
-    def refuse(self, error: Exception) -> None:
-        """Tell that nothing was changed."""
-        if not self.answer.done():
-            self.answer.set_exception(error)
 
 
 class Engine:
@@ -102,7 +76,7 @@ class Engine:
         self.most_rows = most_rows
         """Tasks that one transaction writes at most, unless one command has more."""
         self._most_waiting = most_waiting
-        self._queue: deque[_Pending] = deque()
+        self._queue: deque[Pending] = deque()
         self._queued_rows = 0
         self._wake = asyncio.Event()
         self._closing = False
@@ -120,7 +94,7 @@ class Engine:
             raise TooManyRequests(f"{self._queued_rows} tasks wait to be written; try again soon", retry_after=1)
         if self._closing:
             raise StoreUnavailable("the server is going away; try again", retry_after=1)
-        pending = _Pending(command, asyncio.get_running_loop().create_future())
+        pending = Pending(command, asyncio.get_running_loop().create_future())
         self._queue.append(pending)
         self._queued_rows += command.rows
         self._wake.set()
@@ -174,7 +148,7 @@ class Engine:
     def _hand_back(self, worker_id: WorkerId, claimed: list[Task]) -> None:
         """Queue the return of claims that nobody is there for any more."""
         back = HandBack(principal=SYSTEM, worker_id=worker_id, runs=[(t.id, t.run_id) for t in claimed])
-        self._queue.append(_Pending(back, asyncio.get_running_loop().create_future()))
+        self._queue.append(Pending(back, asyncio.get_running_loop().create_future()))
         self._queued_rows += back.rows
         self._wake.set()
 
@@ -228,7 +202,7 @@ class Engine:
             if self._closing and not self._queue:
                 return
 
-    def _take(self) -> list[_Pending]:
+    def _take(self) -> list[Pending]:
         """Take what waits, up to a bound of rows: a lone command is not kept waiting, and a batch grows under load."""
         taken, rows = self._returns(), 0
         while self._queue and (not taken or rows + self._queue[0].command.rows <= self.most_rows):
@@ -239,13 +213,13 @@ class Engine:
                 taken.append(pending)
         return taken
 
-    def _returns(self) -> list[_Pending]:
+    def _returns(self) -> list[Pending]:
         """Return what hands back claims of a commit that was not answered, before the same tasks are claimed again."""
         doubted, self._doubted = self._doubted, {}
         found = []
         for worker_id, tasks in doubted.items():
             back = HandBack(principal=SYSTEM, worker_id=worker_id, runs=[(t.id, t.run_id) for t in tasks])
-            found.append(_Pending(back, asyncio.get_running_loop().create_future()))
+            found.append(Pending(back, asyncio.get_running_loop().create_future()))
             found[-1].answer.add_done_callback(partial(self._doubt_again, worker_id, tasks))
         return found
 
@@ -256,7 +230,7 @@ class Engine:
     def _doubt(self, worker_id: WorkerId, tasks: list[Task]) -> None:
         self._doubted.setdefault(worker_id, []).extend(tasks)
 
-    async def _turn(self, batch: Sequence[_Pending]) -> bool:
+    async def _turn(self, batch: Sequence[Pending]) -> bool:
         """Apply a batch, commit, answer. Return whether there may be more to do at once."""
         for attempt in range(TRIES):
             for pending in batch:
@@ -278,7 +252,7 @@ class Engine:
                 return await self._one_by_one(batch, error)
         return True
 
-    async def _one_by_one(self, batch: Sequence[_Pending], error: Exception) -> bool:
+    async def _one_by_one(self, batch: Sequence[Pending], error: Exception) -> bool:
         """Find the command that makes its batch fail: the others are not to suffer from it (E11)."""
         if len(batch) <= 1:
             for pending in batch:
@@ -289,7 +263,7 @@ class Engine:
             await self._turn([pending])
         return True
 
-    async def _commit(self, batch: Sequence[_Pending], *, express: bool) -> bool:
+    async def _commit(self, batch: Sequence[Pending], *, express: bool) -> bool:
         """Apply the batch in one transaction, what is plain by `express` first, and tell what was done."""
         handover = Handover()
         freed: list[Freed] = []
@@ -348,32 +322,32 @@ class Engine:
         if told:
             self.hub.publish(told)
 
-    async def _admit(self, tx: Tx, batch: Sequence[_Pending], now: datetime) -> Admitted:
+    async def _admit(self, tx: Tx, batch: Sequence[Pending], now: datetime) -> Admitted:
         commands = [p.command if isinstance(p.command, (Submit, SubmitEach)) else None for p in batch]
         admitted = await self._intake.admit(tx, commands, now)
         for i, answers in admitted.answers.items():
             batch[i].is_done, batch[i].outcome, batch[i].refusal = True, answers, None
         return admitted
 
-    async def _apply(self, tx: Tx, batch: Sequence[_Pending], now: datetime) -> tuple[Carried, World]:
+    async def _apply(self, tx: Tx, batch: Sequence[Pending], now: datetime) -> tuple[Carried, World]:
         """Apply the commands: plain reports by express first, then everything else in its order."""
         left = [pending for pending in batch if not pending.is_done]
         reports = [pending.command for pending in left if isinstance(pending.command, ReportMany)]
         needs = Needs()
         others = [pending for pending in left if not isinstance(pending.command, ReportMany)]
-        wanted = {pending for pending in others if _says_needs(pending, needs)}
+        wanted = {pending for pending in others if pending.says_needs(needs)}
         carried = await self.express.carry(tx, reports, needs.tasks, now)
         for pending in left:
             if isinstance(pending.command, ReportMany):
                 pending.outcome, pending.refusal = {}, None
-                if pending.command.rest and _says_needs(pending, needs):
+                if pending.command.rest and pending.says_needs(needs):
                     wanted.add(pending)
         world = World(tx, now, self.rules, random.random, self._lines)
         if wanted:
             await self._work(world, needs, [pending for pending in left if pending in wanted])
         return carried, world
 
-    async def _work(self, world: World, needs: Needs, wanted: Sequence[_Pending]) -> None:
+    async def _work(self, world: World, needs: Needs, wanted: Sequence[Pending]) -> None:
         await read(world, needs)
         for pending in wanted:
             try:
@@ -393,14 +367,3 @@ class Engine:
         if not (self.desk.can_serve or self.desk.has_impatient):
             return Handover()
         return await self.desk.hand_out(tx, world.now)
-
-
-def _says_needs(pending: _Pending, needs: Needs) -> bool:
-    """Let the command say what it needs read; return whether it is to be applied."""
-    pending.refusal = None
-    try:
-        pending.command.needs(needs)
-    except Exception as error:  # noqa: BLE001 - told to the one who asked
-        pending.refusal = error
-        return False
-    return True

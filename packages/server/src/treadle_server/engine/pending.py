@@ -1,0 +1,44 @@
+"""A command that waits for the writer, and who waits for its answer."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from treadle_server.engine.commands.base import Command
+from treadle_server.engine.needs import Needs
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A command and who waits for its answer."""
+
+    command: Command[Any]
+    answer: "asyncio.Future[Any]"
+    outcome: Any = None
+    refusal: Exception | None = None
+    is_done: bool = False
+    """Whether it went by express, in the transaction that is under way."""
+
+    def says_needs(self, needs: Needs) -> bool:
+        """Let the command say what it needs read; return whether it is to be applied."""
+        self.refusal = None
+        try:
+            self.command.needs(needs)
+        except Exception as error:  # noqa: BLE001 - told to the one who asked
+            self.refusal = error
+            return False
+        return True
+
+    def settle(self) -> None:
+        """Tell the outcome; the commit is done."""
+        if self.answer.done():
+            return
+        if self.refusal is not None:
+            self.answer.set_exception(self.refusal)
+        else:
+            self.answer.set_result(self.outcome)
+
+    def refuse(self, error: Exception) -> None:
+        """Tell that nothing was changed."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
