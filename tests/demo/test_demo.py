@@ -179,13 +179,19 @@ def test_a_signal_stops_it_and_leaves_nothing_running(sent: signal.Signals) -> N
         assert "nothing is left running" in demo.stderr.read()
 
 
-def test_a_second_ctrl_c_does_not_leave_processes_behind() -> None:
+@pytest.mark.parametrize("between", [0, 0.005, 0.02, 0.1])
+def test_a_second_ctrl_c_leaves_no_processes_and_no_traceback_behind(between: float) -> None:
+    """Whatever it is about to close when the second one comes."""
     with demo_at_work() as (demo, processes):
         demo.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            demo.wait(between)
         demo.send_signal(signal.SIGINT)
 
         assert demo.wait(30) == 130
         assert_all_gone(processes)
+        assert demo.stderr is not None
+        assert "Traceback" not in demo.stderr.read()
 
 
 def test_kill_9_takes_its_processes_along() -> None:

@@ -90,9 +90,19 @@ def _environment(directory: Path) -> dict[str, str]:
 
 
 async def _until_signalled(demo: Coroutine[Any, Any, T]) -> T:
-    """Let SIGTERM end the demo as Ctrl-C does, in order. Raises `DemoStopped`."""
+    """Let Ctrl-C and SIGTERM end the demo in order. Raises `DemoStopped`.
+
+    Further ones change nothing: asyncio would raise `KeyboardInterrupt` in the middle of the loop, and what was being
+    closed there would never end.
+    """
     running = asyncio.ensure_future(demo)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+
+    def stop() -> None:
+        if not running.cancelling():
+            running.cancel()
+
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(sent, stop)
     try:
         return await running
     except asyncio.CancelledError:
