@@ -8,7 +8,7 @@ import pytest
 from tests.engine.test_claims import START, line, seat, task
 from treadle_server.engine import shelf as shelf_module
 from treadle_server.engine.claims import Turns, match
-from treadle_server.engine.shelf import LEAST_READ, MOST_BYTES, MOST_OF_LANE, Shelf, behind
+from treadle_server.engine.shelf import LEAST_READ, MOST_BYTES, MOST_OF_LANE, PARTS, Shelf, behind
 from treadle_server.store.base import Tx
 
 KEEPS = Tx(None, "sqlite", 1)
@@ -275,13 +275,13 @@ async def test_a_lane_that_gave_more_than_its_share_is_read_deeper_the_next_time
     rows.rows = [task(n, lane=lane) for lane in range(1, 101) for n in range(lane * 1000, lane * 1000 + 300)]
     shelf = Shelf()
     await shelf.fill(KEEPS, range(1, 101), 100, NOW)
-    assert {depth for _, depth in rows.read} == {LEAST_READ}
+    assert max(depth for _, depth in rows.read) < 2 * LEAST_READ
 
     shelf.taken({1: 20})
     rows.read.clear()
     await shelf.fill(KEEPS, range(1, 101), 100, NOW)
 
-    assert rows.read == [(1, 100)], "four times of what it may need, which is twice of what it gave; at most the claim"
+    assert rows.read == [(1, 100)], "as deep as the claim, of which it may well be all again"
 
 
 async def test_where_nothing_is_kept_no_more_is_read_and_locked_than_is_taken(monkeypatch):
@@ -295,4 +295,36 @@ async def test_where_nothing_is_kept_no_more_is_read_and_locked_than_is_taken(mo
     await Shelf().fill(Tx(None, "postgresql"), range(1, 101), 100, NOW)
     await Shelf().fill(KEEPS, range(1, 101), 100, NOW)
 
-    assert depths == [2, max(LEAST_READ, 8)]
+    assert depths == [2, *range(LEAST_READ, LEAST_READ + PARTS)]
+
+
+async def test_lanes_that_are_read_together_run_short_one_after_the_other(rows) -> None:
+    """A hundred of them take as long to be read as the worker needs for all that it was given."""
+    rows.rows = [task(n, lane=lane) for lane in range(1, 101) for n in range(lane * 1000, lane * 1000 + 300)]
+    shelf, read = Shelf(), []
+    for _ in range(60):
+        rows.read.clear()
+        stocks = await shelf.fill(KEEPS, range(1, 101), 100, NOW)
+        read.append(len(rows.read))
+        taken = {stock.tasks.popleft().seq for stock in stocks.values()}
+        rows.rows = [one for one in rows.rows if one.seq not in taken]
+        shelf.taken(dict.fromkeys(stocks, 1))
+
+    assert read[0] == 100
+    assert max(read[1:]) <= 2 * 100 // PARTS
+    assert sum(read[1:]) < 60 * 100 / 6, "each stands there for six claims and more"
+
+
+async def test_what_a_large_claim_took_does_not_make_a_small_one_read_anew(rows) -> None:
+    rows.rows = [task(n, lane=lane) for lane in range(1, 101) for n in range(lane * 1000, lane * 1000 + 300)]
+    shelf = Shelf()
+    stocks = await shelf.fill(KEEPS, range(1, 101), 100, NOW)
+    for _ in range(4):
+        for stock in stocks.values():
+            stock.tasks.popleft()
+    shelf.taken(dict.fromkeys(stocks, 4))
+    rows.read.clear()
+
+    await shelf.fill(KEEPS, range(1, 101), 100, NOW)
+
+    assert rows.read == []

@@ -10,6 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import ceil
 
 from treadle_server.domain.tasks import Task
 from treadle_server.store import flush
@@ -27,6 +28,9 @@ MOST = 20_000
 
 MOST_BYTES_IN_ALL = 32 * MOST_BYTES
 """Characters of payload that are kept in all."""
+
+PARTS = 8
+"""Lanes that are read together are read to as many depths, so that they don't all run short at the same time again."""
 
 LEAST_READ = 8
 """Tasks that are read of a lane at once, where more are kept than the next claim takes."""
@@ -70,8 +74,8 @@ class Shelf:
 
     def __init__(self) -> None:
         self._stocks: dict[int, Stock] = {}
-        self._taken: dict[int, int] = {}
-        """How many the last claim took of each lane: one that is ahead of the others needs more than its share."""
+        self._parts: dict[int, float] = {}
+        """What part of its last claim each lane gave: one that is ahead of the others needs more than its share."""
 
     def clear(self) -> None:
         """Forget everything: a transaction failed, or somebody else has written."""
@@ -112,27 +116,30 @@ class Shelf:
             if (
                 stock is not None
                 and stock.is_in_time(now)
-                and (stock.is_all or len(stock.tasks) >= self._need(lane, share))
+                and (stock.is_all or len(stock.tasks) >= self._need(lane, share, most))
             ):
                 found[lane] = stock
             else:
                 short.append(lane)
         if short:
-            need = max(self._need(lane, share) for lane in short)
+            need = max(self._need(lane, share, most) for lane in short)
             # Where nothing is kept, each row that is read in vain is a row that is locked in vain.
             depth = max(LEAST_READ, 4 * need) if tx.is_sole else need
-            found |= await self._read(tx, short, min(most, depth), now)
+            parts = PARTS if tx.is_sole and len(short) >= PARTS else 1
+            for part in range(parts):
+                found |= await self._read(tx, short[part::parts], min(most, depth + depth * part // parts), now)
         return found
 
     def taken(self, lanes: Mapping[int, int]) -> None:
         """Note how many tasks a claim took of each lane that it looked at."""
-        self._taken.update(lanes)
+        total = sum(lanes.values()) or 1
+        self._parts.update((lane, count / total) for lane, count in lanes.items())
         stocks = self._stocks.values()
         if sum(len(one.tasks) for one in stocks) > MOST or sum(one.size for one in stocks) > MOST_BYTES_IN_ALL:
             self.clear()
 
-    def _need(self, lane: int, share: int) -> int:
-        return max(share, 2 * self._taken.get(lane, 0))
+    def _need(self, lane: int, share: int, most: int) -> int:
+        return min(most, max(share, ceil(1.25 * most * self._parts.get(lane, 0))))
 
     async def _read(self, tx: Tx, lanes: Collection[int], depth: int, now: datetime) -> dict[int, Stock]:
         read: dict[int, Stock] = {}
