@@ -29,6 +29,12 @@ MOST = 20_000
 MOST_BYTES_IN_ALL = 32 * MOST_BYTES
 """Characters of payload that are kept in all."""
 
+FIRST_READ = 16
+"""Tasks that are read of a lane of which nothing is known: they may be a megabyte each."""
+
+MOST_READ = 4 * MOST_BYTES
+"""Characters of payload that are read of one lane at once, as far as its last tasks tell."""
+
 PARTS = 8
 """Lanes that are read together are read to as many depths, so that they don't all run short at the same time again."""
 
@@ -76,6 +82,8 @@ class Shelf:
         self._stocks: dict[int, Stock] = {}
         self._parts: dict[int, float] = {}
         """What part of its last claim each lane gave: one that is ahead of the others needs more than its share."""
+        self._sizes: dict[int, int] = {}
+        """Characters of a payload, in each lane, on the average of what was read last."""
 
     def clear(self) -> None:
         """Forget everything: a transaction failed, or somebody else has written."""
@@ -143,14 +151,25 @@ class Shelf:
 
     async def _read(self, tx: Tx, lanes: Collection[int], depth: int, now: datetime) -> dict[int, Stock]:
         read: dict[int, Stock] = {}
-        for lane, tasks in (await heads(tx, lanes, depth, now)).items():
-            stock = read[lane] = Stock(is_all=len(tasks) < depth)
-            for task in tasks:
-                stock.add(task)
-            self._stocks.pop(lane, None)
-            if stock.is_lasting:
-                self._stocks[lane] = stock
+        alike: dict[int, list[int]] = defaultdict(list)
+        for lane in lanes:
+            alike[min(depth, self._bearable(lane))].append(lane)
+        for most, several in alike.items():
+            for lane, tasks in (await heads(tx, several, most, now)).items():
+                stock = read[lane] = Stock(is_all=len(tasks) < most)
+                for task in tasks:
+                    stock.add(task)
+                if tasks:
+                    self._sizes[lane] = stock.size // len(tasks)
+                self._stocks.pop(lane, None)
+                if stock.is_lasting:
+                    self._stocks[lane] = stock
         return read
+
+    def _bearable(self, lane: int) -> int:
+        """Return how many tasks of the lane may be read at once, large as their payloads are."""
+        size = self._sizes.get(lane)
+        return FIRST_READ if size is None else max(1, MOST_READ // max(1, size))
 
 
 async def behind(
