@@ -72,6 +72,6 @@ def problem(answer: httpx.Response) -> str:
 
 async def until(condition: Callable[[], object]) -> None:
     """Let the server, which runs in this loop, go on until the condition holds; fail after 10 seconds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - nothing tells of what the server has noticed
             await asyncio.sleep(0)

@@ -163,7 +163,7 @@ async def test_c4_an_upload_whose_run_is_lost_on_the_way_ends_there_and_is_not_s
     await uploader.close()
 
     assert await client.artifacts(key[0]) == []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while list((served.settings.data_dir / "artifacts").rglob("*-*")):  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
 
@@ -216,7 +216,7 @@ def test_c10_an_inline_worker_uploads_too(treadle_server: Any, treadle_client: S
         handle = treadle_client.submit(inline.bind())
         worker.run_all()
 
-    assert handle.result(timeout=10) == "a.txt"
+    assert handle.result(timeout=30) == "a.txt"
     assert [item.name for item in handle.artifacts()] == ["a.txt"]
     assert treadle_client.artifacts(handle.id, run=1) == []
 

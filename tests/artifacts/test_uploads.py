@@ -85,7 +85,7 @@ async def test_c10_an_upload_that_races_the_report_is_stored_or_refused_never_so
 
 async def taken_up(studio: Studio) -> None:
     """Wait until the server has looked at the run, and takes the bytes."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not studio.vault._feeds:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
 
@@ -117,7 +117,7 @@ async def test_c10_a_connection_that_is_cut_halfway_leaves_nothing(studio: Studi
 
     with pytest.raises(ConnectionAbortedError):
         await studio.put(upload, half(), **{"Content-Length": str(len(body))})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while studio.files:  # noqa: ASYNC110 - nothing tells when the server has noticed
             await asyncio.sleep(0.01)
 
@@ -347,7 +347,7 @@ async def test_c10_an_upload_whose_bytes_stop_coming_is_given_up(
 
     async def seen() -> None:
         """Let the body go on once the server has given it up, for the client reads its answer only then."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while studio.vault._feeds or not studio.vault._putters._threads:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
         released.set()

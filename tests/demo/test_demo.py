@@ -162,7 +162,7 @@ def _demo_at_work(
 
 
 def assert_all_gone(processes: list[psutil.Process]) -> None:
-    _, alive = psutil.wait_procs(processes, timeout=10)
+    _, alive = psutil.wait_procs(processes, timeout=30)
     assert alive == []
 
 

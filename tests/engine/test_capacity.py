@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 async def wait_at_desk(shop, worker, claims: int = 1) -> list["asyncio.Future"]:
     """Return claims of the worker that wait for tasks."""
     waiting = [asyncio.ensure_future(shop.engine.claim(ADMIN, worker, most=10, wait=20)) for _ in range(claims)]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while len(shop.engine.desk._waiting) < claims:  # noqa: ASYNC110 - nothing tells that they wait
             await asyncio.sleep(0)
     return waiting
@@ -85,7 +85,7 @@ async def test_a_waiting_claim_is_answered_when_a_run_makes_room_e5(shop) -> Non
 
     await shop.run(held)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert [task.id for task in await claim] == [second.id]
     assert first.id == held.id
 
@@ -96,7 +96,7 @@ async def test_two_claims_of_one_worker_at_once_share_its_capacity_e5(shop) -> N
 
     await shop.submit(5)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         given = await asyncio.gather(*claims)
     assert sorted(len(tasks) for tasks in given) == [1, 2]
     assert await weights(shop, worker) == []

@@ -142,7 +142,7 @@ async def test_a_paused_queue_is_not_claimed_from_and_a_resumed_one_is_at_once(s
     waiting = asyncio.ensure_future(shop.engine.claim(ADMIN, worker, wait=20))
     await shop.engine.run(PatchJob(principal=ADMIN, job_name=shop.job, room="@global", paused=False))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert len(await waiting) == 1
 
 

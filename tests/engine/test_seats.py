@@ -206,7 +206,7 @@ class Served:
         self.shop.engine.open_seat(self.seat)
 
     async def next(self):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             return await self.delivered.get()
 
     async def complete(self, *runs) -> dict:

@@ -19,14 +19,14 @@ async def test_a_waiting_claim_is_answered_by_the_submit_that_comes_c1(shop) -> 
 
     submitted = await shop.submit(2)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert [task.id for task in await waiting] == [task.id for task in submitted]
 
 
 async def test_a_waiting_claim_ends_with_nothing_after_its_time_c1(shop) -> None:
     worker = await shop.worker()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert await shop.engine.claim(ADMIN, worker, wait=0.05) == []
 
 
@@ -52,7 +52,7 @@ async def test_a_promoted_task_wakes_the_claim_that_waits_e1(shop, clock) -> Non
 
     await shop.engine.run(PromoteDue())
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert len(await waiting) == 1
 
 
@@ -71,7 +71,7 @@ class Desk:
         self.arrived.set()
 
     async def wait_for(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while len(self.given) < count:
                 self.arrived.clear()
                 await self.arrived.wait()

@@ -84,7 +84,7 @@ class Scene:
 
     async def came(self) -> list[Task]:
         """Wait until a task was handed out."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await self.arrived.wait()
         return self.given
 
@@ -450,5 +450,5 @@ async def test_a_task_that_comes_while_the_promoter_reads_the_next_time_shortens
     monkeypatch.setattr(module, "next_due", slow)
     await promoter.turn()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await promoter.wait(60)

@@ -67,7 +67,7 @@ async def test_a_cancel_stops_the_code_and_frees_its_place(local):
 
     await site.act(first, "cancel")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await ends.wait()
     second = await site.submit("waits", payload={})
     await site.until(second, lambda found: found["status"] == "running")

@@ -111,7 +111,7 @@ async def test_whoever_waits_for_a_feed_that_is_forgotten_meanwhile_gets_one_tha
     assert sent.is_set()
     view.is_read.clear()
     feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await view.is_read.wait()
     running.cancel()
     await asyncio.wait([running])

@@ -49,7 +49,7 @@ async def test_c1_a_waiting_claim_is_woken_and_gives_what_there_is(rig: Rig):
 
     task = await rig.root.submit()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         assert [one["id"] for one in await claim] == [task["id"]]
 
 

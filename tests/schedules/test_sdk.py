@@ -74,7 +74,7 @@ async def test_a_worker_tells_its_schedules_and_runs_what_they_put_in_e10(
 
 async def seen(client: Client, name: str = "tasks:tidy") -> Any:
     """Wait until the worker has told its schedule, and return it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while True:
             try:
                 return await client.schedule(name)

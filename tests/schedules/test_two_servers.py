@@ -95,7 +95,7 @@ async def test_a_tick_that_another_server_is_at_is_left_to_it_and_not_waited_for
 
     async with second.shop.engine.store.write() as tx:
         await tx.connection.execute(sa.text("SELECT id FROM schedules FOR UPDATE"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             assert await first.scheduler.turn() > 0
         assert await first.tasks() == []
 

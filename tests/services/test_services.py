@@ -110,7 +110,7 @@ async def test_an_earlier_task_that_comes_later_shortens_the_promoters_sleep_e1(
 
     await shop.submit(delay=0.1)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await sleeping
 
 
@@ -126,7 +126,7 @@ async def test_the_poll_finds_what_no_event_told_of(shop) -> None:
 
     await Poller(shop.engine).turn()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert len(await waiting) == 1
 
 
@@ -158,7 +158,7 @@ async def test_a_service_that_fails_is_tried_again_later_and_later_and_its_healt
     service, health = Failing(5), Health("failing")
     running = asyncio.ensure_future(supervise(service, health, clock))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await service.good.wait()
     running.cancel()
 
@@ -200,7 +200,7 @@ async def test_running_services_put_a_due_task_into_the_queue_by_themselves_e1(s
         await shop.register()
         worker = await shop.worker()
         [task] = await shop.submit(delay=0.2)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             [claimed] = await engine.claim(shop.principal, worker, wait=9)
     late = (claimed.claimed_at - task.due_at).total_seconds()
     assert claimed.id == task.id

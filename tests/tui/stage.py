@@ -72,7 +72,7 @@ class Stage:
         return [request for request in self.server.asked if request["op"] == op]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while not condition():
                 await settle(self.pilot)
 

@@ -98,7 +98,7 @@ async def test_after_a_break_everything_wanted_is_asked_for_again(server: MockSe
 async def test_a_server_that_falls_silent_is_given_up(server: MockServer) -> None:
     async with fed(server, ping_seconds=0.01, patience=0.01) as (model, _):
         server.silent = True
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await server.was_reset.wait()
 
         assert model.link.state == "gone"

@@ -49,7 +49,7 @@ async def seen(pilot: Pilot[None], condition: Callable[[str], bool]) -> str:
     shown = asyncio.Event()
     watching = pilot.app.set_interval(0.1, lambda: condition(text(pilot)) and shown.set())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             await shown.wait()
     finally:
         watching.stop()
@@ -118,7 +118,7 @@ async def test_the_headless_stream_prints_each_transition() -> None:
         await register(http)
         stream = Stream(link(served), write=write, complain=pytest.fail)
         running = asyncio.create_task(stream.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             await stream.subscribed.wait()
             key = await submit(http, 45)
             await some.wait()

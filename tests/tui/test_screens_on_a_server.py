@@ -76,5 +76,5 @@ async def test_progress_and_logs_of_a_running_task_come_as_they_are_reported() -
         (await http.post(f"{run}/progress", json={"share": 0.5, "message": "half"})).raise_for_status()
         (await http.post(f"{run}/logs", json={"lines": [{"message": "frame 3 turned"}]})).raise_for_status()
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             await seen(pilot, lambda shown: "50% half" in shown and "frame 3 turned" in shown)

@@ -66,7 +66,7 @@ async def test_a_webhook_is_set_told_and_shown_and_its_secret_is_shown_once_e12(
 
 
 async def until_dead(root: httpx.AsyncClient, count: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while (await root.get(HOOK)).json()["dead"] < count:  # noqa: ASYNC110 - nothing tells a client
             await asyncio.sleep(0.01)
 
@@ -102,7 +102,7 @@ async def test_dead_deliveries_are_listed_and_redelivered_e12(
     assert (await receiver.until(4))[3].id == item["id"]
     assert (await root.post(f"{HOOK}/redeliver")).json() == {"redelivered": 2}
     await receiver.until(5)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while await outbox(served.engine):  # noqa: ASYNC110 - nothing tells a client
             await asyncio.sleep(0.01)
 

@@ -255,7 +255,7 @@ async def test_an_outcome_wakes_the_sender_which_otherwise_sleeps_e12(shop, rece
         assert await mail.turn() == sender_module.EVERY
         sleeping = asyncio.ensure_future(mail.sender.wait(60))
         await ended(shop)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await sleeping
         await mail.go()
     assert len(receiver.got) == 1

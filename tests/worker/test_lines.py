@@ -100,7 +100,7 @@ async def test_a_changed_schema_is_refused_unless_it_is_to_be_replaced(server: S
     assert group.group_contains(SchemaConflict)
 
     async with working_at(server.url, server.token, new, replace_schema=True):
-        assert await (await new.submit(1, 2)).result(timeout=10) == 3
+        assert await (await new.submit(1, 2)).result(timeout=30) == 3
 
 
 async def test_a_token_that_may_not_register_globally_is_refused(server: Served, client: Client) -> None:
@@ -135,7 +135,7 @@ async def test_tasks_are_listed_steered_edited_and_settled(client: Client) -> No
     assert (await client.edit(second.id, priority=5)).queue_position == 1
     assert (await client.pause(first.id)).status == "paused"
     assert (await client.resolve(first.id, result=7)).settled
-    assert await first.result(timeout=10) == 7
+    assert await first.result(timeout=30) == 7
     assert (await client.rerun(first.id)).status == "pending"
     assert (await client.act("cancel", ids=[first.id, second.id])).changed == 2
     assert (await client.pause_queue("@global:tasks:double")).paused
@@ -169,7 +169,7 @@ async def test_a_failed_task_carries_its_last_state(server: Served, client: Clie
 
     async with working_at(server.url, server.token, broken):
         with pytest.raises(TaskFailed, match="KeyError") as failure:
-            await (await broken.submit()).result(timeout=10)
+            await (await broken.submit()).result(timeout=30)
 
     assert failure.value.task.status == "failed"
 

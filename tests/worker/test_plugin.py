@@ -20,7 +20,7 @@ def test_double(treadle_client, treadle_worker):
     handle = treadle_client.submit(double.bind(21))
     ended, = treadle_worker(double).run_all()
     assert ended.status == "completed"
-    assert handle.result(timeout=10) == 42
+    assert handle.result(timeout=30) == 42
 """
 
 
@@ -58,8 +58,8 @@ def test_tasks_run_inline_in_the_order_of_the_queue_until_nothing_is_due(
 
     assert {item.status for item in ended if item.run_id == 1 or item.payload != {"name": "b"}} == {"completed"}
     assert sorted(seen) == [("a", 0), ("b", 0), ("b", 1), ("c", 0)]
-    assert [handle.result(timeout=10) for handle in handles] == ["a", "b", "c"]
-    assert other.result(timeout=10) == 9
+    assert [handle.result(timeout=30) for handle in handles] == ["a", "b", "c"]
+    assert other.result(timeout=30) == 9
 
 
 def test_a_payload_that_does_not_fit_fails_inline_too(treadle_client: SyncClient, treadle_worker: Any) -> None:

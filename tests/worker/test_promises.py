@@ -88,7 +88,7 @@ async def test_a_heartbeat_that_lost_its_lease_stops_the_work_l1_c4(
         async with asyncio.timeout(20):
             await stopped.wait()
         with pytest.raises(TaskFailed, match="Worker disconnected"):
-            await handle.result(timeout=10)
+            await handle.result(timeout=30)
         assert [(run.status, run.reason) for run in await handle.runs()] == [("exception", "claim-expired")]
 
 
@@ -206,7 +206,7 @@ async def test_a_process_that_is_killed_takes_its_own_children_with_it_t5(
         assert jobs.lives(grandchild)
         await handle.cancel()
         with pytest.raises(TaskCancelled):
-            await handle.result(timeout=10)
+            await handle.result(timeout=30)
 
         async def are_dead() -> bool:
             return not jobs.lives(child) and not jobs.lives(grandchild)

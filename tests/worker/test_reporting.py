@@ -158,7 +158,7 @@ async def test_the_code_of_a_target_is_stopped_before_its_lease_ends() -> None:
     held.stop_code = stopped.set
 
     leases.guard(held)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await stopped.wait()
 
     assert held.stop == "lease"

@@ -65,7 +65,7 @@ async def test_a_request_whose_answer_was_lost_is_sent_again_with_the_same_conte
 
     async with fake_server(answer) as fake, Client(fake.url, "t") as client:
         submitting = asyncio.ensure_future(client.submit(job.bind(1)))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while not fake.items:
                 await fake.connected.wait()
                 fake.connected.clear()
@@ -81,7 +81,7 @@ async def test_a_request_whose_answer_was_lost_is_sent_again_with_the_same_conte
 async def test_a_request_that_may_not_be_repeated_fails_when_its_answer_was_lost() -> None:
     async with fake_server(lambda _: None) as fake, session_to(fake) as session:
         asking = asyncio.ensure_future(session.call("action", resend=False))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while not fake.items:
                 await fake.connected.wait()
                 fake.connected.clear()
