@@ -8,10 +8,20 @@ import pytest
 from tests.engine.test_claims import START, line, seat, task
 from treadle_server.engine import shelf as shelf_module
 from treadle_server.engine.claims import Turns, match
-from treadle_server.engine.shelf import LEAST_READ, MOST_BYTES, MOST_OF_LANE, PARTS, Shelf, behind
+from treadle_server.engine.shelf import (
+    FIRST_READ,
+    LEAST_READ,
+    MOST_BYTES,
+    MOST_OF_LANE,
+    MOST_READ,
+    PARTS,
+    Shelf,
+    behind,
+)
 from treadle_server.store.base import Tx
 
 KEEPS = Tx(None, "sqlite", 1)
+LARGE = "x" * MOST_BYTES
 """A transaction of a database for which heads are kept; nothing is asked of it, for `heads` is replaced."""
 
 pytestmark = pytest.mark.anyio
@@ -246,6 +256,20 @@ async def test_large_payloads_are_not_kept(rows) -> None:
 
     assert await seqs(shelf) == await seqs(shelf)
     assert len(rows.read) == 2
+
+
+async def test_of_large_payloads_no_more_is_read_at_once_than_some_megabytes(rows) -> None:
+    """A hundred of a megabyte were read for each claim, to hand out eight of them."""
+    rows.rows = [task(n) for n in range(300)]
+    for one in rows.rows:
+        one.payload = LARGE
+    shelf = Shelf()
+
+    first = (await shelf.fill(KEEPS, [1], 100, NOW))[1]
+    await shelf.fill(KEEPS, [1], 100, NOW)
+
+    assert not first.is_all
+    assert rows.read == [(1, FIRST_READ), (1, MOST_READ // len(LARGE))]
 
 
 async def test_a_large_payload_that_is_put_in_later_is_not_kept_either(rows) -> None:
