@@ -136,12 +136,13 @@ class Observer:
     async def _take(self, item: dict[str, Any]) -> None:
         if item.get("re") == 1 and self.since is None:
             # It begins here: what was before is read.
-            self.since = item["ok"]
             await self._read()
+            self.since = item["ok"]
         elif item.get("push") == "reload":
             self.told["reload"] += 1
-            self.since = {"stream": item["stream"], "seq": item["seq"]}
+            # A read that fails leaves it where it was: it is told to reload again.
             await self._read()
+            self.since = {"stream": item["stream"], "seq": item["seq"]}
         elif item.get("push") == "events":
             self.since = {"stream": item["stream"], "seq": item["seq"]}
             self.told["events"] += len(item["events"])
