@@ -47,10 +47,12 @@ def _is_indexed(steps: str) -> bool:
     )
 
 
-async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop, clock) -> None:
+@pytest.mark.parametrize("is_sole", [True, False], ids=["sole", "several"])
+async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop, clock, is_sole) -> None:
     async with shop.engine.store.write() as tx:
         lanes = {"lane": 1} if tx.dialect == "sqlite" else {"lanes": bound(tx.dialect, [1])}
-        steps = await plan(tx, heads_statement(tx.dialect), lanes | {"most": 100, "now": clock.now(), "heaviest": 9})
+        values = lanes | {"most": 100, "now": clock.now(), "heaviest": 9}
+        steps = await plan(tx, heads_statement(tx.dialect, is_sole=is_sole), values)
 
     assert "ix_tasks_queue" in steps
     assert _is_indexed(steps)
