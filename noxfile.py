@@ -1,10 +1,12 @@
-"""How Treadle is checked. `uv run nox` runs lint, types, and the tests on SQLite and on PostgreSQL.
+"""How Treadle is checked. `uv run --group dev nox` runs lint, types, and the tests on SQLite and on PostgreSQL.
 
-The sessions run in the environment that `uv run` made, so what is checked is what is used. `terminal`, `web` and
-`pgbouncer` need programs that no Python package brings: as root they install Debian's, otherwise they say which are
-missing.
+The sessions run in the environment that `uv run` made, so what is checked is what is used; the group `dev` brings the
+tools and the extras. `terminal`, `web` and `pgbouncer` need programs that no Python package brings: as root they
+install Debian's, otherwise they say which are missing.
 """
 
+import argparse
+import json
 import logging
 import os
 import re
@@ -16,6 +18,9 @@ from tempfile import TemporaryDirectory
 
 import nox
 
+# Where it is set, each of the thousand processes that the tests start would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 nox.needs_version = ">=2026.10"
 nox.options.sessions = ["lint", "types", "tests"]
 nox.options.default_venv_backend = "none"
@@ -24,16 +29,27 @@ nox.options.error_on_missing_interpreters = True
 POSTGRES_URL = "TREADLE_TEST_POSTGRES_URL"
 """Where the tests find PostgreSQL; when it is not set they get a server of their own."""
 
-HERE = "not terminal and not web and not pgbouncer and not soak"
+KNOWN_TYPES = 0.95
+"""The share of the SDK's names whose types are to be known."""
+
+HERE = "not terminal and not web and not pgbouncer and not soak and not crossed"
 """What needs nothing but Python, and no patience."""
+
+NOT_LOWEST = ("tests/worker/test_frameworks.py", "tests/worker/test_types.py")
+"""Tests of the SDK beside others' programs, which would bring newer releases of what it needs."""
+
+LOWEST_TOOLS = ("asyncpg", "hypothesis", "psutil", "pytest", "pytest-timeout", "pytest-xdist", "trustme")
+"""What the tests of the SDK need beside it; none of them brings a dependency that the SDK has too."""
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, formatting, and the direction of imports."""
+    """Style, formatting, the direction of imports, and what pyright knows of the SDK."""
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("lint-imports")
+    session.run("pyright")
+    known_types(session)
 
 
 @nox.session
@@ -60,6 +76,49 @@ def tests_postgres(session: nox.Session) -> None:
     """Only what runs on PostgreSQL."""
     with postgres_url() as url:
         run_tests(session, f"postgres and {HERE}", env={POSTGRES_URL: url})
+
+
+@nox.session(default=False)
+def crossed(session: nox.Session) -> None:
+    """The combinations of database and parameters that the default run leaves out: it runs every other one."""
+    with postgres_url() as url:
+        run_tests(session, "crossed", env={POSTGRES_URL: url})
+
+
+@nox.session(name="python-3.12", default=False)
+def python_3_12(session: nox.Session) -> None:
+    """What `tests` runs, on Python 3.12."""
+    tests_on(session, "3.12")
+
+
+@nox.session(name="python-3.13", default=False)
+def python_3_13(session: nox.Session) -> None:
+    """What `tests` runs, on Python 3.13."""
+    tests_on(session, "3.13")
+
+
+@nox.session(default=False)
+def lowest(session: nox.Session) -> None:
+    """The SDK's tests on the oldest releases that its ranges allow, and whether it fits beside Prefect.
+
+    The server asks for newer ones: it runs in this environment, as a process of its own for each test.
+    """
+    place = Path(".nox", "lowest").resolve()
+    session.run("uv", "venv", "-q", "--clear", "--python", interpreter(session, "3.11"), str(place), external=True)
+    install = ["uv", "pip", "install", "-q", "--python", str(place)]
+    session.run(*install, "--resolution", "lowest-direct", "-e", "packages/worker[uvloop]", external=True)
+    session.run(*install, *LOWEST_TOOLS, external=True)
+    session.run("uv", "pip", "list", "--python", str(place), external=True)
+    session.run(*install, "--dry-run", "-e", "packages/worker", "prefect>=3", external=True)
+    python = shutil.which("python", path=os.pathsep.join([str(place / "bin"), str(place / "Scripts")]))
+    server = shutil.which("treadle")
+    if python is None or server is None:
+        session.error("the tests need a server: run this as `uv run --group dev nox -s lowest`")
+    env = {"PYTHONPATH": str(Path("tests", "outside").resolve()), "TREADLE_TEST_SERVER": server}
+    several = ["-n", str((os.cpu_count() or 2) + 1), "--dist", "worksteal"]
+    chosen = [*several, "-m", f"not postgres and not inside and {HERE}", "tests/worker"]
+    chosen += [f"--ignore={path}" for path in NOT_LOWEST]
+    session.run(python, "-m", "pytest", *chosen, *session.posargs, env=env, external=True)
 
 
 @nox.session(default=False)
@@ -93,8 +152,63 @@ def pgbouncer(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def soak(session: nox.Session) -> None:
-    """The same once more, and longer: repetitions that the default run has no time for."""
-    session.run("pytest", "-m", "soak", "--timeout", "900", *session.posargs)
+    """What the default run has no time for: repetitions, tables with a million rows, wheels in empty environments."""
+    with postgres_url() as url:
+        session.run("pytest", "-m", "soak", "--timeout", "900", *session.posargs, env={POSTGRES_URL: url})
+
+
+@nox.session(default=False)
+def mutants(session: nox.Session) -> None:
+    """Each named fault, put into a copy of the packages, is found by its net; `-- --help` says what else it takes."""
+    with postgres_url() as url:
+        session.run("python", "-m", "tests.mutants", *session.posargs, env={POSTGRES_URL: url})
+
+
+@nox.session(default=False)
+def chaos(session: nox.Session) -> None:
+    """Faults of every kind over real processes: `nox -s chaos -- --seconds 600 --seed 1 --database two`."""
+    session.run("python", "-m", "tests.storm", *session.posargs)
+
+
+@nox.session(default=False)
+def versions(session: nox.Session) -> None:
+    """An older Treadle and this one together, held against the checker: `nox -s versions -- --old REV --seconds 12`."""
+    session.run("python", "-m", "tests.versions", *session.posargs)
+
+
+@nox.session(default=False)
+def simulation(session: nox.Session) -> None:
+    """Servers in one process, all of whose time, network and faults come from seeds: `-- --seeds 1000 --first N`."""
+    several = () if "-j" in session.posargs else ("-j", str(os.cpu_count() or 2))
+    session.run("python", "-m", "tests.simulation", *several, *session.posargs)
+    if not session.posargs:
+        for planted in ("own-clock", "unknown-commit"):
+            session.run("python", "-m", "tests.simulation", "--first", "1", "--seeds", "100", "--planted", planted)
+
+
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Whatever may come from outside, for minutes: `nox -s fuzz -- --seconds 600 --seed 1 --only frame`."""
+    session.run("python", "-m", "tests.fuzz", *session.posargs)
+
+
+@nox.session(default=False)
+def lockstep(session: nox.Session) -> None:
+    """The server held against the reference model: `nox -s lockstep -- --seconds 3600 --seed N --database both`."""
+    asked = argparse.ArgumentParser(prog="nox -s lockstep --")
+    asked.add_argument("--seconds", type=float, default=3600.0, help="of the processor, for all databases together")
+    asked.add_argument("--seed", type=int, help="where the search begins; a new one when it is left out")
+    asked.add_argument("--database", choices=["sqlite", "postgres", "two", "both"], default="both")
+    given = asked.parse_args(session.posargs)
+    # Both that run on PostgreSQL bear its mark.
+    chosen = [] if given.database == "both" else ["-k", given.database.replace("postgres", "postgres and not two")]
+    kinds = 1 if chosen else 3
+    # Shared out between the kinds of databases, whichever are run.
+    env = {"TREADLE_TEST_LOCKSTEP_SECONDS": str(given.seconds * 3 / kinds)}
+    if given.seed is not None:
+        env["TREADLE_TEST_LOCKSTEP_SEED"] = str(given.seed)
+    session.run("pytest", "-s", "--timeout", "0", *chosen, "tests/model/test_lockstep.py", env=env)
+    session.run("pytest", "-s", "-m", "", "tests/model/test_planted.py")
 
 
 @nox.session(default=False)
@@ -103,7 +217,7 @@ def stability(session: nox.Session) -> None:
     processes = str(os.cpu_count() or 2)
     for turn in range(1, 21):
         session.log(f"Turn {turn} of 20")
-        session.run("pytest", "-q", "-n", processes, "tests/tui/test_pictures.py", *session.posargs)
+        session.run("pytest", "-q", "-m", "", "-n", processes, "tests/tui/test_pictures.py", *session.posargs)
 
 
 @nox.session(name="bench-tui", default=False)
@@ -118,6 +232,18 @@ def pictures(session: nox.Session) -> None:
     session.run("python", "-m", "tests.tui.pictures")
 
 
+def known_types(session: nox.Session) -> None:
+    """End when fewer of the SDK's public names have a type that every type checker infers alike."""
+    # Its exit code says that not all of them have; what it shows without --outputjson is which.
+    said = session.run(
+        *("pyright", "--verifytypes", "treadle", "--ignoreexternal", "--outputjson"), success_codes=[0, 1], silent=True
+    )
+    share = json.loads(str(said))["typeCompleteness"]["completenessScore"]
+    session.log(f"{share:.1%} of the SDK's names have a known type")
+    if share < KNOWN_TYPES:
+        session.error(f"fewer than {KNOWN_TYPES:.0%}: pyright --verifytypes treadle --ignoreexternal says which")
+
+
 def need(session: nox.Session, *commands: str, package: str) -> None:
     """Install Debian's package when none of the commands is there; end with what to do when that can't be done."""
     if any(shutil.which(command) for command in commands):
@@ -128,14 +254,42 @@ def need(session: nox.Session, *commands: str, package: str) -> None:
     session.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", package, external=True)
 
 
-def run_tests(session: nox.Session, marks: str, env: dict[str, str] | None = None) -> None:
+def interpreter(session: nox.Session, version: str) -> str:
+    """Return the path of a Python that is installed; end with what to do when there is none."""
+    asked = ("uv", "python", "find", "--no-python-downloads", "--no-project", "--system", version)
+    found = str(session.run(*asked, silent=True, external=True, success_codes=[0, 1, 2, 127])).strip()
+    if not Path(found).is_file() and shutil.which("pyenv"):
+        # Its command on the PATH gives what it has installed only to those who name the version.
+        prefix = str(session.run("pyenv", "prefix", version, silent=True, external=True, success_codes=[0, 1])).strip()
+        found = str(Path(prefix, "bin", "python"))
+    if not Path(found).is_file():
+        session.error(
+            f"Python {version} is not found: have python{version} on the PATH, or let uv bring it:"
+            f" uv python install {version}"
+        )
+    return found
+
+
+def tests_on(session: nox.Session, version: str) -> None:
+    """Run what `tests` runs in an environment of its own, with another Python; it is kept for the next time."""
+    python, place = interpreter(session, version), str(Path(".nox", f"python-{version}").resolve())
+    env = {"UV_PROJECT_ENVIRONMENT": place, "VIRTUAL_ENV": place}
+    session.run("uv", "sync", "-q", "--group", "dev", "--python", python, env=env, external=True)
+    with postgres_url() as url:
+        run_tests(session, HERE, env={POSTGRES_URL: url, **env}, through=("uv", "run", "--no-sync"))
+
+
+def run_tests(
+    session: nox.Session, marks: str, env: dict[str, str] | None = None, through: tuple[str, ...] = ()
+) -> None:
     """Run the tests with these marks, and say how many have run on which database."""
     with TemporaryDirectory() as directory:
         report = Path(directory, "report.xml")
         # More than there are cores, and each with a part of its own: many tests wait for a lease to end or a process
         # to start, and cost nothing meanwhile, others draw screens and never wait.
-        several = ["-n", str((os.cpu_count() or 2) + 1), "--dist", "worksteal"]
-        session.run("pytest", *several, "-m", marks, f"--junitxml={report}", *session.posargs, env=env)
+        several = ["-n", str((os.cpu_count() or 2) + 2), "--dist", "worksteal"]
+        tests = [*through, "pytest", *several, "-m", marks, f"--junitxml={report}", *session.posargs]
+        session.run(*tests, env=env, external=True)
         found = report.read_text()
     counted = {name: int(n) for name, n in re.findall(r'(tests|skipped)="(\d+)"', found[:2000])}
     on_postgres = found.count('<property name="database" value="PostgreSQL"')

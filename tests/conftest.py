@@ -2,22 +2,102 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+import random
+import signal
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial, wraps
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
 from uuid import uuid4
+from zlib import crc32
 
 import asyncpg
+import httpx
 import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.seed import AGAIN
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As a shell starts what it puts into the background, and all that is started from there: some tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("treadle", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("treadle")
 
 
+os.environ.setdefault("TREADLE_TEST_LOCKSTEP_SEED", str(random.SystemRandom().randrange(10**9)))
+
+
+def pytest_report_header() -> list[str]:
+    """Say how this run's random tests are run again: by the seed of all, and that of the search of `tests/model`."""
+    return [AGAIN, f"lock-step: TREADLE_TEST_LOCKSTEP_SEED={os.environ['TREADLE_TEST_LOCKSTEP_SEED']}"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
+    """Say it where something failed, for the header is far away, or was not shown."""
+    if exitstatus != pytest.ExitCode.OK:
+        for line in pytest_report_header():
+            terminalreporter.write_line(line)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Note in the report what runs on PostgreSQL."""
+    """Note in the report what runs on PostgreSQL, and mark what the default run leaves to `nox -s crossed`."""
+    cases: dict[tuple[object, str], list[pytest.Function]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("postgres") is not None:
             item.user_properties.append(("database", "PostgreSQL"))
+        outside = isinstance(item, pytest.Function) and item.path.parent.name in _FROM_OUTSIDE
+        if outside and "database_url" in _parameters(item):
+            cases[item.parent, item.originalname].append(item)
+    for several in cases.values():
+        _leave_every_other(several)
+
+
+_FROM_OUTSIDE = {
+    "api", "artifacts", "chaos", "contract", "internal", "live", "promises", "retention", "schedules", "services",
+    "webhooks", "worker",
+}  # fmt: skip
+"""Where a server is seen from outside: what differs by the database is in the tests of the engine, the store, reads and
+several servers, each of which runs on both.
+"""
+
+
+def _parameters(item: pytest.Function) -> dict[str, int]:
+    """The value that each parameter of the test has, as the object that it is: all its cases have the same."""
+    return {name: id(value) for name, value in item.callspec.params.items()} if hasattr(item, "callspec") else {}
+
+
+def _leave_every_other(cases: list[pytest.Function]) -> None:
+    """Mark those cases of a test as crossed whose parameters run in other cases too.
+
+    Of the combinations with a database every other one is left, like the fields of one colour on a chessboard: each
+    value still runs, on one database or the other, and so does each pair of values beside the database. Half of the
+    tests without another parameter run on the one, half on the other. What is marked `one_database` shows nothing of
+    the database, and is left on SQLite.
+    """
+    given = [_parameters(case) for case in cases]
+    # Each parameter's values, numbered as they come; names that are given together have the same column.
+    columns = {name: tuple(_numbered([one[name] for one in given])) for name in given[0]}
+    databases = columns.pop("database_url")
+    others = {column for column in columns.values() if max(column) > 0}
+    for n, (case, database) in enumerate(zip(cases, databases, strict=True)):
+        wanted = sum((column[n] for column in others), start=crc32(case.originalname.encode())) % 2
+        if case.get_closest_marker("one_database") is not None:
+            wanted = 0
+        if max(databases) > 0 and database != wanted:
+            case.add_marker("crossed")
+
+
+def _numbered(values: list[int]) -> list[int]:
+    numbers: dict[int, int] = {}
+    return [numbers.setdefault(value, len(numbers)) for value in values]
 
 
 class FakeClock:
@@ -51,6 +131,53 @@ def clock() -> FakeClock:
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return ("asyncio", {})
+
+
+class SharedStatements(dict[Any, Any]):
+    """What SQLAlchemy made of each statement, for all engines of a kind.
+
+    An engine keeps it for itself, under its own dialect. With a store for each test, making it again was a fifth of
+    the time.
+    """
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(self._for_all(key), default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(self._for_all(key), value)
+
+    @staticmethod
+    def _for_all(key: Any) -> Any:
+        dialect, *statement = key
+        return (type(dialect), *statement)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_statements() -> Iterator[None]:
+    from treadle_server.store import engine
+
+    shared = SharedStatements()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("create_engine", "create_async_engine"):
+            patch.setattr(engine, name, partial(getattr(engine, name), execution_options={"compiled_cache": shared}))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _patient_clients() -> Iterator[None]:
+    """A test's client that names no time waits for a minute: httpx gives up after five seconds of a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (httpx.Client, httpx.AsyncClient):
+            patch.setattr(kind, "__init__", _patient(kind.__init__))
+        yield
+
+
+def _patient(init: Callable[..., None]) -> Callable[..., None]:
+    @wraps(init)
+    def patient(self: object, *given: Any, timeout: Any = 60.0, **more: Any) -> None:
+        init(self, *given, timeout=timeout, **more)
+
+    return patient
 
 
 @pytest.fixture(scope="session")

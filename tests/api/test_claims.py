@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import httpx
 
-from tests.api.rooms import Room, make_room, problem, until
+from tests.api.rooms import SCHEMA, Room, make_room, problem, until
 from treadle_server.testing import Served
 
 
@@ -208,3 +208,18 @@ async def test_a_reclaim_of_a_run_that_is_over_is_a_conflict(lab: Room):
     assert good.status_code == 200
     for answer in (other, over):
         assert (answer.status_code, problem(answer)) == (409, "stale-run")
+
+
+async def test_a_job_that_is_linked_while_a_claim_waits_is_served_by_it(served: Served, lab: Room):
+    """C1."""
+    other = await make_room(lab.client, name="other", retain=True)
+    task = await other.submit()
+    claim = asyncio.create_task(lab.claim(wait=20))
+    await until(lambda: served.engine.desk._waiting)
+
+    link = {"category": "tasks", "name": "other", "schema": SCHEMA, "worker_id": lab.worker_id}
+    linked = await lab.client.put(f"/v1/rooms/{lab.room}/jobs", json=link)
+
+    assert linked.status_code == 200
+    async with asyncio.timeout(10):
+        assert (await claim)["task"]["id"] == task["id"]

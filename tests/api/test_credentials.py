@@ -217,6 +217,7 @@ async def test_c9_the_credential_of_a_run_that_failed_reaches_no_further_try(sit
 
     assert refusal(await run.report("completed", {})) == (409, "stale-run")
     assert (await run.report("completed", {}, run_id=1)).status_code in {403, 409}
+    assert refusal(await run.whoami()) == (401, "unauthorized")
     assert (await site.room.get(again["id"]))["status"] == "claimed"
 
 

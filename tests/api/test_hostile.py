@@ -15,7 +15,7 @@ from tests.api.rooms import problem
 from tests.api.test_access import filled
 from tests.conftest import _database_of as database_of
 from tests.conftest import _execute as execute
-from treadle_server.api.body import MOST_LEVELS
+from treadle.wire.values import MOST_DIGITS, MOST_LEVELS, fault
 from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.testing import Served, serve_in_thread
@@ -215,3 +215,55 @@ def test_no_body_of_known_fields_makes_the_server_fail(
     if answer.status_code >= 400:
         problem(answer)
     assert not caplog.records
+
+
+_ODD_TEXT = st.text(st.characters() | st.sampled_from('\x00\ud800\udfff\U0001f600\\"\x7f\u2028'), max_size=6)
+_ODD_NUMBERS = (
+    st.floats()
+    | st.integers(-(2**70), 2**70)
+    | st.integers(0, MOST_DIGITS - 1).map(lambda digits: 10**digits)
+    | st.sampled_from([-(10**MOST_DIGITS) + 1, 5e-324, 1.7976931348623157e308, -0.0])
+)
+_ODD_VALUES = st.recursive(
+    st.none() | st.booleans() | _ODD_NUMBERS | _ODD_TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_ODD_TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def nested(value: Any, levels: int) -> Any:
+    """Return the value within so many lists."""
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def same(sent: Any, kept: Any) -> bool:
+    """Return whether a value is what was sent; JSONB writes 1e308 with all its zeros, which Python reads as an int."""
+    match sent:
+        case float():
+            return not isinstance(kept, bool) and isinstance(kept, int | float) and float(kept) == sent
+        case list():
+            return isinstance(kept, list) and len(sent) == len(kept) and all(map(same, sent, kept))
+        case dict():
+            return isinstance(kept, dict) and sent.keys() == kept.keys() and all(same(sent[k], kept[k]) for k in sent)
+        case _:
+            return type(sent) is type(kept) and sent == kept
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(value=st.builds(nested, _ODD_VALUES, st.just(0) | st.integers(MOST_LEVELS - 4, MOST_LEVELS)))
+def test_what_the_checker_lets_through_is_kept_as_it_is_and_the_rest_is_refused(client: httpx.Client, value: Any):
+    """N1: the rule that both sides share says exactly what the databases keep."""
+    found = fault({"v": value}, "payload")
+
+    told = client.post("/v1/rooms/lab/tasks/lab:tasks:add", content=json.dumps({"payload": {"v": value}}).encode())
+
+    if found is not None:
+        assert (told.status_code, problem(told)) == (422, "validation-error"), told.text
+        # Where several things are wrong, it may name another one first.
+        assert told.json()["detail"].startswith("payload")
+        return
+    assert told.status_code == 202, told.text
+    kept = client.get(f"/v1/tasks/{told.json()['id']}").json()["payload"]["v"]
+    assert same(value, kept), (value, kept)

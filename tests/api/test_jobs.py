@@ -1,6 +1,7 @@
 """Rooms, job names, registration and who sees what."""
 
 import asyncio
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -24,6 +25,18 @@ async def test_a_full_name_is_split_at_its_first_two_colons(root: httpx.AsyncCli
         answer = await root.get(f"/v1/rooms/lab/jobs/{name}")
         assert answer.status_code == 404
         assert problem(answer) in {"job-not-found", "not-found"}
+
+
+@pytest.mark.parametrize("name", ["👩‍👩‍👧", "می‌خواهم", "\x9b2J\u202e\u2028"])
+async def test_a_job_is_found_under_every_name_that_it_may_be_registered_with(root: httpx.AsyncClient, name: str):
+    """Z1: joiners within it too."""
+    registered = (await root.put("/v1/rooms/lab/jobs", json=body(name=name))).json()
+    url = f"/v1/rooms/lab/jobs/{quote(registered['full_name'])}"
+
+    found = await root.get(url)
+    paused = await root.patch(url, json={"paused": True})
+
+    assert (found.json()["name"], paused.json()["paused"]) == (name, True)
 
 
 @pytest.mark.parametrize("room", ["@lab", "a:b", "@", "@GLOBAL", "a@b", "%20", "x" * 256])
@@ -82,11 +95,12 @@ async def test_a_room_sees_its_own_jobs_and_the_shared_ones(root: httpx.AsyncCli
     assert (shared.status_code, shared.json()["room_id"]) == (202, "lab")
 
 
-async def test_a_category_outside_the_allow_list_is_refused(root: httpx.AsyncClient):
+async def test_a_category_outside_the_allow_list_is_refused_and_the_setting_is_named(root: httpx.AsyncClient):
     """Z4."""
     answer = await root.put("/v1/rooms/lab/jobs", json=body(category="secrets"))
 
     assert (answer.status_code, problem(answer)) == (400, "invalid-category")
+    assert "TREADLE_ALLOWED_CATEGORIES" in answer.json()["detail"]
 
 
 async def test_another_schema_conflicts_and_an_equal_one_links_the_worker(root: httpx.AsyncClient):

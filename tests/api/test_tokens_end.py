@@ -109,6 +109,33 @@ async def test_an_address_with_many_wrong_tokens_is_told_to_wait_and_a_valid_one
     assert "tdl_" not in said
 
 
+@pytest.mark.parametrize(
+    ("trusted", "forwarded", "codes"),
+    [
+        # Whoever connects from this machine might name an address for each guess.
+        ("", "10.0.0.{n}", [401, 401, 429, 429]),
+        ("10.0.0.0/8", "10.0.0.{n}", [401, 401, 429, 429]),
+        # A proxy names another client each time; what the client itself has written before that is nothing.
+        ("127.0.0.1", "192.0.2.{n}", [401, 401, 401, 401]),
+        ("10.0.0.0/8, 127.0.0.0/8", "192.0.2.{n}, 192.0.2.9, 10.0.0.7", [401, 401, 429, 429]),
+    ],
+)
+async def test_a_forwarded_address_counts_only_from_a_proxy_that_the_setting_names_g10(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: str, forwarded: str, codes: list[int]
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # uvicorn's own, which is not asked
+    async with (
+        serve(data_dir=tmp_path, max_failed_tokens=2, trusted_proxies=trusted) as served,
+        httpx.AsyncClient(base_url=served.url, headers={"Authorization": "Bearer tdl_guess"}) as client,
+    ):
+        found = [
+            (await client.get("/v1/whoami", headers={"X-Forwarded-For": forwarded.format(n=n)})).status_code
+            for n in range(4)
+        ]
+
+    assert found == codes
+
+
 async def test_no_token_stands_in_a_log_an_answer_or_a_url_whatever_fails_g10(tmp_path: Path) -> None:
     secret = "tdl_this-is-nobodys-business-0123456789"
     with running_server(tmp_path, f"sqlite:///{tmp_path / 'treadle.db'}", TREADLE_MAX_FAILED_TOKENS="5") as server:

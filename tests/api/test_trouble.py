@@ -1,6 +1,7 @@
 """What clients are told when the server, or its database, is in trouble."""
 
 import asyncio
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -27,7 +28,7 @@ async def test_a_database_that_does_not_answer_is_a_503_and_comes_back(
             raise OperationalError("connect", {}, OSError("gone"))
 
         for name in ("_reader", "_writer"):
-            broken.setattr(store, name, SimpleNamespace(connect=connect, begin=connect))
+            broken.setattr(store, name, SimpleNamespace(connect=connect, begin=connect, outdated=None))
         for method, path, given in (
             ("GET", "/v1/tasks", None),
             ("POST", f"/v1/rooms/lab/tasks/{lab.job}", {"payload": {"n": 1}}),
@@ -105,7 +106,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_says_where_it_serves_and_stops_on_a_signal(tmp_path: Path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=lambda sent: sent.name)
+def test_the_command_says_where_it_serves_and_a_signal_ends_it_well(sent: signal.Signals, tmp_path: Path):
     # What it logs comes when it comes, between any of these lines: it goes elsewhere.
     log = (tmp_path / "log").open("w+")
     command = ["treadle", "server", "--port", "0", "--data-dir", str(tmp_path)]
@@ -118,12 +120,13 @@ def test_the_command_says_where_it_serves_and_stops_on_a_signal(tmp_path: Path):
             assert httpx.get(f"{url}/healthz").status_code == 200
             second = run("server", "--port", url.rsplit(":", 1)[1], "--data-dir", str(tmp_path))
         finally:
-            server.terminate()
+            server.send_signal(sent)
         rest = server.stdout.read() + (tmp_path / "log").read_text()
 
     assert second.returncode == 1
     assert "Is another server running there?" in second.stdout
     assert "Traceback" not in second.stdout + rest
+    assert (server.returncode, "Aborted" in rest) == (0, False)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,7 @@ def test_the_command_says_where_it_serves_and_stops_on_a_signal(tmp_path: Path):
     [
         (("server", "--auth", "none", "--host", "0.0.0.0"), "loopback"),
         (("server", "--database-url", "mysql://localhost/x", "--port", "0"), "use sqlite or postgresql"),
-        (("server", "--port", "99999"), "port"),
+        (("server", "--port", "99999"), "TREADLE_PORT"),
         (("migrate", "--database-url", "postgresql://127.0.0.1:1/x"), "does not answer"),
         (("server", "--database-url", "postgresql://127.0.0.1:1/x", "--port", "0"), "does not answer"),
     ],

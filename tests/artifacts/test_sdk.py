@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.artifacts import tasks
@@ -136,21 +137,20 @@ async def test_c4_code_that_was_cancelled_or_has_lost_its_run_uploads_nothing(
     assert await handle.artifacts() == []
 
 
-async def _run(client: Client, served: Served) -> str:
+async def _run(served: Served) -> str:
     """Return a task whose run 0 has started, in no worker's hands."""
     from tests.api.rooms import make_room
 
-    http = client.http()._client
-    http.base_url = served.url  # type: ignore[assignment]
-    room = await make_room(http)
-    await room.submit()
-    return str((await room.start())["id"])
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        room = await make_room(http)
+        await room.submit()
+        return str((await room.start())["id"])
 
 
 async def test_c4_an_upload_whose_run_is_lost_on_the_way_ends_there_and_is_not_seen(
     served: Served, client: Client
 ) -> None:
-    key = (await _run(client, served), 0)
+    key = (await _run(served), 0)
     looks = iter(range(100))
 
     def check() -> None:
@@ -177,7 +177,7 @@ def problem() -> Any:
 async def test_c10_an_upload_that_fails_on_the_way_is_made_again(
     served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = (await _run(client, served), 0)
+    key = (await _run(served), 0)
     vault = served.app.state.api.artifacts.vault
     put, tries = vault.put, []
 
@@ -256,7 +256,7 @@ def test_an_async_iterator_is_refused_where_nothing_can_await_it() -> None:
 async def test_c10_a_download_that_is_not_what_was_stored_leaves_no_file(
     served: Served, client: Client, tmp_path: Path
 ) -> None:
-    key = (await _run(client, served), 0)
+    key = (await _run(served), 0)
     uploader = Uploader((served.url,), served.token)
     await uploader.upload(key, Content(b"hello", "a.txt", "text/plain"))
     await uploader.close()
@@ -276,7 +276,7 @@ async def test_c10_a_download_that_is_not_what_was_stored_leaves_no_file(
 async def test_c10_a_download_goes_on_at_another_server_when_one_does_not_answer(
     served: Served, client: Client, tmp_path: Path
 ) -> None:
-    key = (await _run(client, served), 0)
+    key = (await _run(served), 0)
     uploader = Uploader(("http://127.0.0.1:1", served.url), served.token)
     await uploader.upload(key, Content(b"hello", "a.txt", "text/plain"))
     await uploader.close()

@@ -22,6 +22,7 @@ from tests.terminal.jobs import rotate
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import scene, task
 from treadle import Client
+from treadle.bearer import Bearer
 from treadle_tui.core.link import SessionLink
 
 from .screened import Counted, Timed, shown
@@ -59,7 +60,7 @@ def p95(seconds: Sequence[float]) -> float:
 
 def counted(server: ServerProcess) -> Counted:
     token = server.token
-    return Counted(SessionLink((server.url,), lambda: token))
+    return Counted(SessionLink((server.url,), Bearer(lambda: token)))
 
 
 @asynccontextmanager

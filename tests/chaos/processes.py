@@ -32,6 +32,14 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
         self.log = log
 
+    def run_from(self, code: str) -> None:
+        """Have it begin with other code than the command's own."""
+        self._command[2] = code
+
+    def run_by(self, python: str) -> None:
+        """Have it run by another interpreter than this one, in whose environment is another Treadle."""
+        self._command[0] = python
+
     def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -39,8 +47,19 @@ class Process:
             )
 
     @property
+    def pid(self) -> int:
+        """The number of the process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def has_ended(self) -> bool:
         return self._process is None or self._process.poll() is not None
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it has ended though nobody ended it."""
+        return self._process is not None and self._process.poll() is not None
 
     def kill(self) -> None:
         """Kill it the way a power cut does: no signal handler, no goodbye."""

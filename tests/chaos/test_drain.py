@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 
 from tests.chaos import shifts
-from tests.chaos.processes import WorkerProcess, running_server
+from tests.chaos.processes import ServerProcess, WorkerProcess, running_server
 from treadle import Client, Options
 from treadle.handle import TaskHandle
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
+pytestmark = [pytest.mark.anyio, pytest.mark.one_database, pytest.mark.timeout(110)]
 
 
 class Shift:
     """A worker process of the tasks in `shifts`, and what they mark."""
 
-    def __init__(self, client: Client, worker: WorkerProcess, marks: Path) -> None:
+    def __init__(self, client: Client, server: ServerProcess, worker: WorkerProcess, marks: Path) -> None:
         self.client = client
+        self.server = server
         self.worker = worker
         self.marks = marks
 
@@ -50,7 +51,7 @@ async def at_work(tmp_path: Path, database_url: str, *options: str, concurrency:
         async with Client(server.url, server.token) as client:
             worker.start()
             try:
-                yield Shift(client, worker, marks)
+                yield Shift(client, server, worker, marks)
             finally:
                 await asyncio.to_thread(worker.stop)
 
@@ -123,6 +124,29 @@ async def test_a_second_signal_ends_the_grace_l10(tmp_path: Path, database_url: 
         assert [await _ends(handle) for handle in handles] == [[("exception", "worker-shutdown")]] * 2
 
 
+@pytest.mark.parametrize("at_work_on", ["nothing", "a task that ends in its grace"])
+async def test_a_worker_ends_within_its_grace_though_its_server_stands_still_l10_n2(
+    tmp_path: Path, at_work_on: str
+) -> None:
+    """A request that nobody answers takes no more than is left of the grace; the database has no part in it."""
+    async with at_work(tmp_path, f"sqlite:///{tmp_path / 'treadle.db'}", "--drain-grace", "1") as shift:
+        running = await shift.client.submit(shifts.ends_in_time.bind()) if at_work_on != "nothing" else None
+        if running is None:
+            await _until_logged(shift.worker, " is open for ")
+        else:
+            await _until_status(running, "running")
+        shift.server.signal(signal.SIGSTOP)
+        try:
+            shift.worker.signal(signal.SIGTERM)
+            shift.go()
+
+            assert await shift.ended(60) == 0
+        finally:
+            shift.server.signal(signal.SIGCONT)
+        # A second is the grace; the other one is the least that an answer is waited for, on a busy machine too.
+        assert "did not answer within 2 s: the worker ends without it" in shift.worker.log.read_text()
+
+
 async def test_a_coroutine_with_a_target_that_ignores_the_end_is_not_handed_back_before_its_process_is_gone_g5(
     tmp_path: Path, database_url: str
 ) -> None:
@@ -156,6 +180,12 @@ async def test_a_coroutine_with_a_target_that_ignores_the_end_is_not_handed_back
 async def _until_status(handle: TaskHandle[Any], status: str) -> None:
     async with asyncio.timeout(30):
         while await handle.status() != status:
+            await asyncio.sleep(0.02)
+
+
+async def _until_logged(worker: WorkerProcess, words: str) -> None:
+    async with asyncio.timeout(30):
+        while words not in worker.log.read_text():
             await asyncio.sleep(0.02)
 
 

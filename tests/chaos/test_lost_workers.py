@@ -1,8 +1,9 @@
 """How soon the server sees that a worker is gone, and what it does with what that worker held (G8)."""
 
 import asyncio
+import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import httpx
 import pytest
 
 from tests.chaos import guarded
-from tests.chaos.processes import ServerProcess, WorkerProcess, running_server
+from tests.chaos.processes import ServerProcess, WorkerProcess, running_server, stopped_at_the_end
 from tests.chaos.wires import Wire, wire_to
 from treadle import Client, Context, Options, Worker, task
+from treadle.wire.workers import WorkerItem
+from treadle_server.engine.presence import LATE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
 
@@ -69,6 +72,62 @@ async def test_g8_a_killed_workers_task_is_taken_from_it_within_lease_and_sweep(
 
     assert noticed - killed < LEASE + SWEEP + SLACK
     assert [(run.status, run.reason) for run in runs] == [("exception", "claim-expired"), ("completed", None)]
+
+
+@pytest.mark.one_database
+async def test_a_deaf_worker_is_given_nothing_and_another_takes_what_comes_n5(
+    tmp_path: Path, database_url: str
+) -> None:
+    """A stopped process keeps its connection: what it was given was lost until its lease ended."""
+    trace = {"TREADLE_TEST_TRACE": str(tmp_path / "trace")}
+    async with serving(tmp_path, database_url, TREADLE_WORKER_TIMEOUT_SECONDS="30") as (server, client):
+        deaf, other = (
+            WorkerProcess(server, "tests.chaos.guarded", name=name, TREADLE_TEST_NAME=name, **trace) for name in "ab"
+        )
+        deaf.start()
+        with stopped_at_the_end(deaf):
+            held = await client.submit(guarded.unaware.bind(n=0), options=Options(lease_seconds=60))
+            await _seen(client, held.id, "running")
+            worker_id = (await held.get()).worker_id
+            other.start()
+            with stopped_at_the_end(other):
+                await _until(lambda: _are_online(server, 2))
+                deaf.signal(signal.SIGSTOP)
+                try:
+                    await _until(lambda: _owes_a_beat(server, worker_id))
+                    for n in range(1, 9):
+                        (tmp_path / f"trace.{n}").touch()
+                    bound = [guarded.unaware.bind(n=n) for n in range(1, 9)]
+                    handles = [await client.submit(one, options=Options(lease_seconds=60)) for one in bound]
+                    results = [await handle.result(timeout=30) for handle in handles]
+                    takers = {run.worker_id for handle in handles for run in await handle.runs()}
+                finally:
+                    deaf.signal(signal.SIGCONT)
+                    (tmp_path / "trace.0").touch()
+
+        assert results == ["run 0"] * 8
+        assert len(takers - {worker_id}) == len(takers) == 1
+
+
+async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(30):
+        while not await holds():
+            await asyncio.sleep(0.05)
+
+
+async def _workers(server: ServerProcess) -> list[WorkerItem]:
+    async with httpx.AsyncClient(base_url=server.url, headers=server.headers) as http:
+        return [WorkerItem.model_validate(item) for item in (await http.get("/v1/workers")).json()["items"]]
+
+
+async def _are_online(server: ServerProcess, count: int) -> bool:
+    return sum(bool(worker.jobs) for worker in await _workers(server)) == count
+
+
+async def _owes_a_beat(server: ServerProcess, worker_id: str | None) -> bool:
+    """Whether it surely does: the server counts from when it heard of the beat, which is after the beat's own time."""
+    [worker] = [worker for worker in await _workers(server) if worker.id == worker_id]
+    return worker.heartbeat_age > worker.beat_seconds + LATE + 2
 
 
 @task(lease_seconds=30, start_timeout=60)

@@ -19,8 +19,8 @@ def test_a_task_is_shown_with_its_runs_times_workers_and_whole_tracebacks_t4(com
     times = r"claimed \d\d:\d\d:\d\d, started \d\d:\d\d:\d\d, ended \d\d:\d\d:\d\d in \d"
     for run in range(2):
         assert re.search(rf"run {run} +failed \(error\) by {shop.worker_id} {times}.* - boom {run}\n", shown)
-        assert f"Traceback\n  line {run}\n" in shown
-    for line in ("status     failed (error)", 'checkpoint {"page": 1}', "retries    1 of 1", "usage      2 of 10"):
+        assert f"\n  Traceback\n    line {run}\n" in shown
+    for line in ("status     failed (error)", 'checkpoint {"page": 1}', "retries    1 of 1", "usage      3 of 10"):
         assert line in shown
     assert "Traceback" not in command.said("task", task, "--no-traceback")
 

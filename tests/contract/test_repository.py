@@ -12,6 +12,7 @@ from packaging.version import Version
 
 from treadle.cli.group import OWN, plugins
 from treadle.settings import Settings as ClientSettings
+from treadle.variables import KNOWN
 from treadle.wire.problems import PROBLEMS
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.settings import Settings as ServerSettings
@@ -69,6 +70,24 @@ def test_nothing_is_explained_that_is_not_required() -> None:
     assert explained - required == set()
 
 
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("click", "8.1.7"),
+        ("httpx", "0.25.2"),
+        ("pydantic", "2.9.0"),
+        ("pydantic-settings", "2.1.0"),
+        ("uuid-utils", "0.6.1"),
+        ("websockets", "15.0.1"),
+    ],
+)
+def test_the_sdk_fits_beside_programs_that_hold_an_older_release(name: str, version: str) -> None:
+    """Prefect, for one, asks for websockets<17. `nox -s lowest` runs the tests on the oldest ones."""
+    asked = {found.name: found for found in requirements_in(ROOT / "packages/worker/pyproject.toml")}
+
+    assert asked[name].specifier.contains(version)
+
+
 def test_the_constraints_hold_names_and_versions_only() -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pinned = [line for line in lines if not line.startswith("#")]
@@ -107,6 +126,12 @@ def test_every_setting_is_documented_with_its_variable() -> None:
     assert [name for name in sorted(names) if f"| `TREADLE_{name.upper()}` |" not in page] == []
 
 
+def test_a_variable_is_known_when_a_setting_or_the_dashboard_reads_it() -> None:
+    names = ServerSettings.model_fields.keys() | ClientSettings.model_fields.keys()
+
+    assert {f"TREADLE_{name.upper()}" for name in names} | {"TREADLE_TUI_CONFIG"} == KNOWN
+
+
 def test_the_page_on_http_lists_exactly_the_routes_that_exist() -> None:
     page = (ROOT / "docs/http.md").read_text()
 
@@ -123,3 +148,10 @@ def test_every_command_that_the_documents_name_exists() -> None:
     )
 
     assert {first or second for first, second in blocks} <= known
+
+
+def test_no_statement_numbers_its_question_marks() -> None:
+    """Python 3.12 warns of a sequence for `?1`, and 3.14 refuses it: values are given for `?`, or by `:name`."""
+    sources = {path: path.read_text() for path in (ROOT / "packages/server/src").glob("**/*.py")}
+
+    assert [path.name for path, source in sources.items() if re.search(r"[=(,] *\?\d|[ \"']\?\d[ ,)\"']", source)] == []

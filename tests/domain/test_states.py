@@ -79,6 +79,18 @@ def test_a_backoff_stays_within_its_bounds_e7(attempt, base, multiplier, randomi
     assert delay.total_seconds() <= plain.total_seconds() * (1 + randomization) + 1e-5
 
 
+@pytest.mark.parametrize(("draw", "seconds"), [(0.0, 10.0), (0.5, 12.5), (1.0, 15.0)])
+def test_a_backoff_is_longer_by_a_random_share_e7(draw, seconds) -> None:
+    delay = backoff(1, base=5, multiplier=2, randomization=0.5, draw=draw)
+
+    assert delay.total_seconds() == seconds
+
+
+@pytest.mark.parametrize("attempt", [20, 5000])
+def test_no_backoff_is_longer_than_a_day_e7(attempt) -> None:
+    assert backoff(attempt, base=5, multiplier=2, randomization=1, draw=0.5) == CAP == timedelta(days=1)
+
+
 def test_the_first_loss_requeues_at_once_and_later_ones_back_off_a_little() -> None:
     assert [requeue_delay(n).total_seconds() for n in range(9)] == [0, 1, 2, 4, 8, 16, 32, 60, 60]
 
@@ -207,12 +219,13 @@ TestTaskLife.settings = settings(
 )
 
 
-def test_an_unfenced_run_that_is_lost_fails_whatever_the_budget() -> None:
-    task = new_task()
+@pytest.mark.parametrize("reason", [Reason.CLAIM_EXPIRED, Reason.TIMEOUT])
+def test_an_unfenced_run_that_is_lost_fails_whatever_the_budget(reason) -> None:
+    task = new_task(max_retries=5, max_requeues=5)
     life.claim(task, WORKER, START)
     life.start(task, None, START)
 
-    life.fail(task, Ending(Outcome.EXCEPTION, Reason.CLAIM_EXPIRED, "Worker disconnected"), START, lambda: 0)
+    life.fail(task, Ending(Outcome.EXCEPTION, reason, "Worker disconnected"), START, lambda: 0)
 
     assert task.status is Status.FAILED
 

@@ -85,8 +85,8 @@ def claimable(rows: Sequence[Task], held: Collection[tuple[int, int | None]], no
     for task in waiting:
         if task.target_num is not None and task.target_num not in taken:
             lines[task.target_num].append(task)
-    # One that ran before goes before all others of its target.
-    found += [min(line, key=lambda task: (not task.has_run, place(task))) for line in lines.values()]
+    # One that was resumed, or whose run ended, goes before all others of its target.
+    found += [min(line, key=lambda task: (not task.goes_first, place(task))) for line in lines.values()]
     return [task for task in found if task.deadline is None or task.deadline > now]
 
 

@@ -1,10 +1,13 @@
 """The batching writer: many requests in a commit, none of which suffers from another."""
 
 import asyncio
+import logging
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from tests.engine.conftest import ADMIN, Shop
 from treadle.wire.ids import TaskId
@@ -222,3 +225,26 @@ async def test_the_writer_goes_on_after_the_database_was_gone(shop, monkeypatch)
     monkeypatch.setattr(flush, "insert_tasks", original)
     [task] = await shop.submit()
     assert task.status is Status.PENDING
+
+
+async def test_a_faster_writer_is_told_in_a_line_without_the_statement_and_its_values(
+    shop: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write = shop.engine.store.write
+    said = Exception('duplicate key value violates "tasks_pkey"\nDETAIL: Key (id)=(secret)')
+    collisions = [IntegrityError("INSERT INTO tasks (payload) VALUES ($1)", {"payload": "secret"}, said)]
+
+    @asynccontextmanager
+    async def colliding() -> AsyncIterator[Any]:
+        if collisions:
+            raise collisions.pop()
+        async with write() as tx:
+            yield tx
+
+    monkeypatch.setattr(shop.engine.store, "write", colliding)
+    caplog.set_level(logging.INFO)
+
+    await shop.submit()
+
+    [line] = [record.getMessage() for record in caplog.records if "faster" in record.getMessage()]
+    assert line == 'another writer was faster (duplicate key value violates "tasks_pkey"), attempt 1'

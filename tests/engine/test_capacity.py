@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.engine.conftest import ADMIN
-from treadle.wire.status import Status
+from treadle.wire.status import Reason, Status
 
 pytestmark = pytest.mark.anyio
 
@@ -114,3 +114,24 @@ async def test_a_run_whose_code_is_only_stopping_still_weighs_e5(shop) -> None:
 
     assert await weights(shop, worker) == [2]
     assert (await shop.get(first.id)).status is Status.CANCELLED
+
+
+async def test_a_run_that_failed_while_its_code_runs_on_still_weighs_until_it_has_stopped_t5(shop) -> None:
+    """A thread that ignores its timeout keeps its slot; its task is tried again elsewhere meanwhile."""
+    worker, other = await shop.worker(concurrency=1), await shop.worker(concurrency=1)
+    [first] = await shop.submit(options={"max_retries": 1, "retry_base": 0})
+    [held] = await shop.claim(worker)
+    [second] = await shop.submit()
+    await shop.run(held, "failed", reason=Reason.TIMEOUT, code_runs=True)
+    [waiting] = await wait_at_desk(shop, worker)
+
+    again = await shop.claim(other)
+    assert not waiting.done()
+    await shop.report(held, "failed", reason=Reason.TIMEOUT, code_runs=True)
+    await shop.get(second.id)
+    assert not waiting.done()
+    await shop.report(held, "stopped")
+
+    assert [(task.id, task.run_id) for task in again] == [(first.id, 1)]
+    async with asyncio.timeout(20):
+        assert [task.id for task in await waiting] == [second.id]

@@ -1,6 +1,7 @@
 """The express ways of submits and reports: quicker than the long way, and never different from it."""
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from uuid import UUID
@@ -8,19 +9,39 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from tests.conftest import _database_of, _postgres_database
 from tests.engine.conftest import ADMIN, Shop
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Status
-from treadle_server.engine.commands import ReportMany, RunReport, Submission, Submit, SubmitEach
+from treadle_server.engine.commands import (
+    FindWorker,
+    RegisterJob,
+    RegisterWorker,
+    ReportMany,
+    RunReport,
+    Submission,
+    Submit,
+    SubmitEach,
+)
 from treadle_server.engine.engine import Engine
-from treadle_server.errors import InvalidTaskTransition, JobNotFound, StaleRun, StoreUnavailable, TaskConflict
+from treadle_server.engine.principal import Principal
+from treadle_server.errors import (
+    Forbidden,
+    InvalidTaskTransition,
+    JobNotFound,
+    StaleRun,
+    StoreUnavailable,
+    TaskConflict,
+)
+from treadle_server.store.counts import fold_counts
 from treadle_server.store.read.positions import positions
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import jobs, lane_counts, runs, targets, tasks
+from treadle_server.store.tables import jobs, lane_counts, runs, targets, tasks, worker_jobs
 
 pytestmark = pytest.mark.anyio
 
 JOB = "@global:tasks:noop"
+LOOSE = "@global:tasks:loose"
 
 
 def numbered(n: int) -> TaskId:
@@ -59,6 +80,9 @@ def note_the_long_way(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[i
 
 async def everything(engine: Engine) -> dict[str, list[tuple]]:
     """Return every row of what a task leaves behind, without the names that are drawn at random."""
+    if engine.store.dialect == "postgresql":
+        async with engine.store.write() as tx:
+            await fold_counts(tx)
     async with engine.store.read() as connection:
         found = {
             "tasks": [tuple(r) for r in await connection.execute(sa.select(tasks).order_by(tasks.c.seq))],
@@ -89,8 +113,8 @@ async def a_days_work(shop: Shop, clock) -> None:
     await shop.engine.run(
         reports(
             worker,
-            (done[0], 0, RunReport(kind="completed", result="1")),
             (done[1], 0, RunReport(kind="started")),
+            (done[0], 0, RunReport(kind="completed", result="1")),
             (done[1], 0, RunReport(kind="completed", result='{"x":[1]}')),
             (done[2], 0, RunReport(kind="completed", starts=True)),
             (gone, 0, RunReport(kind="failed", error="boom", starts=True)),
@@ -117,11 +141,43 @@ async def a_targets_work(shop: Shop, worker: WorkerId, clock) -> None:
     assert [task.id for task in again if task.target is not None] == [numbered(11)]
 
 
-async def test_both_ways_leave_the_same_rows(tmp_path, clock, monkeypatch) -> None:
+@pytest.mark.parametrize("by_express", [True, False])
+async def test_neither_way_takes_another_users_report(shop: Shop, monkeypatch, by_express: bool) -> None:
+    """G2: the command looks at whose worker it is, whoever calls it, and wherever it runs."""
+    if not by_express:
+        take_the_long_way(shop.engine, monkeypatch)
+    worker = await shop.worker()
+    await shop.submit(2)
+    [first, second] = await shop.claim(worker, 2)
+    said = [(task.id, 0, RunReport(kind="completed", starts=True)) for task in (first, second)]
+    for stranger in (Principal("eve"), Principal("admin", scopes=frozenset({"queue:read:*"}))):
+        refused = await shop.engine.run(ReportMany(principal=stranger, worker_id=worker, reports=said))
+        assert [type(refused[i]) for i in range(2)] == [Forbidden, Forbidden]
+    assert (await shop.get(first.id)).status is Status.CLAIMED
+
+    scoped = Principal("eve", scopes=frozenset({f"queue:claim-task:{first.id}/0"}))
+    refused = await shop.engine.run(ReportMany(principal=scoped, worker_id=worker, reports=said))
+
+    assert {i: type(error) for i, error in refused.items()} == {1: Forbidden}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def two_urls(request: pytest.FixtureRequest, tmp_path) -> Iterator[list[str]]:
+    """Two databases without a task."""
+    if request.param == "sqlite":
+        yield [f"sqlite:///{tmp_path / name}.db" for name in ("one", "other")]
+        return
+    url, template = (request.getfixturevalue(f"postgres_{name}") for name in ("url", "template"))
+    with _postgres_database(url, template) as one, _postgres_database(url, template) as other:
+        yield [_database_of(url, name) for name in (one, other)]
+
+
+async def test_both_ways_leave_the_same_rows(two_urls, clock, monkeypatch) -> None:
     left = []
-    for name, is_long in (("express", False), ("long", True)):
-        store = SqlStore(f"sqlite:///{tmp_path / name}.db")
+    for url, is_long in zip(two_urls, (False, True), strict=True):
+        store = SqlStore(url)
         await store.open()
+        await store.seek_sole()
         engine = Engine(store, clock=replace_clock(clock))
         async with engine.running():
             if is_long:
@@ -157,6 +213,44 @@ async def test_plain_submits_and_reports_go_by_express(shop, monkeypatch) -> Non
 
     assert long == []
     assert (await shop.get(claimed[0].id)).status is Status.COMPLETED
+
+
+async def loose(shop: Shop) -> WorkerId:
+    """Register a job that is not kept without workers, and a worker of it."""
+    worker = await shop.engine.run(RegisterWorker(principal=ADMIN))
+    job = {"room": "@global", "category": "tasks", "name": "loose", "schema": "{}", "retain": False}
+    await shop.engine.run(RegisterJob(principal=ADMIN, worker_id=worker.id, **job))
+    return worker.id
+
+
+@pytest.mark.parametrize("starts", [True, False])
+async def test_reports_of_a_job_that_is_not_retained_go_by_express_too(shop, monkeypatch, starts: bool) -> None:
+    worker = await loose(shop)
+    [task] = await shop.submit(job=LOOSE)
+    await shop.claim(worker)
+    long = note_the_long_way(shop.engine, monkeypatch)
+
+    if not starts:
+        assert await shop.engine.run(reports(worker, (task.id, 0, RunReport(kind="started")))) == {}
+    assert await shop.engine.run(reports(worker, (task.id, 0, RunReport(kind="completed", starts=starts)))) == {}
+
+    assert long == []
+    assert (await shop.get(task.id)).status is Status.COMPLETED
+
+
+async def test_the_last_task_of_a_worker_that_serves_its_job_no_more_deletes_the_job_z6(shop) -> None:
+    worker = await loose(shop)
+    [task] = await shop.submit(job=LOOSE)
+    await shop.claim(worker)
+    async with shop.engine.store.write() as tx:
+        await tx.connection.execute(worker_jobs.delete())
+    await shop.engine.run(FindWorker(principal=ADMIN, worker_id=worker))
+
+    assert await shop.engine.run(reports(worker, (task.id, 0, RunReport(kind="completed", starts=True)))) == {}
+
+    async with shop.engine.store.read() as connection:
+        deleted = sa.select(jobs.c.deleted_at).where(jobs.c.name == "loose")
+        assert (await connection.execute(deleted)).scalar_one() is not None
 
 
 async def test_submits_and_completions_with_a_target_go_by_express_l2(shop, monkeypatch) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+import sqlalchemy as sa
 
 from tests.engine.conftest import ADMIN
 from treadle_server.engine.commands import DeleteOrphans, PatchJob, RegisterJob, RemoveWorker, SweepWorkers
@@ -49,12 +50,53 @@ async def test_an_equal_schema_links_the_worker_whatever_the_order_of_its_keys_z
     assert other.created
 
 
+async def test_a_schema_that_only_widens_replaces_by_itself_where_that_is_asked_for_z5(shop) -> None:
+    """Whoever does not ask, as older clients, is answered as ever."""
+    old, new = '{"type": "integer"}', '{"type": ["integer", "null"]}'
+    await shop.engine.run(registration(old))
+
+    with pytest.raises(SchemaConflict, match="--replace-schema"):
+        await shop.engine.run(registration(new))
+    widened = await shop.engine.run(registration(new, widen=True))
+    with pytest.raises(SchemaConflict, match="does not only widen"):
+        await shop.engine.run(registration(old, widen=True))
+
+    assert (widened.created, widened.job.schema_version, widened.job.schema) == (False, 2, new)
+
+
 async def test_a_replacement_makes_a_new_schema_version(shop) -> None:
     await shop.engine.run(registration("{}"))
 
     replaced = await shop.engine.run(registration('{"type": "object"}', replace=True))
 
     assert (replaced.created, replaced.job.schema_version) == (False, 2)
+
+
+async def test_a_job_keeps_the_origin_that_was_told_first_until_it_is_replaced_widened_or_revived(shop) -> None:
+    async def register(schema: str, origin: str | None, **details) -> str | None:
+        return (await shop.engine.run(registration(schema, origin=origin, **details))).job.origin
+
+    narrow, wide, other = '{"type": "integer"}', '{"type": ["integer", "null"]}', '{"type": "object"}'
+
+    assert await register(narrow, None) is None
+    assert await register(narrow, "a:f") == "a:f"
+    assert await register(narrow, "b:f") == "a:f"
+    assert await register(narrow, None, replace=True) == "a:f"
+    assert await register(narrow, "b:f", replace=True) == "b:f"
+    assert await register(wide, "c:f", widen=True) == "c:f"
+    assert await register(other, "d:f", replace=True) == "d:f"
+    assert await register(other, "e:f", defaults='{"priority": 1}') == "d:f"
+    async with shop.engine.store.read() as connection:
+        assert await connection.scalar(sa.text("SELECT origin FROM jobs WHERE room = 'a'")) == "d:f"
+
+
+async def test_a_revived_job_has_the_origin_of_its_reviver(shop) -> None:
+    first = await shop.engine.run(registration("{}", origin="a:f"))
+    await shop.engine.run(RemoveWorker(principal=ADMIN, worker_id=first.worker_id))
+
+    revived = await shop.engine.run(registration("{}", origin="b:f"))
+
+    assert (revived.created, revived.job.origin) == (True, "b:f")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from treadle_server.engine.commands import (
     MissDeadlines,
     ReleaseHolds,
     RemoveWorker,
+    RestampPresent,
     ReturnUnstarted,
     SweepWorkers,
 )
@@ -140,3 +141,32 @@ async def test_g5_a_broken_session_returns_what_was_not_started_but_nothing_with
     assert await shop.engine.run(ReturnUnstarted(principal=shop.principal, worker_id=worker)) == 1
 
     assert [(await shop.get(task.id)).status for task in (held, free)] == [Status.CLAIMED, Status.PENDING]
+
+
+async def _cancel(shop, task, worker: WorkerId) -> None:
+    await shop.steer(task, "cancel")
+
+
+async def _take_away(shop, task, worker: WorkerId) -> None:
+    await shop.engine.run(RemoveWorker(principal=shop.principal, worker_id=worker))
+
+
+@pytest.mark.parametrize("end", [_cancel, _take_away], ids=["cancelled", "worker removed"])
+async def test_g5_a_clock_that_was_just_set_ahead_frees_no_target_of_a_run_that_is_ended_l5(shop, clock, end) -> None:
+    """Nobody has looked yet whether the clock tells the time: the lease is as long as its worker believes."""
+    worker = await shop.worker()
+    [task] = await shop.submit(target="robot", options={"max_requeues": 3})
+    await shop.submit(target="robot")
+    [claimed] = await shop.claim(worker)
+    await shop.report(claimed, "started")
+    clock.jump(3600)
+
+    await end(shop, task, worker)
+
+    assert await shop.claim(await shop.worker()) == []
+    await shop.engine.run(RestampPresent())
+    await shop.engine.run(ReleaseHolds())
+    assert await shop.claim(await shop.worker()) == []
+    clock.advance(60)
+    await shop.engine.run(ReleaseHolds())
+    assert len(await shop.claim(await shop.worker())) == 1

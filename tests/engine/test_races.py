@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from treadle.wire.status import Reason, Status
-from treadle_server.engine.commands import Beat, ExpireLeases, PatchStatus, PromoteDue, RemoveWorker, RunReport
+from treadle_server.engine.commands import Beat, Edit, ExpireLeases, PatchStatus, PromoteDue, RemoveWorker, RunReport
 from treadle_server.engine.principal import Principal
-from treadle_server.errors import Forbidden, InvalidTaskTransition, StaleRun, ValidationFailed
+from treadle_server.errors import Forbidden, InvalidTaskTransition, StaleRun, UniqueKeyHeld, ValidationFailed
 
 pytestmark = pytest.mark.anyio
 
@@ -17,6 +17,23 @@ async def started(shop, **details):
     await shop.submit(**details)
     [claimed] = await shop.claim(worker)
     return await shop.report(claimed, "started")
+
+
+async def test_a_unique_key_goes_from_task_to_task_within_one_transaction(shop) -> None:
+    [first] = await shop.submit(unique_key="k")
+    [third] = await shop.submit()
+
+    def edit(task, key):
+        return shop.engine.run(Edit(principal=shop.principal, task_id=task.id, changes={"unique_key": key}))
+
+    _, [second], refused, _, _ = await asyncio.gather(
+        edit(first, None), shop.submit(unique_key="k"), edit(third, "k"), edit(first, "m"), edit(third, "n"),
+        return_exceptions=True,
+    )  # fmt: skip
+
+    assert isinstance(refused, UniqueKeyHeld)
+    keys = [(await shop.get(task.id)).unique_key for task in (first, second, third)]
+    assert (keys, second.id == first.id) == (["m", "k", "n"], False)
 
 
 @pytest.mark.parametrize("first", ["completed", "cancel"])

@@ -219,11 +219,25 @@ def fail_once(monkeypatch, error: Exception) -> None:
     """Let the next claim that is written fail, after the reports of its transaction have freed their room."""
     claim = hot.claim
 
-    async def failing(tx, claimed):
+    async def failing(tx, claimed, counts):
         monkeypatch.setattr(hot, "claim", claim)
         raise error
 
     monkeypatch.setattr(hot, "claim", failing)
+
+
+def lose_answer_once(monkeypatch, store) -> None:
+    """Let the next commit be done, and its answer be lost."""
+    write = store.write
+
+    @asynccontextmanager
+    async def unheard():
+        monkeypatch.setattr(store, "write", write)
+        async with write() as tx:
+            yield tx
+        raise StoreUnavailable("it is not known whether it was done")
+
+    monkeypatch.setattr(store, "write", unheard)
 
 
 @pytest.fixture
@@ -302,3 +316,23 @@ def _failing_commit(write):
             raise StoreUnavailable("the disk is full")
 
     return failing()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", ["completed", "failed"])
+async def test_a_report_that_is_told_again_frees_the_room_that_its_first_telling_could_not_e5(
+    served, monkeypatch, kind
+) -> None:
+    """G1, E5: the commit was done, and nobody was told; the worker's room came back only with a new connection."""
+    one, other = await served.next()
+    said = [(one.id, 0, RunReport(kind=kind, starts=True))]
+    report = ReportMany(principal=ADMIN, worker_id=served.seat.worker_id, reports=said)
+    lose_answer_once(monkeypatch, served.shop.engine.store)
+    with pytest.raises(StoreUnavailable):
+        await served.shop.engine.run(report)
+    assert (one.id, 0) in served.seat.held
+
+    assert await served.shop.engine.run(report) == {}
+
+    [third] = await served.next()
+    assert served.seat.held == {(other.id, 0): 2, (third.id, third.run_id): 3}

@@ -73,7 +73,7 @@ class Witness:
         handover = await self._hand_out(tx, now)
 
         if not handover.changes:
-            asks = [Ask.of(demand) for demand in waited if demand.room() > 0]
+            asks = [Ask.of(demand) for demand in waited if demand.room() > 0 and not desk._owes(demand)]
             if missed := deal(self.queues.values(), asks, turns):
                 self.failures.append(f"nothing was handed out where there was {missed}")
         return handover
@@ -122,6 +122,9 @@ class Walk:
 
     async def step(self) -> None:
         self.clock.advance(self.random.choice([0, 0, 0, 0.002, 0.5, 3]))
+        for seat in self.engine.desk.seats:
+            if self.random.random() < 0.7:
+                seat.presence.at = self.clock.passed  # as when it beats
         if self.random.random() < 0.1:
             await self._stranger()
         if self.random.random() < 0.7:

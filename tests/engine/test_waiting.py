@@ -90,6 +90,16 @@ async def test_a_seat_is_given_as_much_as_it_holds_and_more_when_a_run_ends(shop
     assert desk.seat.used == 2
 
 
+async def test_seats_take_turns_for_what_comes_one_at_a_time(shop) -> None:
+    """Who asks is asked in turn: the first to come is not given everything while the others have room."""
+    desks = [Desk(shop, await shop.worker(), concurrency=9) for _ in range(3)]
+
+    for _ in range(6):
+        await shop.submit()  # and handed out by the same commit
+
+    assert [len(desk.given) for desk in desks] == [2, 2, 2]
+
+
 async def test_a_cancelled_run_keeps_its_slot_until_its_code_has_stopped(shop) -> None:
     desk = Desk(shop, await shop.worker(), concurrency=1)
     await shop.submit(2)

@@ -5,7 +5,7 @@ poller was handed out by event.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,10 +54,12 @@ class Scene:
         [task] = await self.shop.claim(await self.shop.worker())
         return await self.shop.report(task, "started")
 
-    async def sit(self, *, concurrency: int = 8, worker: WorkerId | None = None) -> WorkerId:
-        """Let a worker on the socket wait."""
+    async def sit(
+        self, *, concurrency: int = 8, worker: WorkerId | None = None, jobs: Collection[int] = (1,)
+    ) -> WorkerId:
+        """Let a worker on the socket wait, which serves the jobs of these numbers."""
         worker = worker or await self.shop.worker()
-        seat = Seat(worker, {1}, None, concurrency, 0, 0, deliver=self._deliver)
+        seat = Seat(worker, set(jobs), None, concurrency, 0, 0, deliver=self._deliver)
         self.shop.engine.open_seat(seat)
         return worker
 

@@ -103,7 +103,9 @@ def test_what_is_no_registry_is_refused_in_code_too(tmp_path: Path) -> None:
 
 
 def test_a_category_that_is_not_allowed_is_told_before_the_server_starts(tmp_path: Path) -> None:
-    with pytest.raises(InvalidCategory, match=r"category of @internal:cooking:soup is not allowed.*TREADLE_ALLOWED"):
+    with pytest.raises(
+        InvalidCategory, match=r"category 'cooking' of @internal:cooking:soup is not allowed.*TREADLE_ALLOWED"
+    ):
         create_app(Settings(data_dir=tmp_path), internal=InternalRegistry([soup]))
 
 

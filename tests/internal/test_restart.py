@@ -1,6 +1,7 @@
 """Row E8 for executors: a server that starts knows what the one before it had given out."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import uuid4
@@ -211,7 +212,7 @@ async def test_a_process_that_was_killed_leaves_its_berth_free(tmp_path: Path):
         f"Berths(pathlib.Path({str(tmp_path)!r})).take({worker_id!r}); print('taken', flush=True); sys.stdin.read()"
     )
     process = await asyncio.create_subprocess_exec(
-        *("python", "-c", script), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-c", script), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     assert await process.stdout.readline() == b"taken\n"

@@ -23,7 +23,7 @@ class Socket:
         self.pushes: list[dict[str, Any]] = []
         self.frames = 0
         self._numbers = itertools.count(1)
-        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._answers: dict[int | None, asyncio.Future[dict[str, Any]]] = {}
         self._news = asyncio.Event()
         self._reading = asyncio.create_task(self._read())
 
@@ -51,6 +51,17 @@ class Socket:
             numbered.append({"n": number, **item})
         await self.connection.send(json.dumps({"items": numbered}))
         return futures
+
+    @asynccontextmanager
+    async def asking(self, *numbers: int | None) -> AsyncIterator[dict[int | None, dict[str, Any]]]:
+        """Give a dict that has the answers to requests of these numbers once the block, which sends them, is over."""
+        told: dict[int | None, dict[str, Any]] = {}
+        for number in numbers:
+            self._answers[number] = asyncio.get_running_loop().create_future()
+        waiting = {number: self._answers[number] for number in numbers}
+        yield told
+        async with asyncio.timeout(PATIENCE):
+            told |= {number: await future for number, future in waiting.items()}
 
     async def ask(self, op: str, **fields: Any) -> dict[str, Any]:
         """Return the whole answer."""

@@ -5,6 +5,8 @@ from uuid import uuid4
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, ref, submit
 
+LATEST = "2999-01-01T00:00:00Z"
+
 
 async def test_results_are_pushed_to_those_who_wait(opened: Open):
     worker, client = await opened(), await opened()
@@ -64,6 +66,12 @@ async def test_everything_about_a_task_can_be_asked_for_and_changed(opened: Open
     [task] = await submit(client)
 
     assert (await client.call("edit", id=task["id"], priority=4))["priority"] == 4
+    changed = await client.call("edit", id=task["id"], timeout=5, pool="gpu", unique_key="k", deadline=LATEST)
+    assert {name: changed[name] for name in ("timeout", "pool", "unique_key", "deadline")} == {
+        "timeout": 5.0, "pool": "gpu", "unique_key": "k", "deadline": LATEST,
+    }  # fmt: skip
+    assert (await client.call("edit", id=task["id"], pool=None))["pool"] is None
+    assert await client.refused("edit", id=task["id"], max_retries=-1) == "validation-error"
     assert await client.refused("edit", id=task["id"], status="cancelled") == "validation-error"
     assert (await client.call("action", id=task["id"], action="pause"))["status"] == "paused"
     assert await client.refused("action", id=task["id"], action="pause") == "invalid-task-transition"

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from treadle_server.clock import SystemClock
 from treadle_server.live.feeds import INTERVAL, Feeds
 from treadle_server.live.views import Rows
+from treadle_server.services.base import Health, supervise
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +27,7 @@ class Slow:
         self.go_on = asyncio.Event()
         self.go_on.set()
         self.is_read = asyncio.Event()
+        self.found = {"a": b"{}"}
 
     def concerns(self, batch: Any) -> bool:
         return True
@@ -32,7 +35,7 @@ class Slow:
     async def read(self, connection: Any) -> Rows:
         self.is_read.set()
         await self.go_on.wait()
-        return Rows({"a": b"{}"}, 1)
+        return Rows(dict(self.found), len(self.found))
 
 
 @asynccontextmanager
@@ -41,7 +44,8 @@ async def _no_store() -> AsyncIterator[None]:
 
 
 def feeds_of_nothing() -> Feeds:
-    engine: Any = SimpleNamespace(store=SimpleNamespace(dialect="sqlite", read=_no_store), hub=SimpleNamespace(seq=1))
+    store = SimpleNamespace(dialect="sqlite", is_shared=False, read=_no_store)
+    engine: Any = SimpleNamespace(store=store, hub=SimpleNamespace(seq=1))
     return Feeds(engine, SimpleNamespace(roll=lambda: False))  # type: ignore[arg-type]
 
 
@@ -93,7 +97,7 @@ async def test_whoever_waits_for_a_feed_that_is_forgotten_meanwhile_gets_one_tha
     view, sent = Slow(), asyncio.Event()
     first = await feeds.open("counts", lambda: view)
     feeds.subscribe(first, 1, "x", lambda _: None)
-    running = asyncio.ensure_future(feeds.run())
+    running = asyncio.ensure_future(supervise(feeds, Health("feeds"), SystemClock()))
     view.go_on.clear()
     view.is_read.clear()
     feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
@@ -115,3 +119,21 @@ async def test_whoever_waits_for_a_feed_that_is_forgotten_meanwhile_gets_one_tha
         await view.is_read.wait()
     running.cancel()
     await asyncio.wait([running])
+
+
+async def test_who_watches_again_is_told_of_a_commit_that_came_just_before_g7() -> None:
+    """The one observer of a view, which has missed a frame, asks for it anew; nothing is committed after that."""
+    feeds, view, sent = feeds_of_nothing(), Slow(), asyncio.Event()
+    feed = await feeds.open("counts", lambda: view)
+    feeds.subscribe(feed, 1, "x", lambda _: None)
+    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    view.found = {"a": b"{}", "b": b"{}"}
+
+    again = await feeds.open("counts", lambda: view)
+    feeds.unsubscribe(feed, 1, "x")
+    feeds.subscribe(again, 1, "x", lambda push: sent.set() if b'"delta"' in push else None)
+
+    running = asyncio.ensure_future(supervise(feeds, Health("feeds"), SystemClock()))
+    async with asyncio.timeout(60):
+        await sent.wait()
+    running.cancel()

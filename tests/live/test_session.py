@@ -1,15 +1,19 @@
 """Hello, frames, and how a session ends."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
+from starlette.websockets import WebSocket, WebSocketState
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.live.conftest import Open
 from tests.live.sockets import Socket, connected, url_of
 from treadle_server.live import session
+from treadle_server.live.outbox import Outbox
 from treadle_server.testing import Served, serve
 
 
@@ -66,7 +70,7 @@ async def test_who_says_no_hello_is_sent_away(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(session, "HELLO_SECONDS", 0.05)
     async with serve() as served, connect(url_of(served)) as connection:
         await connection.wait_closed()
-        assert connection.close_code == 4400
+        assert connection.close_code == 4408
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
@@ -81,9 +85,9 @@ async def test_pages_of_other_sites_are_not_let_in(origin: str):
 
 @pytest.mark.parametrize(
     "frame",
-    ["{", '{"items": [{"op": "ping"}]}', '{"items": [{"n": 1}]}', '{"items": [{"op": 1, "n": 1}]}', '{"a": "\\u0000"}'],
+    ["{", "[]", '{"a": "\\u0000"}', '{"items": 1}', '{"items": [], "more": 1}', '{"items": [' + "[" * 1000],
 )
-async def test_a_bad_frame_ends_the_session(opened: Open, frame: str):
+async def test_what_is_no_frame_ends_the_session(opened: Open, frame: str):
     socket = await opened()
 
     await socket.connection.send(frame)
@@ -145,3 +149,32 @@ async def test_a_revoked_token_ends_its_sessions_at_once(served: Served, opened:
 
     assert await alice.closed() == 4401
     await root.call("ping")
+
+
+async def test_what_is_still_to_be_sent_when_the_server_has_closed_the_socket_is_no_error() -> None:
+    """As at its end, when hundreds of sessions have something to say."""
+    outbox = Outbox(1000)
+    outbox.put(b'{"push":"x"}')
+    closed = WebSocket({"type": "websocket"}, receive=None, send=None)  # type: ignore[arg-type]
+    closed.application_state = WebSocketState.DISCONNECTED
+
+    await session._write(SimpleNamespace(outbox=outbox, socket=closed))  # type: ignore[arg-type]
+
+
+async def test_a_stranger_who_is_gone_before_he_is_refused_leaves_no_trace_n3(served: Served) -> None:
+    """His first frame is none; he has broken the connection off before he is told."""
+    said: list[dict[str, Any]] = []
+    heard = iter([{"type": "websocket.connect"}, {"type": "websocket.receive", "text": "[]"}])
+
+    async def receive() -> dict[str, Any]:
+        return next(heard)
+
+    async def send(message: dict[str, Any]) -> None:
+        said.append(message)
+        if message["type"] == "websocket.close":
+            raise OSError("he is gone")
+
+    scope = {"type": "websocket", "path": "/v1/session", "headers": [], "client": ("127.0.0.1", 1), "state": {}}
+    assert await session.accept(served.app.state.live, WebSocket(scope, receive, send)) is None
+
+    assert [message["type"] for message in said] == ["websocket.accept", "websocket.close"]

@@ -196,3 +196,47 @@ async def test_an_open_that_is_refused_leaves_no_worker(served: Served, opened: 
 
     async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
         assert (await http.get("/v1/workers")).json()["total"] == 0
+
+
+async def test_a_slot_whose_code_runs_on_gets_nothing_until_it_has_stopped_on_a_new_connection_too_t5(opened: Open):
+    """A thread that ignores its timeout: its run has failed, its slot is taken all the same."""
+    worker, client = await seated(opened, 1), await opened()
+    await submit(client, 2)
+    [stuck] = await worker.claims(1)
+    failed = {**ref(stuck), "kind": "failed", "reason": "timeout", "starts": True, "code_runs": True}
+    assert (await worker.call("reports", reports=[failed]))["answers"][0]["status"] == 200
+
+    beat = await worker.call("beat", tasks=[ref(stuck)])
+    assert (beat["gone"], [one["run_id"] for one in beat["taken_until"]]) == ([], [0])
+    again = await opened()
+    opening = {"worker": {"id": beat["id"], "concurrency": 1}, "jobs": [JOB], "held": [ref(stuck)], "prefetch": 0}
+    assert (await again.call("open", **opening))["worker"]["used"] == 1
+    await again.call("ping")
+    assert not worker.pushes
+    assert not again.pushes
+    await again.call("reports", reports=[{**ref(stuck), "kind": "stopped"}])
+
+    assert [task["payload"] for task in await again.claims(1)] == [{"n": 1}]
+
+
+async def test_a_job_that_is_linked_over_http_to_a_worker_on_the_socket_is_served_there(opened: Open, served: Served):
+    """What waits for it already, and what comes; once more linked, nothing is given twice."""
+    worker, client = await opened(), await opened()
+    opening = await worker.call("open", worker={"concurrency": 3}, jobs=[JOB], prefetch=0)
+    await client.call("register", **{**JOB, "name": "other"})
+    other = [{"job": "lab:tasks:other", "payload": {"n": n}} for n in range(2)]
+    await client.call("submit", room="lab", tasks=other[:1])
+    link = {"category": "tasks", "name": "other", "schema": {}, "worker_id": opening["worker"]["id"]}
+
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        linked = [await http.put("/v1/rooms/lab/jobs", json=link) for _ in range(2)]
+    [waited] = await worker.claims(1)
+    await client.call("submit", room="lab", tasks=other[1:])
+    [came] = await worker.claims(1)
+
+    assert [answer.status_code for answer in linked] == [200, 200]
+    assert [(claim["job_name"], claim["payload"]) for claim in (waited, came)] == [
+        ("lab:tasks:other", {"n": 0}),
+        ("lab:tasks:other", {"n": 1}),
+    ]
+    assert not worker.pushes

@@ -147,6 +147,19 @@ async def test_z5_a_worker_that_opens_itself_links_to_an_equal_job(rig: Rig):
     assert (await rig.root.job())["workers"] == [made["worker"]["id"]]
 
 
+async def test_z5_a_registration_is_answered_with_the_function_that_was_registered_first(rig: Rig):
+    """Whoever is another one of its name can tell; clients that know nothing of it are answered as ever."""
+    first = await rig.root.register_job(schema=SCHEMA, origin="pictures:shrink")
+    second = await rig.root.register_job(schema=SCHEMA, origin="videos:shrink")
+    third = await rig.root.register_job(schema=SCHEMA)
+    for wrong in ("", "a" * 1001, "a\x00", 5):
+        with refused("validation-error", 422):
+            await rig.root.register_job("other", origin=wrong)
+
+    assert [job["origin"] for job in (first, second, third)] == ["pictures:shrink"] * 3
+    assert (await rig.root.job())["origin"] == "pictures:shrink"
+
+
 async def test_z5_replacing_makes_a_new_version_and_pending_tasks_keep_theirs(rig: Rig):
     await rig.root.register_job(schema=SCHEMA)
     old = await rig.root.submit(payload={"n": 1})

@@ -50,7 +50,7 @@ async def put_many(shelf: Shelf, count: int) -> None:
             await tx.connection.exec_driver_sql("ANALYZE")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 async def test_with_100_000_tasks_holders_and_lines_are_read_along_the_targets_indexes_l7(shelf: Shelf):
     await put_many(shelf, 100_000)
 

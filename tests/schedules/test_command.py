@@ -3,6 +3,9 @@
 import pytest
 
 from tests.cli.conftest import Command, Shop, command, served, shop
+from tests.cli.test_edit import WORDS as OF_EDIT
+
+WORDS = OF_EDIT.partition(" --delay 60")[0] + OF_EDIT.partition("+0000")[2]
 
 __all__ = ["command", "served", "shop"]
 
@@ -34,6 +37,20 @@ def test_schedules_are_set_listed_shown_paused_run_and_deleted_e10(command: Comm
     assert (again["interval"], again["cron"], again["payload"], again["options"]) == (90, None, {}, {})
     assert command.said("schedules", "delete", "nightly") == "nightly deleted\n"
     assert "nightly" not in command.said("schedules", "list")
+
+
+def test_every_option_of_a_submit_is_one_of_a_schedule(command: Command, shop: Shop) -> None:
+    words = [*WORDS.split(), "--deadline", "30"]
+
+    made = command.read("schedules", "set", "full", shop.job, "--every", "90", *words)
+
+    assert made["options"] == {
+        "priority": 2, "timeout": 5, "max_retries": 1, "max_requeues": 2, "retry_base": 1, "retry_multiplier": 3,
+        "retry_randomization": 0.5, "lease_seconds": 20, "heartbeat_increment": 5, "start_timeout": 9,
+        "on_failure": "release", "target": "crane", "weight": 2, "budget": 7, "pool": "gpu", "tags": {"a": "b"},
+        "scopes": ["queue:read:lab"], "unique_key": "k", "deadline": 30,
+    }  # fmt: skip
+    command.said("schedules", "delete", "full")
 
 
 def test_what_is_wrong_is_said_and_what_can_be_done_is_g9(command: Command, shop: Shop) -> None:

@@ -21,7 +21,10 @@ ANN = Principal("ann")
 
 async def test_a_tick_puts_one_task_in_at_its_time_and_not_before_e10(plan: Plan, clock: FakeClock) -> None:
     start = clock.now()
-    await plan.set(template='{"priority": 7, "timeout": 9.0, "target": "cam", "tags": {"who": "mia"}}')
+    await plan.set(
+        template='{"priority": 7, "timeout": 9.0, "target": "cam",'
+        ' "tags": {"who": "mia", "big": {"n": 1000000000000000000000}}}'
+    )
 
     await plan.pass_time(59.999)
     assert await plan.tasks() == []
@@ -33,9 +36,94 @@ async def test_a_tick_puts_one_task_in_at_its_time_and_not_before_e10(plan: Plan
     assert task.tags is not None
     assert '"who"' in task.tags
     assert '"nightly"' in task.tags
+    assert "1000000000000000000000" in task.tags
     schedule = await plan.get()
     assert (schedule.last_at, schedule.last_task_id) == (clock.now(), task.id)
     assert seconds([schedule.next_at], start) == [120]
+
+
+async def test_a_template_says_all_that_a_submit_says_of_a_task(plan: Plan, clock: FakeClock) -> None:
+    await plan.set(
+        template='{"scopes": ["queue:read:lab"], "unique_key": "k", "deadline": 30, "retry_base": 1.5, "budget": 4,'
+        ' "on_failure": "release", "max_retries": 2, "pool": "gpu"}'
+    )
+
+    await plan.pass_time(60)
+    await plan.shop.steer((await plan.tasks())[0], "cancel")
+    by_hand = await plan.run_now()
+
+    for task in await plan.tasks():
+        assert (task.scopes, task.unique_key) == ('["queue:read:lab"]', "k")
+        assert (task.retry_base, task.budget, task.on_failure, task.max_retries, task.pool) == (
+            1.5, 4.0, "release", 2, "gpu",
+        )  # fmt: skip
+        assert task.deadline == clock.now() + timedelta(seconds=30)
+    assert by_hand.id == (await plan.tasks())[-1].id
+
+
+async def test_a_deadline_counts_from_the_tick_however_late_its_task_is_made(plan: Plan, clock: FakeClock) -> None:
+    await plan.set(template='{"deadline": 3600}')
+    tick = clock.now() + timedelta(seconds=60)
+
+    await plan.pass_time(100)
+
+    [task] = await plan.tasks()
+    assert task.deadline == tick + timedelta(seconds=3600)
+
+
+async def test_a_tick_that_meets_its_held_unique_key_is_skipped_and_told_and_the_next_one_is_not(
+    plan: Plan, clock: FakeClock
+) -> None:
+    [holder] = await plan.shop.submit(unique_key="k")
+    await plan.set(template='{"unique_key": "k"}')
+    tick = clock.now() + timedelta(seconds=60)
+    told = []
+    plan.shop.engine.hub.listen(lambda batch: told.extend(batch.schedules))
+
+    await plan.pass_time(60)
+    skipped = await plan.get()
+    with pytest.raises(TaskConflict, match=holder.id):
+        await plan.run_now()
+    assert await plan.tasks() == []
+    await plan.shop.steer(holder, "cancel")
+    await plan.pass_time(60)
+
+    assert (skipped.skipped_at, skipped.skipped_for) == (tick, holder.id)
+    assert (skipped.next_at, skipped.version) == (tick + timedelta(seconds=60), 1)
+    assert [one.skipped_at for one in told] == [tick]
+    [task] = await plan.tasks()
+    assert (task.unique_key, task.due_at) == ("k", tick + timedelta(seconds=60))
+
+
+async def test_the_end_of_a_task_gives_its_unique_key_to_the_next_one_in_the_same_commit(
+    plan: Plan, clock: FakeClock
+) -> None:
+    await plan.set(template='{"unique_key": "k"}')
+    await plan.pass_time(60)
+    claimed = await plan.take()
+    await plan.pass_time(60)
+
+    await plan.shop.report(claimed, "completed")
+
+    assert [(task.status, task.unique_key) for task in await plan.tasks()] == [
+        (Status.COMPLETED, "k"), (Status.PENDING, "k"),
+    ]  # fmt: skip
+    assert (await plan.get()).skipped_at is None
+
+
+async def test_nobody_schedules_with_scopes_that_they_do_not_hold_g10(plan: Plan) -> None:
+    template = '{"scopes": ["queue:control-task:lab"]}'
+
+    with pytest.raises(Forbidden, match="queue:control-task:lab"):
+        await plan.set(template=template, principal=ANN)
+    with pytest.raises(ScheduleNotFound):
+        await plan.get()
+    await plan.set(principal=ANN)
+    with pytest.raises(Forbidden, match="queue:control-task:lab"):
+        await plan.set(template=template, principal=ANN)
+    await plan.set(
+        template=template, principal=Principal("ann", scopes=frozenset({"queue:control-task:*", "queue:create-task:*"}))
+    )
 
 
 async def test_while_one_is_open_no_other_is_made_and_its_end_makes_the_next_in_the_same_commit_e10(
@@ -166,6 +254,19 @@ async def test_jitter_makes_a_task_due_later_and_leaves_the_ticks_where_they_are
     assert all(0 <= one <= 30 for one in late)
     assert len(set(late)) > 1
     assert seconds(await plan.ticks(), start) == [60 * n for n in range(1, 9)]
+
+
+@pytest.mark.parametrize("draw", [0.0, 0.25])
+async def test_jitter_is_a_random_share_of_the_most_that_it_may_be_e10(
+    plan: Plan, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, draw: float
+) -> None:
+    monkeypatch.setattr("random.random", lambda: draw)
+    await plan.set(jitter_seconds=30.0)
+
+    await plan.pass_time(60)
+
+    [task] = await plan.tasks()
+    assert (task.due_at - clock.now()).total_seconds() == 30 * draw
 
 
 async def test_a_paused_schedule_makes_nothing_and_goes_on_with_the_next_tick_e10(plan: Plan, clock: FakeClock) -> None:
@@ -300,6 +401,22 @@ async def test_the_task_of_a_tick_may_be_run_again_without_disturbing_the_ticks_
     await plan.pass_time(60)
 
     assert seconds(await plan.ticks(), start) == [60, 120, 180]
+
+
+async def test_the_end_of_an_older_task_makes_no_other_while_the_last_one_is_open_e10(
+    plan: Plan, clock: FakeClock
+) -> None:
+    start = clock.now()
+    await plan.set()
+    await plan.pass_time(60)
+    first = await plan.finish()
+    await plan.pass_time(60)
+    await plan.shop.steer(first, "rerun")
+    await plan.pass_time(60)
+
+    await plan.shop.steer(first, "cancel")
+
+    assert seconds(await plan.ticks(), start) == [60, 120]
 
 
 async def test_the_last_task_run_again_holds_the_next_tick_until_it_ends_e10(plan: Plan, clock: FakeClock) -> None:

@@ -13,6 +13,8 @@ import pytest
 from tests.api.rooms import NewUser, Room, make_room, problem
 from tests.live.sockets import connected
 from tests.live.test_feeds import KEYS, Mirror
+from treadle.wire.schedules import ScheduleContent
+from treadle.wire.tasks import TaskSubmit
 from treadle_server.testing import Served, serve
 
 pytestmark = pytest.mark.anyio
@@ -280,3 +282,66 @@ async def test_a_schedule_ticks_by_itself_on_a_real_clock_e10(lab: Room) -> None
                 run = f"/v1/tasks/{claim['id']}/runs/0"
                 assert (await lab.client.post(f"{run}/started")).status_code == 200
                 assert (await lab.client.post(f"{run}/completed")).status_code == 200
+
+
+ALL_OPTIONS: dict[str, Any] = {
+    "priority": 1, "max_retries": 2, "max_requeues": 3, "retry_base": 0.5, "retry_multiplier": 3.0,
+    "retry_randomization": 0.25, "timeout": 9.0, "lease_seconds": 20.0, "heartbeat_increment": 5.0,
+    "start_timeout": 7.0, "on_failure": "release", "weight": 3, "budget": 12.5, "pool": "gpu", "target": "robot",
+    "tags": {"order": "A-17"}, "scopes": ["queue:read:lab"], "unique_key": "k", "deadline": 60.0,
+}  # fmt: skip
+
+
+def test_a_schedule_says_every_field_of_a_submit_but_its_id_and_when_it_is_due() -> None:
+    fields = TaskSubmit.model_fields.keys() - {"id", "delay", "scheduled_at"}
+    assert ALL_OPTIONS.keys() == fields - {"payload"}
+    assert fields <= ScheduleContent.model_fields.keys()
+
+
+async def test_every_option_is_put_shown_changed_taken_away_and_given_to_the_task(lab: Room) -> None:
+    made = await put(lab, **ALL_OPTIONS)
+    task = (await lab.client.post(f"{PATH}/run")).json()
+    await lab.client.post(f"/v1/tasks/{task['id']}/cancel")
+    patch = {"options": {"unique_key": None, "deadline": 90, "scopes": ["queue:read:else"]}}
+    changed = (await lab.client.patch(PATH, json=patch)).json()
+    next_task = (await lab.client.post(f"{PATH}/run")).json()
+
+    assert made["options"] == ALL_OPTIONS
+    expected = ALL_OPTIONS | {"tags": {"schedule": "nightly", "order": "A-17"}}
+    assert {name: task[name] for name in expected if name != "deadline"} == {
+        name: value for name, value in expected.items() if name != "deadline"
+    }
+    assert task["deadline"] is not None
+    assert changed["options"] == {
+        **{name: value for name, value in ALL_OPTIONS.items() if name != "unique_key"},
+        "deadline": 90.0,
+        "scopes": ["queue:read:else"],
+    }
+    assert (next_task["unique_key"], next_task["scopes"]) == (None, ["queue:read:else"])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"deadline": 0},
+        {"deadline": 30, "jitter": 30},
+        {"deadline": "2999-01-01T00:00:00Z"},
+        {"scopes": ["two words"]},
+        {"unique_key": ""},
+        {"delay": 5},
+        {"retry_multiplier": 0.5},
+    ],
+)
+async def test_an_option_that_is_none_is_refused_as_at_submit(lab: Room, wrong: dict[str, Any]) -> None:
+    refused = await lab.client.put(PATH, json=body(lab, **wrong))
+    assert (refused.status_code, problem(refused)) == (422, "validation-error")
+
+
+async def test_a_run_by_hand_whose_unique_key_is_held_is_a_conflict(lab: Room) -> None:
+    await put(lab, unique_key="k")
+    holder = await lab.submit(1, unique_key="k")
+
+    refused = await lab.client.post(f"{PATH}/run")
+
+    assert (refused.status_code, problem(refused)) == (409, "task-conflict")
+    assert holder["id"] in refused.json()["detail"]

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.worker.conftest import Working, client, until, working
-from treadle import Client, Cron, Every, errors, task
+from treadle import Client, Cron, Every, Options, errors, task
 from treadle.schedules import registration
 from treadle_server.testing import Served, serve
+
+SOMEDAY = datetime(2999, 1, 1, tzinfo=UTC)
 
 __all__ = ["client", "until", "working"]
 
@@ -39,6 +41,9 @@ def made(schedule: Any, *, name: str = "tidy", **options: Any) -> Any:
         (lambda: Every(5, missed="never"), "'late' or 'skip'"),  # type: ignore[arg-type]
         (lambda: Every(5, jitter=-1), "0 or more"),
         (lambda: made(30), "neither Cron"),
+        (lambda: Every(5, options=Options(delay=3)), "delay: not of a schedule"),
+        (lambda: Every(5, options=Options(deadline=SOMEDAY)), "in seconds from the tick"),
+        (lambda: Cron("* * * * *", deadline=0), "more than 0"),
     ],
 )
 def test_what_can_not_be_a_schedule_is_an_error_at_import_t1(make: Any, said: str) -> None:
@@ -55,6 +60,29 @@ def test_a_registration_says_the_same_for_the_same_code_and_something_else_for_a
     assert registration(made(Every(300, arguments={"days": 2})))[1]["content_hash"] != body["content_hash"]
     with pytest.raises(errors.InvalidArguments, match="days"):
         registration(made(Every(300, arguments={"days": "x"})))
+
+
+def test_a_registration_says_how_each_task_is_run() -> None:
+    options = Options(scopes=["queue:read:lab"], unique_key="k", retry_base=timedelta(seconds=1))
+    _, body = registration(made(Every(300, options=options, deadline=timedelta(minutes=1))))
+
+    assert {part: body[part] for part in ("scopes", "unique_key", "retry_base", "deadline")} == {
+        "scopes": ["queue:read:lab"], "unique_key": "k", "retry_base": 1.0, "deadline": 60.0,
+    }  # fmt: skip
+    assert body["content_hash"] != registration(made(Every(300)))[1]["content_hash"]
+
+
+async def test_a_client_sets_every_option_of_the_tasks(client: Client) -> None:
+    await client.request("PUT", "/v1/rooms/@global/jobs", {"category": "tasks", "name": "tidy", "retain": True})
+    options = Options(scopes=["queue:read:lab"], unique_key="k", tags={"a": "b"}, budget=3)
+
+    item = await client.set_schedule("s", job="@global:tasks:tidy", interval=60, options=options, deadline=30)
+
+    assert item.options == {
+        "scopes": ["queue:read:lab"], "unique_key": "k", "tags": {"a": "b"}, "budget": 3.0, "deadline": 30.0,
+    }  # fmt: skip
+    with pytest.raises(errors.InvalidArguments, match="scheduled_at"):
+        await client.set_schedule("s", job="@global:tasks:tidy", interval=60, options=Options(scheduled_at=SOMEDAY))
 
 
 async def test_a_worker_tells_its_schedules_and_runs_what_they_put_in_e10(

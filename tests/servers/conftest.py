@@ -1,9 +1,10 @@
 """Two real servers in this process, on one PostgreSQL, each on a port of its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ import pytest
 
 from tests.clients import client_at
 from tests.live.sockets import Socket, connected
+from tests.servers.postgres import OwnPostgres
 from treadle_server.services.relay import Relay
 from treadle_server.testing import Served, serve
 
@@ -68,3 +70,17 @@ async def sites(postgres_database: str, tmp_path: Path) -> AsyncIterator[tuple[S
         yield first, second
     for site in (first, second):
         assert site.engine.store.connections_checked_out() == 0  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def postgres() -> Iterator[OwnPostgres]:
+    """A PostgreSQL of the test's own, to be stopped and started."""
+    # Not below pytest's own directory: that of root's tests is closed to the user who runs it.
+    with TemporaryDirectory(prefix="treadle-postgres-", ignore_cleanup_errors=True) as directory:
+        Path(directory).chmod(0o755)
+        postgres = OwnPostgres(Path(directory))
+        postgres.start()
+        try:
+            yield postgres
+        finally:
+            postgres.stop()

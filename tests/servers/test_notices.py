@@ -24,6 +24,8 @@ _notices = st.builds(
     workers=st.sets(_ids.map(WorkerId), max_size=5),
     heard=st.sets(_ids.map(WorkerId), max_size=5),
     jobs=_few,
+    links=st.sets(st.tuples(_ids.map(WorkerId), st.integers(1, 2**50)), max_size=5),
+    schedules=st.sets(_ids, max_size=5),
     due_at=st.none() | st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
     is_brief=st.booleans(),
     wants_each=st.booleans(),

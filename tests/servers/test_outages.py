@@ -1,9 +1,8 @@
 """Databases that go away, fill up or are locked: a clear answer, nothing half done, and on again by itself (T8)."""
 
 import asyncio
-import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -89,19 +88,6 @@ async def test_a_database_that_another_process_locks_is_waited_for_and_then_said
     locker.close()
     assert (await patient).status_code == 202
     assert (await client.get("/v1/tasks")).json()["total"] == 1
-
-
-@pytest.fixture
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPostgres]:
-    """A PostgreSQL of the test's own, to be stopped and started."""
-    directory = tmp_path_factory.mktemp("own")
-    postgres = OwnPostgres(directory)
-    postgres.start()
-    try:
-        yield postgres
-    finally:
-        postgres.stop()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 class Load:

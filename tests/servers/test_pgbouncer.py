@@ -1,7 +1,6 @@
 """Behind a real pgbouncer that pools transactions: nothing of Treadle's stays in a session (G11). nox -s pgbouncer."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from tests.live.sockets import submit
 from tests.servers.conftest import Site, open_site, until
 from tests.servers.postgres import pgbouncer
-from tests.servers.test_relay import AT_ONCE, end, opened
+from tests.servers.test_relay import end, opened
 from treadle_server.errors import ValidationFailed
 from treadle_server.server import NotStarted
 from treadle_server.testing import serve
@@ -47,14 +46,12 @@ async def test_two_servers_behind_a_pool_run_tasks_and_hear_of_each_other_g11(si
 
     for _ in range(15):
         tasks = await submit(client, 20, wait=True)
-        began = time.monotonic()
         claims = await worker.claims(20)
         await asyncio.gather(*(end(worker, claim) for claim in claims))
         done: set[str] = set()
         while len(done) < 20:
             done |= {one["id"] for one in (await client.pushed("result"))["tasks"]}
         assert done == {task["id"] for task in tasks}
-        assert time.monotonic() - began < 20 * AT_ONCE
         assert (await first.ask("GET", "/v1/stats"))["counts"]["completed"] >= 20
     assert (await first.ask("GET", "/v1/tasks"))["total"] == 300
     assert len([site for site in sites if site.served.app.state.api.services.leader.is_leading]) == 1

@@ -4,21 +4,24 @@ import asyncio
 import time
 from typing import Any
 
+import asyncpg
 import pytest
 
 from tests.live.sockets import JOB, NAME, Socket, ref, submit
-from tests.servers.conftest import Site, until
+from tests.servers.conftest import PATIENCE, Site, until
 from treadle_server.services import notices
+from treadle_server.services.relay import CHANNEL
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
-AT_ONCE = 9
-"""Seconds that a busy machine may take: less than every poll behind the notices, which here look once in 30."""
+NEVER = 3600.0
+"""Seconds between two looks of every poll behind the notices: what comes at all was told, on a busy machine too."""
 
 POLLS = (
     "services.relay.LOOK",
     "services.poller.EVERY",
     "services.promoter.LONGEST_SLEEP",
+    "services.scheduler.LONGEST_SLEEP",
     "live.results.POLL_SECONDS",
     "live.feeds.POLL",
     "api.waits.POLL_SECONDS",
@@ -30,10 +33,20 @@ def without_polls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Nothing is found by looking, unless the test is about that."""
     if "deaf" not in request.fixturenames:
         for name in POLLS:
-            monkeypatch.setattr(f"treadle_server.{name}", 30.0)
+            monkeypatch.setattr(f"treadle_server.{name}", NEVER)
 
 
 Sites = tuple[Site, Site]
+
+
+LONG = "wait=60"
+"""What waits longer than its test does is answered by what it was told, not by the look with which its wait ends."""
+
+
+async def told(waiting: asyncio.Task[dict[str, Any]]) -> dict[str, Any]:
+    """Return the answer of what waits, well before its own wait is over."""
+    async with asyncio.timeout(PATIENCE):
+        return await waiting
 
 
 async def opened(site: Site, **worker: Any) -> tuple[Socket, str]:
@@ -54,7 +67,6 @@ async def test_a_task_wakes_a_worker_at_the_other_server_and_its_result_comes_ba
     first, second = sites
     worker, _ = await opened(second)
     client = await first.socket()
-    began = time.monotonic()
 
     [task] = await submit(client, wait=True)
     [claim] = await worker.claims(1)
@@ -63,23 +75,32 @@ async def test_a_task_wakes_a_worker_at_the_other_server_and_its_result_comes_ba
 
     assert (claim["id"], [one["id"] for one in result], result[0]["status"]) == (task["id"], [task["id"]], "completed")
     assert result[0]["result"] == {"n": 0}
-    assert time.monotonic() - began < AT_ONCE
+
+
+async def test_a_job_that_is_linked_at_another_server_is_served_by_the_workers_session_g11(sites: Sites) -> None:
+    first, second = sites
+    worker, worker_id = await opened(second)
+    link = {"category": "tasks", "name": "other", "schema": {}, "retain": True, "worker_id": worker_id}
+
+    await first.ask("PUT", "/v1/rooms/lab/jobs", json=link)
+    await first.ask("POST", "/v1/rooms/lab/tasks/lab:tasks:other", json={"payload": {"n": 7}})
+
+    [claim] = await worker.claims(1)
+    assert (claim["job_name"], claim["payload"]) == ("lab:tasks:other", {"n": 7})
 
 
 async def test_a_long_poll_ends_when_another_server_takes_the_report_g11_z15(sites: Sites) -> None:
     first, second = sites
     worker, _ = await opened(second)
     [task] = await submit(await first.socket())
-    path, wait = f"/v1/tasks/{task['id']}", {"Prefer": "wait=20"}
+    path, wait = f"/v1/tasks/{task['id']}", {"Prefer": LONG}
     poll = asyncio.create_task(first.ask("GET", path, headers=wait))
     await until(lambda: first.served.app.state.api.waits._events)
     [claim] = await worker.claims(1)
-    began = time.monotonic()
 
     await end(worker, claim)
 
-    assert (await poll)["status"] == "completed"
-    assert time.monotonic() - began < AT_ONCE
+    assert (await told(poll))["status"] == "completed"
 
 
 @pytest.mark.parametrize(("verb", "push"), [("cancel", "cancel"), ("pause", "pause")])
@@ -91,13 +112,11 @@ async def test_a_worker_is_told_at_once_what_is_asked_at_another_server_g11_l4(
     [task] = await submit(await first.socket())
     [claim] = await worker.claims(1)
     await worker.call("reports", reports=[{**ref(claim), "kind": "started"}])
-    began = time.monotonic()
 
     await first.ask("POST", f"/v1/tasks/{task['id']}/{verb}")
     told = await worker.pushed(push)
 
     assert told["runs"] == [ref(claim)]
-    assert time.monotonic() - began < AT_ONCE
 
 
 async def test_a_run_that_another_server_ended_gives_its_room_back_at_once_g11_e5(sites: Sites) -> None:
@@ -111,13 +130,10 @@ async def test_a_run_that_another_server_ended_gives_its_room_back_at_once_g11_e
     await submit(client)
 
     await first.ask("POST", f"/v1/tasks/{task['id']}/cancel")
-    began = time.monotonic()
     await worker.pushed("cancel")
     [following] = await worker.claims(1)
 
     assert following["id"] != task["id"]
-    # The hold lasts as long as its lease; the sweeper of whoever leads ends it.
-    assert time.monotonic() - began < 1.5 + 0.2 + AT_ONCE
 
 
 async def test_a_lost_run_is_told_to_a_worker_at_a_server_that_does_not_lead_g11_g8(sites: Sites) -> None:
@@ -173,16 +189,47 @@ async def test_a_claim_that_waits_is_answered_when_another_server_makes_room_g11
     job = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}, "worker_id": worker["id"]}
     await first.ask("PUT", "/v1/rooms/lab/jobs", json=job)
     await submit(await first.socket(), 2)
-    body = {"worker_id": worker["id"], "wait": 15}
+    body = {"worker_id": worker["id"], "wait": 20}
     held = (await first.ask("POST", "/v1/tasks/claim", json=body))["task"]
     waiting = asyncio.create_task(second.ask("POST", "/v1/tasks/claim", json=body))
     await until(lambda: second.engine.desk._waiting)
-    began = time.monotonic()
 
     await first.ask("POST", f"/v1/tasks/{held['id']}/runs/0/exception", json={"reason": "returned"})
 
-    assert (await waiting)["task"] is not None
-    assert time.monotonic() - began < AT_ONCE
+    assert (await told(waiting))["task"] is not None
+
+
+async def test_a_claim_that_waits_is_answered_when_a_hold_ends_at_another_server_g11_l6(sites: Sites) -> None:
+    """What was cancelled keeps its worker's room until its code has stopped, whichever server is told so."""
+    first, second = sites
+    worker = await first.ask("POST", "/v1/workers", json={"concurrency": 1})
+    job = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}, "worker_id": worker["id"]}
+    await first.ask("PUT", "/v1/rooms/lab/jobs", json=job)
+    await submit(await first.socket(), 2)
+    held = (await first.ask("POST", "/v1/tasks/claim", json={"worker_id": worker["id"]}))["task"]
+    await first.ask("POST", f"/v1/tasks/{held['id']}/cancel")
+    waiting = asyncio.create_task(second.ask("POST", "/v1/tasks/claim", json={"worker_id": worker["id"], "wait": 20}))
+    await until(lambda: second.engine.desk._waiting)
+
+    await first.ask("POST", f"/v1/tasks/{held['id']}/runs/0/stopped")
+
+    async with asyncio.timeout(PATIENCE):  # at its end it would look for itself
+        assert (await waiting)["task"]["id"] != held["id"]
+
+
+async def test_who_owes_a_beat_here_takes_tasks_when_it_beats_at_another_server_g11(sites: Sites) -> None:
+    """Its pulse may lead to another server than its socket does."""
+    first, second = sites
+    worker, worker_id = await opened(first)
+    [seat] = first.engine.desk.seats
+    seat.presence.at -= 20  # so long ago it was heard of
+    [task] = await submit(await first.socket())
+    assert not first.engine.desk.is_hungry
+
+    await second.ask("PATCH", f"/v1/workers/{worker_id}")
+
+    [claim] = await worker.claims(1)
+    assert claim["id"] == task["id"]
 
 
 async def test_a_task_that_is_scheduled_at_one_server_starts_in_time_whoever_promotes_it_g11_e1(sites: Sites) -> None:
@@ -193,7 +240,7 @@ async def test_a_task_that_is_scheduled_at_one_server_starts_in_time_whoever_pro
         [claim] = await worker.claims(1)
         await end(worker, claim)
 
-        assert 0.3 <= time.monotonic() - began < 0.3 + AT_ONCE
+        assert time.monotonic() - began >= 0.3
         await worker.connection.close()
 
 
@@ -249,7 +296,6 @@ async def test_what_is_watched_changes_whichever_server_changed_it_g11(sites: Si
     client = await second.socket()
     await observer.call("watch", sub="c", topic="counts")
     await observer.pushed("snapshot", sub="c")
-    began = time.monotonic()
 
     [task] = await submit(client)
 
@@ -257,7 +303,6 @@ async def test_what_is_watched_changes_whichever_server_changed_it_g11(sites: Si
         rows = (await observer.pushed("delta", sub="c"))["rows"]
         if [row for row in rows if row["job"] == NAME and sum(row["counts"].values()) == 1]:
             break
-    assert time.monotonic() - began < AT_ONCE
     recent = await first.ask("GET", "/v1/events", params={"task": task["id"]})
     assert recent["items"][0]["task"]["id"] == task["id"]
 
@@ -332,6 +377,107 @@ async def test_a_server_that_hears_a_gap_in_the_numbers_reads_everything_anew_g1
     reload = await observer.pushed("reload")
 
     assert reload["stream"] == first.engine.hub.stream
+
+
+async def test_what_was_committed_while_nobody_listened_is_read_anew_as_soon_as_somebody_does_g11_z15(
+    sites: Sites, postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection on which the others are heard broke; what was read anew then is older than the new connection."""
+    first, second = sites
+    worker, _ = await opened(second)
+    [task] = await submit(await first.socket())
+    [claim] = await worker.claims(1)
+    line, is_back = first.relay._line, asyncio.Event()
+    reopen = line.open
+
+    async def later() -> Any:
+        await is_back.wait()
+        return await reopen()
+
+    monkeypatch.setattr(line, "open", later)
+    poll = asyncio.create_task(first.ask("GET", f"/v1/tasks/{task['id']}", headers={"Prefer": LONG}))
+    await until(lambda: first.served.app.state.api.waits._events)
+    assert line._connection is not None
+    line._connection.terminate()
+    await until(lambda: line._connection is None and not first.relay.hearing._has_gap)
+    await first.ask("GET", f"/v1/tasks/{task['id']}")
+    bystander, passed = await asyncpg.connect(postgres_database), asyncio.Event()
+    await bystander.add_listener(CHANNEL, lambda *_: passed.set())
+    await end(worker, claim)
+    async with asyncio.timeout(PATIENCE):
+        await passed.wait()
+    await bystander.close()
+
+    is_back.set()
+
+    assert (await told(poll))["status"] == "completed"
+
+
+async def linked(site: Site, **worker: Any) -> str:
+    """Register a worker over HTTP that serves the job."""
+    made = await site.ask("POST", "/v1/workers", json={"concurrency": 1, **worker})
+    job = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}, "worker_id": made["id"]}
+    await site.ask("PUT", "/v1/rooms/lab/jobs", json=job)
+    return str(made["id"])
+
+
+async def test_after_a_gap_everybody_has_what_was_lost_in_it_g11_g7(
+    sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An end that is waited for, a pause, the end of a hold, tasks to be claimed, and one that is due."""
+    first, second = sites
+    client = await first.socket()
+    holding, _ = await opened(first)
+    [held] = await submit(client)
+    await holding.call("reports", reports=[{**ref((await holding.claims(1))[0]), "kind": "started"}])
+    await first.ask("POST", f"/v1/tasks/{held['id']}/cancel")
+    pausing, _ = await opened(first)
+    [paused] = await submit(client)
+    await pausing.call("reports", reports=[{**ref((await pausing.claims(1))[0]), "kind": "started"}])
+    far, near = await linked(second), await linked(first)
+    [ended] = await submit(client, wait=True)
+    path = f"/v1/tasks/{ended['id']}"
+    await second.ask("POST", "/v1/tasks/claim", json={"worker_id": far, "wait": 20})
+    await second.ask("POST", f"{path}/runs/0/started", json={})
+    poll = asyncio.create_task(first.ask("GET", path, headers={"Prefer": LONG}))
+    claim = asyncio.create_task(first.ask("POST", "/v1/tasks/claim", json={"worker_id": near, "wait": 20}))
+    await until(lambda: first.served.app.state.api.waits._events and first.engine.desk._waiting)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(first.relay.hearing, "hear", lambda _: None)
+        said = second.relay.teller.said
+        await second.ask("POST", f"{path}/runs/0/completed", json={})
+        await second.ask("POST", f"/v1/tasks/{paused['id']}/pause")
+        await second.ask("POST", f"/v1/tasks/{held['id']}/runs/0/stopped", json={})
+        waiting = await submit(await second.socket(), 2)
+        await until(lambda: second.relay.teller.said > said and not second.relay.teller.has_news)
+    assert [one.done() for one in (poll, claim)] == [False, False]
+    first.relay.hearing.lose()
+
+    assert (await told(poll))["status"] == "completed"
+    assert [one["id"] for one in (await client.pushed("result"))["tasks"]] == [ended["id"]]
+    assert (await pausing.pushed("pause"))["runs"] == [{"task_id": paused["id"], "run_id": 0}]
+    claimed = {(await told(claim))["task"]["id"], (await holding.claims(1))[0]["id"]}
+    assert claimed == {task["id"] for task in waiting}
+
+
+async def test_a_schedule_that_is_set_at_another_server_is_known_and_ticks_at_once_g11_e10(sites: Sites) -> None:
+    """Whichever of them leads."""
+    for site, other in (sites, sites[::-1]):
+        worker, _ = await opened(site)
+        observer = await site.socket()
+        await observer.call("every", on=True)
+        body = {"job": NAME, "interval": 1}
+
+        await other.ask("PUT", "/v1/rooms/lab/schedules/often", json=body)
+
+        while True:
+            kinds = [event["type"] for event in (await observer.pushed("events"))["events"]]
+            if "schedule.updated" in kinds:
+                break
+        await worker.claims(1)
+        await other.ask("DELETE", "/v1/rooms/lab/schedules/often")
+        await worker.connection.close()
 
 
 async def test_at_most_fifty_notices_a_second_are_sent_however_much_happens_g11(sites: Sites) -> None:

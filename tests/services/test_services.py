@@ -1,9 +1,13 @@
 """What runs beside the requests: each service does its turn, survives its failures, and ends when it is told."""
 
 import asyncio
+from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
+from tests.conftest import FakeClock
+from tests.timeless import in_no_time
 from treadle.wire.status import Status
 from treadle_server.engine.commands import Beat
 from treadle_server.errors import StoreUnavailable
@@ -54,6 +58,43 @@ async def test_after_an_outage_every_lease_is_stamped_anew_before_any_expires_e8
     assert done.status is Status.COMPLETED
 
 
+async def test_an_outage_of_the_sweeper_takes_no_lease_from_anybody_e8(shop, clock, sweeper) -> None:
+    """The process stood still: nobody could beat meanwhile."""
+    worker = await shop.worker()
+    await sweeper.turn()
+    await shop.submit()
+    [claimed] = await shop.claim(worker)
+    clock.advance(3600)
+
+    await sweeper.turn()
+
+    assert (await shop.get(claimed.id)).taken_until == clock.now() + claimed.lease
+
+
+async def test_more_deadlines_than_one_command_takes_are_missed_in_one_sweep_c11(
+    shop, clock, sweeper, monkeypatch
+) -> None:
+    for name in ("engine.commands.sweeps", "services.sweeper"):
+        monkeypatch.setattr(f"treadle_server.{name}.MOST", 2)
+    await sweeper.turn()
+    tasks = await shop.submit(5, deadline=clock.now() + timedelta(seconds=1))
+    clock.advance(2)
+
+    await sweeper.turn()
+
+    assert [(await shop.get(task.id)).status for task in tasks] == [Status.FAILED] * 5
+
+
+async def test_a_lease_that_is_stamped_anew_is_no_shorter_than_a_heartbeat_makes_it_e8(shop, clock, sweeper) -> None:
+    worker = await shop.worker()
+    await shop.submit(options={"lease_seconds": 10, "heartbeat_increment": 90})
+    [claimed] = await shop.claim(worker)
+
+    await sweeper.turn()
+
+    assert ((await shop.get(claimed.id)).taken_until - clock.now()).total_seconds() == 90
+
+
 @pytest.mark.parametrize("jump", [3600, -3600])
 async def test_a_clock_that_jumps_an_hour_takes_no_run_from_its_worker_l5(shop, clock, sweeper, jump) -> None:
     worker = await shop.worker()
@@ -72,6 +113,25 @@ async def test_a_clock_that_jumps_an_hour_takes_no_run_from_its_worker_l5(shop, 
     task = await shop.get(claimed.id)
     assert task.status is Status.RUNNING
     assert task.taken_until <= clock.now() + task.lease
+
+
+async def test_a_sweeper_that_takes_over_stamps_every_lease_anew_before_any_expires_g11(shop, clock, sweeper) -> None:
+    """The server that led is gone, and the workers that it had are on their way to another."""
+    worker = await shop.worker()
+    await sweeper.turn()
+    await shop.submit()
+    [claimed] = await shop.claim(worker)
+    await shop.report(claimed, "started")
+    for _ in range(12):
+        clock.advance(5)
+        sweeper.take_over()
+
+        await sweeper.turn()
+
+    assert (await shop.get(claimed.id)).taken_until == clock.now() + claimed.lease
+    clock.advance(5)
+    await sweeper.turn()
+    assert (await shop.report(claimed, "completed")).status is Status.COMPLETED
 
 
 async def test_a_deadline_that_passes_fails_what_is_open_c11(shop, clock, sweeper) -> None:
@@ -105,7 +165,9 @@ async def test_the_promoter_sleeps_exactly_until_the_next_task_is_due_e1(shop, c
 
 async def test_an_earlier_task_that_comes_later_shortens_the_promoters_sleep_e1(shop) -> None:
     promoter = Promoter(shop.engine)
+    await shop.submit(delay=60)
     await promoter.turn()
+    await promoter.wait(0)
     sleeping = asyncio.ensure_future(promoter.wait(60))
 
     await shop.submit(delay=0.1)
@@ -138,48 +200,52 @@ class Failing(Interval):
     def __init__(self, failures: int) -> None:
         super().__init__()
         self.failures = failures
-        self.pauses: list[float] = []
+        self.turned_at: list[float] = []
         self.good = asyncio.Event()
 
     async def turn(self) -> float:
+        self.turned_at.append(asyncio.get_running_loop().time())
         if self.failures:
             self.failures -= 1
+            self.wake()  # as what broke does, and what it wants of others
             raise StoreUnavailable("the database is gone")
         self.good.set()
         return 60
 
-    async def wait(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        if seconds == 60:
-            await super().wait(seconds)
 
-
-async def test_a_service_that_fails_is_tried_again_later_and_later_and_its_health_tells(clock) -> None:
+def test_a_service_that_fails_is_tried_again_later_and_later_and_its_health_tells(clock: FakeClock) -> None:
     service, health = Failing(5), Health("failing")
-    running = asyncio.ensure_future(supervise(service, health, clock))
 
-    async with asyncio.timeout(20):
+    async def run() -> None:
+        running = asyncio.ensure_future(supervise(service, health, clock))
         await service.good.wait()
-    running.cancel()
+        await asyncio.sleep(0)
+        running.cancel()
+
+    in_no_time(run())
 
     assert health.is_well
     assert health.last_good_at == clock.now()
-    assert len(service.pauses) >= 5
-    assert service.pauses[4] > service.pauses[0]
+    waits = [after - before for before, after in pairwise(service.turned_at)]
+    assert len(waits) == 5
+    assert waits[4] > waits[0] >= 0.25
 
 
-async def test_a_failing_service_is_not_well(clock) -> None:
+def test_a_failing_service_is_not_well_and_not_tried_before_its_time(clock: FakeClock) -> None:
     service, health = Failing(1), Health("failing")
 
-    async def stop(seconds: float) -> None:
-        raise asyncio.CancelledError
+    async def run() -> None:
+        running = asyncio.ensure_future(supervise(service, health, clock))
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            service.wake()
+        running.cancel()
 
-    service.wait = stop
-    with pytest.raises(asyncio.CancelledError):
-        await supervise(service, health, clock)
+    in_no_time(run())
 
     assert not health.is_well
     assert (health.failures, health.error) == (1, "the database is gone")
+    assert len(service.turned_at) == 1
 
 
 async def test_services_start_and_stop_many_times_without_a_trace(shop) -> None:

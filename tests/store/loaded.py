@@ -3,6 +3,7 @@
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 
@@ -91,25 +92,32 @@ def load_sqlite(path: Path, rows: int) -> None:
 
 async def load_postgres(url: str, rows: int) -> None:
     """Put `rows` tasks into an empty database, half of them completed; nothing analyzes it, now or later."""
-
-    def line(n: int) -> str:
-        return f"generate_series(0, {n - 1}) AS line (n)"
-
     connection = await asyncpg.connect(url)
     try:
-        # Neither statistics nor a map of visible pages: as after a burst, which no vacuum has seen.
-        await connection.execute("ALTER TABLE tasks SET (autovacuum_enabled = off)")
-        async with connection.transaction():
-            await connection.execute("SET LOCAL synchronous_commit = off")
-            await connection.execute(_JOBS.format(id=_POSTGRES["id"], now=_INSTANT, line=line(JOBS)))
-            await connection.execute(_LANES.format(line=line(JOBS)))
-            await connection.execute(_COUNTS.format(each=rows // JOBS // 2, line=line(JOBS)))
-            keys = await connection.fetch(_FOREIGN_KEYS)
-            for name, _ in keys:
-                await connection.execute(f'ALTER TABLE tasks DROP CONSTRAINT "{name}"')
-            await connection.execute(_insert(_POSTGRES, line(rows)))
+        await open_postgres(connection, each=rows // JOBS // 2)
+        await fill_postgres(connection, 0, rows)
     finally:
         await connection.close()
+
+
+async def open_postgres(connection: "asyncpg.Connection[Any]", *, each: int) -> None:
+    """Make the jobs of an empty database, with as many tasks of `each` kind in their counts."""
+    line = f"generate_series(0, {JOBS - 1}) AS line (n)"
+    # Neither statistics nor a map of visible pages: as after a burst, which no vacuum has seen.
+    await connection.execute("ALTER TABLE tasks SET (autovacuum_enabled = off)")
+    async with connection.transaction():
+        await connection.execute(_JOBS.format(id=_POSTGRES["id"], now=_INSTANT, line=line))
+        await connection.execute(_LANES.format(line=line))
+        await connection.execute(_COUNTS.format(each=each, line=line))
+        for name, _ in await connection.fetch(_FOREIGN_KEYS):
+            await connection.execute(f'ALTER TABLE tasks DROP CONSTRAINT "{name}"')
+
+
+async def fill_postgres(connection: "asyncpg.Connection[Any]", first: int, end: int) -> None:
+    """Put tasks in by the numbers from `first` to before `end`."""
+    async with connection.transaction():
+        await connection.execute("SET LOCAL synchronous_commit = off")
+        await connection.execute(_insert(_POSTGRES, f"generate_series({first}, {end - 1}) AS line (n)"))
 
 
 _FOREIGN_KEYS = """

@@ -31,7 +31,7 @@ from treadle_server.store.read.windows import window
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.anyio, pytest.mark.soak, pytest.mark.timeout(600)]
 
 FEW, MANY = 10_000, 1_000_000
 WORKER = WorkerId("00000000-0000-7000-8000-00000000000a")

@@ -3,11 +3,14 @@
 import pytest
 import sqlalchemy as sa
 
+from treadle.wire.tasks import TaskFilter
 from treadle_server.store.base import Tx
 from treadle_server.store.counts import fold_counts
 from treadle_server.store.heads import heads_statement
 from treadle_server.store.load import _finders, _tasks_by_id, _tasks_by_unique_key, _tasks_of_workers
 from treadle_server.store.many import bound
+from treadle_server.store.read import filters, tagged
+from treadle_server.store.tables import tasks
 from treadle_server.store.targets import _state, _unblocked
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fresh_database")]
@@ -65,12 +68,13 @@ async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop
         ("due", "ix_tasks_due"),
         ("expired", "ix_tasks_lease"),
         ("overdue", "ix_tasks_deadline"),
-        ("leased", "ix_tasks_lease"),
+        ("unstarted", "ix_tasks_start_limit"),
+        ("overlong", "ix_tasks_run_limit"),
     ],
 )
 async def test_what_time_brings_is_found_along_a_partial_index(shop, clock, finder, index) -> None:
     async with shop.engine.store.write() as tx:
-        steps = await plan(tx, _finders(tx.dialect)[finder], {"now": clock.now(), "most": 10})
+        steps = await plan(tx, _finders(tx.dialect)[finder], {"now": clock.now(), "most": 10, "stamped": clock.now()})
 
     assert index in steps
     assert _is_indexed(steps)
@@ -126,3 +130,38 @@ _JOB = f"""
 INSERT INTO jobs (num, id, room, category, name, schema, schema_version, defaults, created_at, retain, paused, version)
 VALUES (1, '{UUID}', '@global', 'tasks', 'x', '{{}}', 1, '{{}}', now(), true, false, 1)
 """
+
+
+@pytest.mark.parametrize("is_rare", [True, False], ids=["rare", "common"])
+@pytest.mark.parametrize("has_statistics", [False, True], ids=["unknown", "analyzed"])
+@pytest.mark.parametrize(
+    "wanted",
+    [{}, {"status": ["pending"]}, {"job": "@global:tasks:noop", "room": "@global"}],
+    ids=["alone", "state", "job"],
+)
+async def test_a_tag_is_found_along_its_index_whatever_the_statistics_say(
+    shop, monkeypatch, is_rare, has_statistics, wanted
+) -> None:
+    await shop.submit(200)
+    await shop.submit(40, tags='{"region": {"name": "eu"}}')
+    monkeypatch.setattr(tagged, "RARE", 100 if is_rare else 10)
+    async with shop.engine.store.write() as tx:
+        if has_statistics:
+            await tx.connection.exec_driver_sql("ANALYZE")
+        # They are older than the tasks that have the tag now, as statistics are.
+        where = await filters.conditions(tx.connection, TaskFilter(tag="region.name=eu", **wanted))
+        statement = sa.select(tasks).where(*where).order_by(tasks.c.seq.desc()).limit(51)
+        steps = await plan(tx, statement, {}, may_sort=True)
+        found = len((await tx.connection.execute(statement)).all())
+
+    assert found == 40
+    assert where.is_narrow is is_rare
+    assert "pk_task_tags" in steps or "task_tags USING PRIMARY KEY (key=?" in steps
+    if is_rare:
+        assert _is_indexed(steps)
+        assert "pk_tasks" in steps or "tasks USING INTEGER PRIMARY KEY (rowid=?)" in steps
+        assert "ix_tasks" not in steps
+    else:
+        # In the list's own order, each task looked up by both columns.
+        assert "TEMP B-TREE" not in steps
+        assert "(key=? AND task_seq=?)" in steps or "(task_seq = tasks.seq)" in steps

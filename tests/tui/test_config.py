@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from treadle.bearer import Way
 from treadle_tui.cli import watch
 from treadle_tui.core.actions import ACTIONS, BY_NAME
 from treadle_tui.core.config import ConfigError, parse_config, read_config
 from treadle_tui.core.keymap import KeymapError, read_keymap
 from treadle_tui.core.shell import Shell
-from treadle_tui.launch import Wishes, chosen_place, token_of
+from treadle_tui.launch import Wishes, bearer_for, chosen_place
 
 from .mock import FrozenClock, MockServer
 from .stage import dashboard, settle
@@ -152,22 +153,24 @@ def test_the_local_servers_token_is_not_sent_to_every_server_that_the_file_names
     (tmp_path / "token").write_text("local superuser\n")
     (tmp_path / "prod.token").write_text("for prod\n")
     config = parse_config(
-        '[contexts.a]\nurl = "https://a"\n[contexts.b]\nurl = "http://127.0.0.1:1"\n'
+        '[contexts.a]\nurl = "https://192.0.2.1"\n[contexts.b]\nurl = "http://127.0.0.1:1"\n'
         '[contexts.c]\nurl = "https://c"\ntoken_file = "prod.token"\n',
         tmp_path / "tui.toml",
     )
 
-    tokens = {name: token_of(place, Wishes())() for name, place in config.contexts.items()}
+    tokens = {name: bearer_for(place, Wishes()).ways_now(place.urls[0])[0] for name, place in config.contexts.items()}
 
-    assert tokens == {"a": None, "b": "local superuser", "c": "for prod"}
-    assert token_of(config.contexts["c"], Wishes(token="by hand"))() == "by hand"
+    assert {name: way.token for name, way in tokens.items()} == {"a": None, "b": "local superuser", "c": "for prod"}
+    assert "set TREADLE_TOKEN" in (tokens["a"].withheld or "")
+    by_hand = bearer_for(config.contexts["c"], Wishes(token="by hand"))
+    assert by_hand.ways_now("https://c") == [Way("https://c", "by hand")]
 
 
 def test_a_token_file_that_cannot_be_read_is_an_error_before_the_screen_is_up(tmp_path: Path) -> None:
     file = tmp_path / "tui.toml"
     file.write_text('[contexts.c]\nurl = "https://c"\ntoken_file = "missing"\n')
 
-    result = CliRunner().invoke(watch, ["--config", str(file), "--context", "c"])
+    result = CliRunner().invoke(watch, ["--config", str(file), "--context", "c", "--json"])
 
     assert result.exit_code == 2
     assert "missing: No such file" in result.output

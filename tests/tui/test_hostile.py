@@ -22,6 +22,9 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=10,
 )
+WITHOUT_JOINERS = str.maketrans("", "", "\u200c\u200d")
+"""Emoji and words of some scripts keep theirs; tests/tui/test_text.py says where."""
+
 SIZES = [(80, 24), (120, 36), (200, 50)]
 
 
@@ -59,7 +62,7 @@ def poison(server: MockServer, text: str, value: Any) -> None:
             event.get(part, {}).update(error=text, name=text)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TEXTS, JSON, st.sampled_from(SIZES), st.booleans())
 async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
     text: str, value: Any, size: tuple[int, int], ascii_only: bool
@@ -75,6 +78,7 @@ async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
         ):  # fmt: skip
             await stage.press(*keys)
             for line in stage.lines():
-                obeyed = [char for char in line if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+                written = line.translate(WITHOUT_JOINERS)
+                obeyed = [char for char in written if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
                 assert not obeyed, (keys, line)
                 assert line.isascii() or not ascii_only, (keys, line)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.tasks import TaskItem
+from treadle.wire.tasks import EDITABLE, TaskItem
 from treadle_tui import files, outside
 from treadle_tui.app import Dashboard
-from treadle_tui.core.papers import Wrong, edit_text, read_edit, reading_text, values
+from treadle_tui.core.papers import FIELDS, Wrong, edit_text, read_edit, reading_text, values
 
 from .mock import NOON, FrozenClock, MockServer
 from .scene import task, uuid
@@ -90,6 +90,31 @@ def alone(server: MockServer, key: str) -> dict[str, Any]:
 # Editing.
 
 
+def test_all_that_the_server_lets_an_edit_change_stands_in_the_editor() -> None:
+    assert set(FIELDS) == EDITABLE - {"delay"}
+
+
+async def test_what_a_submit_says_is_edited_and_taken_away_and_given_back(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    row = alone(server, pending(server))
+    row |= {"timeout": 30.0, "retry_base": 5.0, "scopes": ["queue:read:lab"]}
+    turns.write(json.dumps({"timeout": None, "retry_base": 1, "max_retries": None}))
+    turns.write(json.dumps({"timeout": None, "retry_base": 1, "scopes": []}))
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "max_retries: may not be null" in stage.text())
+        await stage.press("e")
+        await stage.until(lambda: "changed timeout, retry_base, scopes" in stage.text())
+        edit = stage.asked("edit")[-1]
+        await stage.press("u")
+        await stage.until(lambda: "undone: edited back" in stage.text())
+
+    assert (edit["timeout"], edit["retry_base"], edit["scopes"]) == (None, 1, [])
+    assert (row["timeout"], row["retry_base"], row["scopes"]) == (30.0, 5.0, ["queue:read:lab"])
+
+
 async def test_6_an_edit_changes_a_waiting_task_and_is_undone(
     server: MockServer, clock: FrozenClock, turns: Turns
 ) -> None:
@@ -119,7 +144,7 @@ async def test_what_cannot_be_taken_is_said_and_can_be_edited_again_with_nothing
 
     async with staged(server, clock) as stage:
         await stage.press("2", "e")
-        await stage.until(lambda: "line 12, column 14: expecting value" in stage.text())
+        await stage.until(lambda: "line 27, column 14: expecting value" in stage.text())
         await stage.press("e")
         await stage.until(lambda: "there is no 'wieght'" in stage.text())
         assert '"priority": }' in turns.seen(1)

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from textual.pilot import Pilot
 
+from treadle.bearer import Bearer
 from treadle_server.testing import Served, serve
 from treadle_tui.app import Dashboard
 from treadle_tui.core.feed import Feed
@@ -41,7 +42,7 @@ def client(server: Served) -> httpx.AsyncClient:
 
 
 def link(server: Served) -> SessionLink:
-    return SessionLink((server.url,), lambda: server.token)
+    return SessionLink((server.url,), Bearer(lambda: server.token))
 
 
 async def seen(pilot: Pilot[None], condition: Callable[[str], bool]) -> str:
@@ -86,7 +87,9 @@ async def test_3_what_is_committed_is_pushed_to_the_screen_and_never_asked_for(m
         await register(http)
         to = link(served)
         async with up(Model(), to) as pilot:
-            await seen(pilot, lambda shown: "● live" in shown and JOB in shown)
+            # A queue that has just come is chosen, and its tasks are asked for, once: that is over when one is shown.
+            first = await submit(http, 44)
+            await seen(pilot, lambda shown: "● live" in shown and first[-8:] in shown and '{"angle": 44}' in shown)
             asked: list[str] = []
             request = to.request
 
@@ -130,5 +133,5 @@ async def test_the_headless_stream_prints_each_transition() -> None:
 
 
 async def test_a_wrong_token_is_said_and_tried_again() -> None:
-    async with serve() as served, up(Model(), SessionLink((served.url,), lambda: "wrong")) as pilot:
+    async with serve() as served, up(Model(), SessionLink((served.url,), Bearer(lambda: "wrong"))) as pilot:
         await seen(pilot, lambda shown: "✗ refused" in shown and "No server. Trying again." in shown)

@@ -249,7 +249,8 @@ def test_what_is_no_recording_says_so(content: bytes, says: str, tmp_path: Path)
 
 
 def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
-    result = CliRunner().invoke(watch, ["--replay", str(tmp_path / "none")])
+    # As a page of `--web`, which needs no terminal.
+    result = CliRunner().invoke(watch, ["--replay", str(tmp_path / "none")], env={"TEXTUAL_DRIVER": "of:a-page"})
 
     assert result.exit_code == 2
     assert "can't be read: No such file" in result.output

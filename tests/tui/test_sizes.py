@@ -18,7 +18,7 @@ EDGES = [(300, 80), (59, 14), (1, 1), (60, 15)]
 
 @example(name="main", first=(60, 15), others=EDGES)
 @example(name="detail", first=(300, 80), others=EDGES)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     name=st.sampled_from(sorted(SCENES)),
     first=SIZES,

@@ -10,9 +10,8 @@ from textual.color import Color
 from textual.theme import Theme
 
 from treadle_tui.core.config import THEMES as NAMES
-from treadle_tui.theme import THEMES, fitting
+from treadle_tui.theme import THEMES, TONES, fitting
 from treadle_tui.widgets.grid import Grid
-from treadle_tui.widgets.paper import TONES
 
 from .mock import FrozenClock, MockServer
 from .stage import staged
@@ -123,9 +122,10 @@ async def test_8_without_colours_the_highlighted_row_and_what_is_wrong_still_sta
 @pytest.mark.parametrize(("term", "theme"), [("xterm-256color", "treadle-dark"), ("xterm", "treadle-sixteen")])
 def test_8_the_theme_follows_the_terminal(term: str, theme: str) -> None:
     code = (
+        "from treadle.bearer import Bearer;"
         "from treadle_tui.app import Dashboard; from treadle_tui.core.feed import Feed;"
         "from treadle_tui.core.link import SessionLink; from treadle_tui.core.model import Model;"
-        "model = Model(); link = SessionLink(('http://127.0.0.1:9',), lambda: None);"
+        "model = Model(); link = SessionLink(('http://127.0.0.1:9',), Bearer());"
         "print(Dashboard(model, Feed(model, link)).theme)"
     )
     environment = {key: value for key, value in os.environ.items() if key not in {"COLORTERM", "NO_COLOR"}}

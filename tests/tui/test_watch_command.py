@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.chaos.wires import Wire
+from treadle.bearer import Bearer
 from treadle.errors import TreadleError
 from treadle.filters import parse
 from treadle_tui.cli import watch
 from treadle_tui.core.feed import Lost, Opened, Pushed
+from treadle_tui.core.link import SessionLink
 from treadle_tui.core.ndjson import Stream
 from treadle_tui.launch import place_of
 
@@ -45,7 +48,7 @@ def events(*items: dict[str, Any], seq: int = 9) -> Pushed:
     return Pushed({"push": "events", "stream": "s", "seq": seq, "events": list(items)})
 
 
-LAST = Lost("the end of the test", refused=True)
+LAST = Lost("the end of the test", refused=True, is_final=True)
 
 
 async def played(*happens: Any, **options: Any) -> tuple[list[Any], list[str], Events]:
@@ -71,6 +74,27 @@ async def test_after_a_break_it_goes_on_behind_the_last_event() -> None:
 
     assert link.asked[1]["since"] == {"stream": "s", "seq": 9}
     assert complaints == ["no server; trying again"]
+
+
+async def test_somebody_else_who_answers_in_the_servers_place_ends_nothing_n4() -> None:
+    """A proxy that opens no websocket, or a server that stands still: it waits for the one that does."""
+    wire = Wire("http://127.0.0.1:9")
+    await wire.listen()
+    await wire.begin("stranger")
+    complaints: list[str] = []
+    stream = Stream(SessionLink((wire.url,), Bearer(lambda: "t")), write=print, complain=complaints.append)
+    running = asyncio.create_task(stream.run())
+    try:
+        async with asyncio.timeout(20):
+            while not complaints and not running.done():
+                await wire.is_met.wait()
+                await asyncio.sleep(0)
+        assert not running.done()
+        assert complaints == [f"{wire.url} opens no websocket: Log in first; trying again"]
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        wire.close()
 
 
 async def test_missed_events_are_said() -> None:

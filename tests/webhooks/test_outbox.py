@@ -123,6 +123,8 @@ async def test_an_outcome_whose_commit_failed_is_owed_nothing_and_one_that_was_d
 
     async def overtaken(world) -> None:
         await write(world)
+        if not world.batch.tasks:
+            return  # a service's own
         tries.append(len(world.batch.tasks))
         if len(tries) == 1:
             raise LostUpdate("another server was faster")

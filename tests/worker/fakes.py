@@ -12,6 +12,7 @@ from websockets.http11 import Request, Response
 
 Answer = Callable[[dict[str, Any]], Any]
 HELLO = {"protocol": 1, "stream": "s", "seq": 0, "server": "0.1.0", "user": "u", "superuser": True}
+HELLO |= {"max_bytes": 16 * 1024 * 1024}
 
 
 class FakeServer:
@@ -24,6 +25,7 @@ class FakeServer:
         self.tokens: list[str | None] = []
         self.connected = asyncio.Event()
         self.refuse: HTTPStatus | None = None
+        self.hello = HELLO
         self.url = ""
 
     @property
@@ -53,7 +55,7 @@ class FakeServer:
         return ws.respond(self.refuse, "no\n")
 
     def _reply(self, item: dict[str, Any]) -> dict[str, Any] | None:
-        said = HELLO if item["op"] == "hello" else self.answer(item)
+        said = self.hello if item["op"] == "hello" else self.answer(item)
         if said is None:
             return None
         kind = "problem" if isinstance(said, dict) and "title" in said else "ok"

@@ -102,10 +102,11 @@ def test_jobs_workers_and_tokens_are_listed(command: Command, worker: Any) -> No
     assert "Unauthorized" in command("jobs", code=1, TREADLE_TOKEN=made["token"])
 
 
-def test_the_doctor_finds_everything_well_or_says_what_is_not(command: Command) -> None:
-    findings = json.loads(command("doctor", "--json"))
+def test_the_doctor_finds_everything_well_or_says_what_is_not(command: Command, tmp_path: Path) -> None:
+    findings = json.loads(command("doctor", "--json", TREADLE_DATA_DIR=str(tmp_path)))
 
-    assert [finding["check"] for finding in findings] == ["settings", "server", "token", "socket", "latency", "clock"]
+    checks = ["settings", "files", "server", "token", "socket", "latency", "clock"]
+    assert [finding["check"] for finding in findings] == checks
     assert "failed" not in {finding["grade"] for finding in findings}
     assert "treadle server" in command("doctor", code=1, TREADLE_URL="http://127.0.0.1:1")
     assert "Unauthorized" in command("doctor", code=1, TREADLE_TOKEN="wrong")

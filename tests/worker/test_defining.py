@@ -35,6 +35,21 @@ def test_the_decorator_works_with_and_without_arguments_on_sync_and_async_functi
     assert plain(3) == 3
 
 
+def test_a_name_may_come_first() -> None:
+    """T1."""
+
+    @task("other")
+    def short(n: int) -> int:
+        return n
+
+    @task("third", category="analysis")
+    async def detailed(n: int) -> int:
+        return n
+
+    assert (short.full_name, short(3)) == ("@global:tasks:other", 3)
+    assert detailed.full_name == "@global:analysis:third"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -51,6 +66,12 @@ def test_the_decorator_works_with_and_without_arguments_on_sync_and_async_functi
         ("@task(max_retries=-1)\ndef a(): ...", "max_retries"),
         ("@task(room='a:b')\ndef a(): ...", "':'"),
         ("@task\nclass A: ...", "functions"),
+        ("@task('a', name='b')\ndef a(): ...", "two names"),
+        ("task(3)", "not 3: @task takes the task's name first"),
+        ("import functools\ntask(functools.partial(print))", "functions"),
+        ("@task\n@task\ndef a(): ...", "a task already"),
+        ("@task('a:b')\n@task('b')\ndef a(): ...", "a task already"),
+        ("@task('')\ndef a(): ...", "full name"),
     ],
 )
 def test_what_can_not_be_a_task_is_an_error_at_import(

@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tui.scene import task, uuid
 from treadle.filters import KEYS, FilterError, complete, matches, parse, write
 from treadle.wire.status import OPEN, Status
 from treadle.wire.tasks import TaskFilter
+
+
+def uuid(number: int) -> str:
+    """One that is the same each time."""
+    return f"019aa5c0-0000-7000-8000-{number * 0x9E3779B1 & 0xFFFFFFFF:012x}"
 
 
 def test_words_narrow_fields_and_the_rest_is_searched_for() -> None:
@@ -22,6 +26,8 @@ def test_words_narrow_fields_and_the_rest_is_searched_for() -> None:
 
 def test_groups_stand_for_several_states() -> None:
     assert parse("status:open") == TaskFilter(status=[status for status in Status if status in OPEN])
+    assert parse("status:done") == TaskFilter(status=[Status.COMPLETED, Status.FAILED, Status.CANCELLED])
+    assert parse("status:all") == TaskFilter(status=list(Status))
 
 
 def test_an_empty_filter_means_everything() -> None:
@@ -71,6 +77,12 @@ def test_a_filter_that_is_written_is_read_back_the_same(wanted: TaskFilter) -> N
     assert parse(write(wanted)) == wanted
 
 
+@pytest.mark.parametrize("text", ["tag.region:", "tag.region.name:", "tag.a=b:c", "tag.a:1 tag.b:2"])
+def test_a_nested_tag_without_a_value_or_given_twice_is_an_error(text: str) -> None:
+    with pytest.raises(FilterError):
+        parse(text)
+
+
 @given(st.text())
 def test_no_text_breaks_the_reader(text: str) -> None:
     with suppress(FilterError):
@@ -88,7 +100,16 @@ def test_the_last_word_is_completed() -> None:
 
 
 def test_every_key_of_the_language_narrows() -> None:
-    row = task(1, target="cam-1", tags={"k": "v"}, worker_id=uuid(5))
+    row = {
+        "id": uuid(1),
+        "job_name": "@global:modifiers:Rotate",
+        "room_id": "room_42",
+        "status": "pending",
+        "payload": {"angle": 15},
+        "target": "cam-1",
+        "tags": {"k": "v", "region": {"name": "eu west", "n": [1, 2.5]}},
+        "worker_id": uuid(5),
+    }
 
     for text in (
         "status:pending",
@@ -98,6 +119,11 @@ def test_every_key_of_the_language_narrows() -> None:
         f"worker:{uuid(5)}",
         "tag:k",
         "tag:k=v",
+        "tag.k:v",
+        'tag.region.name:"eu west"',
+        'tag:"region.name=eu west"',
+        "tag.region.n:2.5",
+        "tag:region.n",
         "ANGLE",
         row["id"][-8:],
         f"id:{row['id'][:20].upper()}",
@@ -111,6 +137,8 @@ def test_every_key_of_the_language_narrows() -> None:
         f"worker:{uuid(6)}",
         "tag:k=w",
         "tag:l",
+        "tag.region.name:eu",
+        "tag.region.n:2",
         "nothing",
         "id:ffff",
     ):

@@ -1,6 +1,7 @@
 """What happens to the line between a worker, a client and the server: no socket, or none for a while."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from tests.worker.proxies import proxy_to
 from treadle import Client, Context, Options, SyncClient, TaskFailed, task
 from treadle.errors import Forbidden, SchemaConflict
 from treadle_server.testing import Served, serve
+
+SOMEDAY = datetime(2999, 1, 1, tzinfo=UTC)
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +93,7 @@ async def test_a_changed_schema_is_refused_unless_it_is_to_be_replaced(server: S
         return n
 
     @task(name="changing")
-    async def new(n: int, m: int = 0) -> int:
+    async def new(n: int, m: int) -> int:
         return n + m
 
     await client.register(old)
@@ -98,6 +101,7 @@ async def test_a_changed_schema_is_refused_unless_it_is_to_be_replaced(server: S
         async with working_at(server.url, server.token, new):
             pass
     assert group.group_contains(SchemaConflict)
+    assert (await client.workers()).items == []
 
     async with working_at(server.url, server.token, new, replace_schema=True):
         assert await (await new.submit(1, 2)).result(timeout=30) == 3
@@ -133,6 +137,9 @@ async def test_tasks_are_listed_steered_edited_and_settled(client: Client) -> No
         second.id, first.id,
     ]  # fmt: skip
     assert (await client.edit(second.id, priority=5)).queue_position == 1
+    edited = await first.edit(timeout=timedelta(minutes=1), deadline=SOMEDAY, unique_key="k", tags={"k": "w"})
+    assert (edited.timeout, edited.deadline, edited.unique_key, edited.tags) == (60.0, SOMEDAY, "k", {"k": "w"})
+    assert (await client.edit(first.id, timeout=None, deadline=None, if_version=edited.version)).timeout is None
     assert (await client.pause(first.id)).status == "paused"
     assert (await client.resolve(first.id, result=7)).settled
     assert await first.result(timeout=30) == 7

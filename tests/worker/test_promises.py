@@ -65,6 +65,7 @@ async def test_a_blocked_event_loop_keeps_its_leases_and_the_task_that_blocks_is
     assert f"{__file__}:" in warnings[0]
 
 
+@pytest.mark.inside
 async def test_a_heartbeat_that_lost_its_lease_stops_the_work_l1_c4(
     client: Client, either: Any, until: Any, server: Any
 ) -> None:

@@ -13,6 +13,7 @@ from treadle.clock import monotonic
 from treadle.errors import ConnectionLost, StaleRun, ValidationFailed, problem_named
 from treadle.lease import Leases, abort_margin, stop_margin
 from treadle.reports import KEPT_LINES, Answer, Report, Reporter
+from treadle.values import LONGEST_TEXT, clean
 from treadle.watch import Watch
 
 pytestmark = pytest.mark.anyio
@@ -71,6 +72,24 @@ async def test_a_lost_answer_is_followed_by_the_same_reports() -> None:
 
     assert batches[0] == batches[1]
     assert len(answered) == 1
+
+
+async def test_reports_that_go_again_go_before_those_that_came_meanwhile() -> None:
+    """T8."""
+    batches: list[list[str]] = []
+
+    def send(reports: list[Report]) -> list[int]:
+        batches.append([report["task_id"] for report in reports])
+        if len(batches) == 1:
+            reporter.add({**REF, "task_id": "later", "kind": "completed", "result": 2})
+            raise ConnectionLost("gone")
+        return [200] * len(reports)
+
+    async with reporting(send) as (reporter, _):
+        reporter.add({**REF, "kind": "completed", "result": 1})
+        assert await reporter.flushed(5)
+
+    assert batches == [["t"], ["t", "later"]]
 
 
 async def test_nothing_is_sent_before_the_worker_is_open() -> None:
@@ -178,9 +197,11 @@ def test_a_cancel_outranks_a_pause_and_nothing_else_changes_the_first_reason() -
 
 def test_results_and_errors_become_reports_that_any_store_keeps() -> None:
     assert endings.completed({"a": (1, 2)}) == {"kind": "completed", "result": {"a": [1, 2]}}
-    assert "is no JSON" in endings.completed(object())["error"]
+    refused = endings.completed(object())
+    assert (refused["kind"], refused["reason"]) == ("exception", "internal-error")
+    assert "is no JSON" in refused["error"]
     assert endings.raised(ValueError("a\x00b\ud800"))["error"] == "ValueError: a\\x00b\\ud800"
-    assert len(endings.clean("x" * 3_000_000)) <= endings.LONGEST_TEXT
+    assert len(clean("x" * 3_000_000)) <= LONGEST_TEXT
 
 
 async def test_a_target_that_can_not_be_stopped_ends_its_process_before_its_lease_does() -> None:
@@ -204,3 +225,47 @@ async def test_a_target_that_can_not_be_stopped_ends_its_process_before_its_leas
     assert monotonic() < max(coroutine.expires, process.expires)
     for held in (coroutine, process):
         leases.drop(held)
+
+
+async def test_code_that_was_frozen_with_its_worker_has_a_second_to_stop_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker that woke on a busy machine had 50 ms, and ended itself though its code would have stopped."""
+    now = 0.0
+    monkeypatch.setattr("treadle.watch.monotonic", lambda: now)
+    aborted: list[float] = []
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    held = leases.add({"id": "c", "run_id": 0, "seconds_left": 0.4, "target": "robot"}, now)
+    held.code_runs, held.stop = True, "lease"
+    held.timer = asyncio.get_running_loop().call_later(60, lambda: None)
+    watch = Watch(leases, abort=lambda: aborted.append(now))
+
+    now = 9.0
+    watch._end_lost_targets(was_frozen=True)
+    now = 9.9
+    watch._end_lost_targets(was_frozen=False)
+    assert aborted == []
+    now = 10.05
+    watch._end_lost_targets(was_frozen=False)
+    assert aborted == [10.05]
+    leases.drop(held)
+
+
+async def test_code_that_woke_before_its_lease_ended_has_no_moment_longer_g5(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("treadle.watch.monotonic", lambda: now)
+    aborted: list[float] = []
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    held = leases.add({"id": "c", "run_id": 0, "seconds_left": 6.0, "target": "robot"}, now)
+    held.code_runs, held.stop = True, "lease"
+    held.timer = asyncio.get_running_loop().call_later(60, lambda: None)
+    watch = Watch(leases, abort=lambda: aborted.append(now))
+
+    now = held.last_moment - 0.1
+    watch._end_lost_targets(was_frozen=True)
+    assert aborted == []
+    now = held.last_moment
+    watch._end_lost_targets(was_frozen=False)
+
+    assert aborted == [held.last_moment]
+    leases.drop(held)

@@ -200,6 +200,35 @@ async def test_a_thread_past_its_timeout_keeps_its_slot_and_its_late_result_is_d
     assert "late result" in caplog.text
 
 
+async def test_a_worker_whose_only_slot_a_thread_keeps_is_given_nothing_until_it_ends(
+    client: Client, either: Any, until: Any
+) -> None:
+    """T5: nothing is claimed for it, not even to be handed back."""
+    release = threading.Event()
+
+    @task(timeout=0.1, max_retries=0, lease_seconds=1)
+    def stubborn() -> None:
+        release.wait(20)
+
+    async with either(stubborn, add, concurrency=1) as worker:
+        handle = await stubborn.submit()
+        with pytest.raises(TaskFailed, match="timeout"):
+            await handle.result(timeout=30)
+        queued = await add.submit(1)
+        submitted = datetime.now(UTC)
+
+        async def has_beaten() -> bool:
+            return (await client.worker(worker.id)).last_heartbeat > submitted
+
+        await until(has_beaten)
+        assert await queued.status() == "pending"
+        assert (await client.worker(worker.id)).used == 1
+        release.set()
+
+        assert await queued.result(timeout=30) == 2
+    assert [run.status for run in await queued.runs()] == ["completed"]
+
+
 async def test_a_process_past_its_timeout_is_killed(client: Client, working: Any, tmp_path: Any) -> None:
     """T5."""
     started = tmp_path / "pid"
@@ -244,14 +273,14 @@ async def test_a_process_that_dies_fails_its_task_and_the_worker_goes_on(client:
 
 
 async def test_checkpoint_progress_log_and_usage_work_from_a_process(client: Client, working: Any) -> None:
-    """E3, T6: the next run gets the checkpoint."""
+    """E3, T6: the next run gets the checkpoint, and goes on with the usage."""
     async with working(jobs.steps):
         handle = await jobs.steps.submit(4, options=Options(budget=100))
         assert await handle.result(timeout=30) == [2, 4]
 
     item = await handle.get()
     logs = await client.call("logs", {"id": handle.id})
-    assert (item.checkpoint, item.usage, item.run_id) == (4, 3.0, 1)
+    assert (item.checkpoint, item.usage, item.run_id) == (4, 6.0, 1)
     assert [line["message"] for line in logs["items"]] == ["did 0", "did 1", "did 2", "did 3"]
 
 
@@ -447,3 +476,32 @@ async def test_a_sync_function_with_a_target_runs_in_a_process(client: Client, w
     async with working(jobs.where):
         handle = await jobs.where.submit(options=Options(target="robot"))
         assert await handle.result(timeout=20) != os.getpid()
+
+
+async def test_a_new_version_with_one_more_optional_argument_serves_what_waits_and_what_is_new(
+    client: Client, either: Any
+) -> None:
+    """Z5: it used to exit with a schema conflict; pending tasks keep the schema that they were checked against."""
+
+    def version_1() -> Any:
+        @task
+        async def greet(name: str) -> str:
+            return name
+
+        return greet
+
+    def version_2() -> Any:
+        @task
+        async def greet(name: str, mark: str = "!") -> str:
+            return name + mark
+
+        return greet
+
+    old, new = version_1(), version_2()
+    waiting = await client.submit(old.bind("Ann"))
+
+    async with either(new):
+        later = await client.submit(new.bind("Bob", mark="?"))
+
+        assert await waiting.result(timeout=30) == "Ann!"
+        assert await later.result(timeout=30) == "Bob?"

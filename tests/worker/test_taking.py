@@ -40,16 +40,44 @@ async def test_an_idle_worker_sends_nothing_but_a_heartbeat_each_15_seconds_t10(
 
     async with fake_server(answer) as fake, asyncio.TaskGroup() as group:
         worker = Worker([noop], url=fake.url, token="t", drain_grace=0)
+        began = loop.time()
         group.create_task(worker.run_async())
         await worker.ready.wait()
-        opened = loop.time()
         for _ in range(10):
             last = await beats.get()
         said = [item["op"] for item in _items(fake)]
         worker.stop()
 
     assert said == ["open"] + ["beat"] * 10
-    assert last - opened >= 10 * IDLE_BEAT / fast
+    assert last - began >= 10 * IDLE_BEAT / fast
+
+
+async def test_an_idle_worker_beats_as_often_as_the_server_says_when_it_opens() -> None:
+    """A server that loses its workers after 10 s lost idle ones again and again."""
+    beats = asyncio.Queue[None]()
+
+    def answer(item: dict[str, Any]) -> Any:
+        if item["op"] == "beat":
+            beats.put_nowait(None)
+            return {}
+        return {"worker": {"id": "w", "idle_beat_seconds": 0.1}}
+
+    async with fake_server(answer) as fake, asyncio.TaskGroup() as group:
+        worker = Worker([noop], url=fake.url, token="t", drain_grace=0)
+        group.create_task(worker.run_async())
+        async with asyncio.timeout(12):  # less than the 15 s of a server that says nothing
+            for _ in range(3):
+                await beats.get()
+        worker.stop()
+
+
+def test_each_heartbeat_s_answer_may_say_another_pace_and_with_a_run_it_is_never_slower() -> None:
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    assert (leases.idle_beat, leases.pace) == (IDLE_BEAT, 2)
+
+    leases.note({"idle_beat_seconds": 0.5}, sent=0)
+
+    assert (leases.idle_beat, leases.pace) == (0.5, 0.5)
 
 
 def _items(fake: FakeServer) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """When the code of a target begins: at once, where enough of its lease is known to be left (G5)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +15,8 @@ from treadle.clock import monotonic
 from treadle.credentials import Credentials
 from treadle.execute import Runner
 from treadle.http import HttpChannel
-from treadle.lease import Held, Leases
-from treadle.link import HttpLink, poll
+from treadle.lease import Held, Key, Leases
+from treadle.link import HttpLink, Poll
 from treadle.reports import Answer, Report, Reporter
 from treadle.session import Session
 from treadle.uploads import Uploader
@@ -216,6 +216,9 @@ async def test_g5_over_http_a_lease_counts_from_when_the_claim_was_asked_for(mon
             clock.now += 19
             return [CLAIM]
 
+        async def return_strange(self, known: Callable[[], set[Key]]) -> None:
+            """Nothing was lost."""
+
     def take(claims: list[dict[str, Any]], since: float) -> None:
         taken.extend(Held(claim, since) for claim in claims)
         took.set()
@@ -224,9 +227,9 @@ async def test_g5_over_http_a_lease_counts_from_when_the_claim_was_asked_for(mon
     room = asyncio.Event()
     room.set()
     began = clock.now
-    polling = asyncio.ensure_future(
-        poll(SlowLink(HttpChannel(("http://unused.invalid",), None)), take, lambda: next(frees), room)
-    )
+    link = SlowLink(HttpChannel(("http://unused.invalid",), None))
+    poll = Poll(link, take, free=lambda: next(frees), room=room, known=set, leaves=lambda: False)
+    polling = asyncio.ensure_future(poll.run())
     async with asyncio.timeout(20):
         await took.wait()
     polling.cancel()

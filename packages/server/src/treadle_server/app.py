@@ -23,6 +23,7 @@ from treadle_server.internal import executors as executing
 from treadle_server.internal.bridge import Bridge
 from treadle_server.internal.executors import Executors
 from treadle_server.live.live import Live
+from treadle_server.private import make_directory
 from treadle_server.services import run_services
 from treadle_server.services.leader import Leader
 from treadle_server.services.rates import Rates
@@ -54,6 +55,7 @@ def rules_of(settings: Settings, internal: Executors | None = None) -> Rules:
         internal_jobs=frozenset() if internal is None else frozenset(internal.jobs()),
         internal_timeout=settings.internal_task_timeout_seconds,
         on_restart=settings.on_restart,
+        needs_tokens=settings.auth == "token",
     )
 
 
@@ -78,8 +80,9 @@ def create_app(
     settings name. The application's parts stand in `app.state.api` and `app.state.live`,
     and in `app.state.failure` why it could not start.
 
-    Raises `ValidationFailed` for a database that is not known, for a store of artifacts that can't be used, and for
-    executors that are none; and `InvalidCategory` for executors of jobs that are not admitted.
+    Raises `ValidationFailed` for a data directory that can't be written, a database that is not known, a store of
+    artifacts that can't be used, and executors that are none; and `InvalidCategory` for executors of jobs that are
+    not admitted.
     """
     settings = settings or Settings()
     if internal is not None:
@@ -87,7 +90,7 @@ def create_app(
     elif settings.internal:
         internal = executing.load(settings.internal)
     # Before the store makes it: tasks are nobody else's to read.
-    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(settings.data_dir, name="the data directory", setting="--data-dir or TREADLE_DATA_DIR")
     store = SqlStore(settings.database_url, is_pooled=bool(settings.database_direct_url))
     engine = Engine(store, rules_of(settings, internal), clock=clock, most_rows=settings.writer_max_rows)
     api = Api(
@@ -103,7 +106,7 @@ def create_app(
     )
     live = Live(api)
     relay = leader = None
-    if store.dialect == "postgresql":
+    if store.is_shared:
         direct_url = settings.database_direct_url or settings.database_url
         relay, leader = Relay(engine, direct_url), Leader(direct_url)
         relay.hearing.hearer.interests += [api.waits.awaits, live.results.awaits]
@@ -118,6 +121,7 @@ def create_app(
         await api.access.prepare()
         await api.artifacts.prepare(store)
         stack.push_async_callback(api.artifacts.vault.close)
+        stack.push_async_callback(api.catalog.aside.close)
         await stack.enter_async_context(engine.running())
         for listener in (api.catalog.heed, api.waits.heed, api.rates.heed, api.recent.heed):
             stack.callback(engine.hub.listen(listener))
@@ -145,6 +149,9 @@ def create_app(
                 await start(stack)
             except TreadleError as error:
                 app.state.failure = error.detail
+                raise
+            except OSError as error:  # of a file: the token's, the artifacts'
+                app.state.failure = f"the server can't start: {error}"
                 raise
             yield
 

@@ -6,6 +6,12 @@ from typing import Any
 import click
 
 
+def _say(text: str) -> None:
+    from treadle.wire.shown import clean_lines
+
+    click.echo(clean_lines(text))
+
+
 def _settings(**options: Any) -> Any:
     """Return the settings: what the command line gives goes before the environment. Exits with what is wrong."""
     from pydantic import ValidationError
@@ -15,8 +21,18 @@ def _settings(**options: Any) -> Any:
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
-        problems = [f"{'.'.join(str(p) for p in item['loc'])}: {item['msg']}".lstrip(": ") for item in error.errors()]
-        raise click.UsageError("; ".join(problems).replace("Value error, ", "")) from None
+        raise click.UsageError("; ".join(map(_problem, error.errors()))) from None
+
+
+def _problem(item: Any) -> str:
+    """Return what is wrong with a setting: its variable and the value, unless its own check names them."""
+    text: str = item["msg"]
+    if not item["loc"]:
+        return text.removeprefix("Value error, ")
+    place = f"TREADLE_{'_'.join(map(str, item['loc'])).upper()}"
+    if item["type"] == "value_error":
+        return f"{place}: {text.removeprefix('Value error, ')}"
+    return f"{place}: {text}, not {item['input']!r}"
 
 
 _database = click.option(
@@ -38,16 +54,33 @@ _data_dir = click.option(
 @click.option("--internal", metavar="MODULE:REGISTRY", help="The executors of @internal jobs: an InternalRegistry.")
 def server(**options: Any) -> None:
     """Serve tasks over HTTP and a websocket."""
-    import asyncio
-    import logging
+    import contextlib
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("alembic", "httpx"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    # Ctrl-C while the server still loads; later it has a handler of its own, and ends as well without an error.
+    with contextlib.suppress(KeyboardInterrupt):
+        _run_server(options)
+
+
+def _run_server(options: dict[str, Any]) -> None:
+    import asyncio
+
+    from treadle_server import log
+
+    log.begin()
     settings = _settings(**options)
+    _keep_private()
     _calm_collector()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings))
+
+
+def _keep_private() -> None:
+    """Have all that this process makes, and what the libraries in it make, be this user's alone."""
+    import os
+
+    from treadle_server.private import OTHERS
+
+    os.umask(OTHERS)
 
 
 def _calm_collector() -> None:
@@ -75,37 +108,39 @@ async def _serve(settings: Any) -> None:
     import gc
 
     from treadle_server.app import create_app
+    from treadle_server.door import raise_limit
     from treadle_server.errors import TreadleError
     from treadle_server.server import NoCertificate, NotStarted, PortTaken, Server, check_certificate, listen, url_of
 
-    try:
-        check_certificate(settings)
-        listener = listen(settings.host, settings.port)
-        app = create_app(settings)
-    except (NoCertificate, PortTaken, TreadleError) as error:
-        raise click.ClickException(str(error)) from None
-    with contextlib.closing(listener):
-        serving_app = Server(app, settings)
-        serving = asyncio.ensure_future(serving_app.serve([listener]))
+    with contextlib.ExitStack() as stack:
         try:
+            check_certificate(settings)
+            raise_limit()
+            listener = stack.enter_context(contextlib.closing(listen(settings.host, settings.port)))
+            serving_app = Server(create_app(settings), settings)
+            serving = asyncio.ensure_future(serving_app.serve([listener]))
             await serving_app.until_started(serving)
-        except NotStarted as error:
+        except (NoCertificate, NotStarted, PortTaken, TreadleError) as error:
             raise click.ClickException(str(error)) from None
+        if not serving_app.started:
+            return  # it was stopped by a signal before that
         gc.freeze()  # what was imported and built is there to stay: no collection need look through it
         _say_hello(settings, url_of(listener, settings))
         await serving
+        if serving_app.outdated is not None:
+            raise click.ClickException(serving_app.outdated)
 
 
 def _say_hello(settings: Any, url: str) -> None:
     from sqlalchemy.engine import make_url
 
-    click.echo(f"Treadle serves {url}")
-    click.echo(f"  database  {make_url(settings.database_url).render_as_string()}")
+    _say(f"Treadle serves {url}")
+    _say(f"  database  {make_url(settings.database_url).render_as_string()}")
     if settings.auth == "token":
-        click.echo(f"  token     {settings.token_file}")
+        _say(f"  token     {settings.token_file}")
     else:
-        click.echo("  token     none is needed: everybody on this machine is the superuser")
-    click.echo("Press Ctrl-C to stop.")
+        _say("  token     none is needed: everybody on this machine is the superuser")
+    _say("Press Ctrl-C to stop.")
 
 
 @click.command()
@@ -118,18 +153,21 @@ def migrate(**options: Any) -> None:
     from treadle_server.errors import TreadleError
 
     settings = _settings(**options)
+    _keep_private()
     try:
         asyncio.run(_migrate(settings.database_url))
     except TreadleError as error:
         raise click.ClickException(error.detail) from None
-    click.echo("The database is up to date.")
+    _say("The database is up to date.")
 
 
 async def _migrate(url: str) -> None:
+    from treadle_server.store.alone import hold_alone
     from treadle_server.store.store import SqlStore
 
     store = SqlStore(url)
     try:
-        await store.open()
+        with hold_alone(store.url):
+            await store.open()
     finally:
         await store.close()

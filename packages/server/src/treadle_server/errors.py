@@ -25,6 +25,7 @@ TreadleError
 │   ├── InternalJobNotConfigured 503 internal-job-not-configured
 │   └── NoSuchRoute             404 not-found
 └── StoreUnavailable            503 store-unavailable: the database does not answer
+    └── DatabaseIsNewer         503 store-unavailable: a newer server has migrated it
 """
 
 from typing import Any, ClassVar
@@ -141,6 +142,10 @@ class TaskConflict(Refused):
     problem = "task-conflict"
 
 
+class UniqueKeyHeld(TaskConflict):
+    """Another open task of the job holds the unique key."""
+
+
 class Forbidden(Refused):
     """The token does not allow it."""
 
@@ -199,3 +204,7 @@ class StoreUnavailable(TreadleError):
     """The database does not answer; nothing was changed."""
 
     problem = "store-unavailable"
+
+
+class DatabaseIsNewer(StoreUnavailable):
+    """A newer server has migrated the database: this one may not write to it."""

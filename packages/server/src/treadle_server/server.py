@@ -2,14 +2,20 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 import ssl
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.types import Message, Receive, Scope, Send
 
+from treadle_server.connections import IDLE_SECONDS, HttpConnection, SocketConnection
+from treadle_server.door import Door
+from treadle_server.parting import Parting
 from treadle_server.settings import Settings
 
 GRACE_SECONDS = 5
@@ -41,12 +47,18 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(2048)
     except OSError as error:
         listener.close()
-        raise PortTaken(
-            f"can't listen on {host} port {port}: {error.strerror or error}. Is another server running there? Stop it,"
-            " or choose another port with --port (0 picks a free one)."
-        ) from None
+        raise PortTaken(f"can't listen on {host} port {port}: {error.strerror or error}. {_advice(error)}") from None
     listener.setblocking(False)
     return listener
+
+
+def _advice(error: OSError) -> str:
+    """Return what to do about an address that can't be listened on."""
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return "Choose an address of this machine with --host (127.0.0.1; 0.0.0.0 for all)."
+    if error.errno == errno.EACCES:
+        return "Ports below 1024 are the system's: choose another with --port, and put a proxy before it."
+    return "Is another server running there? Stop it, or choose another port with --port (0 picks a free one)."
 
 
 class NoCertificate(OSError):
@@ -80,20 +92,30 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: Starlette, settings: Settings, **config: Any) -> None:
         self._app = app
+        self._parting = Parting(app)
         self._stopping = asyncio.Event()
+        door = Door(settings.max_connections, settings.max_connections_per_address, settings.trusted_proxies)
         options: dict[str, Any] = {
             "host": settings.host,
             "port": settings.port,
-            "http": "httptools",
-            "ws": "websockets-sansio",
+            "http": partial(HttpConnection, door=door),
+            "ws": partial(SocketConnection, door=door),
             "ws_max_size": settings.max_body_bytes,
+            # A small frame that grows a thousandfold would be a stranger's way to keep the server busy.
+            "ws_per_message_deflate": False,
+            "timeout_keep_alive": IDLE_SECONDS,
             "ws_ping_interval": settings.session_ping_seconds,
             "ws_ping_timeout": settings.session_ping_seconds,
             "interface": "asgi3",
             "lifespan": "on",
             "log_level": "warning",
+            # Its lines go where all others go: `log.py`.
+            "log_config": None,
             "access_log": False,
             "server_header": False,
+            # Left alone, uvicorn believes whoever connects from this machine, and every address that he names.
+            "proxy_headers": bool(settings.trusted_proxies),
+            "forwarded_allow_ips": list(settings.trusted_proxies),
             "timeout_graceful_shutdown": GRACE_SECONDS,
             "backlog": 2048,
             "ssl_certfile": settings.tls_cert,
@@ -102,24 +124,44 @@ class Server(uvicorn.Server):
         super().__init__(uvicorn.Config(self._explained, **{**options, **config}))
 
     async def _explained(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application; a start that failed for a known reason is not logged with a traceback (`NotStarted`)."""
+        """Run the application; what ends for a known reason, a start or a request, is not logged with a traceback."""
 
         async def tell(message: Message) -> None:
-            if message["type"] == "lifespan.startup.failed" and self._app.state.failure is not None:
+            is_known = message["type"] == "lifespan.startup.failed" and (self._app.state.failure or self.should_exit)
+            if is_known or (message["type"] == "lifespan.shutdown.failed" and self.force_exit):
+                # A second signal ends everything where it stands.
                 message = {"type": message["type"]}
             await send(message)
 
-        await self._app(scope, receive, tell if scope["type"] == "lifespan" else send)
+        await self._parting(scope, receive, tell if scope["type"] == "lifespan" else send)
+
+    @property
+    def outdated(self) -> str | None:
+        """Return why it can go on no more: a newer server has migrated its database."""
+        outdated: str | None = self._app.state.api.engine.store.outdated
+        return outdated
 
     def stop(self) -> None:
         """Stop at once; requests in progress get `GRACE_SECONDS`."""
         self.should_exit = True
         self._stopping.set()
 
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop by SIGINT and SIGTERM as uvicorn does, but not raise them again: who ends as he is told ends well."""
+        with super().capture_signals():
+            try:
+                yield
+            finally:
+                self._captured_signals.clear()
+
     async def main_loop(self) -> None:
-        """Tick as uvicorn does, and end without waiting for the next tick when `stop` is called."""
+        """Tick as uvicorn does, and end without waiting for the next tick when `stop` is called.
+
+        A server whose database a newer one has migrated ends too: whoever is connected to it is to turn to another.
+        """
         counter = 0
-        while not await self.on_tick(counter):
+        while not await self.on_tick(counter) and self.outdated is None:
             counter = (counter + 1) % 864_000
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
@@ -144,12 +186,10 @@ class Server(uvicorn.Server):
             listener.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.timeout_graceful_shutdown):
                 await self._all_answered()
-        except TimeoutError:
-            for task in self.server_state.tasks:
-                task.cancel()
+        await self._parting.cut_off(self.server_state.tasks)
         if not self.force_exit:
             await self.lifespan.shutdown()
 
@@ -160,9 +200,14 @@ class Server(uvicorn.Server):
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def until_started(self, serving: "asyncio.Task[None]") -> None:
-        """Return when requests are served. Raises `NotStarted` when the start failed."""
+        """Return when requests are served, or when a signal stopped the start. Raises `NotStarted` when it failed."""
         while not self.started:
             if serving.done():
                 await serving
                 raise NotStarted("the server did not start; its log says why")
+            if self.should_exit:
+                # The database may be what keeps the start waiting: it is not waited for.
+                serving.cancel()
+                await asyncio.wait({serving})
+                return
             await asyncio.sleep(0.005)

@@ -29,8 +29,8 @@ def default_data_dir() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "share") / "treadle"
 
 
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Settings(BaseSettings):
@@ -58,6 +58,9 @@ class Settings(BaseSettings):
 
     max_failed_tokens: Annotated[int, Field(ge=0)] = 20
     """Tokens that are not valid within 10 seconds from one address, after which it is told to wait (429); 0: no end."""
+
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses and networks of proxies, separated by commas, whose X-Forwarded-For and -Proto are believed."""
 
     tls_cert: Path | None = None
     """A PEM file with the server's certificate and those between it and its authority: then the server speaks HTTPS."""
@@ -91,6 +94,12 @@ class Settings(BaseSettings):
 
     max_body_bytes: Annotated[int, Field(ge=1024)] = 16 * 1024 * 1024
     """The largest request body, and the largest frame of the session socket."""
+
+    max_connections: Annotated[int, Field(ge=1)] = 10_000
+    """Connections at once, as far as the limit of open files leaves room; of more, the oldest without a token goes."""
+
+    max_connections_per_address: Annotated[int, Field(ge=0)] = 2_000
+    """Connections of one address at once, unless it is a trusted proxy's; 0: no bound of its own."""
 
     writer_max_rows: Annotated[int, Field(ge=1)] = 1000
     """Tasks that one transaction writes at most, unless more belong together; 1 commits each by itself."""
@@ -179,14 +188,16 @@ class Settings(BaseSettings):
             raise ValueError(f"{value!r} is no address; write http://host:port or https://host")
         return value.rstrip("/")
 
-    @field_validator("allowed_categories", "allowed_origins", "webhook_allowed_networks", mode="before")
+    @field_validator(
+        "allowed_categories", "allowed_origins", "trusted_proxies", "webhook_allowed_networks", mode="before"
+    )
     @classmethod
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
-    @field_validator("webhook_allowed_networks")
+    @field_validator("webhook_allowed_networks", "trusted_proxies")
     @classmethod
     def _check_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for network in value:

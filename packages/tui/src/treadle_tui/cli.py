@@ -1,5 +1,6 @@
 """The command `treadle watch`; imports nothing heavy until it runs, and Textual only for the screen."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,13 +79,14 @@ def _refuse_contradictions(ctx: click.Context) -> None:
 
 
 def _begin(ctx: click.Context, wishes: "Wishes") -> None:
+    from treadle.cli.show import say_result
     from treadle_tui import launch
 
     params = ctx.params
     if params["keys"]:
         from treadle_tui.core.keytable import key_table
 
-        click.echo(key_table(launch.load_config(wishes.config).keymap), nl=False)
+        say_result(key_table(launch.load_config(wishes.config).keymap).removesuffix("\n"))
     elif params["contexts"]:
         _list_contexts(wishes)
     elif params["as_json"]:
@@ -92,28 +94,37 @@ def _begin(ctx: click.Context, wishes: "Wishes") -> None:
     elif params["web"]:
         _serve(wishes, host=params["host"], port=params["port"], public=params["public"])
     else:
-        from treadle_tui.guard import guarded
+        from treadle_tui.guard import guarded, is_on_terminal
 
+        # Of the pages of --web, textual-serve's driver is the terminal.
+        if not is_on_terminal() and not os.environ.get("TEXTUAL_DRIVER"):
+            raise click.UsageError(
+                "the dashboard needs a terminal for its keys and its screen, and standard input or output is none:"
+                " `treadle watch --json` prints each change as a line, and --web serves it to a browser"
+            )
         # The child is made before anything heavy is loaded, so that the parent stays small.
         raise SystemExit(guarded(lambda: launch.run(wishes)))
 
 
 def _list_contexts(wishes: "Wishes") -> None:
+    from treadle.cli.show import say
     from treadle_tui.launch import load_config
 
     config = load_config(wishes.config)
     if not config.contexts:
-        click.echo("No contexts: the configuration file names none.")
+        say("No contexts: the configuration file names none.")
     for name, place in config.contexts.items():
         marks = [word for word in ("production", "read_only") if getattr(place, word)]
         words = ", ".join([*marks, *(["the first one"] if name == config.context else [])])
-        click.echo(f"{name:<16} {', '.join(place.urls)}{f'  ({words})' if words else ''}")
+        say(f"{name:<16} {', '.join(place.urls)}{f'  ({words})' if words else ''}")
 
 
 def _print_events(wishes: "Wishes") -> None:
     import asyncio
 
+    from treadle.cli.show import say
     from treadle.filters import parse
+    from treadle.wire.shown import clean_json
     from treadle_tui import launch
     from treadle_tui.core.link import SessionLink
     from treadle_tui.core.ndjson import Stream
@@ -122,9 +133,9 @@ def _print_events(wishes: "Wishes") -> None:
 
     async def stream() -> None:
         await Stream(
-            SessionLink(place.urls, launch.token_of(place, wishes)),
-            write=click.echo,
-            complain=lambda text: click.echo(text, err=True),
+            SessionLink(place.urls, launch.bearer_for(place, wishes)),
+            write=lambda line: click.echo(clean_json(line)),
+            complain=lambda text: say(text, err=True),
             room=wishes.room or place.room,
             wanted=parse(wishes.wanted) if wishes.wanted.strip() else None,
         ).run()
@@ -133,6 +144,8 @@ def _print_events(wishes: "Wishes") -> None:
         asyncio.run(stream())
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    # It ends by itself when nobody reads any more: as every command does.
+    raise BrokenPipeError
 
 
 def _serve(wishes: "Wishes", *, host: str, port: int, public: bool) -> None:
@@ -144,7 +157,7 @@ def _serve(wishes: "Wishes", *, host: str, port: int, public: bool) -> None:
         raise click.UsageError(f"--web needs textual-serve ({error}): pip install 'treadle-tui[web]'") from None
     if wishes.replay is None:
         # Here, where it is seen, and not in the process of the first page.
-        launch.token_of(launch.chosen_place(wishes, launch.load_config(wishes.config)), wishes)
+        launch.bearer_for(launch.chosen_place(wishes, launch.load_config(wishes.config)), wishes)
     try:
         serve_web(launch.arguments(wishes), host=host, port=port, public=public, token=wishes.token)
     except PublicAddress as error:

@@ -27,12 +27,18 @@ GRACE_SECONDS = 3.0
 closed fails in Textual's thread, and the next ones wait for that thread for ever."""
 
 
+def is_on_terminal() -> bool:
+    """Return whether keys can be read and a screen be drawn here."""
+    # Python has None where a descriptor was closed before it began.
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
 def guarded(show: Callable[[], int]) -> int:
     """Run `show` in a child that is watched, and return its exit code; 128 and the signal's number when one ended it.
 
     Without a terminal, or where there is no fork, it runs here. In the child this returns too, with the code of `show`.
     """
-    if not (hasattr(os, "fork") and sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (hasattr(os, "fork") and is_on_terminal()):
         return show()
     import termios
 

@@ -1,7 +1,6 @@
 """Puts the dashboard together: the configuration, the server or the recording, and what of it goes where."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 from treadle_tui.core.config import Config, ConfigError, Place, default_path, read_config
 
 if TYPE_CHECKING:
+    from treadle.bearer import Bearer
     from treadle_tui.app import Dashboard
     from treadle_tui.core.sitting import Sitting
 
@@ -57,30 +57,29 @@ def chosen_place(wishes: Wishes, config: Config) -> Place:
     return Place("", urls)
 
 
-def token_of(place: Place, wishes: Wishes) -> Callable[[], str | None]:
-    """Return what reads the token to show to a server. Raises `ConfigError` and `InvalidSetting` when it can't be read.
+def bearer_for(place: Place, wishes: Wishes) -> "Bearer":
+    """Return what says which token is shown. Raises `ConfigError` and `InvalidSetting` when it can't be read.
 
-    The token that a local server wrote goes to servers that were named by hand, and to contexts on this machine: a
-    superuser's token is not sent to every server that a file names.
+    One given by hand, or in the file that the configuration names for the place, or in the environment, goes to every
+    address of the place; the one that a local server wrote goes to this machine alone.
     """
-    from treadle.reaching import is_loopback
+    from treadle.bearer import Bearer, bearer_of
     from treadle.settings import Settings
 
-    settings = Settings()
-    is_here = all(is_loopback(_host(url)) for url in place.urls)
+    if wishes.token is None and place.token_file is not None:
+        # Once here, so that what is wrong with the file is said before the screen is up; later the banner says it.
+        place.read_token()
+        return Bearer(everywhere=lambda: _later(place))
+    return bearer_of(wishes.token, Settings())
 
-    def read() -> str | None:
-        if wishes.token is not None:
-            return wishes.token
-        if place.token_file is not None:
-            return place.read_token()
-        if settings.token is not None or not place.name or is_here:
-            return settings.read_token()
-        return None
 
-    # Once here, so that what is wrong with the file is said before the screen is up.
-    read()
-    return read
+def _later(place: Place) -> str | None:
+    from treadle.settings import InvalidSetting
+
+    try:
+        return place.read_token()
+    except ConfigError as error:
+        raise InvalidSetting(str(error)) from None
 
 
 def live(place: Place, wishes: Wishes, *, record: Path | None = None) -> "Sitting":
@@ -90,7 +89,7 @@ def live(place: Place, wishes: Wishes, *, record: Path | None = None) -> "Sittin
     from treadle_tui.core.record import Recorder, RecordingLink
     from treadle_tui.core.sitting import Sitting
 
-    link: Link = SessionLink(place.urls, token_of(place, wishes))
+    link: Link = SessionLink(place.urls, bearer_for(place, wishes))
     shown = place.name or place_of(place.urls[0])
     recorder = None if record is None else Recorder(record, place=shown)
     return Sitting(
@@ -166,12 +165,6 @@ def place_of(url: str) -> str:
 
     split = urlsplit(url)
     return "local" if is_loopback(split.hostname) else split.netloc.rpartition("@")[2]
-
-
-def _host(url: str) -> str | None:
-    from urllib.parse import urlsplit
-
-    return urlsplit(url).hostname
 
 
 def run(wishes: Wishes) -> int:

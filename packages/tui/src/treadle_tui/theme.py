@@ -83,7 +83,10 @@ _SIXTEEN = {
 }
 """Of the terminal's own sixteen, those that every usual palette shows bright enough on black."""
 
-_MONO = dict.fromkeys(_DARK, "ansi_default")
+TONES = tuple(_DARK)
+"""The names of the tones."""
+
+_MONO = dict.fromkeys(TONES, "ansi_default")
 
 
 _ANSI = {

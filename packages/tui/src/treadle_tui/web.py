@@ -18,6 +18,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from textual_serve.server import Server
 
+from treadle.cli.show import say
 from treadle.reaching import is_loopback
 
 COOKIE = "treadle-watch"
@@ -61,8 +62,8 @@ class WatchServer(Server):
 
     async def on_startup(self, app: web.Application) -> None:
         """Say where it is."""
-        print(f"The dashboard is at {self.address}", flush=True)  # noqa: T201 - a command's output
-        print("Whoever has this address acts with your token. Ctrl-C ends it.", flush=True)  # noqa: T201
+        say(f"The dashboard is at {self.address}")
+        say("Whoever has this address acts with your token. Ctrl-C ends it.")
 
     def initialize_logging(self) -> None:
         """Leave the log alone: textual-serve's own shows local variables, and with them secrets."""
@@ -111,8 +112,11 @@ class WatchServer(Server):
 
 
 def command_of(arguments: Sequence[str]) -> list[str]:
-    """Return the command that runs `treadle watch` with some arguments, by this very interpreter."""
-    return [sys.executable, "-c", "from treadle.cli import main; main()", "watch", *arguments]
+    """Return the command that runs `treadle watch` with some arguments, by this very interpreter.
+
+    -P: with -c alone, Python would take modules from whatever directory the dashboard was started in.
+    """
+    return [sys.executable, "-P", "-c", "from treadle.cli import main; main()", "watch", *arguments]
 
 
 def serve_web(arguments: Sequence[str], *, host: str, port: int, public: bool, token: str | None) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treadle import errors
-    from treadle.client import Client, current_client
+    from treadle.client import Client
     from treadle.context import Context
+    from treadle.current import current_client
     from treadle.errors import TaskCancelled, TaskFailed, TreadleError, WaitTimeout
     from treadle.handle import TaskHandle
     from treadle.ids import new_task_id
@@ -47,7 +48,7 @@ _HOMES = {
     "TreadleError": "treadle.errors",
     "WaitTimeout": "treadle.errors",
     "Worker": "treadle.worker",
-    "current_client": "treadle.client",
+    "current_client": "treadle.current",
     "new_task_id": "treadle.ids",
     "task": "treadle.tasks",
 }

@@ -13,7 +13,15 @@ from treadle.content import Content, Uploading
 from treadle.context import Context, Level, Port, Saved
 from treadle.credentials import Credentials
 from treadle.endings import Ending
-from treadle.errors import ProblemError, StaleRun, TreadleError, problem_named
+from treadle.errors import (
+    BadValue,
+    PayloadTooLarge,
+    ProblemError,
+    StaleRun,
+    TreadleError,
+    ValidationFailed,
+    problem_named,
+)
 from treadle.lease import Held, Key, Leases
 from treadle.outcomes import Interrupted
 from treadle.processes import Child, ChildDied, Children, origin_of
@@ -23,7 +31,7 @@ from treadle.threads import call_in_thread
 from treadle.uploads import Uploader
 from treadle.wire.artifacts import ArtifactItem
 
-log = logging.getLogger("treadle.worker")
+log: logging.Logger = logging.getLogger("treadle.worker")
 
 STUBBORN = 5.0
 """Seconds that a coroutine gets to end after its timeout cancelled it; then the timeout is reported, come what may."""
@@ -58,7 +66,7 @@ class Caller:
         self._resources = resources
         self._children = Children()
         self.stuck = 0
-        """Threads that go on although their run is over: each keeps its slot."""
+        """Runs whose code goes on although their failure was told: each keeps its slot."""
 
     async def close(self) -> None:
         """End the child processes."""
@@ -69,6 +77,12 @@ class Caller:
         held.is_reported = True
         usage = {} if held.usage is None or ending["kind"] == "stopped" else {"usage": held.usage}
         self.reporter.add({**held.ref, **ending, **usage})
+
+    def report_stopped(self, held: Held) -> None:
+        """Tell that code which ran on after its run's failure has ended: its slot is free."""
+        self.stuck -= 1
+        held.is_overdue = False
+        self.reporter.add({**held.ref, "kind": "stopped"})
 
     async def call(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ending:
         """Call the task's function where it belongs, with its timeout, and return how it ended."""
@@ -146,8 +160,6 @@ class Caller:
             return endings.raised(raised), raised
         finally:
             held.stop_code = None
-            if held.is_reported:
-                self.stuck -= 1
 
     async def _in_process(self, held: Held, task: Task[..., Any], timing: "Timing") -> Ended:
         child = await self._children.take()
@@ -210,6 +222,8 @@ class Caller:
     async def _save_for(self, held: Held, child: Child, checkpoint: Any) -> None:
         try:
             await self.save(held, checkpoint)
+        except BadValue as error:
+            child.send({"saved": None, "bad": str(error)})
         except ProblemError as error:
             child.send({"saved": error.problem.model_dump(mode="json")})
         else:
@@ -227,8 +241,11 @@ class Caller:
         child.send(answer)
 
     async def save(self, held: Held, checkpoint: Any) -> None:
-        """Store a checkpoint; raise `StaleRun` when the run is no longer ours."""
-        await self.reporter.confirm({**held.ref, "kind": "checkpoint", "checkpoint": checkpoint})
+        """Store a checkpoint; raise `StaleRun` when the run is no longer ours, `BadValue` when it can't be kept."""
+        try:
+            await self.reporter.confirm({**held.ref, "kind": "checkpoint", "checkpoint": checkpoint})
+        except (PayloadTooLarge, ValidationFailed) as error:
+            raise BadValue(f"checkpoint: {error}") from None
 
     async def _upload_for(self, held: Held, child: Child, wanted: dict[str, str]) -> None:
         content = Content(Path(wanted["path"]), wanted["name"], wanted["content_type"])
@@ -249,7 +266,8 @@ class Caller:
         # A target stays taken until its code has stopped: the server fails such a run by itself.
         if held.code_runs and not held.is_reported and not held.has_target:
             self.stuck += 1
-            self.report(held, endings.timed_out(held.claim["timeout"]))
+            held.is_overdue = True
+            self.report(held, {**endings.timed_out(held.claim["timeout"]), "code_runs": True})
 
 
 class Timing:
@@ -347,8 +365,10 @@ class _LoopPort:
 
     def spend(self, total: float) -> None:
         self._held.usage = total
-        budget = self._held.claim.get("budget")
-        if budget is not None and total > budget:
+        claim = self._held.claim
+        budget = claim.get("budget")
+        # The claim says what the task's earlier runs have used.
+        if budget is not None and (claim.get("usage") or 0.0) + total > budget:
             # The server stops the run; the next regular heartbeat would tell it up to 2 s later.
             self._leases.beat_now()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import os
 import runpy
 import socket
 import sys
@@ -19,7 +20,7 @@ from treadle.content import Content, Uploading
 from treadle.context import Context, Level, Saved
 from treadle.credentials import Credential
 from treadle.endings import Ending, completed, raised
-from treadle.errors import ConnectionFailed, error_for
+from treadle.errors import BadValue, ConnectionFailed, error_for
 from treadle.fuse import burn, end_group
 from treadle.registry import collect
 from treadle.tasks import Task
@@ -93,6 +94,8 @@ class LinePort:
         answer = self._line.saves.get()
         if (problem := answer["saved"]) is not None:
             raise error_for(Problem.model_validate(problem))
+        if "bad" in answer:
+            raise BadValue(answer["bad"])
         return Saved()
 
     def credentials(self) -> Awaitable[str]:
@@ -162,8 +165,13 @@ class Running:
         return await self._task.function(*first, **self._arguments)
 
 
-def main(fd: int, fuse: int) -> None:
-    """Serve the worker at the other end of `fd` until it goes; `fuse` says until when at most."""
+def main(fd: int, fuse: int, paths: list[str]) -> None:
+    """Serve the worker at the other end of `fd` until it goes; `fuse` says until when at most.
+
+    `paths` is where the worker looks for modules: from here on the child, and what it starts, look there too.
+    """
+    sys.path[:] = paths
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     threading.Thread(target=burn, args=(fuse,), name="treadle-fuse", daemon=True).start()
     line = Line(socket.socket(fileno=fd))
     found: dict[str, Task[..., Any]] = {}
@@ -200,4 +208,4 @@ def _load(origin: dict[str, str]) -> ModuleType:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Generator
 from threading import Event
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 from treadle.outcomes import Interrupted
 
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from treadle.wire.runs import Claim
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
+
+_LEVELS = frozenset(get_args(Level))
+
+_MOST_USAGE = 1e15
+"""What a run may use in all, as the wire models have it."""
 
 _UNSET: Any = object()
 
@@ -86,29 +91,39 @@ class Context:
         """Store a checkpoint (JSON) that the next run gets after a retry, a loss or a resume.
 
         `await ctx.save(…)` in async code; in threads and processes the call itself returns when it is stored. Raises
-        `StaleRun` when the run is no longer this worker's: stop then.
+        `StaleRun` when the run is no longer this worker's: stop then. Raises `BadValue` for what can't be kept (a NUL
+        character, NaN, what is no JSON …), which names the place, and fails the run unless it is caught.
         """
-        from pydantic_core import to_jsonable_python
+        from treadle.values import plain
 
-        plain = to_jsonable_python(checkpoint)
-        self._checkpoint = plain
-        return self._port.save(plain)
+        data = plain(checkpoint, "checkpoint")
+        self._checkpoint = data
+        return self._port.save(data)
 
     def progress(self, share: float | None = None, message: str | None = None) -> None:
         """Show how far the run is: a share from 0 to 1, a message, or both. The last one of a moment is sent."""
         if share is not None and not 0 <= share <= 1:
             raise ValueError(f"progress is a share between 0 and 1, not {share}")
-        self._port.progress(share, None if message is None else message[:1000])
+        from treadle.values import clean
+
+        # Cleaned first: what is spelt out takes more room.
+        shown = None if message is None else clean(str(message))[:1000]
+        self._port.progress(None if share is None else float(share), shown)
 
     def log(self, message: str, level: Level = "info") -> None:
-        """Send a line to whoever watches the task; it is kept with the run."""
-        self._port.log(message, level)
+        """Send a line to whoever watches the task; it is kept with the run. What can't be kept of it is spelt out."""
+        from treadle.values import clean
+
+        self._port.log(clean(str(message)), level if level in _LEVELS else "info")
 
     def spend(self, amount: float) -> None:
-        """Add to what the run has used, in the unit of the task's budget; past the budget the run is stopped."""
-        if not amount >= 0:
-            raise ValueError(f"a run spends amounts from 0 up, not {amount}")
-        self._usage += amount
+        """Add to what the task has used, in the unit of its budget, over all of its runs.
+
+        Past the budget the run is stopped, and the task fails with the reason budget-exceeded.
+        """
+        if not 0 <= amount <= _MOST_USAGE - self._usage:
+            raise ValueError(f"a run spends amounts from 0 up, {_MOST_USAGE:g} in all, not {amount}")
+        self._usage += float(amount)
         self._port.spend(self._usage)
 
     def upload(self, source: "Source", *, name: str | None = None, content_type: str | None = None) -> "Uploading":
@@ -176,7 +191,7 @@ class Context:
         """
         from treadle.client import Client
 
-        return Client(self.url, self.credentials, **options)
+        return Client(self.url, self.credentials, **{"default": False, **options})
 
     @property
     def url(self) -> str | None:

@@ -3,40 +3,45 @@
 import traceback
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
-from treadle.errors import InvalidArguments
+from treadle.errors import BadValue, InvalidArguments
 from treadle.outcomes import Intermittent, Interrupted, MalformedPayload, Pause, ResourceUnavailable, Retry
+from treadle.values import clean, plain, said_by
 from treadle.wire.status import Reason
 
 Ending = dict[str, Any]
 """The fields of a report that ends a run, without the run's name."""
 
-LONGEST_TEXT = 1_000_000
-"""Characters of an error or traceback at most, as the wire models have it."""
-
 
 def completed(result: Any) -> Ending:
-    """Return the report of a run that returned; a result that is no JSON fails it with the reason."""
+    """Return the report of a run that returned; a result that can't be kept fails it for good, and names the place."""
     try:
-        return {"kind": "completed", "result": to_jsonable_python(result)}
-    except ValueError as error:
-        return {
-            "kind": "failed",
-            "error": f"the result, {type(result).__name__}, is no JSON: {clean(str(error))}; return plain data",
-        }
+        return {"kind": "completed", "result": plain(result, "result")}
+    except BadValue as error:
+        return spoilt(str(error))
+
+
+def spoilt(explanation: str) -> Ending:
+    """Return the report of a run whose result or checkpoint can't be kept: its code has run, and is not run again."""
+    return {"kind": "exception", "reason": Reason.INTERNAL_ERROR.value, "error": clean(explanation)}
+
+
+def refused(kind: str, detail: object) -> Ending:
+    """Return the report of a run whose end the server does not take: it is too large, for instance."""
+    what = {"completed": "result", "paused": "checkpoint"}.get(kind, kind)
+    return spoilt(f"{what}: the server refused it: {detail}"[:10_000])
 
 
 def raised(error: BaseException) -> Ending:
     """Return the report of a run that raised: an outcome, or a failure with the whole traceback."""
-    message = clean(str(error))
+    message = said_by(error)
     match error:
         case Retry():
             ending: Ending = {"kind": "failed", "error": message, "traceback": trace_of(error)}
             return ending if error.after is None else ending | {"retry_after": error.after}
         case Pause():
-            ending = {"kind": "paused", "detail": message}
-            return ending if error.checkpoint is None else ending | {"checkpoint": to_jsonable_python(error.checkpoint)}
+            return _paused(message, error.checkpoint)
+        case BadValue():
+            return _exception(Reason.INTERNAL_ERROR, error)
         case MalformedPayload() | InvalidArguments():
             return _exception(Reason.MALFORMED_PAYLOAD, error)
         case ResourceUnavailable():
@@ -48,6 +53,14 @@ def raised(error: BaseException) -> Ending:
         case _:
             text = f"{type(error).__name__}: {message}" if message else type(error).__name__
             return {"kind": "failed", "error": text, "traceback": trace_of(error)}
+
+
+def _paused(message: str, checkpoint: Any) -> Ending:
+    ending = {"kind": "paused", "detail": message}
+    try:
+        return ending if checkpoint is None else ending | {"checkpoint": plain(checkpoint, "checkpoint")}
+    except BadValue as error:
+        return spoilt(str(error))
 
 
 def malformed(explanation: str) -> Ending:
@@ -78,18 +91,8 @@ def trace_of(error: BaseException) -> str:
     return clean("".join(traceback.format_exception(type(error), error, shown)))
 
 
-def clean(text: str) -> str:
-    """Return text that every store keeps: no NUL, no lone surrogates, not longer than the wire allows."""
-    if "\x00" in text or not text.isascii():
-        text = text.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()
-    if len(text) <= LONGEST_TEXT:
-        return text
-    half = LONGEST_TEXT // 2 - 50
-    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
-
-
 def _exception(reason: Reason, error: BaseException) -> Ending:
-    return {"kind": "exception", "reason": reason.value, "error": clean(str(error)), "traceback": trace_of(error)}
+    return {"kind": "exception", "reason": reason.value, "error": said_by(error), "traceback": trace_of(error)}
 
 
 def _is_ours(module: str) -> bool:

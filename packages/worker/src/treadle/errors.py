@@ -4,7 +4,9 @@ TreadleError
 ├── DefinitionError            a function can't be a task (also a TypeError)
 │   └── DuplicateTask          two functions claim one job name
 ├── InvalidArguments           the arguments don't fit the task's parameters (also a ValueError)
-├── NoClient                   a task was submitted outside of `async with Client()`
+├── BadValue                   a result or checkpoint holds what can't be sent or kept (also a ValueError)
+├── NoClient                   no client is open, or not the one that was asked (also a RuntimeError)
+├── WouldBlock                 a blocking call in the thread of the client's event loop (also a RuntimeError)
 ├── ConnectionFailed           no server answers (also a ConnectionError)
 │   ├── ConnectionLost         the connection broke before the answer came
 │   └── SocketRefused          the server answers, but no websocket can be opened
@@ -41,8 +43,19 @@ class InvalidArguments(TreadleError, ValueError):
     """The arguments don't fit the task's parameters."""
 
 
+class BadValue(TreadleError, ValueError):
+    """A result or checkpoint holds what JSON can't carry or the server can't keep; the message names the place.
+
+    Let through, it fails the run with the reason `internal-error`.
+    """
+
+
 class NoClient(TreadleError, RuntimeError):
-    """A task was submitted while no client is open."""
+    """No client is open, or not the one that was asked: before `open`, after `close`, and in a forked process."""
+
+
+class WouldBlock(TreadleError, RuntimeError):
+    """A blocking call was made in the thread of the client's event loop, which it would wait for."""
 
 
 class ConnectionFailed(TreadleError, ConnectionError):
@@ -254,6 +267,14 @@ def problem_named(name: str, detail: str) -> Problem:
     """Return a problem of one of the documented types, as the server would have sent it."""
     kind = PROBLEMS[name]
     return Problem(type=kind.uri, title=kind.title, status=kind.status, detail=detail)
+
+
+def problem_of(body: object) -> Problem:
+    """Return a problem as it came, or one that says that it can't be read."""
+    try:
+        return Problem.model_validate(body)
+    except ValueError:
+        return problem_named("internal-server-error", f"the server's problem can't be read: {body!r}")
 
 
 def _sentence(problem: Problem) -> str:

@@ -17,7 +17,7 @@ from treadle.reports import Reporter
 from treadle.tasks import Task
 from treadle.uploads import Uploader
 
-log = logging.getLogger("treadle.worker")
+log: logging.Logger = logging.getLogger("treadle.worker")
 
 OVERFLOW = 1.0
 """Seconds that a claim waits for a slot that a runaway thread still holds; then it is handed back."""
@@ -53,7 +53,7 @@ class Runner:
         self._caller = Caller(reporter, leases, group, credentials, resources, uploader)
         self._waiting: deque[Held] = deque()
         self._running: dict[Held, asyncio.Task[None]] = {}
-        self.freed = asyncio.Event()
+        self.freed: asyncio.Event = asyncio.Event()
         """Set whenever a run's end made room."""
         self.is_draining = False
         self._used = 0
@@ -164,6 +164,8 @@ class Runner:
         finally:
             held.code_runs = False
             held.stop_code = held.kill = None
+            if held.is_overdue:
+                self._caller.report_stopped(held)
             self._running.pop(held, None)
             self._used -= held.weight
             self.freed.set()

@@ -5,6 +5,9 @@ The command line and the dashboard speak it.
 A filter is words with spaces between. A word `key:value` narrows one field; all other words are searched for as one
 text, part of the id, the job's name, the payload or the error. Quotes keep spaces and colons in a value:
 `tag:"k=a b"`, `"status:"`; inside them a backslash takes the next character as it is. Parts must all hold.
+
+`tag.region.name:eu` reaches into tags that are nested; `tag:region.name=eu` says the same, and `tag:region.name` that
+there is something.
 """
 
 import json
@@ -15,6 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from treadle.wire import tags
 from treadle.wire.status import OPEN, TERMINAL, Status
 from treadle.wire.tasks import TaskFilter
 
@@ -24,7 +28,7 @@ KEYS = {
     "room": "the room that the tasks were submitted from",
     "target": "the target's name",
     "worker": "the worker's id",
-    "tag": "key or key=value",
+    "tag": "key or key=value; tag.region.name:eu reaches into a nested one",
     "id": "the beginning of the task's id",
 }
 """Every key of the language, with what its value is."""
@@ -35,6 +39,7 @@ GROUPS: dict[str, frozenset[Status]] = {"open": OPEN, "done": TERMINAL, "all": f
 _WORD = re.compile(r'\s*((?:"(?:\\.|[^"\\])*"|[^\s"])+|")')
 _QUOTED = re.compile(r'"((?:\\.|[^"\\])*)"')
 _KEY = re.compile(r"([a-z]+):(.*)", re.DOTALL)
+_TAG = re.compile(r'tag\.((?:"(?:\\.|[^"\\])*"|[^:"])+):(.*)', re.DOTALL)
 
 
 class FilterError(ValueError):
@@ -62,13 +67,23 @@ def words(text: str) -> Iterator[Word]:
         if raw == '"' or (raw.count('"') and _QUOTED.sub("", raw).count('"')):
             raise FilterError("a quote is not closed", at)
         key = _KEY.fullmatch(raw)
-        if key is not None and key[1] in KEYS:
+        if (nested := _TAG.fullmatch(raw)) is not None:
+            yield Word(at, raw, "tag", _nested(nested, at))
+        elif key is not None and key[1] in KEYS:
             yield Word(at, raw, key[1], _unquoted(key[2]))
         elif key is not None and not raw.startswith("@"):
             known = ", ".join(KEYS)
             raise FilterError(f'there is no "{key[1]}:"; write one of {known}, or quote the text', at)
         else:
             yield Word(at, raw, None, _unquoted(raw))
+
+
+def _nested(found: re.Match[str], at: int) -> str:
+    """Return `path=value`, or nothing when there is no value."""
+    path = _unquoted(found[1])
+    if "=" in path:
+        raise FilterError("a tag whose name holds = is not found by its value; write tag: with the name alone", at)
+    return f"{path}={_unquoted(found[2])}" if found[2] else ""
 
 
 def parse(text: str) -> TaskFilter:
@@ -134,18 +149,13 @@ def matches(task_filter: TaskFilter, task: Mapping[str, Any]) -> bool:
             return False
     if task_filter.id is not None and not task["id"].startswith(task_filter.id):
         return False
-    if task_filter.tag is not None and not _has_tag(task.get("tags") or {}, task_filter.tag):
+    if task_filter.tag is not None and not tags.has(task.get("tags"), task_filter.tag):
         return False
     text = (task_filter.text or "").casefold()
     payload = json.dumps(task.get("payload") or {}, ensure_ascii=False)
     return any(
         text in str(part or "").casefold() for part in (task["id"], task["job_name"], task.get("error"), payload)
     )
-
-
-def _has_tag(tags: Mapping[str, str], wanted: str) -> bool:
-    key, equals, value = wanted.partition("=")
-    return key in tags and (not equals or tags[key] == value)
 
 
 def complete(text: str, *, jobs: Iterable[str] = ()) -> str | None:

@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from treadle.dialing import problem_of
-from treadle.errors import ProblemError, TreadleError, error_for
+from treadle.errors import ConnectionLost, InvalidArguments, ProblemError, TreadleError, error_for, problem_of
 
 MOST = 1000
 """Tasks of one request; further ones make the next."""
@@ -23,6 +22,7 @@ class Gathered:
         self._send = send
         self._spawn = spawn
         self._waiting: dict[tuple[str, bool], list[tuple[Item, asyncio.Future[Receipt]]]] = defaultdict(list)
+        self._unanswered: set[asyncio.Future[Receipt]] = set()
 
     async def add(self, room: str, item: Item, *, wait: bool) -> Receipt:
         """Submit one task and return its receipt; raises the `TreadleError` that it is refused with."""
@@ -31,7 +31,18 @@ class Gathered:
             loop.call_soon(self._flush)
         future: asyncio.Future[Receipt] = loop.create_future()
         self._waiting[room, wait].append((item, future))
-        return await future
+        self._unanswered.add(future)
+        try:
+            return await future
+        finally:
+            self._unanswered.discard(future)
+
+    def close(self) -> None:
+        """The client is closed: whoever still waits is told, for nobody else will."""
+        self._waiting.clear()
+        for future in self._unanswered:
+            if not future.done():
+                future.set_exception(ConnectionLost("the client was closed before the answer to the submit came"))
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, defaultdict(list)
@@ -44,8 +55,8 @@ class Gathered:
         fields = {"room": room, "tasks": [item for item, _ in batch], "wait": wait}
         try:
             answers = (await self._send(fields))["tasks"]
-        except ProblemError as error:
-            await self._one_by_one(room, batch, error, wait=wait)
+        except (ProblemError, InvalidArguments) as error:
+            await self._by_halves(room, batch, error, wait=wait)
             return
         except TreadleError as error:
             _refuse(batch, error)
@@ -58,15 +69,16 @@ class Gathered:
             else:
                 future.set_result(answer)
 
-    async def _one_by_one(
+    async def _by_halves(
         self, room: str, batch: list[tuple[Item, "asyncio.Future[Receipt]"]], error: TreadleError, *, wait: bool
     ) -> None:
-        """Find those for which a request was refused as a whole: over plain HTTP it is all or none."""
+        """Find those for which a request was refused as a whole: it is too large, or over plain HTTP one is wrong."""
         if len(batch) == 1:
             _refuse(batch, error)
             return
-        for one in batch:
-            await self._submit(room, [one], wait=wait)
+        middle = len(batch) // 2
+        for half in (batch[:middle], batch[middle:]):
+            await self._submit(room, half, wait=wait)
 
 
 def _refuse(batch: list[tuple[Item, "asyncio.Future[Receipt]"]], error: TreadleError) -> None:

@@ -3,12 +3,13 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from treadle.errors import TaskCancelled, TaskFailed, WaitTimeout
+from treadle.errors import TaskCancelled, TaskFailed, TreadleError, WaitTimeout
+from treadle.options import TaskEdits
 from treadle.results import RawTask
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import TaskId
@@ -33,7 +34,7 @@ class TaskHandle(Generic[R_co]):
         submitted: RawTask | None = None,
         ending: "asyncio.Future[RawTask] | None" = None,
     ) -> None:
-        self.id = TaskId(task_id)
+        self.id: TaskId = TaskId(task_id)
         self._client = client
         self._returns = returns
         self._submitted = submitted
@@ -41,6 +42,11 @@ class TaskHandle(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id}>"
+
+    @property
+    def client(self) -> "Client":
+        """The client that asks for it."""
+        return self._client
 
     @property
     def submitted(self) -> Receipt | None:
@@ -100,7 +106,14 @@ class TaskHandle(Generic[R_co]):
         self._ending = None
         return await self._client.rerun(self.id)
 
+    async def edit(self, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
+        """Change the task while it waits; as `Client.edit`."""
+        return await self._client.edit(self.id, if_version=if_version, **changes)
+
     async def _wait(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
+        return await self._client.run(self._end(timeout))
+
+    async def _end(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
         if self._ending is None:
             self._ending = self._client.ending(self.id)
         try:
@@ -108,6 +121,10 @@ class TaskHandle(Generic[R_co]):
                 return await asyncio.shield(self._ending)
         except TimeoutError:
             raise WaitTimeout(f"task {self.id} had not ended after {timeout:g} s; it goes on") from None
+        except TreadleError:
+            # Whoever waits again asks again: the server may be back, or the client open once more.
+            self._ending = None
+            raise
 
     def _unpack(self, task: RawTask) -> R_co:
         status, error = task["status"], task.get("error")

@@ -1,10 +1,21 @@
 """New ids: UUIDv7, so that they sort by the time they were made."""
 
-import uuid_utils
-
-from treadle.wire.ids import TaskId
+from treadle.wire.ids import TaskId, WorkerId
 
 
 def new_task_id() -> TaskId:
     """Return a fresh UUIDv7 in its canonical text form."""
-    return TaskId(str(uuid_utils.uuid7()))
+    # Loaded with the first id: many processes import a task and never submit one.
+    from uuid_utils import uuid7
+
+    return TaskId(str(uuid7()))
+
+
+def new_claim_key() -> str:
+    """Return a fresh UUIDv7 in its canonical text form."""
+    return new_task_id()
+
+
+def new_worker_id() -> WorkerId:
+    """Return a fresh UUIDv7 in its canonical text form."""
+    return WorkerId(new_task_id())

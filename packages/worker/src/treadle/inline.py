@@ -118,7 +118,7 @@ class _Port:
         self.reports.append({"kind": "progress", **{name: value for name, value in said.items() if value is not None}})
 
     def log(self, message: str, level: Level) -> None:
-        self.reports.append({"kind": "logs", "lines": [{"level": level, "message": endings.clean(message)}]})
+        self.reports.append({"kind": "logs", "lines": [{"level": level, "message": message}]})
 
     def spend(self, total: float) -> None:
         self.usage = total

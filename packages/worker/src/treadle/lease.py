@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from treadle.clock import monotonic
 from treadle.errors import TreadleError
+from treadle.reaching import Folded
 
-log = logging.getLogger("treadle.worker")
+log: logging.Logger = logging.getLogger("treadle.worker")
 
 Key = tuple[str, int]
 Stop = Literal["cancel", "pause", "gone", "timeout", "shutdown", "lease"]
@@ -21,7 +22,7 @@ QUICKEST_BEAT = 0.1
 """Seconds between them at least, however short a lease is."""
 
 IDLE_BEAT = 15.0
-"""Seconds between those of an idle one."""
+"""Seconds between those of an idle one, unless the server says otherwise."""
 
 SILENCE = 10.0
 """Seconds after which a heartbeat that is not answered shows that its connection is dead."""
@@ -40,6 +41,7 @@ class Held:
         "credential",
         "expires",
         "has_target",
+        "is_overdue",
         "is_reported",
         "key",
         "kill",
@@ -53,13 +55,13 @@ class Held:
     )
 
     def __init__(self, claim: dict[str, Any], since: float) -> None:
-        self.claim = claim
+        self.claim: dict[str, Any] = claim
         self.key: Key = (claim["id"], claim["run_id"])
         self.weight: int = claim.get("weight") or 1
-        self.has_target = claim.get("target") is not None
-        self.length = _length(claim)
+        self.has_target: bool = claim.get("target") is not None
+        self.length: float = _length(claim)
         """Seconds that a renewal lasts; for a lease that can't be renewed, those that it lasts in all."""
-        self.expires = since + (claim.get("seconds_left") or 0.0)
+        self.expires: float = since + (claim.get("seconds_left") or 0.0)
         """By our monotonic clock; never later than the server lets it end (docs/decisions/0009)."""
         given = claim.get("credentials")
         self.credential: tuple[str, float] | None = given and (given, since + self.length / 2)
@@ -73,8 +75,10 @@ class Held:
         """Ends a child process at once, from any thread."""
         self.renewed: Callable[[], None] | None = None
         """Tells a child process that its lease was renewed, from any thread."""
-        self.code_runs = False
-        self.is_reported = False
+        self.code_runs: bool = False
+        self.is_reported: bool = False
+        self.is_overdue: bool = False
+        """Whether its code runs on though its failure was told: it keeps its slot, and is held until it has stopped."""
         self.timer: asyncio.TimerHandle | None = None
 
     @property
@@ -107,10 +111,13 @@ class Leases:
         self._on_silence = on_silence
         self.held: dict[Key, Held] = {}
         self.is_draining = False
-        self.last_beat = monotonic()
+        self.last_beat: float = monotonic()
         """When the last acknowledged heartbeat was sent."""
+        self.idle_beat: float = IDLE_BEAT
+        """Seconds between the heartbeats of an idle worker, as the server said last."""
         self._now = asyncio.Event()
-        self.guarded = threading.Event()
+        self._waits = Folded(log)
+        self.guarded: threading.Event = threading.Event()
         """Set when a run is guarded whose lease ends before the watch looks next."""
 
     def add(self, claim: dict[str, Any], since: float) -> Held:
@@ -139,22 +146,28 @@ class Leases:
 
     @property
     def pace(self) -> float:
-        """Seconds between heartbeats while a run is held: each lease is renewed twice before it can end."""
+        """Seconds between heartbeats while a run is held: each lease is renewed twice before it can end.
+
+        They are never further apart than those of an idle worker, which a server wants more often that loses it sooner.
+        """
         shortest = min((held.length for held in list(self.held.values())), default=BUSY_BEAT * 3)
-        return max(QUICKEST_BEAT, min(BUSY_BEAT, shortest / 3))
+        return max(QUICKEST_BEAT, min(BUSY_BEAT, self.idle_beat, shortest / 3))
 
     def beat_now(self) -> None:
         """Send a heartbeat at the next turn, not at the next interval."""
         self._now.set()
 
     async def run(self) -> None:
-        """Beat for ever: at the pace with a run, every 15 s without; ends by cancellation only."""
+        """Beat for ever: at the pace with a run, as often as the server says without; ends by cancellation only."""
         while True:
+            left = self.last_beat + self.idle_beat - monotonic()
+            # One that was not answered is tried again at the pace.
+            wait = self.pace if self.held or left <= 0 else min(self.pace, left)
             try:
-                async with asyncio.timeout(self.pace):
+                async with asyncio.timeout(wait):
                     await self._now.wait()
             except TimeoutError:
-                if not self.held and monotonic() - self.last_beat < IDLE_BEAT:
+                if not self.held and monotonic() - self.last_beat < self.idle_beat:
                     continue
             self._now.clear()
             await self.beat()
@@ -166,12 +179,13 @@ class Leases:
             async with asyncio.timeout(SILENCE):
                 answer = await self._beat(self.body(*only))
         except TimeoutError:
-            log.warning("no heartbeat: the server did not answer within %g s", SILENCE)
+            self._waits.say(f"no heartbeat: the server did not answer within {SILENCE:g} s", "trying again")
             self._on_silence()
             return False
         except TreadleError as error:
-            log.warning("no heartbeat: %s", error)
+            self._waits.say(f"no heartbeat: {error}", "trying again")
             return False
+        self._waits.over()
         self.apply(answer, sent)
         return True
 
@@ -188,6 +202,9 @@ class Leases:
     def note(self, answer: dict[str, Any], sent: float) -> None:
         """Note how long leases last: seconds as the server counted them, from before it did. Safe from any thread."""
         self.last_beat = max(self.last_beat, sent)
+        # An opening's answer has the worker in it, a heartbeat's is the worker.
+        told = (answer.get("worker") or answer).get("idle_beat_seconds")
+        self.idle_beat = max(QUICKEST_BEAT, told or self.idle_beat)
         for item in answer.get("taken_until") or ():
             held = self.held.get((item["task_id"], item["run_id"]))
             if held is not None:

@@ -1,7 +1,8 @@
 """Options of one submit: when, how urgently and how often a task is run."""
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -82,6 +83,44 @@ class Options(Request):
         if base is None:
             return self
         return base.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
+
+class TaskEdits(TypedDict, total=False):
+    """What `Client.edit` changes of a task: all that `Options` says of it but its id, its payload and its checkpoint.
+
+    None takes away what a task need not have: a timeout, deadline, budget, target, pool, tags, scopes, unique key; a
+    `heartbeat_increment` of None is as long as the lease.
+    """
+
+    payload: Mapping[str, Any]
+    checkpoint: Any
+    """What the next run gets."""
+    priority: int
+    delay: float | timedelta
+    scheduled_at: datetime
+    deadline: datetime | None
+    timeout: float | timedelta | None
+    max_retries: int
+    max_requeues: int
+    retry_base: float | timedelta
+    retry_multiplier: float
+    retry_randomization: float
+    lease_seconds: float | timedelta
+    heartbeat_increment: float | timedelta | None
+    start_timeout: float | timedelta
+    target: str | None
+    on_failure: OnFailure
+    weight: int
+    budget: float | None
+    pool: str | None
+    tags: Mapping[str, Any] | None
+    scopes: list[str] | None
+    unique_key: str | None
+
+
+def wire_edits(changes: "TaskEdits") -> dict[str, Any]:
+    """Return the changes as they go over the wire: durations in seconds."""
+    return {name: seconds(value) if isinstance(value, timedelta) else value for name, value in changes.items()}
 
 
 def _explain(error: ValidationError) -> str:

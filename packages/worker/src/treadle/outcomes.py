@@ -24,7 +24,7 @@ class Retry(TaskOutcome):
 
     def __init__(self, after: float | timedelta | None = None, message: str = "") -> None:
         super().__init__(message or "the task asked for a retry")
-        self.after = seconds(after)
+        self.after: float | None = seconds(after)
 
 
 class Pause(TaskOutcome):

@@ -45,10 +45,12 @@ class Child:
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",
                 "-m",
                 "treadle.child",
                 str(theirs.fileno()),
                 str(fuse.reader),
+                *_paths(),
                 pass_fds=[theirs.fileno(), fuse.reader],
                 stdin=asyncio.subprocess.DEVNULL,
                 env=_environment(),
@@ -100,9 +102,22 @@ class Child:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a child: the worker's without its token, for the code has the credential of its run."""
+    """Return the environment of a child: the worker's without its token, for the code has the credential of its run.
+
+    The child starts without the current directory, where a file may have the name of one of the standard library's. It
+    takes the worker's paths, that directory with them, when it comes to the worker's own modules.
+    """
     ours = {name: value for name, value in os.environ.items() if name.upper() != TOKEN_VARIABLE}
-    return ours | {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
+    here = str(Path.cwd())
+    # Where this package is must be among them; that it lies in the current directory is possible.
+    starts = dict.fromkeys([*(path for path in _paths() if path != here), str(Path(__file__).parents[1])])
+    return ours | {"PYTHONPATH": os.pathsep.join(starts)}
+
+
+def _paths() -> list[str]:
+    """Return where this process looks for modules, and last of all, where it stands in for nothing, right here."""
+    here = str(Path.cwd())
+    return list(dict.fromkeys([*(path or here for path in sys.path), here]))
 
 
 class Children:

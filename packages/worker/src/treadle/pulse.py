@@ -2,19 +2,22 @@
 
 import http.client
 import logging
+import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic_core import from_json, to_json
 
+from treadle.bearer import Bearer, Way, bearer_of
 from treadle.clock import monotonic
+from treadle.errors import TreadleError
 from treadle.lease import BUSY_BEAT, Leases
 
-log = logging.getLogger("treadle.worker")
+log: logging.Logger = logging.getLogger("treadle.worker")
 
 MISSED = 2
 """Heartbeats of the loop that are missed before the pulse sends one."""
@@ -32,18 +35,18 @@ class Pulse:
         self,
         leases: Leases,
         urls: tuple[str, ...],
-        token: str | None,
+        token: str | Bearer | None,
         *,
         worker_id: Callable[[], str | None],
         apply: Apply,
     ) -> None:
         self._leases = leases
         self._urls = urls
-        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._bearer = bearer_of(token)
         self._worker_id = worker_id
         self._apply = apply
         self._stopping = threading.Event()
-        self._connections: dict[str, http.client.HTTPConnection] = {}
+        self._connections: dict[Way, _Connection] = {}
         self._thread = threading.Thread(target=self._run, name="treadle-pulse", daemon=True)
 
     def start(self) -> None:
@@ -58,8 +61,8 @@ class Pulse:
         while not self._stopping.wait(min(1.0, self._leases.pace)):
             if self._leases.held and monotonic() - self._leases.last_beat > MISSED * self._leases.pace:
                 self._beat()
-        for url in list(self._connections):
-            self._disconnect(url)
+        for way in list(self._connections):
+            self._disconnect(way)
 
     def _beat(self) -> None:
         worker_id = self._worker_id()
@@ -67,12 +70,12 @@ class Pulse:
             return
         sent = monotonic()
         body = to_json(self._leases.body())
-        for url in self._urls:
+        for way in self._ways():
             try:
-                answer = self._patch(url, f"/v1/workers/{worker_id}", body)
+                answer = self._patch(way, f"/v1/workers/{worker_id}", body)
             except (OSError, http.client.HTTPException, ValueError) as error:
-                log.warning("no heartbeat over HTTP at %s either: %s", url, error)
-                self._disconnect(url)
+                log.warning("no heartbeat over HTTP at %s either: %s", way.url, error)
+                self._disconnect(way)
                 continue
             if answer is not None:
                 # Noted at once: the loop, which is blocked, can't, and a target's code is ended by what is noted.
@@ -80,11 +83,19 @@ class Pulse:
                 self._apply(answer, sent)
             return
 
-    def _patch(self, url: str, path: str, body: bytes) -> dict[str, Any] | None:
-        connection = self._connections.get(url)
+    def _ways(self) -> Iterator[Way]:
+        for url in self._urls:
+            try:
+                yield from self._bearer.ways_now(url)
+            except TreadleError as error:
+                log.warning("no heartbeat over HTTP at %s either: %s", url, error)
+
+    def _patch(self, way: Way, path: str, body: bytes) -> dict[str, Any] | None:
+        connection = self._connections.get(way)
         if connection is None:
-            connection = self._connections[url] = _connect(url)
-        connection.request("PATCH", urlsplit(url).path + path, body, self._headers)
+            connection = self._connections[way] = _Connection(way)
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {way.token}"} if way.token else {})
+        connection.request("PATCH", urlsplit(way.url).path + path, body, headers)
         response = connection.getresponse()
         content = response.read()
         if response.status != 200:
@@ -93,14 +104,24 @@ class Pulse:
         answer: dict[str, Any] = from_json(content)
         return answer
 
-    def _disconnect(self, url: str) -> None:
-        if (connection := self._connections.pop(url, None)) is not None:
+    def _disconnect(self, way: Way) -> None:
+        if (connection := self._connections.pop(way, None)) is not None:
             with suppress(OSError):
                 connection.close()
 
 
-def _connect(url: str) -> http.client.HTTPConnection:
-    split = urlsplit(url)
-    if split.scheme == "https":
-        return http.client.HTTPSConnection(split.netloc, timeout=TIMEOUT, context=ssl.create_default_context())
-    return http.client.HTTPConnection(split.netloc, timeout=TIMEOUT)
+class _Connection(http.client.HTTPConnection):
+    """A connection to the address of a way, whatever its name leads to by then."""
+
+    def __init__(self, way: Way) -> None:
+        split = urlsplit(way.url)
+        self._is_secure = split.scheme == "https"
+        port = split.port or (443 if self._is_secure else 80)
+        super().__init__(split.hostname or "", port, timeout=TIMEOUT)
+        self._address = way.address or self.host
+
+    def connect(self) -> None:
+        """Connect; http.client does so before it sends anything."""
+        self.sock = socket.create_connection((self._address, self.port), TIMEOUT)
+        if self._is_secure:
+            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)

@@ -2,35 +2,30 @@
 
 import builtins
 import os
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
+from treadle.asking import Asking, Listing
 from treadle.wire.artifacts import ArtifactItem
-from treadle.wire.fields import Model
 from treadle.wire.jobs import JobItem
+from treadle.wire.pages import Page
 from treadle.wire.server import NewToken, SigningKeys, Stats, TokenItem, Whoami
 from treadle.wire.status import Status
 from treadle.wire.targets import TargetItem
-from treadle.wire.tasks import Page, TaskItem
+from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import WorkerItem
 
-if TYPE_CHECKING:
-    from treadle.http import HttpChannel
 
-M = TypeVar("M", bound=Model)
+class Queries(Asking):
+    """The reading half of `Client`. Every method raises `ConnectionFailed` and the server's `ProblemError`.
 
+    Lists are awaited for one page, of 50 unless `limit` says otherwise, or gone through to their end by `async for`,
+    in pages of `limit`.
+    """
 
-class Queries:
-    """The reading half of `Client`. Every method raises `ConnectionFailed` and the server's `ProblemError`."""
-
-    def http(self) -> "HttpChannel":
-        """Return the client's HTTP connections."""
-        raise NotImplementedError
-
-    async def list(
+    def list(
         self,
         *,
         room: str | None = None,
@@ -41,13 +36,13 @@ class Queries:
         tag: str | None = None,
         id: str | None = None,  # noqa: A002 - the wire's name
         text: str | None = None,
-        limit: int = 50,
+        limit: int | None = None,
         offset: int = 0,
-    ) -> Page[TaskItem]:
+    ) -> Listing[TaskItem]:
         """Return tasks, newest first, for which all that is given holds.
 
-        `tag` is `key` or `key=value`, `id` the beginning of the task's id, `text` part of its id, job's name, payload
-        or error.
+        `tag` is `key` or `key=value`, of a nested one `region.name=eu`, `id` the beginning of the task's id, `text`
+        part of its id, job's name, payload or error.
         """
         statuses = [status] if isinstance(status, str) else status
         params = {
@@ -58,56 +53,53 @@ class Queries:
             "tag": tag,
             "id": id,
             "text": text,
-            "limit": limit,
-            "offset": offset,
         }
         path = "/v1/tasks" if room is None else f"/v1/rooms/{_part(room)}/tasks"
-        return Page[TaskItem].model_validate(await self.http().request("GET", path, params=params))
+        return self._list(TaskItem, path, limit, offset, params=params, by_cursor=True)
 
-    async def jobs(self, room: str = "@global", *, limit: int = 50, offset: int = 0) -> Page[JobItem]:
+    def jobs(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[JobItem]:
         """Return the jobs that are seen from a room, with the counts of their queues."""
-        return await self._page(JobItem, f"/v1/rooms/{_part(room)}/jobs", limit, offset)
+        return self._list(JobItem, f"/v1/rooms/{_part(room)}/jobs", limit, offset)
 
     async def job(self, full_name: str, *, room: str | None = None) -> JobItem:
         """Return one job, as seen from `room` (its own when left out)."""
         seen_from = room or full_name.partition(":")[0]
         path = f"/v1/rooms/{_part(seen_from)}/jobs/{_part(full_name)}"
-        return JobItem.model_validate(await self.http().request("GET", path))
+        return JobItem.model_validate(await self.request("GET", path))
 
-    async def workers(self, *, room: str | None = None, limit: int = 50, offset: int = 0) -> Page[WorkerItem]:
+    def workers(self, *, room: str | None = None, limit: int | None = None, offset: int = 0) -> Listing[WorkerItem]:
         """Return the workers, or those that serve a room's jobs."""
         path = "/v1/workers" if room is None else f"/v1/rooms/{_part(room)}/workers"
-        return await self._page(WorkerItem, path, limit, offset)
+        return self._list(WorkerItem, path, limit, offset)
 
     async def worker(self, worker_id: str) -> WorkerItem:
         """Return one worker."""
-        return WorkerItem.model_validate(await self.http().request("GET", f"/v1/workers/{_part(worker_id)}"))
+        return WorkerItem.model_validate(await self.request("GET", f"/v1/workers/{_part(worker_id)}"))
 
-    async def targets(
+    def targets(
         self,
         room: str = "@global",
         *,
         held: bool | None = None,
         text: str | None = None,
-        limit: int = 50,
+        limit: int | None = None,
         offset: int = 0,
-    ) -> Page[TargetItem]:
+    ) -> Listing[TargetItem]:
         """Return a room's targets, newest first: the held ones, the free ones, those whose name has `text` in it."""
-        params = {"held": None if held is None else str(held).lower(), "text": text, "limit": limit, "offset": offset}
-        answer = await self.http().request("GET", f"/v1/rooms/{_part(room)}/targets", params=params)
-        return Page[TargetItem].model_validate(answer)
+        params = {"held": None if held is None else str(held).lower(), "text": text}
+        return self._list(TargetItem, f"/v1/rooms/{_part(room)}/targets", limit, offset, params=params)
 
     async def target(self, name: str, *, room: str = "@global") -> TargetItem:
         """Return one target: what holds it and why, and who waits; raises `TargetNotFound`."""
         path = f"/v1/rooms/{_part(room)}/targets/{_part(name)}"
-        return TargetItem.model_validate(await self.http().request("GET", path))
+        return TargetItem.model_validate(await self.request("GET", path))
 
     async def artifacts(self, task_id: str, *, run: int | None = None) -> "builtins.list[ArtifactItem]":
         """Return all that the task's runs, or one of them, have stored: the last run's first, each run's by name."""
         found: builtins.list[ArtifactItem] = []
         while True:
             params = {"run": run, "limit": 500, "offset": len(found)}
-            answer = await self.http().request("GET", f"/v1/tasks/{_part(task_id)}/artifacts", params=params)
+            answer = await self.request("GET", f"/v1/tasks/{_part(task_id)}/artifacts", params=params)
             page = Page[ArtifactItem].model_validate(answer)
             found += page.items
             if not page.items or len(found) >= page.total:
@@ -119,25 +111,28 @@ class Queries:
         The file appears when it is whole and its digest is the one that was stored. Raises `ArtifactNotFound` and
         `OSError`, and as every method here.
         """
-        from treadle.downloads import download
-
         path = Path(to)
         place = path / name.rsplit("/", 1)[-1] if path.is_dir() else path  # noqa: ASYNC240 - one look
         part = "/".join(quote(segment, safe="") for segment in name.split("/"))
         where = f"/v1/tasks/{_part(task_id)}/artifacts/{part}"
+        return await self.run(self._download(where, place, run))
+
+    async def _download(self, where: str, place: Path, run: int | None) -> Path:
+        from treadle.downloads import download
+
         return await download(self.http(), where, place, params={"run": run})
 
     async def stats(self) -> Stats:
         """Return totals over all jobs."""
-        return Stats.model_validate(await self.http().request("GET", "/v1/stats"))
+        return Stats.model_validate(await self.request("GET", "/v1/stats"))
 
     async def whoami(self) -> Whoami:
         """Return whose token the client shows."""
-        return Whoami.model_validate(await self.http().request("GET", "/v1/whoami"))
+        return Whoami.model_validate(await self.request("GET", "/v1/whoami"))
 
-    async def tokens(self, *, limit: int = 50, offset: int = 0) -> Page[TokenItem]:
+    def tokens(self, *, limit: int | None = None, offset: int = 0) -> Listing[TokenItem]:
         """Return the tokens, without their secrets; superusers only."""
-        return await self._page(TokenItem, "/v1/tokens", limit, offset)
+        return self._list(TokenItem, "/v1/tokens", limit, offset)
 
     async def create_token(
         self,
@@ -153,19 +148,15 @@ class Queries:
             body["scopes"] = scopes
         if expires_at is not None:
             body["expires_at"] = expires_at
-        return NewToken.model_validate(await self.http().request("POST", "/v1/tokens", body))
+        return NewToken.model_validate(await self.request("POST", "/v1/tokens", body))
 
     async def revoke_token(self, token_id: str) -> None:
         """Revoke a token, by its id; superusers only."""
-        await self.http().request("DELETE", f"/v1/tokens/{_part(token_id)}")
+        await self.request("DELETE", f"/v1/tokens/{_part(token_id)}")
 
     async def rotate_keys(self, *, revoke: bool = False) -> SigningKeys:
         """Sign temporary credentials with a new key; `revoke` ends all that were signed before. Superusers only."""
-        return SigningKeys.model_validate(await self.http().request("POST", "/v1/signing-keys", {"revoke": revoke}))
-
-    async def _page(self, model: type[M], path: str, limit: int, offset: int) -> Page[M]:
-        params: Mapping[str, Any] = {"limit": limit, "offset": offset}
-        return Page[model].model_validate(await self.http().request("GET", path, params=params))  # type: ignore[valid-type]
+        return SigningKeys.model_validate(await self.request("POST", "/v1/signing-keys", {"revoke": revoke}))
 
 
 def _part(text: str) -> str:

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from itertools import islice, takewhile
 from typing import Any
 
-from treadle.endings import clean
 from treadle.errors import (
     ConnectionFailed,
     InternalServerError,
@@ -23,7 +22,7 @@ from treadle.errors import (
 )
 from treadle.wire.problems import Problem
 
-log = logging.getLogger("treadle.worker")
+log: logging.Logger = logging.getLogger("treadle.worker")
 
 Report = dict[str, Any]
 Answer = dict[str, Any]
@@ -97,7 +96,7 @@ class Reporter:
         self._wake = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
-        self.online = asyncio.Event()
+        self.online: asyncio.Event = asyncio.Event()
         """Set while the worker is open on a connection; nothing is sent before."""
 
     def add(self, report: Report) -> None:
@@ -133,14 +132,14 @@ class Reporter:
         if share is not None:
             report["share"] = share
         if message is not None:
-            report["message"] = clean(message)
+            report["message"] = message
         self._soften(key).progress = report
 
     def line(self, key: Key, message: str, level: str) -> None:
         """Send a log line in a moment, with those that come until then."""
         soft = self._soften(key)
         soft.dropped += len(soft.lines) == KEPT_LINES
-        soft.lines.append({"at": datetime.now(UTC), "level": level, "message": clean(message)})
+        soft.lines.append({"at": datetime.now(UTC), "level": level, "message": message})
 
     async def run(self) -> None:
         """Send for ever; ends by cancellation only."""
@@ -188,6 +187,10 @@ class Reporter:
             # Nothing is lost: the same reports go again once the worker is open on a new connection.
             self._again(batch)
             await asyncio.sleep(0.05)
+        except Exception:
+            log.exception("reports hit a defect, and are sent again")
+            self._again(batch)
+            await asyncio.sleep(1)
         finally:
             self._flying -= 1
             self._wake.set()

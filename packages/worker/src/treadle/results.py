@@ -54,10 +54,10 @@ class Board:
             if future is not None and not future.done():
                 future.set_result(task)
 
-    async def ask_again(self) -> None:
-        """After a reconnection: ask for everything that is still waited for."""
-        if ids := self.ids:
-            await self._ask_for(ids)
+    async def ask_again(self, ids: Iterable[str]) -> None:
+        """Ask for those of the tasks that are still waited for: what was to push their ends is not there any more."""
+        if wanted := [task_id for task_id in ids if task_id in self._waiting]:
+            await self._ask_for(wanted)
 
     def fail(self, error: TreadleError) -> None:
         """Fail everyone who waits."""

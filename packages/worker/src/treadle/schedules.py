@@ -7,8 +7,8 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from treadle.errors import DefinitionError
-from treadle.options import seconds
+from treadle.errors import DefinitionError, InvalidArguments
+from treadle.options import Options, seconds
 from treadle.wire.schedules import Missed
 
 if TYPE_CHECKING:
@@ -27,12 +27,20 @@ class _Plan:
     """What becomes of ticks that were missed: one late run for all of them, or `skip`, none."""
     name: str | None = None
     """The schedule's name in the job's room; `category:name` of the job when it is left out."""
+    options: Options | None = None
+    """How each of its tasks is run; they have no id, delay or time of their own."""
+    deadline: float | timedelta | None = None
+    """How long after its tick a task is of use."""
 
     def __post_init__(self) -> None:
         if self.missed not in {"late", "skip"}:
             raise DefinitionError(f"missed={self.missed!r} of a schedule must be 'late' or 'skip'")
         if (seconds(self.jitter) or 0) < 0:
             raise DefinitionError(f"jitter={self.jitter!r} of a schedule is a duration, 0 or more")
+        try:
+            template(self.options, self.deadline)
+        except InvalidArguments as error:
+            raise DefinitionError(str(error)) from None
 
     def timing(self) -> dict[str, Any]:
         """Return when, as it goes over the wire."""
@@ -85,6 +93,27 @@ class Every(_Plan):
 Schedule: TypeAlias = Cron | Every
 
 
+def template(options: Options | None, deadline: float | timedelta | None) -> dict[str, Any]:
+    """Return what each task of a schedule is like, as it goes over the wire.
+
+    Raises `InvalidArguments` for an option that is one task's alone, and for a deadline that is not after the tick.
+    """
+    said = {} if options is None else options.wire()
+    if unfit := sorted(said.keys() & _OF_ONE_TASK):
+        raise InvalidArguments(
+            f"{', '.join(unfit)}: not of a schedule, whose tasks come with its ticks; their deadline is given beside"
+            " the options, in seconds from the tick"
+        )
+    if deadline is None:
+        return said
+    if (after := seconds(deadline) or 0) <= 0:
+        raise InvalidArguments(f"deadline={deadline!r} of a schedule is a duration, more than 0")
+    return {**said, "deadline": float(after)}
+
+
+_OF_ONE_TASK = frozenset({"id", "delay", "scheduled_at", "deadline"})
+
+
 def registration(task: "Task[..., Any]") -> tuple[str, dict[str, Any]]:
     """Return the schedule's name, and the body that sets it.
 
@@ -99,6 +128,7 @@ def registration(task: "Task[..., Any]") -> tuple[str, dict[str, Any]]:
         "jitter": float(seconds(plan.jitter) or 0),
         "missed": plan.missed,
         **plan.timing(),
+        **template(plan.options, plan.deadline),
     }
     said = json.dumps(body, sort_keys=True).encode()
     return plan.name or f"{task.job.category}:{task.job.name}", body | {"content_hash": sha256(said).hexdigest()}

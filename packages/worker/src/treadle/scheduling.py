@@ -1,40 +1,36 @@
 """What a client does with schedules: lists, sets, pauses, runs and deletes them, over HTTP."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from treadle.asking import Asking, Listing
+from treadle.schedules import template
 from treadle.wire.names import GLOBAL
 from treadle.wire.schedules import Missed, ScheduleItem
-from treadle.wire.tasks import Page, TaskItem
+from treadle.wire.tasks import TaskItem
 
 if TYPE_CHECKING:
-    from treadle.http import HttpChannel
     from treadle.options import Options
 
 _OF_EACH = ("payload", "cron", "zone", "interval", "paused", "content_hash", "if_version")
 
 
-class Scheduling:
+class Scheduling(Asking):
     """The part of `Client` that is about schedules.
 
     Every method raises `ConnectionFailed` and the server's `ProblemError`: `ScheduleNotFound`, `Forbidden`,
     `ValidationFailed` …
     """
 
-    def http(self) -> "HttpChannel":
-        """Return the client's HTTP connections."""
-        raise NotImplementedError
-
-    async def schedules(self, room: str = GLOBAL, *, limit: int = 50, offset: int = 0) -> Page[ScheduleItem]:
+    def schedules(self, room: str = GLOBAL, *, limit: int | None = None, offset: int = 0) -> Listing[ScheduleItem]:
         """Return the schedules that are seen from a room, newest first: with their next tick and last task."""
-        params = {"limit": limit, "offset": offset}
-        answer = await self.http().request("GET", f"/v1/rooms/{_part(room)}/schedules", params=params)
-        return Page[ScheduleItem].model_validate(answer)
+        return self._list(ScheduleItem, f"/v1/rooms/{_part(room)}/schedules", limit, offset)
 
     async def schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
         """Return one schedule; raises `ScheduleNotFound`."""
-        return ScheduleItem.model_validate(await self.http().request("GET", _path(room, name)))
+        return ScheduleItem.model_validate(await self.request("GET", _path(room, name)))
 
     async def set_schedule(
         self,
@@ -49,19 +45,21 @@ class Scheduling:
         jitter: float = 0,
         missed: Missed = "late",
         options: "Options | None" = None,
+        deadline: float | timedelta | None = None,
         paused: bool | None = None,
         content_hash: str | None = None,
         if_version: int | None = None,
     ) -> ScheduleItem:
         """Make a schedule, or replace the one of this name; what stays the same keeps its next tick.
 
-        `cron` (in `zone`) or `interval` (seconds) says when; `options` are those of each task.
+        `cron` (in `zone`) or `interval` (seconds) says when; `options` are those of each task, `deadline` is how long
+        after its tick it is of use. Raises `InvalidArguments` for options that are one task's alone.
         """
         given = dict(zip(_OF_EACH, (payload, cron, zone, interval, paused, content_hash, if_version), strict=True))
-        body: dict[str, Any] = {} if options is None else options.wire()
+        body = template(options, deadline)
         body |= {"job": job, "jitter": jitter, "missed": missed}
         body |= {name: value for name, value in given.items() if value is not None}
-        return ScheduleItem.model_validate(await self.http().request("PUT", _path(room, name), body))
+        return ScheduleItem.model_validate(await self.request("PUT", _path(room, name), body))
 
     async def pause_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
         """Pause a schedule: it makes no tasks until it is resumed."""
@@ -73,14 +71,14 @@ class Scheduling:
 
     async def run_schedule(self, name: str, *, room: str = GLOBAL) -> TaskItem:
         """Put a schedule's task in now and return it; raises `TaskConflict` while its last one is open."""
-        return TaskItem.model_validate(await self.http().request("POST", f"{_path(room, name)}/run"))
+        return TaskItem.model_validate(await self.request("POST", f"{_path(room, name)}/run"))
 
     async def delete_schedule(self, name: str, *, room: str = GLOBAL) -> None:
         """Delete a schedule; a task of it that runs goes on to its end."""
-        await self.http().request("DELETE", _path(room, name), resend=False)
+        await self.request("DELETE", _path(room, name), resend=False)
 
     async def _patch(self, room: str, name: str, **fields: Any) -> ScheduleItem:
-        answer = await self.http().request("PATCH", _path(room, name), fields, resend=True)
+        answer = await self.request("PATCH", _path(room, name), fields, resend=True)
         return ScheduleItem.model_validate(answer)
 
 

@@ -8,31 +8,46 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import to_json
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from treadle.bearer import Bearer, Refusals, bearer_of
 from treadle.clock import monotonic
-from treadle.dialing import MAX_FRAME, close_error, dial, items_of, problem_of
+from treadle.dialing import MAX_FRAME, OPENING, close_error, dial, items_of
 from treadle.errors import (
     ConnectionFailed,
     ConnectionLost,
     InvalidArguments,
     PayloadTooLarge,
+    ProblemError,
+    ProtocolMismatch,
     SocketRefused,
     TreadleError,
+    Unauthorized,
     error_for,
     problem_named,
+    problem_of,
 )
-from treadle.reaching import delays, shuffled
+from treadle.older import is_older, without
+from treadle.reaching import Folded, delays, shuffled
+from treadle.values import encoded
 
 FULL_FRAME = 1024 * 1024
 """Bytes after which a frame is sent and the next one begun, so that one large batch doesn't hold up the rest."""
 
+FRAME_OVERHEAD = 64
+"""Bytes of a frame around its items, generously."""
+
 MAX_PENDING = 10_000
 """Unanswered requests at most; a further one waits until an answer came."""
 
-log = logging.getLogger("treadle.session")
+STEADY = 1.0
+"""Seconds after which a connection that breaks was one; after a shorter one there is a pause before the next."""
+
+ROUND = 10.0
+"""Seconds in which all addresses are tried for the socket, where plain HTTP does meanwhile (at least 2.5 for each)."""
+
+log: logging.Logger = logging.getLogger("treadle.session")
 
 Push = Callable[[dict[str, Any]], None]
 
@@ -51,15 +66,18 @@ class Session:
     """A connection that `run` keeps open; `call` asks, `on_push` gets what the server sends by itself.
 
     `patience` is how many seconds requests wait for a broken connection to come back before they fail; a first
-    connection that can't be made fails them at once unless `first_patience` says otherwise. `on_connect` runs after
-    each opening, beside the requests; `on_disconnect` when the connection broke; `on_down` when requests were failed
-    because no server could be reached. Give each session to one event loop only.
+    connection that can't be made fails them at once unless `first_patience` says otherwise. Where somebody is there who
+    opens no websocket they fail with `SocketRefused` at once, for plain HTTP may do. Whatever they failed with, the
+    session goes on trying, each address in turn, until a Treadle server refuses it.
+
+    `on_connect` runs after each opening, beside the requests; `on_disconnect` when the connection broke; `on_down` when
+    requests were failed because no server could be reached. Give each session to one event loop only.
     """
 
     def __init__(
         self,
         urls: tuple[str, ...],
-        token: str | None,
+        token: str | Bearer | None,
         *,
         on_push: Push,
         on_connect: Callable[[], Awaitable[None]] | None = None,
@@ -70,7 +88,8 @@ class Session:
         client: str | None = None,
     ) -> None:
         self._urls = shuffled(urls)
-        self._token = token
+        self._bearer = bearer_of(token)
+        self._refusals = Refusals(self._bearer, urls)
         self._on_push = on_push
         self._on_connect = on_connect
         self._on_disconnect = on_disconnect
@@ -89,7 +108,7 @@ class Session:
         self._ended: TreadleError | None = None
         self.hello: dict[str, Any] | None = None
         """What the server said of itself when the connection was last opened."""
-        self.heard = -math.inf
+        self.heard: float = -math.inf
         """When the latest of the answered requests was made, by our monotonic clock.
 
         What is read behind its answer was written by the server later than that."""
@@ -131,10 +150,16 @@ class Session:
     async def run(self) -> None:
         """Keep the connection until `close`; end early, failing all requests, when the server refuses for good."""
         self._running = asyncio.current_task()
+        pauses = delays()
         try:
             while not self._closing:
                 ws = await self._connect()
+                since = monotonic()
                 await self._serve(ws)
+                if monotonic() - since >= STEADY:
+                    pauses = delays()
+                elif not self._closing:
+                    await asyncio.sleep(min(next(pauses), STEADY))
         except TreadleError as error:
             self._end(error)
         except asyncio.CancelledError:
@@ -159,33 +184,65 @@ class Session:
             self._running.cancel()
 
     async def _connect(self) -> ClientConnection:
-        loop = asyncio.get_running_loop()
-        since = loop.time()
+        since = monotonic()
         patience = self._first_patience if self.hello is None else self._patience
         # A client that fails at once raises the error: there is nothing to log.
-        is_first = patience > 0
+        waits = Folded(log, level=logging.WARNING if patience > 0 else logging.DEBUG)
+        limit: float | None = None
         for delay in delays():
-            error: TreadleError = ConnectionFailed("no server's address is given")
-            for url in list(self._urls):
-                # Whoever is tried next time, or when this connection has broken, is another server.
-                self._urls.append(self._urls.pop(0))
-                try:
-                    ws, self.hello = await dial(url, self._token, self._client)
-                except SocketRefused as refused:
-                    if self.hello is None:
-                        raise
-                    error = refused
-                except ConnectionFailed as failed:
-                    error = failed
-                else:
-                    return ws
-            level = logging.WARNING if is_first else logging.DEBUG
-            log.log(level, "%s; trying again", error)
-            is_first = False
-            if loop.time() - since >= patience:
+            ws, error = await self._round(limit)
+            if ws is not None:
+                return ws
+            if is_plain := isinstance(error, SocketRefused):
+                # From now on plain HTTP does what is asked, and a hanging address must not keep the others from it.
+                limit = max(2.5, ROUND / len(self._urls))
+            waits.say(error, self._refusals.then if isinstance(error, Unauthorized) else "trying again")
+            if is_plain or monotonic() - since >= patience:
                 self._fail(error)
             await asyncio.sleep(delay)
         raise AssertionError("the delays never end")
+
+    async def _round(self, limit: float | None) -> tuple[ClientConnection | None, TreadleError]:
+        """Try each address once, for `limit` seconds; return the connection, or what is to be told of all that failed.
+
+        Raises the refusal of a server, when no other one opened.
+        """
+        error: TreadleError = ConnectionFailed("no server's address is given")
+        refusal: TreadleError | None = None
+        for url in list(self._urls):
+            # Whoever is tried next time, or when this connection has broken, is another server.
+            self._urls.append(self._urls.pop(0))
+            try:
+                async with asyncio.timeout(limit):
+                    ws, self.hello = await self._dial(url)
+            except ConnectionFailed as failed:
+                error = _better(error, failed)
+            except TimeoutError:
+                error = _better(error, SocketRefused(f"{url} opened no session within {limit or OPENING:g} s"))
+            except (ProblemError, ProtocolMismatch) as refused:
+                refusal = refused
+            except Exception as odd:  # noqa: BLE001 - an address that can't even be tried must not end the others' turn
+                error = ConnectionFailed(f"{url} can't be tried ({type(odd).__name__}: {odd})")
+            else:
+                return ws, error
+        if refusal is None:
+            return None, error
+        if self._is_final(refusal):
+            raise refusal
+        return None, refusal
+
+    def _is_final(self, refusal: TreadleError) -> bool:
+        return not isinstance(refusal, Unauthorized) or self._refusals.is_final()
+
+    async def _dial(self, url: str) -> tuple[ClientConnection, dict[str, Any]]:
+        """Try the ways to one server; raises as `dial`."""
+        error: TreadleError = ConnectionFailed(url)
+        for way in await self._bearer.ways(url):
+            try:
+                return await dial(way, self._client)
+            except ConnectionFailed as failed:
+                error = _better(error, failed)
+        raise error
 
     async def _serve(self, ws: ClientConnection) -> None:
         self._ws = ws
@@ -199,12 +256,18 @@ class Session:
                 await self._read(ws)
                 for helper in helpers:
                     helper.cancel()
+        except* SocketRefused as strange:
+            log.warning("%s; connecting anew", strange.exceptions[0])
+        except* Exception:
+            # A defect, or a server that doesn't speak as documented: neither ends who goes on with another connection.
+            log.exception("the session's connection is given up, and made anew")
         finally:
             self._ws = None
             if self._on_disconnect is not None:
                 self._on_disconnect()
             await ws.close()
-        if (fatal := close_error(ws)) is not None and not self._closing:
+        fatal = close_error(ws)
+        if fatal is not None and not self._closing and self._is_final(fatal):
             raise fatal
         self._lose(too_large=ws.close_code == 1009)
 
@@ -245,21 +308,27 @@ class Session:
             if request is None or request.future.done():
                 continue
             try:
-                part = to_json(request.item, inf_nan_mode="null")
-            except (ValueError, RecursionError) as error:
-                request.future.set_exception(InvalidArguments(f"the request can't be written as JSON: {error}"))
+                part = encoded(without(request.item) if is_older(self.hello) else request.item)
+            except InvalidArguments as error:
+                request.future.set_exception(error)
                 continue
-            if len(part) > MAX_FRAME - 64:
-                request.future.set_exception(_too_large(len(part)))
+            most = self._most_bytes()
+            if len(part) > most:
+                request.future.set_exception(_too_large(len(part), most))
                 continue
             request.sent = True
-            if parts and size + len(part) > FULL_FRAME:
+            if parts and size + len(part) > min(FULL_FRAME, most):
                 yield b'{"items":[' + b",".join(parts) + b"]}"
                 parts, size = [], 0
             parts.append(part)
-            size += len(part)
+            size += len(part) + 1
         if parts:
             yield b'{"items":[' + b",".join(parts) + b"]}"
+
+    def _most_bytes(self) -> int:
+        """Return how large a request may be: as large as the server takes frames, less what stands around it."""
+        told: int = (self.hello or {}).get("max_bytes", MAX_FRAME)
+        return min(told, MAX_FRAME) - FRAME_OVERHEAD
 
     def _lose(self, *, too_large: bool) -> None:
         """After the connection broke: fail what was sent and may not be sent again."""
@@ -267,7 +336,7 @@ class Session:
             if request.future.done() or not (request.sent or request.bound):
                 continue
             if too_large:
-                request.future.set_exception(_too_large(None))
+                request.future.set_exception(_too_large(None, MAX_FRAME))
             elif request.bound or not request.resend:
                 lost = "the connection broke before the answer came: look whether it was done before you try again"
                 request.future.set_exception(ConnectionLost(lost))
@@ -286,10 +355,15 @@ class Session:
             self._room.set()
 
 
+def _better(one: TreadleError, other: TreadleError) -> TreadleError:
+    """Return what is more to go by: somebody who may be reached over plain HTTP, or else the later of the two."""
+    return one if isinstance(one, SocketRefused) else other
+
+
 async def _run(hook: Callable[[], Awaitable[None]]) -> None:
     await hook()
 
 
-def _too_large(size: int | None) -> PayloadTooLarge:
-    seen = "more than the server takes" if size is None else f"{size} bytes, more than {MAX_FRAME}"
+def _too_large(size: int | None, most: int) -> PayloadTooLarge:
+    seen = "more than the server takes" if size is None else f"{size} bytes, more than {most}"
     return PayloadTooLarge(problem_named("payload-too-large", f"the request has {seen}: send less at a time"))

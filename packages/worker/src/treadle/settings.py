@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from treadle.errors import TreadleError
+from treadle.wire.names import parse_room
 
 TOKEN_FILE = "token"  # noqa: S105 - a file's name, no secret
 
@@ -31,12 +33,14 @@ class Settings(BaseSettings):
     Raises `InvalidSetting`, which names the variable and the value.
     """
 
-    model_config = SettingsConfigDict(env_prefix="TREADLE_", extra="ignore", env_ignore_empty=True)
+    model_config: ClassVar[SettingsConfigDict] = SettingsConfigDict(
+        env_prefix="TREADLE_", extra="ignore", env_ignore_empty=True
+    )
 
     url: str = "http://127.0.0.1:7420"
     """Where the server is; several URLs of one cluster, separated by commas, are tried in turn."""
     token: SecretStr | None = None
-    """The token to show; left out, the one that a local server wrote to its data directory."""
+    """The token to show; left out, the one that a local server wrote to its data directory, to loopback addresses."""
     data_dir: Path = Field(default_factory=_default_data_dir)
     """Where a local server keeps its database and its first token."""
     room: str = "@global"
@@ -73,25 +77,45 @@ class Settings(BaseSettings):
         split_urls(value)
         return value
 
+    @field_validator("room")
+    @classmethod
+    def _room_is_one(cls, value: str) -> str:
+        return parse_room(value)
+
     @property
     def urls(self) -> tuple[str, ...]:
         """The servers to try, in order, each without a trailing slash."""
         return split_urls(self.url)
 
-    def read_token(self) -> str | None:
-        """Return the token that is set, or else the one in `data_dir/token`; None when there is neither.
+    @property
+    def token_path(self) -> Path:
+        """The file that a local server writes its first token to."""
+        return self.data_dir / TOKEN_FILE
 
-        Raises `InvalidSetting` when the file is there and can't be read.
+    def read_local_token(self) -> str | None:
+        """Return the token in `data_dir/token`; None when there is none.
+
+        It is a superuser's, and for this machine's servers alone: `treadle.bearer` says where it may go, and nobody
+        else shows it. Raises `InvalidSetting` when the file is there and can't be read.
         """
-        if self.token is not None:
-            return self.token.get_secret_value()
-        path = self.data_dir / TOKEN_FILE
         try:
-            return path.read_text().strip() or None
+            return self.token_path.read_text().strip() or None
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:
-            raise InvalidSetting(f"the token in {path} can't be read ({error.strerror}): set TREADLE_TOKEN") from None
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InvalidSetting(
+                f"the token in {self.token_path} can't be read ({reason}): set TREADLE_TOKEN"
+            ) from None
+
+
+def _is_place(text: str) -> bool:
+    """Whether this names a host, and a port that there can be."""
+    try:
+        parts = urlsplit(f"//{text}")
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, or a bracket without its other
+        return False
 
 
 def split_urls(text: str) -> tuple[str, ...]:
@@ -99,7 +123,7 @@ def split_urls(text: str) -> tuple[str, ...]:
     urls = tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())
     for url in urls:
         scheme, separator, rest = url.partition("://")
-        if scheme not in {"http", "https"} or not separator or not rest:
+        if scheme not in {"http", "https"} or not separator or not _is_place(rest):
             raise InvalidSetting(f"{url!r} is no server's address: write http://host:port or https://host")
     if not urls:
         raise InvalidSetting("no server's address is given: set TREADLE_URL, for example http://127.0.0.1:7420")

@@ -8,12 +8,18 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import to_json
+from pydantic_core import to_json, to_jsonable_python
 
-from treadle.errors import DefinitionError, InvalidArguments
+from treadle.errors import BadValue, DefinitionError, InvalidArguments
+from treadle.values import plain, said_by
+from treadle.wire.values import fault, is_kept
 
 _CONTEXT = "treadle.context.Context"
 _CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context", _CONTEXT})
+
+
+_BYTES = ConfigDict(val_json_bytes="base64")
+"""Results are sent with bytes in base64, as arguments are."""
 
 
 class _QuietSchema(GenerateJsonSchema):
@@ -34,14 +40,14 @@ class Signature:
 
     def __init__(self, function: Callable[..., Any], local_names: Mapping[str, Any] | None = None) -> None:
         self.function = function
-        self.name = getattr(function, "__qualname__", repr(function))
+        self.name: str = getattr(function, "__qualname__", repr(function))
         self._locals = dict(local_names or {})
         parameters = list(inspect.signature(function).parameters.values())
-        self.wants_context = bool(parameters) and self._is_context(parameters[0])
-        self.parameters = parameters[1:] if self.wants_context else parameters
+        self.wants_context: bool = bool(parameters) and self._is_context(parameters[0])
+        self.parameters: list[inspect.Parameter] = parameters[1:] if self.wants_context else parameters
         for parameter in self.parameters:
             self._check(parameter)
-        self.names = tuple(parameter.name for parameter in self.parameters)
+        self.names: tuple[str, ...] = tuple(parameter.name for parameter in self.parameters)
         self._model: type[BaseModel] | None = None
         self._returns: TypeAdapter[Any] | None = None
 
@@ -57,7 +63,8 @@ class Signature:
         """The JSON Schema of the payload; the function's own name is no part of it, so that it may be renamed."""
         schema = self.model.model_json_schema(by_alias=True, schema_generator=_QuietSchema)
         schema.pop("title", None)
-        return schema
+        kept: dict[str, Any] = _with_kept_defaults(schema)
+        return kept
 
     @property
     def returns(self) -> TypeAdapter[Any]:
@@ -76,10 +83,24 @@ class Signature:
             raise InvalidArguments(f"{self.name} got {', '.join(sorted(twice))} twice, by position and by name")
         try:
             model = self.model.model_validate({**given, **kwargs})
-            dumped: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
         except ValidationError as error:
             raise InvalidArguments(self._explain(error)) from None
+        try:
+            dumped: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            found: object = fault(dumped)
+        except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
+            dumped, found = {}, self._bad_value(model, error)
+        if found is not None:
+            raise InvalidArguments(f"{self.name} can't be called so: {found}")
         return dumped
+
+    def _bad_value(self, model: BaseModel, error: Exception) -> object:
+        """Return what can't be sent of the arguments, and where."""
+        try:
+            plain(dict(zip(self.names, model.__dict__.values(), strict=True)), "")
+        except BadValue as found:
+            return found
+        return said_by(error)
 
     def arguments(self, payload: Any) -> dict[str, Any]:
         """Return a payload as keyword arguments, with defaults filled in; raise `InvalidArguments`."""
@@ -147,7 +168,12 @@ class Signature:
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[f"a{number}"] = (annotation, default)
         config = ConfigDict(
-            extra="forbid", arbitrary_types_allowed=False, ser_json_bytes="base64", val_json_bytes="base64"
+            extra="forbid",
+            arbitrary_types_allowed=False,
+            ser_json_bytes="base64",
+            val_json_bytes="base64",
+            # As they are, so that they are refused: NaN would become null.
+            ser_json_inf_nan="constants",
         )
         try:
             model: type[BaseModel] = create_model(self.function.__name__, __config__=config, **fields)
@@ -158,9 +184,30 @@ class Signature:
 
     def _make_returns(self) -> TypeAdapter[Any]:
         try:
-            return TypeAdapter(self._resolve(inspect.signature(self.function).return_annotation))
-        except (DefinitionError, PydanticUserError):
+            annotation = self._resolve(inspect.signature(self.function).return_annotation)
+        except DefinitionError:
             return TypeAdapter(Any)
+        try:
+            # Nobody's None is in the way, and a class by itself takes no configuration from outside.
+            or_none: Any = typing.Optional[annotation]  # noqa: UP045 - it may be a text
+            return TypeAdapter(or_none, config=_BYTES)
+        except PydanticUserError:
+            return TypeAdapter(Any)
+
+
+def _with_kept_defaults(schema: Any) -> Any:
+    """Return a schema without defaults that can't be kept; the function has them anyway. An infinity becomes null."""
+    if isinstance(schema, list):
+        return [_with_kept_defaults(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {name: _with_kept_defaults(part) for name, part in schema.items()}
+    # A property may be called default, too; its schema can be kept.
+    if "default" in parts and not is_kept(parts["default"]):
+        finite = to_jsonable_python(parts.pop("default"), inf_nan_mode="null")
+        if is_kept(finite):
+            parts["default"] = finite
+    return parts
 
 
 def _brief(value: Any) -> str:

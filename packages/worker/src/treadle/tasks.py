@@ -18,25 +18,30 @@ from typing import (
     TypedDict,
     TypeVar,
     Unpack,
+    cast,
     overload,
 )
 
 from treadle.errors import DefinitionError
 from treadle.options import Options
-from treadle.registry import remember
+from treadle.registry import qualified, remember
 from treadle.schedules import Schedule, checked
 from treadle.signature import Signature
 from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name
 
 if TYPE_CHECKING:
+    from treadle.arguments import Call
     from treadle.client import Client
     from treadle.context import Context
     from treadle.handle import TaskHandle
     from treadle.settings import Settings
+    from treadle.sync import SyncHandle
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+C = ParamSpec("C")
+T_co = TypeVar("T_co", covariant=True)
 
 Isolation = Literal["async", "thread", "process"]
 
@@ -94,8 +99,8 @@ class Task(Generic[P, R_co]):
         self.defaults = defaults
         self.signature = signature
         self.schedule = schedule
-        self.full_name = str(job)
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.full_name: str = str(job)
+        self.is_async: bool = inspect.iscoroutinefunction(function)
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -105,32 +110,44 @@ class Task(Generic[P, R_co]):
         """Call the function itself, here and now."""
         return self.function(*args, **kwargs)
 
-    @overload
-    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]: ...
-    @overload
-    def bind(self, *args: Any, options: Options, **kwargs: Any) -> Bound[R_co]: ...
-    def bind(self, *args: Any, **kwargs: Any) -> Bound[R_co]:
-        """Return the task with its arguments, for `Client.submit` and `Client.submit_many`.
+    @property
+    def bind(self) -> "Call[P, Bound[R_co]]":
+        """Return the task with its arguments, for `Client.submit` and `Client.submit_many`: `task.bind(…)`.
 
         `options=Options(…)` says how it is run; when the function has a parameter of that name, the keyword is the
         function's and options go through `with_options`. Raises `InvalidArguments`.
         """
+        return cast("Call[P, Bound[R_co]]", self._bind)
+
+    @property
+    def submit(self) -> "Call[P, Coroutine[Any, Any, TaskHandle[R_co]]]":
+        """Submit the task through the `current_client` and return its handle: `await task.submit(…)`.
+
+        `options` are as in `bind`. Raises `InvalidArguments`, `NoClient` when no client is open, `ConnectionFailed`,
+        and a `ProblemError` when the server refuses.
+        """
+        return cast("Call[P, Coroutine[Any, Any, TaskHandle[R_co]]]", self._submit)
+
+    @property
+    def submit_sync(self) -> "Call[P, SyncHandle[R_co]]":
+        """Do as `submit`, and block until the server has the task: for threads, and code without an event loop.
+
+        The client may be a `SyncClient`, or a `Client` that is open in another thread. Raises as `submit`, and
+        `WouldBlock` in the thread of the client's own event loop.
+        """
+        return cast("Call[P, SyncHandle[R_co]]", self._submit_sync)
+
+    def _bind(self, *args: Any, **kwargs: Any) -> Bound[R_co]:
         options = None
         if "options" in kwargs and "options" not in self.signature.names:
             options = _as_options(kwargs.pop("options"))
         return Bound(self, self.signature.payload(args, kwargs), options)
 
-    @overload
-    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> "TaskHandle[R_co]": ...
-    @overload
-    async def submit(self, *args: Any, options: Options, **kwargs: Any) -> "TaskHandle[R_co]": ...
-    async def submit(self, *args: Any, **kwargs: Any) -> "TaskHandle[R_co]":
-        """Submit the task through the innermost open `Client` and return its handle; `options` as in `bind`.
+    async def _submit(self, *args: Any, **kwargs: Any) -> "TaskHandle[R_co]":
+        return await _client().submit(self._bind(*args, **kwargs))
 
-        Raises `InvalidArguments`, `NoClient` outside of `async with Client()`, `ConnectionFailed`, and a
-        `ProblemError` when the server refuses.
-        """
-        return await _client().submit(self.bind(*args, **kwargs))
+    def _submit_sync(self, *args: Any, **kwargs: Any) -> "SyncHandle[R_co]":
+        return _submit_sync(self._bind(*args, **kwargs))
 
     def with_options(self, options: Options) -> "Configured[P, R_co]":
         """Return the task with options for its next submits; later options go over earlier ones."""
@@ -150,7 +167,18 @@ class Task(Generic[P, R_co]):
                 body[name] = value
         if self.fair is not None:
             body["fair"] = self.fair
+        if (origin := qualified(self)) is not None:
+            body["origin"] = origin
         return body | self.defaults.wire()
+
+
+class TaskFunction(Task[P, R_co], Generic[P, R_co, C, T_co]):
+    """A task as its decorator returns it: `C` and `T_co` are what the function itself takes and returns."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: C.args, **kwargs: C.kwargs) -> T_co:
+            """Call the function itself, here and now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,33 +197,47 @@ class Configured(Generic[P, R_co]):
         return Bound(self.task, self.task.signature.payload(args, kwargs), self.options)
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> "TaskHandle[R_co]":
-        """Submit through the innermost open `Client`; raises as `Task.submit` does."""
+        """Submit as `Task.submit` does."""
         return await _client().submit(self.bind(*args, **kwargs))
+
+    def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> "SyncHandle[R_co]":
+        """Submit as `Task.submit_sync` does."""
+        return _submit_sync(self.bind(*args, **kwargs))
 
 
 class Decorator(Protocol):
     """What `@task(…)` returns: it makes a `Task` of a function and keeps its parameter and result types."""
 
     @overload
-    def __call__(self, function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /) -> Task[P, R]: ...
+    def __call__(
+        self, function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /
+    ) -> "TaskFunction[P, R, Concatenate[Context, P], Coroutine[Any, Any, R]]": ...
     @overload
-    def __call__(self, function: "Callable[Concatenate[Context, P], R]", /) -> Task[P, R]: ...
+    def __call__(
+        self, function: "Callable[Concatenate[Context, P], R]", /
+    ) -> "TaskFunction[P, R, Concatenate[Context, P], R]": ...
     @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, R, P, Coroutine[Any, Any, R]]: ...
     @overload
-    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
 
 
-@overload
-def task(function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /) -> Task[P, R]: ...
-@overload
-def task(function: "Callable[Concatenate[Context, P], R]", /) -> Task[P, R]: ...
-@overload
-def task(function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R]: ...
-@overload
-def task(function: Callable[P, R], /) -> Task[P, R]: ...
 @overload
 def task(
+    function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /
+) -> "TaskFunction[P, R, Concatenate[Context, P], Coroutine[Any, Any, R]]": ...
+@overload
+def task(function: "Callable[Concatenate[Context, P], R]", /) -> "TaskFunction[P, R, Concatenate[Context, P], R]": ...
+@overload
+def task(function: Callable[P, Coroutine[Any, Any, R]], /) -> TaskFunction[P, R, P, Coroutine[Any, Any, R]]: ...
+@overload
+def task(function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
+@overload
+def task(
+    positional_name: str | None = None,
+    /,
     *,
     name: str | None = None,
     category: str = "tasks",
@@ -207,7 +249,7 @@ def task(
     **defaults: Unpack[TaskDefaults],
 ) -> Decorator: ...
 def task(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] | str | None = None,
     /,
     *,
     name: str | None = None,
@@ -219,22 +261,26 @@ def task(
     schedule: Schedule | None = None,
     **defaults: Unpack[TaskDefaults],
 ) -> Any:
-    """Make a function a task, with or without arguments: `@task` or `@task(category="analysis", timeout=30)`.
+    """Make a function a task: `@task`, `@task("name")` or `@task(category="analysis", timeout=30)`.
 
-    The job is `{room}:{category}:{name}`, its name the function's unless given. A first parameter annotated `Context`
-    is injected and no argument. `isolation` says where it runs: `async` functions in the worker's loop, others in a
-    `thread`; `process` gives it a child process that a timeout or cancel really kills. `retain` keeps the job, and
-    what is queued, while no worker lives. `fair="room"` lets rooms take turns. `schedule=Cron(…)` or `Every(…)` puts it
-    in again and again, from the start of the first worker that has it. The other keywords are the defaults of
-    `Options`.
+    The job is `{room}:{category}:{name}`, its name the function's unless given, first or as `name=`. A first parameter
+    annotated `Context` is injected and no argument. `isolation` says where it runs: `async` functions in the worker's
+    loop, others in a `thread`; `process` gives it a child process that a timeout or cancel really kills. `retain` keeps
+    the job, and what is queued, while no worker lives. `fair="room"` lets rooms take turns. `schedule=Cron(…)` or
+    `Every(…)` puts it in again and again, from the start of the first worker that has it. The other keywords are the
+    defaults of `Options`.
 
     Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module has one of that
     name already.
     """
+    if isinstance(function, str):
+        if name is not None:
+            raise DefinitionError(f"@task({function!r}, name={name!r}) has two names: give one")
+        function, name = None, function
     frame = sys._getframe(1)  # noqa: SLF001 - the scope that local annotations are looked up in
 
     def decorate(inner: Callable[..., Any]) -> Task[..., Any]:
-        job = _job_name(room, category, name or inner.__name__, inner)
+        job = _job_name(room, category, name, inner)
         made: Task[..., Any] = Task(
             inner,
             job=job,
@@ -254,9 +300,16 @@ def task(
 
 
 def _client() -> "Client":
-    from treadle.client import current_client
+    from treadle.current import current_client
 
     return current_client()
+
+
+def _submit_sync(bound: Bound[R]) -> "SyncHandle[R]":
+    from treadle.sync import SyncHandle, block
+
+    client = _client()
+    return SyncHandle(block(client, client.submit(bound)))
 
 
 def _as_options(value: object) -> Options:
@@ -265,9 +318,13 @@ def _as_options(value: object) -> Options:
     raise TypeError(f"options must be Options(…), not {value!r}")
 
 
-def _job_name(room: str, category: str, name: str, function: Callable[..., Any]) -> JobName:
-    if not callable(function) or inspect.isclass(function):
-        raise DefinitionError(f"@task decorates functions, not {function!r}")
+def _job_name(room: str, category: str, given: str | None, function: Callable[..., Any]) -> JobName:
+    if isinstance(function, Task):
+        raise DefinitionError(f"{function!r} is a task already: decorate it once")
+    if not callable(function) or inspect.isclass(function) or not hasattr(function, "__qualname__"):
+        hint = "" if callable(function) else ": @task takes the task's name first, and all else by keyword"
+        raise DefinitionError(f"@task decorates functions, not {function!r}{hint}")
+    name = function.__name__ if given is None else given
     try:
         job = parse_job_name(f"{room}:{category}:{name}")
     except InvalidJobName as error:

@@ -5,21 +5,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from treadle.asking import Asking, Listing
 from treadle.wire.prune import PruneAnswer
-from treadle.wire.tasks import Page
 from treadle.wire.webhooks import DeliveryItem, Redelivered, WebhookItem
 
 if TYPE_CHECKING:
-    from treadle.http import HttpChannel
     from treadle.wire.webhooks import DeliveryState
 
 
-class Upkeep:
+class Upkeep(Asking):
     """A part of `Client`. Every method raises `ConnectionFailed` and the server's `ProblemError`."""
-
-    def http(self) -> "HttpChannel":
-        """Return the client's HTTP connections."""
-        raise NotImplementedError
 
     async def prune(
         self, *, older_than: float | None = None, status: Sequence[str] | None = None, dry_run: bool = False
@@ -34,18 +29,16 @@ class Upkeep:
         if status is not None:
             body["status"] = list(status)
         # A removal that is repeated after a lost answer finds nothing twice.
-        answer = await self.http().request("POST", "/v1/prune", body, resend=True, timeout=120)
+        answer = await self.request("POST", "/v1/prune", body, resend=True, timeout=120)
         return PruneAnswer.model_validate(answer)
 
-    async def webhooks(self, room: str = "@global", *, limit: int = 50, offset: int = 0) -> Page[WebhookItem]:
+    def webhooks(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[WebhookItem]:
         """Return the caller's webhooks of a room; a superuser's answer has everybody's."""
-        params = {"limit": limit, "offset": offset}
-        answer = await self.http().request("GET", f"/v1/rooms/{_part(room)}/webhooks", params=params)
-        return Page[WebhookItem].model_validate(answer)
+        return self._list(WebhookItem, f"/v1/rooms/{_part(room)}/webhooks", limit, offset)
 
     async def webhook(self, name: str, *, room: str = "@global") -> WebhookItem:
         """Return one webhook; raises `WebhookNotFound`."""
-        return WebhookItem.model_validate(await self.http().request("GET", _path(room, name)))
+        return WebhookItem.model_validate(await self.request("GET", _path(room, name)))
 
     async def set_webhook(
         self,
@@ -67,26 +60,30 @@ class Upkeep:
         if statuses is not None:
             body["statuses"] = list(statuses)
         # Not sent again by itself: the answer to a second one would not have the secret.
-        return WebhookItem.model_validate(await self.http().request("PUT", _path(room, name), body, resend=False))
+        return WebhookItem.model_validate(await self.request("PUT", _path(room, name), body, resend=False))
 
     async def delete_webhook(self, name: str, *, room: str = "@global") -> None:
         """Delete a webhook with all that it was still to be told; raises `WebhookNotFound`."""
-        await self.http().request("DELETE", _path(room, name))
+        await self.request("DELETE", _path(room, name))
 
-    async def deliveries(
-        self, name: str, *, room: str = "@global", state: "DeliveryState" = "dead", limit: int = 50, offset: int = 0
-    ) -> Page[DeliveryItem]:
+    def deliveries(
+        self,
+        name: str,
+        *,
+        room: str = "@global",
+        state: "DeliveryState" = "dead",
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Listing[DeliveryItem]:
         """Return a webhook's deliveries that are dead, or those that are still tried, newest first."""
-        params = {"state": state, "limit": limit, "offset": offset}
-        answer = await self.http().request("GET", f"{_path(room, name)}/deliveries", params=params)
-        return Page[DeliveryItem].model_validate(answer)
+        return self._list(DeliveryItem, f"{_path(room, name)}/deliveries", limit, offset, params={"state": state})
 
     async def redeliver(
         self, name: str, ids: "builtins.list[str] | None" = None, *, room: str = "@global"
     ) -> Redelivered:
         """Try dead deliveries again, at once: those named, or all."""
         body = {} if ids is None else {"ids": ids}
-        return Redelivered.model_validate(await self.http().request("POST", f"{_path(room, name)}/redeliver", body))
+        return Redelivered.model_validate(await self.request("POST", f"{_path(room, name)}/redeliver", body))
 
 
 def _path(room: str, name: str) -> str:

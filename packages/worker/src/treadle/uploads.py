@@ -22,6 +22,7 @@ from treadle.wire.problems import Problem
 if TYPE_CHECKING:
     import httpx
 
+    from treadle.bearer import Bearer
     from treadle.content import Content
     from treadle.http import HttpChannel
 
@@ -49,7 +50,7 @@ class Uploader:
     def __init__(
         self,
         urls: tuple[str, ...],
-        token: str | None,
+        token: "str | Bearer | None",
         *,
         patience: float = PATIENCE,
         mounts: "Mapping[str, httpx.AsyncBaseTransport] | None" = None,
@@ -118,12 +119,13 @@ class Uploader:
             import httpx
 
             from treadle.http import HttpChannel
+            from treadle.network import NetworkClient
 
             self._channel = HttpChannel(self._urls, self._token)
             # Without the token: where the bytes go is signed, and may be another's server.
             loopback = all(is_loopback(httpx.URL(url).host) for url in self._urls)
             timeout = httpx.Timeout(SILENCE, read=STORING)
-            self._plain = httpx.AsyncClient(trust_env=not loopback, timeout=timeout, mounts=self._mounts)
+            self._plain = NetworkClient(trust_env=not loopback, timeout=timeout, mounts=self._mounts)
         return self._channel, self._plain
 
 
@@ -134,9 +136,9 @@ async def _send(
 
     try:
         answer = await plain.request(method, url, headers=headers, content=pieces)
-    except httpx.TransportError as broken:
+    except httpx.RequestError as broken:
         where = httpx.URL(url).host
-        raise ConnectionLost(f"the upload to {where} broke ({broken or type(broken).__name__})") from None
+        raise ConnectionLost(f"the upload to {where} broke ({str(broken) or type(broken).__name__})") from None
     if answer.is_success:
         return answer
     raise _refusal(answer)

@@ -11,13 +11,17 @@ from types import FrameType
 from treadle.clock import monotonic
 from treadle.lease import LOOKS, Held, Leases, stop_margin
 
-log = logging.getLogger("treadle.worker")
+log: logging.Logger = logging.getLogger("treadle.worker")
 
 BLOCKED = 2.0
 """Seconds after which an event loop that has made no turn is called blocked."""
 
 OVERSLEPT = 0.5
 """Seconds by which the watch itself is late when the whole process was frozen."""
+
+WOKEN = 1.0
+"""Seconds that code which was frozen with the whole process has to stop by itself: on a busy machine the loop of one
+that woke did not come to its turn within the 50 ms of the next look."""
 
 
 def end_process() -> None:
@@ -39,6 +43,8 @@ class Watch:
         self._loop_thread = threading.get_ident()
         self._is_stopping = False
         self._turned = monotonic()
+        self._woken_at = float("-inf")
+        """When the process went on that was frozen."""
         self._is_asked = False
         self._has_warned = False
         self._thread = threading.Thread(target=self._run, name="treadle-watch", daemon=True)
@@ -69,6 +75,9 @@ class Watch:
         return [held for held in list(self._leases.held.values()) if held.has_target and held.code_runs and held.timer]
 
     def _end_lost_targets(self, *, was_frozen: bool) -> None:
+        if was_frozen:
+            # Nor has anything blocked the loop meanwhile.
+            self._woken_at = self._turned = monotonic()
         for held in self._targets():
             now = monotonic()
             if held.stop is None and now > held.expires - stop_margin(held.length):
@@ -78,8 +87,8 @@ class Watch:
                 continue
             if held.kill is not None:
                 held.kill()
-            elif not was_frozen:
-                # Code that was frozen with the whole process gets until the next look to stop by itself.
+            elif held.last_moment > self._woken_at or now >= self._woken_at + WOKEN:
+                # Whoever slept past it may overlap with another anyway, until it has woken.
                 self._end_process_for(held)
 
     def _end_process_for(self, held: Held) -> None:

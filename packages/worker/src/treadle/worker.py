@@ -1,23 +1,29 @@
 """The worker: claims tasks, runs them, and reports how they ended."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treadle import __version__
+from treadle.bearer import Bearer, bearer_of
 from treadle.errors import DefinitionError
 from treadle.loops import loop_factory
 from treadle.options import seconds
-from treadle.processes import origin_of
-from treadle.registry import by_name
-from treadle.settings import Settings, split_urls
+from treadle.registry import Names, by_name
 from treadle.tasks import Task
+from treadle.variables import untold
+
+if TYPE_CHECKING:
+    from treadle.settings import Settings
+
+log = logging.getLogger("treadle.worker")
 
 Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
 
@@ -28,7 +34,7 @@ class Plan:
 
     tasks: dict[str, Task[..., Any]]
     urls: tuple[str, ...]
-    token: str | None
+    token: Bearer
     concurrency: int
     min_concurrency: int
     prefetch: int | None
@@ -38,7 +44,8 @@ class Plan:
     lifespan: Lifespan | None
     drain_grace: float
     replace_schema: bool
-    settings: Settings = field(default_factory=Settings)
+    settings: "Settings"
+    names: Names
 
     def opening(self, worker_id: str | None, held: list[dict[str, Any]], *, draining: bool) -> dict[str, Any]:
         """Return the body that opens the worker on a connection."""
@@ -52,7 +59,7 @@ class Plan:
             **({"pool": self.pool} if self.pool else {}),
         }
         jobs = [
-            {"room": task.job.room, **task.registration(self.settings, replace=self.replace_schema)}
+            {"room": task.job.room, **task.registration(self.settings, replace=self.replace_schema), "widen": True}
             for task in self.tasks.values()
         ]
         body = {"worker": worker, "jobs": jobs, "links": [], "held": held, "prefetch": self.prefetch}
@@ -67,7 +74,8 @@ class Worker:
     `min_concurrency` more is asked for only when less than that runs. `lifespan` makes what tasks share: an async
     context manager whose value is `ctx.resources`. When the worker is stopped, what runs has `drain_grace` seconds (or
     a timedelta) to end; the rest is handed back. `replace_schema` lets a new version of a task replace the registered
-    schema. `url`, `token` and the defaults of tasks come from the environment when they are left out.
+    schema; one that only widens it, by an optional argument for instance, does so by itself. `url`, `token` and the
+    defaults of tasks come from the environment when they are left out.
 
     Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task or when a task with
     isolation="process" stands where a child process can't find it, and `ValueError` for numbers out of bounds.
@@ -88,8 +96,10 @@ class Worker:
         lifespan: Lifespan | None = None,
         drain_grace: float | timedelta = 30.0,
         replace_schema: bool = False,
-        settings: Settings | None = None,
+        settings: "Settings | None" = None,
     ) -> None:
+        from treadle.settings import Settings, split_urls
+
         named = by_name(tasks)
         if not named:
             raise DefinitionError("a worker needs at least one task: Worker([my_task])")
@@ -97,12 +107,15 @@ class Worker:
         _check(concurrency, min_concurrency, prefetch, grace)
         for task in named.values():
             if task.isolation == "process":
+                from treadle.processes import origin_of
+
                 origin_of(task)
         settings = settings or Settings()
-        self.plan = Plan(
+        urls = split_urls(url) if url else settings.urls
+        self.plan: Plan = Plan(
             tasks=named,
-            urls=split_urls(url) if url else settings.urls,
-            token=token or settings.read_token(),
+            urls=urls,
+            token=bearer_of(token, settings),
             concurrency=concurrency,
             min_concurrency=min_concurrency,
             prefetch=prefetch,
@@ -113,8 +126,9 @@ class Worker:
             drain_grace=grace,
             replace_schema=replace_schema,
             settings=settings,
+            names=Names(urls),
         )
-        self.ready = asyncio.Event()
+        self.ready: asyncio.Event = asyncio.Event()
         """Set once the worker is open at the server and takes tasks."""
         self.id: str | None = None
         """The worker's id at the server, once it is ready."""
@@ -124,8 +138,11 @@ class Worker:
     def run(self) -> None:
         """Run until SIGTERM or SIGINT; then drain: a second signal ends the grace.
 
-        Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …
+        Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
+        and `DuplicateTask` when a client or worker of this process has another module's task of one's name there.
         """
+        for sentence in untold():
+            log.warning("%s", sentence)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(self._run_with_signals())
 
@@ -133,9 +150,14 @@ class Worker:
         """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs."""
         from treadle.shift import Shift
 
-        shift = Shift(self.plan, self._stops, on_open=self._opened)
-        self._hurry = shift.hurry
-        await shift.work()
+        try:
+            for task in self.plan.tasks.values():
+                self.plan.names.check(task)
+            shift = Shift(self.plan, self._stops, on_open=self._opened)
+            self._hurry = shift.hurry
+            await shift.work()
+        finally:
+            self.plan.names.clear()
 
     def stop(self) -> None:
         """Drain and end; a second call ends the grace."""

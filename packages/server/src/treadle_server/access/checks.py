@@ -81,6 +81,19 @@ def check_queue(principal: Principal, job: Job) -> None:
     raise Forbidden(f"the token lacks the scope {rights.CONTROL}{job.room}")
 
 
+def check_schema(principal: Principal, job: Job) -> None:
+    """Raise `Forbidden` unless the asker may replace the job's schema, be it by a wider one."""
+    if principal.superuser or principal.may(rights.CONTROL + job.room):
+        return
+    if principal.run is None and principal.user == job.owner:
+        return
+    whose = "nobody that is known" if job.owner is None else f"{job.owner!r}"
+    raise Forbidden(
+        f"the schema of {job.full_name} was registered by {whose}: only they, a superuser, or who holds the scope"
+        f" {rights.CONTROL}{job.room} may replace it"
+    )
+
+
 # Tasks
 
 

@@ -5,20 +5,30 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pydantic import Field
 from starlette.responses import Response
 
+from treadle.wire.fields import Request
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle.wire.tasks import BulkAction, BulkEdit, TaskEdit
+from treadle.wire.tasks import BulkAction, TaskEdit
 from treadle_server.access.checks import sight_of
 from treadle_server.api import body
-from treadle_server.api.context import Api, Call
+from treadle_server.api.context import Api, Call, is_uuid
 from treadle_server.api.encode import answer
 from treadle_server.api.tasks import edit_command
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import SteerMany
 from treadle_server.engine.principal import Principal
-from treadle_server.errors import StoreUnavailable, TaskConflict, TaskNotFound, TooManyRequests, TreadleError
+from treadle_server.errors import (
+    StoreUnavailable,
+    TaskConflict,
+    TaskNotFound,
+    TooManyRequests,
+    TreadleError,
+    UniqueKeyHeld,
+    ValidationFailed,
+)
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.filters import seen
 
@@ -30,6 +40,13 @@ MOST_MATCHED = 100_000
 
 MOST_PROBLEMS = 1000
 """Problems that are told of a bulk action by filter; those of named tasks are all told."""
+
+
+class Edits(Request):
+    """Edits of many tasks, of which each is checked by itself."""
+
+    edits: list[Any] = Field(min_length=1, max_length=10_000)
+
 
 T = TypeVar("T")
 Outcome = tuple[TaskId, Task | TreadleError]
@@ -94,8 +111,13 @@ async def bulk(api: Api, principal: Principal, wanted: BulkAction) -> dict[str, 
     return await outcomes.shown(api, wanted.action, most=MOST_PROBLEMS if wanted.ids is None else None)
 
 
-async def bulk_edit(api: Api, principal: Principal, wanted: BulkEdit) -> dict[str, Any]:
-    """Apply the edits in portions and return `BulkResult`. Raises `StoreUnavailable` when nothing was done."""
+async def bulk_edit(api: Api, principal: Principal, given: Edits) -> dict[str, Any]:
+    """Apply the edits in portions and return `BulkResult`.
+
+    Raises `StoreUnavailable` when nothing was done, and `ValidationFailed` for what can't be told apart by its id, or
+    when not one of them is an edit.
+    """
+    wanted = _told_apart(given.edits)
 
     async def edit(edits: Sequence[TaskEdit]) -> Sequence[Outcome]:
         repaid = [TaskId(one.id) for one in edits if one.payload is not None]
@@ -104,8 +126,27 @@ async def bulk_edit(api: Api, principal: Principal, wanted: BulkEdit) -> dict[st
         # Commands that wait together are written together.
         return await asyncio.gather(*(_edit(api, principal, one, known.get(TaskId(one.id))) for one in edits))
 
-    outcomes = await _in_portions(wanted.edits, edit, of=lambda one: TaskId(one.id))
+    good = [one for one in wanted.values() if isinstance(one, TaskEdit)]
+    outcomes = await _in_portions(good, edit, of=lambda one: TaskId(one.id))
+    outcomes.take([(task_id, one) for task_id, one in wanted.items() if isinstance(one, TreadleError)])
     return await outcomes.shown(api, "edit")
+
+
+def _told_apart(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]:
+    """Return each of the edits, or why it is none, by the id of its task."""
+    edits = body.each(TaskEdit, given)
+    named: dict[TaskId, TaskEdit | TreadleError] = {}
+    wrong = [one for one in edits if isinstance(one, TreadleError)]
+    for raw, one in zip(given, edits, strict=True):
+        task_id = raw.get("id") if isinstance(raw, dict) else None
+        if isinstance(one, TreadleError) and (not isinstance(task_id, str) or not is_uuid(task_id.lower())):
+            raise one
+        named[TaskId(str(task_id).lower())] = one
+    if len(named) < len(edits):
+        raise ValidationFailed("edits: an id stands twice")
+    if len(wrong) == len(edits):
+        raise wrong[0]
+    return named
 
 
 async def _edit(api: Api, principal: Principal, wanted: TaskEdit, known: Task | None) -> Outcome:
@@ -137,6 +178,8 @@ async def _in_portions(
 
 def _problem(task_id: TaskId, error: TreadleError, now: tuple[int, str] | None) -> dict[str, Any]:
     match error:
+        case UniqueKeyHeld():
+            outcome = "refused"
         case TaskConflict():
             outcome = "changed"
         case TaskNotFound():

@@ -1,13 +1,16 @@
 """The jobs in memory, so that a submit needs no read: kept current by the hub, and checked again by the writer."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
-import orjson
 from sqlalchemy import select
 
 from treadle.wire.names import visible_from
-from treadle_server.api.schemas import Validators
+from treadle.wire.values import is_kept
+from treadle_server.api.aside import Aside, Outcome
+from treadle_server.api.schemas import Validators, compile_schema, is_checked
 from treadle_server.domain.jobs import Job
+from treadle_server.domain.weight import weigh
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import JobNotFound
 from treadle_server.store.base import Store
@@ -25,6 +28,7 @@ class Catalog:
         self._store = store
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._validators = Validators()
+        self.aside = Aside()
 
     def heed(self, batch: Batch) -> None:
         """Take over what a commit changed, unless a later one is known already."""
@@ -59,24 +63,49 @@ class Catalog:
         self._jobs.move_to_end(full_name)
         return job
 
-    def check_payload(self, job: Job, payload: dict[str, object]) -> None:
-        """Check the payload against the job's schema. Raises `InvalidPayload`."""
-        known = self._validators.has(job.num, job.schema_version)
-        schema = None if known else orjson.loads(job.schema)
-        self._validators.check(payload, job.num, job.schema_version, schema)
+    def is_checked(self, job: Job, payload: dict[str, object], size: int) -> bool:
+        """Check a payload, whose text has `size` characters; return False when `check_aside` has to do it.
 
-    async def check_edit(self, job_num: int, version: int, payload: dict[str, object]) -> None:
-        """Check a payload against the version of the schema that its task keeps. Raises `InvalidPayload`."""
-        schema = None
-        if not self._validators.has(job_num, version):
-            statement = select(job_schemas.c.schema)
-            wanted = statement.where(job_schemas.c.job_num == job_num, job_schemas.c.version == version)
-            async with self._store.read() as connection:
-                schema = orjson.loads((await connection.execute(wanted)).scalar_one())
-        self._validators.check(payload, job_num, version, schema)
+        Raises `InvalidPayload`.
+        """
+        known = self._validators.known(job.num, job.schema_version)
+        if known is None:
+            known = self._validators.add(job.num, job.schema_version, job.schema)
+        return is_checked(known, payload, size)
+
+    async def check_aside(self, job: Job, texts: Sequence[str]) -> list[Outcome]:
+        """Check payloads, JSON texts, and return for each what is wrong with it.
+
+        Raises `TooManyRequests` when too many such checks wait.
+        """
+        return await self.aside.check(job.schema, texts)
+
+    async def check_edit(self, job_num: int, version: int, payload: dict[str, object], text: str) -> None:
+        """Check a payload against the version of the schema that its task keeps.
+
+        Raises `InvalidPayload` or `TooManyRequests`.
+        """
+        known = self._validators.known(job_num, version)
+        if known is not None and is_checked(known, payload, len(text)):
+            return
+        statement = select(job_schemas.c.schema)
+        wanted = statement.where(job_schemas.c.job_num == job_num, job_schemas.c.version == version)
+        async with self._store.read() as connection:
+            schema = (await connection.execute(wanted)).scalar_one()
+        if known is None and is_checked(self._validators.add(job_num, version, schema), payload, len(text)):
+            return
+        if (refusal := (await self.aside.check(schema, [text]))[0]) is not None:
+            raise refusal
+
+    async def check_schema(self, schema: dict[str, object], text: str) -> None:
+        """Check that a schema is one. Raises `ValidationFailed` or `TooManyRequests`."""
+        if weigh(schema, len(text)).is_light:
+            compile_schema(schema)
+        else:
+            await self.aside.compile(text)
 
 
 def check_text(full_name: str) -> None:
     """Raise `JobNotFound` for a name that the database could not even compare."""
-    if not full_name.isprintable():
-        raise JobNotFound("a job's name holds no control characters")
+    if not is_kept(full_name):
+        raise JobNotFound("a job's name holds no NUL character and no half of a surrogate pair")

@@ -8,9 +8,8 @@ import orjson
 from starlette.responses import Response
 
 from treadle.wire.ids import WorkerId
-from treadle.wire.workers import BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS
 from treadle_server.domain.artifacts import Artifact
-from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.commands import Beaten, Submitted
@@ -21,7 +20,6 @@ from treadle_server.store.read.runs import RunView
 from treadle_server.store.read.schedules import ScheduleView
 from treadle_server.store.read.targets import Holder, TargetView
 from treadle_server.store.read.tasks import Seen
-from treadle_server.store.read.workers import WorkerView
 
 _OPTIONS = orjson.OPT_UTC_Z
 
@@ -55,6 +53,9 @@ def light_task(task: Task) -> dict[str, Any]:
         "requeue_count": task.requeue_count,
         "max_retries": task.max_retries,
         "max_requeues": task.max_requeues,
+        "retry_base": task.retry_base,
+        "retry_multiplier": task.retry_multiplier,
+        "retry_randomization": task.retry_randomization,
         "next_retry_at": task.next_retry_at,
         "created_at": task.created_at,
         "scheduled_at": task.due_at,
@@ -65,10 +66,15 @@ def light_task(task: Task) -> dict[str, Any]:
         "worker_id": task.worker_id,
         "taken_until": task.taken_until,
         "timeout": task.timeout,
+        "lease_seconds": task.lease_seconds,
+        "heartbeat_increment": task.heartbeat_increment,
+        "start_timeout": task.start_timeout,
         "target": task.target,
+        "on_failure": task.on_failure,
         "weight": task.weight,
         "pool": task.pool,
         "tags": _json(task.tags),
+        "scopes": _json(task.scopes),
         "budget": task.budget,
         "usage": task.usage,
         "progress": _json(task.progress),
@@ -115,7 +121,6 @@ def claim_data(task: Task, now: datetime, credentials: str) -> dict[str, Any]:
     """Return a claimed task as `Claim`, with the temporary credentials of its run."""
     data = task_data(task)
     data["seconds_left"] = seconds_left(task, now)
-    data["heartbeat_increment"] = task.heartbeat_increment
     data["credentials"] = credentials
     return data
 
@@ -217,60 +222,11 @@ def plain_job(job: Job) -> dict[str, Any]:
         "defaults": orjson.Fragment(job.defaults),
         "retain": job.retain,
         "fair": job.fair,
+        "origin": job.origin,
         "paused": job.paused,
         "created_at": job.created_at,
         "version": job.version,
     }
-
-
-def plain_worker(worker: Worker, now: datetime) -> dict[str, Any]:
-    """Return the worker as `WorkerItem` without what must be read: the names of its jobs, and what it holds."""
-    return {
-        "id": worker.id,
-        "name": worker.name,
-        "group": worker.group,
-        "pool": worker.pool,
-        "version": worker.version,
-        "state": worker.state,
-        "concurrency": worker.concurrency,
-        "min_concurrency": worker.min_concurrency,
-        "last_heartbeat": worker.last_heartbeat,
-        "heartbeat_age": max(0.0, (now - worker.last_heartbeat).total_seconds()),
-        "created_at": worker.created_at,
-        "job_count": len(worker.jobs),
-        "owner": worker.owner,
-    }
-
-
-def worker_data(view: WorkerView, now: datetime, lost_after: float) -> dict[str, Any]:
-    """Return the worker as `WorkerItem`; without a heartbeat for `lost_after` seconds it is lost."""
-    data = plain_worker(view.worker, now)
-    data["jobs"] = view.jobs
-    data["job_count"] = len(view.jobs)
-    data["running"] = [
-        {"task_id": run.task_id, "run_id": run.run_id, "job_name": run.job_name, "since": run.since}
-        for run in view.running
-    ]
-    data["running_count"] = view.running_count
-    data["used"] = view.used
-    data["beat_seconds"] = BUSY_BEAT_SECONDS if view.running else IDLE_BEAT_SECONDS
-    data["lost_after_seconds"] = lost_after
-    return data
-
-
-def beaten_data(beaten: Beaten, now: datetime) -> dict[str, Any]:
-    """Return the answer to a heartbeat as `HeartbeatAnswer`.
-
-    It is the commonest answer of all, so that what would have to be read is left out: the names of the jobs.
-    """
-    data = plain_worker(beaten.worker, now)
-    data["running"] = run_names((task.id, task.run_id) for task in beaten.taken_until)
-    data["used"] = sum(task.weight for task in beaten.taken_until)
-    data["cancel"] = run_names(beaten.cancel)
-    data["pause"] = run_names(beaten.pause)
-    data["gone"] = run_names(beaten.gone)
-    data["taken_until"] = leases_data(beaten, now)
-    return data
 
 
 def run_data(view: RunView) -> dict[str, Any]:
@@ -333,6 +289,7 @@ def schedule_data(view: ScheduleView) -> dict[str, Any]:
     data = plain_schedule(view.schedule)
     data["job_name"] = view.job_name
     data["last_status"] = view.last_status
+    data["stands_still"] = view.stands_still
     return data
 
 
@@ -353,6 +310,8 @@ def plain_schedule(schedule: Schedule) -> dict[str, Any]:
         "next_at": None if schedule.paused else schedule.next_at,
         "last_at": schedule.last_at,
         "last_task_id": schedule.last_task_id,
+        "skipped_at": schedule.skipped_at,
+        "skipped_for": schedule.skipped_for,
         "owner": schedule.owner,
         "content_hash": schedule.content_hash,
         "created_at": schedule.created_at,

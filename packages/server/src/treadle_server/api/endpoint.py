@@ -14,6 +14,15 @@ from treadle_server.api.context import Call
 Handler = Callable[[Call], Awaitable[Response]]
 
 
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list in a body of which the handler takes each item by itself: one that is wrong is refused alone."""
+
+    name: str
+    outline: type[BaseModel]
+    """The body, with whatever stands in the list."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A method and a path, what they need, and what they take and give."""
@@ -25,6 +34,7 @@ class Endpoint:
     """What the gate checks before the handler is called (api/gate.py)."""
     body: type[BaseModel] | None = None
     body_optional: bool = False
+    items: Items | None = None
     answer: Any = None
     """The model of the answer, or None when it has no JSON body."""
     status: int = 200

@@ -13,12 +13,12 @@ from treadle_server.api import body
 from treadle_server.api.catalog import check_text
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, job_data, page_data
-from treadle_server.api.schemas import compile_schema
 from treadle_server.domain.jobs import Job
 from treadle_server.engine.commands import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
-from treadle_server.errors import InvalidCategory, ValidationFailed
+from treadle_server.engine.rules import check_category
+from treadle_server.errors import ValidationFailed
 from treadle_server.services.rates import Rates
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read.jobs import JobView
@@ -48,9 +48,10 @@ async def register_job(
     """Register a job, linked to `worker_id` or the one that the registration names.
 
     Raises `InvalidRoomId`, `Forbidden`, `InvalidCategory`, `ValidationFailed` (a schema that is none, a name that
-    can't be one), `SchemaConflict` or `WorkerNotFound`.
+    can't be one), `SchemaConflict`, `WorkerNotFound` or `TooManyRequests`.
     """
-    _check(api, principal, room, wanted)
+    schema = body.text_of(wanted.schema_)
+    await _check(api, principal, room, wanted, schema)
     named = worker_id or (None if wanted.worker_id is None else WorkerId(wanted.worker_id))
     defaults = wanted.model_dump(include=_OPTIONS, exclude_unset=True, exclude_none=True)
     command = RegisterJob(
@@ -58,29 +59,29 @@ async def register_job(
         room=room,
         category=wanted.category,
         name=wanted.name,
-        schema=body.text_of(wanted.schema_),
+        schema=schema,
         defaults=body.text_of(defaults),
         worker_id=named,
         make_worker=make_worker,
         retain=wanted.retain,
         replace=wanted.replace,
+        widen=wanted.widen,
         fair=wanted.fair,
+        origin=wanted.origin,
     )
     return await api.engine.run(command)
 
 
-def _check(api: Api, principal: Principal, room: str, wanted: JobRegister) -> None:
+async def _check(api: Api, principal: Principal, room: str, wanted: JobRegister, schema: str) -> None:
     """Refuse what the writer would, in its order, before a schema is compiled."""
     check_room(room)
     check_register(principal, room)
-    if wanted.category not in api.settings.allowed_categories:
-        allowed = ", ".join(sorted(api.settings.allowed_categories))
-        raise InvalidCategory(f"category {wanted.category!r} is not allowed here; the server admits: {allowed}")
+    check_category(wanted.category, api.settings.allowed_categories)
     try:
         parse_job_name(f"{room}:{wanted.category}:{wanted.name}")
     except InvalidJobName:
         raise ValidationFailed(f"name: {wanted.name!r} holds '/' or a control character; leave them out") from None
-    compile_schema(wanted.schema_)
+    await api.catalog.check_schema(wanted.schema_, schema)
 
 
 async def shown_job(api: Api, principal: Principal, job: Job, worker_id: WorkerId | None = None) -> dict[str, Any]:

@@ -53,9 +53,13 @@ async def recent_events(call: Call) -> Response:
 
 
 def _services(api: Api) -> dict[str, str]:
-    """Return how each service does: `ok`, `standby` while another server does its work, `starting`, or its error."""
+    """Return how each service does: `ok`, `standby` while another server does its work, `starting`, or its error.
+
+    `store` is the one that tries to write; what could not be written since stands there too.
+    """
     health = api.services.health if api.services is not None else {}
-    return {name: one.state for name, one in health.items()}
+    told = {"store": api.engine.trouble.detail} if api.engine.trouble is not None else {}
+    return {name: one.state for name, one in health.items()} | told
 
 
 async def healthz(call: Call) -> Response:
@@ -64,9 +68,10 @@ async def healthz(call: Call) -> Response:
 
 
 async def readyz(call: Call) -> Response:
-    """Say whether the store answers and every service's last turn was good; 503 otherwise."""
+    """Say whether the store can be read and written, and every service's last turn was good; 503 otherwise."""
     services = _services(call.api)
-    services["store"] = await _store(call.api)
+    if services.get("store", "ok") == "ok":
+        services["store"] = await _store(call.api)
     ready = all(state in {"ok", "standby"} for state in services.values())
     data = {"status": "ok" if ready else "not ready", "version": __version__, "services": services}
     return answer(data, 200 if ready else 503, None if ready else {"Retry-After": "2"})

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from treadle.wire.names import InvalidRoom
 from treadle.wire.problems import PROBLEMS, ProblemType
+from treadle.wire.values import BadValue, Fault, below
 from treadle_server.errors import InvalidRoomId, TreadleError, Unauthorized, ValidationFailed
 
 MEDIA_TYPE = "application/problem+json"
@@ -23,10 +24,13 @@ _LONGEST = 500
 def from_validation(error: ValidationError) -> InvalidRoomId | ValidationFailed:
     """Return pydantic's findings as a problem: where and what, without the values; a room that is none is its own."""
     for item in error.errors(include_url=False, include_input=False):
-        if isinstance(cause := item.get("ctx", {}).get("error"), InvalidRoom):
+        cause = item.get("ctx", {}).get("error")
+        if isinstance(cause, InvalidRoom):
             return InvalidRoomId(str(cause))
+        if isinstance(cause, BadValue):
+            return bad_value(below(item["loc"], cause.fault))
     found = [
-        {"loc": [str(part) for part in item["loc"]], "msg": item["msg"], "type": item["type"]}
+        {"loc": [_sendable(str(part)) for part in item["loc"]], "msg": _sendable(item["msg"]), "type": item["type"]}
         for item in error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_ERRORS]
     ]
     first = found[0]
@@ -34,6 +38,11 @@ def from_validation(error: ValidationError) -> InvalidRoomId | ValidationFailed:
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     message = f"{place}: {first['msg']}" if place else str(first["msg"])
     return ValidationFailed(message[:_LONGEST] + more, errors=found)
+
+
+def bad_value(found: Fault) -> ValidationFailed:
+    """Return the problem of a value that can't be kept."""
+    return ValidationFailed(str(found), errors=[{"loc": [found.place], "msg": found.why, "type": "bad_value"}])
 
 
 def problem_body(error: TreadleError, instance: str | None = None) -> dict[str, Any]:

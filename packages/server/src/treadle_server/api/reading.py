@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from treadle.wire.ids import TaskId
-from treadle.wire.status import TERMINAL
+from treadle.wire.status import TERMINAL, Status
 from treadle_server.api.context import Api
 from treadle_server.api.encode import seen_data, task_data
 from treadle_server.domain.tasks import Task
@@ -34,13 +34,17 @@ async def shown_after(api: Api, task: Task) -> dict[str, Any]:
         return seen_data((await read_tasks.see(connection, [task]))[0])
 
 
+def _is_misplaced(one: Submitted) -> bool:
+    return one.position is None and one.task.status is Status.PENDING
+
+
 async def shown_submitted(api: Api, submitted: list[Submitted]) -> list[dict[str, Any]]:
     """Return submitted tasks as `TaskItem`.
 
-    A new one's position is known; read are the places of those that were there already, and what holds the targets of
-    those that wait for one.
+    A new one's position is known unless it was due before it came; read are the places of these and of those that were
+    there already, and what holds the targets of those that wait for one.
     """
-    known = [item.task for item in submitted if not item.created]
+    known = [item.task for item in submitted if not item.created or _is_misplaced(item)]
     targeted = [item.task for item in submitted if item.created and item.task.target_num is not None]
     seen: dict[str, Seen] = {item.task.id: Seen(item.task, item.position) for item in submitted}
     if known or targeted:

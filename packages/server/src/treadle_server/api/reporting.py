@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic import Field
+
+from treadle.wire.fields import Request
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.runs import (
     Checkpoint,
@@ -16,14 +19,22 @@ from treadle.wire.runs import (
     Report,
 )
 from treadle.wire.tasks import TaskPatch
+from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, is_kept
 from treadle_server.api import body
-from treadle_server.api.context import Api
+from treadle_server.api.context import Api, is_uuid
 from treadle_server.engine.commands import ReportMany, RunReport
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import TreadleError, ValidationFailed
 
 MOST_REPORTS = 10_000
 """Reports of one request."""
+
+
+class ReportsOutline(Request):
+    """Many reports in one request, of which each is checked by itself."""
+
+    reports: list[Any] = Field(min_length=1, max_length=MOST_REPORTS)
+
 
 Body = Completed | Failed | ExceptionReport | Paused | Checkpoint | Progress | Logs | None
 
@@ -60,10 +71,16 @@ def from_body(kind: str, given: Body) -> RunReport:
                 reason=given.reason,
                 usage=given.usage,
                 retry_after=given.retry_after,
+                code_runs=given.code_runs,
             )
         case ExceptionReport():
             return RunReport(
-                kind=kind, error=given.error, traceback=given.traceback, reason=given.reason, usage=given.usage
+                kind=kind,
+                error=given.error,
+                traceback=given.traceback,
+                reason=given.reason,
+                usage=given.usage,
+                code_runs=given.code_runs,
             )
 
 
@@ -89,6 +106,7 @@ def from_report(report: Report) -> RunReport:
         progress=_progress(report.share, report.message) if report.kind == "progress" else None,
         detail=report.detail,
         lines=_lines(report.lines) if report.kind == "logs" and report.lines else None,
+        code_runs=report.code_runs and report.kind in {"failed", "exception"},
     )
 
 
@@ -119,7 +137,7 @@ _PLAIN_KINDS = frozenset({"started", "completed"})
 def plain_reports(api: Api, fields: dict[str, Any]) -> list[tuple[TaskId, int, RunReport]] | None:
     """Return the reports when all of them are starts and completions of runs that this server knows; else None.
 
-    What is known needs no validation of its own: its id is compared, and its result is JSON that was read already.
+    What is known needs no validation of its own: its id is compared, and its result is JSON that can be kept.
     """
     reports = fields.get("reports")
     if len(fields) != 1 or not isinstance(reports, list) or not 0 < len(reports) <= MOST_REPORTS:
@@ -138,19 +156,30 @@ def plain_reports(api: Api, fields: dict[str, Any]) -> list[tuple[TaskId, int, R
         ):
             return None
         result = report.get("result")
+        if not (0 <= run_id <= body.MOST_RUN_ID and is_kept(result)):
+            return None
         text = None if result is None or kind == "started" else body.text_of(result)
         plain.append((TaskId(task_id), run_id, RunReport(kind=kind, result=text, starts=report.get("starts") is True)))
     return plain
 
 
 async def report_many(
-    api: Api, principal: Principal, worker_id: WorkerId | None, reports: Sequence[Report]
+    api: Api, principal: Principal, worker_id: WorkerId | None, given: Sequence[Any]
 ) -> dict[int, TreadleError]:
-    """Take the reports in their order; return why some, by their place, were refused. Raises `StoreUnavailable`."""
+    """Take the reports in their order; return why some, by their place, were refused.
+
+    Raises `StoreUnavailable`, and `ValidationFailed` or `InvalidRoomId` when not one of them is a report.
+    """
+    reports = body.each(Report, given)
+    if all(isinstance(report, TreadleError) for report in reports):
+        raise next(report for report in reports if isinstance(report, TreadleError))
     taken: list[tuple[TaskId, int, RunReport]] = []
     places: list[int] = []
     refused: dict[int, TreadleError] = {}
     for i, report in enumerate(reports):
+        if isinstance(report, TreadleError):
+            refused[i] = report
+            continue
         try:
             taken.append((TaskId(report.task_id), body.run_number(report.run_id), from_report(report)))
             places.append(i)
@@ -178,7 +207,21 @@ def refusal(error: TreadleError) -> dict[str, Any]:
     return {"status": error.type.status, "type": error.type.uri, "detail": error.detail}
 
 
-def report_answer(task_id: str, run_id: int, error: TreadleError | None) -> dict[str, Any]:
+def names_of(given: Sequence[Any]) -> list[tuple[str | None, int | None]]:
+    """Return the run that each of the reports names; None for what is no name."""
+    reports = (report if isinstance(report, dict) else {} for report in given)
+    return [(_task_id(report.get("task_id")), _run_id(report.get("run_id"))) for report in reports]
+
+
+def _task_id(value: object) -> str | None:
+    return value.lower() if isinstance(value, str) and is_uuid(value.lower()) else None
+
+
+def _run_id(value: object) -> int | None:
+    return value if isinstance(value, int) and LEAST_INTEGER <= value <= MOST_INTEGER else None
+
+
+def report_answer(task_id: str | None, run_id: int | None, error: TreadleError | None) -> dict[str, Any]:
     """Return how one report was taken as `ReportAnswer`."""
     taken: dict[str, Any] = {"status": 200, "type": None, "detail": None}
     return {"task_id": task_id, "run_id": run_id, **(taken if error is None else refusal(error))}

@@ -5,6 +5,7 @@ from functools import partial
 from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
 from treadle.wire.frames import Window, WindowPage
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister
+from treadle.wire.pages import Page
 from treadle.wire.prune import Prune, PruneAnswer
 from treadle.wire.runs import (
     Checkpoint,
@@ -39,7 +40,6 @@ from treadle.wire.tasks import (
     BulkResult,
     Freeze,
     Frozen,
-    Page,
     Resolve,
     RunItem,
     Steer,
@@ -70,7 +70,8 @@ from treadle_server.api import (
     windows,
     workers,
 )
-from treadle_server.api.endpoint import Endpoint
+from treadle_server.api.endpoint import Endpoint, Items
+from treadle_server.api.reporting import ReportsOutline
 from treadle_server.domain.artifacts import AFTER_EXCEPTION
 
 ROOM = ("invalid-room-id",)
@@ -198,7 +199,7 @@ _TASKS = (
         needs=Needs.BE_WORKER,
         body=ClaimRequest,
         answer=ClaimAnswer,
-        problems=WORKER,
+        problems=(*WORKER, "task-conflict"),
     ),
     user(
         method="POST",
@@ -215,6 +216,7 @@ _TASKS = (
         handler=bulk.edit_many,
         needs=Needs.CONTROL_MANY,
         body=BulkEdit,
+        items=Items("edits", bulk.Edits),
         answer=BulkResult,
     ),
     user(
@@ -515,6 +517,7 @@ _WORKERS = (
         handler=workers.report,
         needs=Needs.OWN_WORKER,
         body=Reports,
+        items=Items("reports", ReportsOutline),
         answer=ReportsAnswer,
         problems=WORKER,
     ),

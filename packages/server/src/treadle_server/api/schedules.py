@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic_core import from_json
 from starlette.responses import Response
 
 from treadle.wire.schedules import ScheduleContent, SchedulePatch, SchedulePut
-from treadle.wire.tasks import TaskOptions
+from treadle.wire.tasks import TaskTraits
 from treadle_server.access.checks import check_create
+from treadle_server.access.scopes import check_scopes
 from treadle_server.api import body
+from treadle_server.api.checking import check_one
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, dumps, page_data, schedule_data
 from treadle_server.api.reading import shown_after
@@ -25,7 +28,8 @@ from treadle_server.store.read.schedules import ScheduleView
 TRIES = 5
 """How often a payload is checked anew when its job's schema changes at the same moment."""
 
-_OPTIONS = frozenset({*TaskOptions.model_fields, "target", "tags"})
+_OPTIONS = frozenset({*TaskTraits.model_fields, "deadline"})
+"""What a schedule's template may hold."""
 
 
 def _name(call: Call) -> str:
@@ -48,13 +52,14 @@ async def set_schedule(api: Api, principal: Principal, room: str, name: str, wan
     """Make or replace a schedule.
 
     Raises `InvalidRoomId`, `JobNotFound`, `InvalidPayload`, `ValidationFailed` (an expression, zone or time that
-    can't be), `Forbidden`, `TaskConflict`, `InternalJobNotConfigured` or `SchemaConflict`.
+    can't be), `Forbidden`, `TaskConflict`, `InternalJobNotConfigured`, `SchemaConflict` or `TooManyRequests`.
     """
     check_create(principal, room, [wanted.job])
+    check_scopes(wanted.scopes or ())
     first_tick(wanted.cron, wanted.zone, wanted.interval, api.now())
     for _ in range(TRIES):
         job = await api.catalog.find(wanted.job, room=room)
-        api.catalog.check_payload(job, wanted.payload)
+        await check_one(api.catalog, job, wanted.payload)
         command = SetSchedule(
             principal=principal,
             room=room,
@@ -89,7 +94,7 @@ def _content(wanted: ScheduleContent, job: Job) -> Content:
 
 async def _read(api: Api, room: str, name: str) -> ScheduleView:
     async with api.engine.store.read() as connection:
-        return await read_schedules.get(connection, room=room, name=name)
+        return await read_schedules.get(connection, room=room, name=name, tokens_at=api.engine.tokens_at())
 
 
 async def shown_schedule(api: Api, room: str, name: str) -> dict[str, Any]:
@@ -101,7 +106,14 @@ async def list_in_room(call: Call) -> Response:
     """List the schedules that the room sees, newest first: its own, and those of the shared rooms."""
     room, limit, offset = check_room(call.path("room")), call.limit(), call.offset()
     async with call.api.engine.store.read() as connection:
-        found, total = await read_schedules.page(connection, room=room, sight=call.sight, limit=limit, offset=offset)
+        found, total = await read_schedules.page(
+            connection,
+            room=room,
+            sight=call.sight,
+            limit=limit,
+            offset=offset,
+            tokens_at=call.api.engine.tokens_at(),
+        )
     return answer(page_data([schedule_data(view) for view in found], total, limit, offset))
 
 
@@ -124,7 +136,7 @@ async def patch(call: Call) -> Response:
 
 def _patched(known: ScheduleView, patch: SchedulePatch) -> SchedulePut:
     """Return the schedule as it is to be, if it is still what was read. Raises `ValidationFailed`."""
-    shown = {name: value for name, value in body.parse(dumps(schedule_data(known))).items() if value is not None}
+    shown = {name: value for name, value in from_json(dumps(schedule_data(known))).items() if value is not None}
     options = {**shown.pop("options"), **(patch.options or {})}
     if unknown := sorted(options.keys() - _OPTIONS):
         raise ValidationFailed(f"options: there is no option {', '.join(unknown)}; see the body of PUT")
@@ -155,7 +167,7 @@ async def delete(call: Call) -> Response:
 
 
 async def run(call: Call) -> Response:
-    """Put the schedule's task in now; its ticks stay as they are. 409 while its last task is open."""
+    """Put the schedule's task in now; its ticks stay as they are. 409 while its last task is open or its key held."""
     command = RunSchedule(principal=call.principal, room=check_room(call.path("room")), name=_name(call))
     task = await call.api.engine.run(command)
     return answer(await shown_after(call.api, task), 202, {"Location": f"/v1/tasks/{task.id}", "Retry-After": "1"})

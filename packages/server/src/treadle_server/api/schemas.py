@@ -1,74 +1,76 @@
-"""JSON Schemas of jobs: checked when they are registered, compiled once, and applied to payloads."""
+"""JSON Schemas of jobs: checked when they are registered, compiled once, and applied to payloads.
+
+Nearly all are checked here, in microseconds. What may take longer goes aside, by a static look at the schema
+(domain/weight.py) and the size of the payload (api/aside.py).
+"""
 
 from collections import OrderedDict
 from typing import Any
 
 import jsonschema_rs
+import orjson
 
-from treadle_server.errors import InvalidPayload, ValidationFailed
+from treadle_server.api.aside import refusal
+from treadle_server.domain.payloads import compiled, errors_of
+from treadle_server.domain.weight import HEAVY, Weight, weigh
+from treadle_server.errors import ValidationFailed
 
 MOST_VALIDATORS = 2000
 """Compiled schemas that are kept; the one that was not used for longest goes first."""
 
-_MOST_ERRORS = 10
-_LONGEST = 300
+MOST_LOOKS = 800_000
+"""Looks at a payload's bytes while others wait, 25 ns each: some 20 ms at worst."""
 
-# Look-around patterns are allowed but bounded, so that no pattern and payload can keep the server busy.
-_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=1_000_000, dfa_size_limit=1_000_000)
+MOST_EXPLAINED = 4_000
+"""Looks among which errors are collected while others wait: each of them may find one, at 20 microseconds."""
+
+Known = tuple[jsonschema_rs.Validator | None, Weight]
+"""A schema's validator, and its weight; one that is too heavy is never compiled here."""
 
 
 def compile_schema(schema: dict[str, Any]) -> jsonschema_rs.Validator:
-    """Return the schema's validator; a reference to another document is refused and never fetched.
-
-    Raises `ValidationFailed` when it is no valid JSON Schema.
-    """
+    """Return the schema's validator. Raises `ValidationFailed` when it is no valid JSON Schema."""
     try:
-        return jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)
-    except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
-        message = getattr(error, "message", None) or str(error).partition("\n")[0]
-        raise ValidationFailed(f"schema: not a valid JSON Schema: {message[:_LONGEST]}") from None
+        return compiled(schema)
+    except ValueError as error:
+        raise ValidationFailed(f"schema: not a valid JSON Schema: {error}") from None
 
 
 class Validators:
     """The compiled schemas of jobs, by the job's number and its schema's version."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, int], jsonschema_rs.Validator] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], Known] = OrderedDict()
 
-    def check(self, payload: dict[str, Any], job_num: int, version: int, schema: dict[str, Any] | None) -> None:
-        """Check the payload. `schema` may be None when `has` says that it is kept.
-
-        Raises `InvalidPayload` with the path of what is wrong.
-        """
-        validator = self._kept.get((job_num, version))
-        if validator is None:
-            assert schema is not None
-            validator = self._kept[job_num, version] = compile_schema(schema)
-            if len(self._kept) > MOST_VALIDATORS:
-                self._kept.popitem(last=False)
-        else:
+    def known(self, job_num: int, version: int) -> Known | None:
+        """Return the schema's validator and weight; None when it has to be added first."""
+        if (known := self._kept.get((job_num, version))) is not None:
             self._kept.move_to_end((job_num, version))
-        if not validator.is_valid(payload):
-            raise _refusal(validator, payload)
+        return known
 
-    def has(self, job_num: int, version: int) -> bool:
-        """Return whether the schema is compiled already."""
-        return (job_num, version) in self._kept
+    def add(self, job_num: int, version: int, schema: str) -> Known:
+        """Compile the schema, JSON text, unless that may take long. Raises `ValidationFailed` when it is none."""
+        weight, validator = HEAVY, None
+        if len(schema) <= MOST_LOOKS:
+            document = orjson.loads(schema)
+            weight = weigh(document, len(schema))
+            validator = compile_schema(document) if weight.is_light else None
+        known = self._kept[job_num, version] = validator, weight
+        if len(self._kept) > MOST_VALIDATORS:
+            self._kept.popitem(last=False)
+        return known
 
 
-def _refusal(validator: jsonschema_rs.Validator, payload: dict[str, Any]) -> InvalidPayload:
-    errors = []
-    for error in validator.iter_errors(payload):
-        errors.append(
-            {
-                "loc": ["payload", *(str(part) for part in error.instance_path)],
-                "msg": error.message[:_LONGEST],
-                "type": "schema",
-            }
-        )
-        if len(errors) == _MOST_ERRORS:
-            break
-    if not errors:
-        return InvalidPayload("payload: it does not satisfy the job's schema")
-    first = errors[0]
-    return InvalidPayload(f"{'.'.join(first['loc'])}: {first['msg']}", errors=errors)
+def is_checked(known: Known, payload: dict[str, Any], size: int) -> bool:
+    """Check a payload, whose text has `size` characters; return False when that must be done aside.
+
+    Raises `InvalidPayload` with the path of what is wrong.
+    """
+    validator, weight = known
+    if validator is None or weight.check * size > MOST_LOOKS:
+        return False
+    if validator.is_valid(payload):
+        return True
+    if weight.visits * size > MOST_EXPLAINED:
+        return False
+    raise refusal(errors_of(validator, payload))

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from starlette.convertors import StringConvertor, register_url_convertor
+from starlette.convertors import Convertor, StringConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,6 +19,7 @@ from treadle_server.api.gate import check_row, check_user
 from treadle_server.api.narrowing import narrowed
 from treadle_server.api.problems import defect, problem_response
 from treadle_server.api.waits import ClientGone
+from treadle_server.door import trust
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
@@ -35,12 +36,12 @@ CLIENT_CLOSED_REQUEST = 499
 def routes(endpoints: Iterable[Endpoint], api: Api) -> list[Route]:
     """Return a route for each path: one for all its methods, so that a 405 can name them."""
     register_url_convertor("room", _RoomConvertor())
+    register_url_convertor("run", _RunConvertor())
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.path][endpoint.method] = endpoint
     return [
-        Route(path.replace("{room}", "{room:room}"), _dispatch(of_path, api), methods=list(of_path))
-        for path, of_path in by_path.items()
+        Route(_converted(path), _dispatch(of_path, api), methods=list(of_path)) for path, of_path in by_path.items()
     ]
 
 
@@ -48,6 +49,28 @@ class _RoomConvertor(StringConvertor):
     """A room in a path may be empty: it is refused as a room, not as a path that does not exist."""
 
     regex = "[^/]*"
+
+
+class _RunConvertor(Convertor[int]):
+    """A run's number of any length: Python refuses to read one of more than 4,300 digits."""
+
+    regex = "[0-9]+"
+
+    def convert(self, value: str) -> int:
+        digits = value.lstrip("0")
+        # All that have more are refused alike.
+        return int(digits[:_MOST_DIGITS] or "0")
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+_MOST_DIGITS = 20
+"""Digits of a number that is surely past 64 bits."""
+
+
+def _converted(path: str) -> str:
+    return path.replace("{room}", "{room:room}").replace("{run_id:int}", "{run_id:run}")
 
 
 def _dispatch(of_path: dict[str, Endpoint], api: Api) -> Callable[[Request], Awaitable[Response]]:
@@ -89,6 +112,7 @@ async def _principal(endpoint: Endpoint, request: Request, api: Api) -> Principa
     api.access.check_page(request.headers)
     token, address = bearer(request.headers), address_of(request)
     principal = await api.access.identify(token, address, of_run=endpoint.needs.of_run, late=endpoint.late)
+    trust(request.scope)
     return narrowed(principal, request.headers)
 
 
@@ -137,4 +161,7 @@ async def _body(endpoint: Endpoint, request: Request, api: Api) -> Any:
         if not endpoint.body_optional:
             raise ValidationFailed(f"the body is empty: send a {endpoint.body.__name__} as JSON")
         return body.validate(endpoint.body, {})
-    return body.validate(endpoint.body, body.parse(raw))
+    given = await body.parse(raw)
+    if endpoint.items is not None:
+        return body.outline(endpoint.items.outline, given, endpoint.items.name)
+    return body.validate(endpoint.body, given)

@@ -12,12 +12,14 @@ import orjson
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskOfMany, TaskOptions, TaskSubmit
+from treadle.wire.values import is_kept
 from treadle_server.access.checks import check_create, check_task_scopes
 from treadle_server.access.scopes import check_scopes
 from treadle_server.api import body
+from treadle_server.api.checking import Checked, refusals
 from treadle_server.api.context import Api
 from treadle_server.domain.jobs import Job
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
@@ -61,6 +63,7 @@ def plain_tasks(tasks: object) -> list[PlainTask] | None:
             or type(payload) is not dict
             or not (given is None or (type(given) is str and _ID.fullmatch(given)))
             or not _JOB.fullmatch(job)
+            or not is_kept(payload)
         ):
             return None
         plain.append(PlainTask(job, payload, given))
@@ -96,7 +99,7 @@ async def submit(
     _check_scopes(principal, (item for _, item in wanted))
     for _ in range(TRIES):
         jobs = {name: await api.catalog.find(name, room=room) for name in names}
-        items = [_submission(api, jobs[name], room, item, i, len(wanted)) for i, (name, item) in enumerate(wanted)]
+        items = await _checked(api, room, [(jobs[name], item) for name, item in wanted])
         try:
             done = await api.engine.run(Submit(principal=principal, room=room, items=items))
             now = await _handed_over(api, done)
@@ -117,13 +120,7 @@ async def submit_each(
     check_room(room)
     taken: dict[int, Taken] = _forbidden(principal, room, wanted)
     for _ in range(TRIES):
-        items: dict[int, Submission] = {}
-        for i, item in enumerate(wanted):
-            if i not in taken:
-                try:
-                    items[i] = _submission(api, await api.catalog.find(item.job, room=room), room, item, 0, 1)
-                except TreadleError as refusal:
-                    taken[i] = refusal
+        items = await _checked_each(api, room, wanted, taken)
         if not items:
             break
         done = await _run_each(api, principal, room, list(items.values()))
@@ -197,22 +194,48 @@ def _unstable() -> SchemaConflict:
     return SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
 
 
-def _submission(api: Api, job: Job, room: str, wanted: TaskSubmit | PlainTask, index: int, of: int) -> Submission:
-    try:
-        api.catalog.check_payload(job, wanted.payload)
-    except InvalidPayload as error:
-        if of == 1:
-            raise
-        raise InvalidPayload(f"tasks.{index}.{error.detail}", errors=error.errors) from None
-    return build(job, room, wanted)
+async def _checked(api: Api, room: str, wanted: Sequence[tuple[Job, TaskSubmit | PlainTask]]) -> list[Submission]:
+    """Return the submissions, all of them or none. Raises as `submit` does."""
+    texts = [body.text_of(item.payload) for _, item in wanted]
+    checked = [(job, item.payload, text) for (job, item), text in zip(wanted, texts, strict=True)]
+    for i, error in (await refusals(api.catalog, checked, all_or_none=True)).items():
+        if len(wanted) == 1 or not isinstance(error, InvalidPayload):
+            raise error
+        raise InvalidPayload(f"tasks.{i}.{error.detail}", errors=error.errors)
+    return [build(job, room, item, text) for (job, item), text in zip(wanted, texts, strict=True)]
 
 
-def build(job: Job, room: str, wanted: TaskSubmit | PlainTask) -> Submission:
-    """Return the submission. Raises `ValidationFailed` for a time that can't be kept."""
+async def _checked_each(
+    api: Api, room: str, wanted: Sequence[TaskOfMany | PlainTask], taken: dict[int, Taken]
+) -> dict[int, Submission]:
+    """Return by its place the submission of each task that has no outcome yet; what is refused gets its outcome."""
+    items: dict[int, Submission] = {}
+    found: dict[int, Checked] = {}
+    for i, item in enumerate(wanted):
+        if i in taken:
+            continue
+        try:
+            job, text = await api.catalog.find(item.job, room=room), body.text_of(item.payload)
+            items[i] = build(job, room, item, text)
+            found[i] = job, item.payload, text
+        except TreadleError as refusal:
+            taken[i] = refusal
+    places = list(found)
+    for place, error in (await refusals(api.catalog, list(found.values()))).items():
+        del items[places[place]]
+        taken[places[place]] = error
+    return items
+
+
+def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> Submission:
+    """Return the submission of a task, with its payload as JSON text.
+
+    Raises `ValidationFailed` for a time that can't be kept.
+    """
     if isinstance(wanted, PlainTask) or wanted.model_fields_set <= _PLAIN:
         return Submission(
             job_name=job.full_name,
-            payload=body.text_of(wanted.payload),
+            payload=payload,
             content_hash=_content_hash(job, wanted.payload, {"room": room}),
             id=None if wanted.id is None else TaskId(wanted.id),
             schema_version=job.schema_version,
@@ -220,14 +243,13 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask) -> Submission:
     given = wanted.model_dump(exclude_unset=True, exclude_none=True, exclude={"payload", "job"})
     due_at = body.instant(wanted.scheduled_at, "scheduled_at")
     deadline = body.instant(wanted.deadline, "deadline")
-    if deadline is not None and due_at is not None and deadline <= due_at:
-        raise ValidationFailed("deadline: lies before scheduled_at, so that the task could never run")
+    check_times(due_at, deadline, due="scheduled_at")
     # The same instant is the same content, whatever the time zone that it was written in.
     instants = {"scheduled_at": due_at, "deadline": deadline}
     content = {**given, **{name: at for name, at in instants.items() if at is not None}, "room": room}
     return Submission(
         job_name=job.full_name,
-        payload=body.text_of(wanted.payload),
+        payload=payload,
         content_hash=_content_hash(job, wanted.payload, content),
         options={name: value for name, value in given.items() if name in _OPTIONS},
         id=None if wanted.id is None else TaskId(wanted.id),
@@ -246,7 +268,13 @@ def _content_hash(job: Job, payload: dict[str, Any], content: dict[str, Any]) ->
     """Return what makes two submissions under one id the same: job, room, payload and options (G6)."""
     options = {name: value for name, value in content.items() if name != "id"}
     digest = sha256(job.full_name.encode())
-    digest.update(orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z))
+    try:
+        said = orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z)
+    except TypeError:
+        # orjson takes no integer beyond 64 bits; of the options tags alone may hold one.
+        options["tags"] = body.sorted_text(options["tags"])
+        said = orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z)
+    digest.update(said)
     digest.update(_canonical(payload))
     return digest.digest()
 

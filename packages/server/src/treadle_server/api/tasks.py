@@ -10,6 +10,7 @@ from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskChanges, TaskFilter, TaskPatch, TaskSubmit, TaskSubmitMany
 from treadle_server.access.checks import controls, sees, unseen
+from treadle_server.access.scopes import check_scopes
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, page_data, seen_data
@@ -25,7 +26,8 @@ from treadle_server.errors import InvalidTaskTransition, ValidationFailed
 from treadle_server.store.read import tasks as read_tasks
 
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]+)\"?\s*(?=$|[,;])", re.IGNORECASE)
-NOT_NULL = ("priority", "scheduled_at", "payload", "weight")
+_JSON = ("tags", "checkpoint")
+_INSTANTS = ("scheduled_at", "deadline")
 
 
 async def submit(call: Call) -> Response:
@@ -94,17 +96,19 @@ async def get(call: Call) -> Response:
     headers = {}
     wait = wanted_wait(call.request.headers.getlist("prefer"), api.settings.long_poll_max_wait_seconds)
     if wait is not None:
-        headers["Preference-Applied"] = f"wait={wait}"
         waiting = api.waits.until_over(task_id, wait, lambda: read_task(api, task_id))
-        await while_connected(call.request, waiting, api.waits.closing, api.access.until_invalid(call.token))
+        if await while_connected(call.request, waiting, api.waits.closing, api.access.until_invalid(call.token)):
+            headers["Preference-Applied"] = f"wait={wait}"
     return answer(await shown_task(api, task_id), headers=headers)
 
 
 async def patch(call: Call) -> Response:
     """Change a task's status as an older client does, cancel it, or edit it."""
     wanted: TaskPatch = call.body
-    if wanted.status is None:
+    if wanted.status is None or wanted.status is Status.CANCELLED:
+        # No report, which looks at the run itself: a credential whose run is over does neither.
         await call.api.access.credentials.check_open(call.principal)
+    if wanted.status is None:
         task = await edit_task(call.api, call.principal, call.task_id, wanted)
     else:
         task = await _patch_status(call, wanted, wanted.status)
@@ -129,7 +133,8 @@ async def _patch_status(call: Call, wanted: TaskPatch, status: Status) -> Task:
 async def edit_task(api: Api, principal: Principal, task_id: TaskId, patch: TaskChanges) -> Task:
     """Change a task that does not run.
 
-    Raises `TaskNotFound`, `Forbidden`, `InvalidTaskTransition`, `TaskConflict`, `InvalidPayload` or `ValidationFailed`.
+    Raises `TaskNotFound`, `Forbidden`, `InvalidTaskTransition`, `TaskConflict`, `InvalidPayload`, `ValidationFailed` or
+    `TooManyRequests`.
     """
     known = await read_task(api, task_id) if patch.payload is not None else None
     return await api.engine.run(await edit_command(api, principal, task_id, patch, known))
@@ -138,23 +143,21 @@ async def edit_task(api: Api, principal: Principal, task_id: TaskId, patch: Task
 async def edit_command(api: Api, principal: Principal, task_id: TaskId, patch: TaskChanges, known: Task | None) -> Edit:
     """Return the command for an edit; for one of the payload, which is checked, the task must be `known`.
 
-    Raises `TaskNotFound`, `InvalidPayload` or `ValidationFailed`.
+    Raises `TaskNotFound`, `InvalidPayload`, `TooManyRequests`, or `ValidationFailed` for what is no time or scope.
     """
-    changes: dict[str, Any] = {}
-    for name in patch.model_fields_set & TaskChanges.model_fields.keys() - {"if_version"}:
-        value = getattr(patch, name)
-        if value is None and name in NOT_NULL:
-            raise ValidationFailed(f"{name}: may not be null; leave it out to keep what it is")
-        changes[name] = value
-    if "scheduled_at" in changes:
-        changes["scheduled_at"] = body.instant(patch.scheduled_at, "scheduled_at")
-    if "checkpoint" in changes:
-        changes["checkpoint"] = body.text_or_none(patch.checkpoint)
-    if "tags" in changes:
-        changes["tags"] = body.text_or_none(patch.tags)
+    given = patch.model_fields_set & TaskChanges.model_fields.keys() - {"if_version"}
+    changes: dict[str, Any] = {name: getattr(patch, name) for name in given}
+    for name in _INSTANTS:
+        if name in given:
+            changes[name] = body.instant(changes[name], name)
+    for name in _JSON:
+        if name in given:
+            changes[name] = body.text_or_none(changes[name])
+    if patch.scopes is not None:
+        changes["scopes"] = body.text_of(check_scopes(patch.scopes))
     if patch.payload is not None:
         if known is None or not (sees(principal, known) or controls(principal, known)):
             raise unseen(task_id)
-        await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload)
-        changes["payload"] = body.text_of(patch.payload)
+        text = changes["payload"] = body.text_of(patch.payload)
+        await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload, text)
     return Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)

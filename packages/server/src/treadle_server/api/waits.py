@@ -66,19 +66,22 @@ class Waits:
             if not self._events[task_id]:
                 del self._events[task_id]
 
-    async def until_over(self, task_id: TaskId, seconds: float, read: Callable[[], Awaitable[Task]]) -> None:
-        """Return when the task is terminal, or after `seconds`. Raises what `read` does."""
+    async def until_over(self, task_id: TaskId, seconds: float, read: Callable[[], Awaitable[Task]]) -> bool:
+        """Return when the task is terminal, or after `seconds`: whether it was waited for. Raises what `read` does."""
+        has_waited = False
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         with self._listening(task_id) as event:
             # Read after listening has begun, so that an end in between is not missed.
             while (await read()).status not in TERMINAL and (left := end - loop.time()) > 0:
                 if self.closing.is_set():
-                    return
+                    break
+                has_waited = True
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(left, POLL_SECONDS)):
                         await event.wait()
                 event.clear()
+        return has_waited
 
 
 class ClientGone(Exception):

@@ -19,6 +19,7 @@ from treadle_server.domain.webhooks import new_secret
 from treadle_server.errors import Forbidden, ValidationFailed, WebhookNotFound
 from treadle_server.store import webhooks as outbox
 from treadle_server.store.base import Tx
+from treadle_server.store.owners import why_still
 from treadle_server.store.tables import webhooks
 from treadle_server.webhooks.addresses import AddressRefused, check_literal, networks
 
@@ -77,7 +78,9 @@ async def list_in_room(call: Call) -> Response:
         where.append(webhooks.c.owner == call.principal.user)
     async with call.api.engine.store.read() as connection:
         total = (await connection.execute(select(func.count()).select_from(webhooks).where(*where))).scalar_one()
-        named = outbox.seen().where(*where).order_by(webhooks.c.name).limit(limit).offset(offset)
+        named = (
+            outbox.seen(call.api.engine.tokens_at()).where(*where).order_by(webhooks.c.name).limit(limit).offset(offset)
+        )
         items = [_data(row) for row in await connection.execute(named)]
     return answer(page_data(items, total, limit, offset))
 
@@ -154,7 +157,7 @@ async def _seen(connection: Any, call: Call, room: str, name: str) -> Found:
     """Return the webhook. Raises `WebhookNotFound`, also for another user's."""
     body.check(name)
     where = (webhooks.c.room == room, webhooks.c.name == name)
-    found: Found | None = (await connection.execute(outbox.seen().where(*where))).first()
+    found: Found | None = (await connection.execute(outbox.seen(call.api.engine.tokens_at()).where(*where))).first()
     if found is None or not (call.principal.superuser or found.owner == call.principal.user):
         raise WebhookNotFound(f"you have no webhook {name[:80]} in room {room}")
     return found
@@ -184,6 +187,7 @@ def _data(row: Found) -> dict[str, Any]:
         "room_id": row.room,
         "jobs": None if row.jobs is None else orjson.Fragment(row.jobs),
         "statuses": orjson.Fragment(row.statuses),
+        "stands_still": why_still(row.owner, acts=bool(row.acts)),
         "secret": None,
     }
 

@@ -1,31 +1,39 @@
 """Workers over HTTP: register, beat, claim, report, leave."""
 
+from hashlib import sha256
 from typing import Any, TypeVar
 
 from starlette.responses import Response
 
 from treadle.wire.ids import WorkerId
-from treadle.wire.runs import ClaimRequest, Reports
+from treadle.wire.runs import ClaimRequest
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.access.checks import check_own, sight_of
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
-from treadle_server.api.encode import answer, beaten_data, claim_data, page_data, plain_worker, worker_data
-from treadle_server.api.reporting import report_answer, report_many
+from treadle_server.api.encode import answer, claim_data, page_data
+from treadle_server.api.reporting import ReportsOutline, names_of, report_answer, report_many
 from treadle_server.api.waits import while_connected
+from treadle_server.api.worker_rows import beaten_data, beats_data, plain_worker, worker_data
 from treadle_server.domain.jobs import Worker
 from treadle_server.engine.commands import Beat, Beaten, RegisterWorker, RemoveWorker
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.principal import Principal
+from treadle_server.engine.seats import ClaimKey
+from treadle_server.errors import ValidationFailed
 from treadle_server.store.read import workers as read_workers
 
 R = TypeVar("R", bound=RunRef)
+
+LONGEST_KEY = 255
+"""Characters of an `Idempotency-Key`."""
 
 
 async def register(call: Call) -> Response:
     """Register a worker; every field may be left out."""
     worker = await register_worker(call.api, call.principal, call.body)
-    data = plain_worker(worker, call.api.now())
+    lost_after = call.api.settings.worker_timeout_seconds
+    data = plain_worker(worker, call.api.now()) | beats_data(worker, lost_after, is_busy=False)
     return answer({**data, "jobs": [], "running": [], "used": 0}, 201, {"Location": f"/v1/workers/{worker.id}"})
 
 
@@ -88,7 +96,7 @@ async def shown_worker(api: Api, principal: Principal, worker_id: WorkerId) -> d
 async def beat(call: Call) -> Response:
     """Take a heartbeat; an empty body renews every lease of the worker."""
     beaten = await take_beat(call.api, call.principal, call.worker_id, call.body, revives=False)
-    return answer(beaten_data(beaten, call.api.now()))
+    return answer(beaten_data(beaten, call.api.now(), call.api.settings.worker_timeout_seconds))
 
 
 async def take_beat(
@@ -127,8 +135,9 @@ async def claim(call: Call) -> Response:
     wanted: ClaimRequest = call.body
     worker_id = WorkerId(wanted.worker_id)
     credentials = call.api.access.credentials
+    key = claim_key(call.request.headers.getlist("idempotency-key"), wanted)
     await credentials.look()
-    claiming = call.api.engine.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait)
+    claiming = call.api.engine.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait, key=key)
     invalid = call.api.access.until_invalid(call.token) if wanted.wait else None
     now_claimed = await while_connected(call.request, claiming, call.api.waits.closing, invalid)
     now = call.api.now()
@@ -136,13 +145,26 @@ async def claim(call: Call) -> Response:
     return answer({"task": tasks[0] if tasks else None, "tasks": tasks})
 
 
+def claim_key(given: list[str], wanted: ClaimRequest) -> ClaimKey | None:
+    """Return the key under which the request may come again. Raises `ValidationFailed` for one that is none."""
+    if not given:
+        return None
+    [text, *more] = given
+    if more or not (0 < len(text) <= LONGEST_KEY and text.isascii() and text.isprintable()):
+        raise ValidationFailed(
+            f"Idempotency-Key: {', '.join(given)[:100]!r} is not one key of 1 to {LONGEST_KEY} printable ASCII"
+            " characters, such as a UUID"
+        )
+    return ClaimKey(text, sha256(wanted.model_dump_json(include={"tasks", "wait"}).encode()).digest())
+
+
 async def report(call: Call) -> Response:
     """Take many reports, each with its own answer."""
-    wanted: Reports = call.body
+    wanted: ReportsOutline = call.body
     await check_owner(call.api, call.principal, call.worker_id)
     refused = await report_many(call.api, call.principal, call.worker_id, wanted.reports)
-    named = enumerate(wanted.reports)
-    return answer({"answers": [report_answer(one.task_id, one.run_id, refused.get(i)) for i, one in named]})
+    named = enumerate(names_of(wanted.reports))
+    return answer({"answers": [report_answer(*name, refused.get(i)) for i, name in named]})
 
 
 async def check_owner(api: Api, principal: Principal, worker_id: WorkerId) -> None:

@@ -10,6 +10,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore, S3Store, from_url
 
 from treadle_server.errors import ValidationFailed
+from treadle_server.private import make_directory
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
@@ -34,7 +35,7 @@ def open_store(url: str, directory: Path) -> "ObjectStore":
     if parts.scheme in {"", "file"}:
         path = Path(unquote(parts.path)) if url else directory
         # Made here, and not by the store: what tasks upload is nobody else's to read.
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_directory(path, name="the directory of artifacts", setting="TREADLE_ARTIFACTS")
         return LocalStore(prefix=path)
     if parts.scheme == "memory":
         return MemoryStore()

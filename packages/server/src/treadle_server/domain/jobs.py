@@ -26,6 +26,10 @@ class Job:
     paused: bool = False
     deleted_at: datetime | None = None
     version: int = 1
+    origin: str | None = None
+    """Which function it is, `module:qualname`, as far as was told."""
+    owner: str | None = None
+    """Who registered it, or revived it; None: it is older than that was kept, and its workers are of several users."""
     full_name: str = field(init=False)
     """`room:category:name`"""
 
@@ -82,8 +86,15 @@ class Worker:
     """The start of the server on whose socket it opened itself last; None over HTTP."""
     home_at: datetime | None = None
     """When that was."""
+    run_lost_at: datetime | None = None
+    """When a run of its was last taken from it, for it had not been heard of; None since a heartbeat came."""
     jobs: set[int] = field(default_factory=set)
     """The numbers of the jobs it serves; kept in a table of links."""
+
+    @property
+    def owes_for_lost(self) -> bool:
+        """Return whether a run of its was lost since its last heartbeat: then it is expected as if it still had it."""
+        return self.run_lost_at is not None and self.run_lost_at > self.last_heartbeat
 
 
 WORKER_FIELDS = tuple(f.name for f in fields(Worker) if f.name != "jobs")

@@ -60,8 +60,7 @@ def check_owner(task: Task, run_id: int | None, worker_id: WorkerId | None = Non
 def end_run(task: Task, ending: Ending, now: datetime) -> Run:
     """Close the open run and return its record; the caller moves the task on."""
     assert task.claimed_at is not None
-    if ending.usage is not None:
-        task.usage = ending.usage
+    note_usage(task, ending.usage)
     run = Run(
         task_seq=task.seq,
         run_id=task.run_id,
@@ -70,7 +69,7 @@ def end_run(task: Task, ending: Ending, now: datetime) -> Run:
         error=ending.error,
         traceback=ending.traceback,
         worker_id=task.worker_id,
-        usage=ending.usage if ending.usage is not None else task.usage,
+        usage=ending.usage if ending.usage is not None else usage_of_run(task),
         claimed_at=task.claimed_at,
         started_at=task.started_at,
         ended_at=now,
@@ -78,7 +77,27 @@ def end_run(task: Task, ending: Ending, now: datetime) -> Run:
     )
     task.taken_until = None
     task.progress = None
+    task.usage_before = task.usage
+    if ending.outcome is not Outcome.COMPLETED:
+        task.goes_first = True  # should it come back; what is completed only comes back anew
     return run
+
+
+def note_usage(task: Task, usage: float | None) -> None:
+    """Note what the open run has used: the task's usage is the sum over all of its runs. None says nothing of it."""
+    task.usage = total_usage(task, usage)
+
+
+def total_usage(task: Task, usage: float | None) -> float | None:
+    """Return what the task has used in all when its open run has used so much; None: as far as it was told."""
+    return task.usage if usage is None else (task.usage_before or 0.0) + usage
+
+
+def usage_of_run(task: Task) -> float | None:
+    """Return what the open run has used, as far as it was told."""
+    if task.usage is None or task.usage_before is None:
+        return task.usage
+    return task.usage - task.usage_before if task.usage > task.usage_before else None
 
 
 def claim(task: Task, worker_id: WorkerId, now: datetime) -> None:
@@ -104,16 +123,16 @@ def start(task: Task, run_id: int | None, now: datetime, worker_id: WorkerId | N
 
 def renew(task: Task, now: datetime, usage: float | None = None) -> None:
     """Extend the lease to max(current, now + increment); an increment of 0 leaves it as it is (E4)."""
-    if usage is not None:
-        task.usage = usage
+    note_usage(task, usage)
     assert task.taken_until is not None
     if task.heartbeat_increment > 0:
         task.taken_until = max(task.taken_until, now + timedelta(seconds=task.heartbeat_increment))
 
 
-def is_over_budget(task: Task) -> bool:
-    """Return whether the task has used more than it may."""
-    return task.budget is not None and task.usage is not None and task.usage > task.budget
+def is_over_budget(task: Task, usage: float | None = None) -> bool:
+    """Return whether the task has used more than it may, when its open run has used `usage`."""
+    total = total_usage(task, usage)
+    return task.budget is not None and total is not None and total > task.budget
 
 
 def complete(task: Task, result: str | None, ending: Ending, now: datetime) -> Run:
@@ -274,14 +293,18 @@ def _check_deadline(task: Task, now: datetime) -> None:
         raise InvalidTaskTransition("the task's deadline has passed: submit a new one")
 
 
-def resume(task: Task, now: datetime) -> None:
-    """Make a paused or failed task claimable again; its checkpoint and its place in the queue are kept."""
+def resume(task: Task, now: datetime, *, is_undo: bool = False) -> None:
+    """Make a paused or failed task claimable again; its checkpoint and its place in the queue are kept.
+
+    It goes first among its target's tasks, whether it had run or not; an undo leaves that as it was.
+    """
     to = Status.SCHEDULED if task.due_at > now else Status.PENDING
     advance(task.status, Verb.RESUME, to)
     _check_deadline(task, now)
     if task.status is Status.FAILED:
         task.retry_count = task.requeue_count = 0
     _move(task, Verb.RESUME, to, now)
+    task.goes_first = task.goes_first or not is_undo
     _reopen(task)
 
 
@@ -293,16 +316,21 @@ def _reopen(task: Task) -> None:
     task.settled = False
 
 
-def rerun(task: Task, now: datetime) -> None:
-    """Run a settled task from the start: no checkpoint, fresh budgets; the history of runs is kept."""
+def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> None:
+    """Run a settled task from the start: no checkpoint, fresh budgets; the history of runs is kept.
+
+    What had run queues up anew, at the back; what had not, and what an undo brings back, gets its place again.
+    """
     advance(task.status, Verb.RERUN, Status.PENDING)
     _check_deadline(task, now)
     _move(task, Verb.RERUN, Status.PENDING, now)
-    if task.has_run or task.due_at > now:
-        # What had run queues up anew; what had not (an undo of its cancel) gets its place back.
+    is_anew = task.has_run and not is_undo
+    if is_anew or task.due_at > now:
         task.due_at = now
+    if is_anew:
+        task.goes_first = False
     task.retry_count = task.requeue_count = 0
-    task.checkpoint = task.result = task.usage = None
+    task.checkpoint = task.result = task.usage = task.usage_before = None
     _reopen(task)
 
 

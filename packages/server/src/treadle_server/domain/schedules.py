@@ -55,6 +55,10 @@ class Schedule:
     deleted_at: datetime | None = None
     version: int = 1
     """Counts what people and code change, not the ticks."""
+    skipped_at: datetime | None = None
+    """The last tick that made no task because an open one held its unique key."""
+    skipped_for: TaskId | None = None
+    """That task."""
 
     def is_due(self, now: datetime) -> bool:
         """Return whether its tick has come."""

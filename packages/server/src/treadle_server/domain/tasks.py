@@ -7,6 +7,7 @@ from functools import lru_cache
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import LEASED, Outcome, Reason, Status
+from treadle_server.errors import ValidationFailed
 
 NEVER_RUN = -1
 """The `run_id` of a task that was never claimed."""
@@ -78,6 +79,10 @@ class Task:
     reason: Reason | None = None
     checkpoint: str | None = None
     progress: str | None = None
+    usage_before: float | None = None
+    """What the runs that are over have used; `usage` is the sum over all."""
+    goes_first: bool = False
+    """Whether it is the first of its target's line, whatever the priorities: it was resumed, or a run of it ended."""
 
     @property
     def is_leased(self) -> bool:
@@ -98,6 +103,15 @@ class Task:
     def lease(self) -> timedelta:
         """Return how long a claim lasts without a heartbeat."""
         return seconds(self.lease_seconds)
+
+
+def check_times(due_at: datetime | None, deadline: datetime | None, *, due: str) -> None:
+    """Raise `ValidationFailed` for a deadline that comes before the task may run; `due` is what that instant is called.
+
+    Of an instant that is not known, None, nothing follows.
+    """
+    if due_at is not None and deadline is not None and deadline <= due_at:
+        raise ValidationFailed(f"deadline: lies before {due}, so that the task could never run")
 
 
 TASK_FIELDS = tuple(field.name for field in fields(Task))
@@ -140,6 +154,8 @@ class Hold:
     until: datetime
     task_id: TaskId
     lease_seconds: float
+    slot_only: bool = False
+    """Whether it keeps its worker's slot alone, and not the next run of its task."""
 
 
-__all__ = ["NEVER_RUN", "RUN_FIELDS", "TASK_FIELDS", "Hold", "Run", "RunId", "Task"]
+__all__ = ["NEVER_RUN", "RUN_FIELDS", "TASK_FIELDS", "Hold", "Run", "RunId", "Task", "check_times"]

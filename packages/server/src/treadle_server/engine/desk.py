@@ -1,9 +1,10 @@
 """Where workers wait and tasks are handed to them: the claims of a batch, in its own transaction."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
+from time import monotonic
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status, WorkerState
@@ -12,11 +13,12 @@ from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.claims import Line, Turns, capacities_for, match, serves
 from treadle_server.engine.hub import Change
-from treadle_server.engine.seats import Capacity, Demand, RunKey, Seat, Waiting
+from treadle_server.engine.seats import Capacity, ClaimKey, Demand, RunKey, Seat, Waiting
 from treadle_server.engine.shelf import Shelf, behind
 from treadle_server.store import hot
 from treadle_server.store.base import Tx
-from treadle_server.store.counts import CountKey, apply_counts
+from treadle_server.store.claim_keys import Kept, keep_claims
+from treadle_server.store.counts import CountKey
 from treadle_server.store.heads import Claimable, claimable_lanes, lock_claims, waiting_lanes, weights_held
 
 Freed = tuple[Seat, RunKey, int]
@@ -32,13 +34,13 @@ class Handover:
 
     given: dict[Demand, list[Task]] = field(default_factory=lambda: defaultdict(list))
     changes: list[Change] = field(default_factory=list)
-    retained: list[Task] = field(default_factory=list)
-    """The claimed tasks whose jobs stay, whatever becomes of the task."""
     counted: Counter[CountKey] = field(default_factory=Counter)
     targets: set[int] = field(default_factory=set)
     """The targets that the claimed tasks hold from now on."""
     asked: list[Waiting] = field(default_factory=list)
     """HTTP claims that were there when the heads were read."""
+    left: set[int] = field(default_factory=set)
+    """Lanes of which it has read, and so locked, more than it claims: to another server they look empty meanwhile."""
 
     def withdraw(self) -> None:
         """Undo the reservations: the transaction failed."""
@@ -53,7 +55,10 @@ class Handover:
 class Desk:
     """Seats and waiting claims, and the lanes in which something may be claimable."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic, *, worker_timeout: float = 60.0) -> None:
+        """`clock` is the monotonic one; without a heartbeat for `worker_timeout` seconds a worker is lost."""
+        self._clock = clock
+        self._worker_timeout = worker_timeout
         self._seats: deque[Seat] = deque()
         self._seated: Counter[WorkerId] = Counter()
         self._waiting: list[Waiting] = []
@@ -98,6 +103,10 @@ class Desk:
         """Return whether a claim of one of the workers waits here."""
         return any(waiting.worker_id in worker_ids for waiting in self._waiting)
 
+    def waits(self, worker_id: WorkerId) -> bool:
+        """Return whether the worker is on the socket of this server, or has a claim that waits here."""
+        return self.serves_worker(worker_id) or self.is_waited_for([worker_id])
+
     def look_again(self) -> None:
         """Note that a worker may have room that had none."""
         self._news = True
@@ -112,6 +121,7 @@ class Desk:
 
     def open_seat(self, seat: Seat) -> None:
         """Let a worker on the socket wait."""
+        seat.presence.at = self._clock()
         self._seats.append(seat)
         self._seated[seat.worker_id] += 1
         self._meet(seat.jobs)
@@ -129,13 +139,33 @@ class Desk:
         self._holder = {key: held for key, held in self._holder.items() if held is not seat}
 
     def wait(self, waiting: Waiting) -> None:
-        """Let a claim over HTTP wait."""
+        """Let a claim over HTTP wait; it is a sign of life."""
+        waiting.presence.at = self._clock()
         self._waiting.append(waiting)
         self._meet(waiting.jobs)
+
+    def link(self, links: Collection[tuple[WorkerId, int]]) -> bool:
+        """Let workers that wait serve one more job each; return whether one of them waits here."""
+        jobs: dict[WorkerId, set[int]] = defaultdict(set)
+        for worker_id, job_num in links:
+            jobs[worker_id].add(job_num)
+        demands: list[Demand] = [*self._seats, *self._waiting]
+        found = [demand for demand in demands if demand.worker_id in jobs]
+        for demand in found:
+            demand.jobs |= jobs[demand.worker_id]
+            self._meet(demand.jobs)
+        return bool(found)
 
     def _meet(self, jobs: set[int]) -> None:
         self._strange |= jobs - self._met
         self._news = True
+
+    def waiting_under(self, worker_id: WorkerId, key: ClaimKey) -> Waiting | None:
+        """Return the worker's claim that waits here under this key."""
+        for waiting in self._waiting:
+            if waiting.worker_id == worker_id and waiting.key is not None and waiting.key.text == key.text:
+                return waiting
+        return None
 
     def forget(self, waiting: Waiting) -> None:
         """Let it go."""
@@ -175,11 +205,31 @@ class Desk:
         for demand in demands:
             before, demand.draining = demand.draining, draining.get(demand.worker_id, demand.draining)
             self._news = self._news or before > demand.draining
+        self.hear(workers)
+
+    def hear(self, workers: Collection[Worker]) -> None:
+        """Note which workers were heard of: who owed a heartbeat may take tasks again."""
+        heard = {worker.id: worker for worker in workers}
+        if not heard:
+            return
+        at = self._clock()
+        demands: list[Demand] = [*self._seats, *self._waiting]
+        for demand in demands:
+            if (worker := heard.get(demand.worker_id)) is not None:
+                owed = demand.owes(at, self._worker_timeout)
+                demand.presence.heed(worker, at)
+                self._news = self._news or owed
+
+    def _owes(self, demand: Demand) -> bool:
+        """Return whether the worker owes a heartbeat: it may be deaf, and what it is given would be lost."""
+        return demand.owes(self._clock(), self._worker_timeout)
 
     @property
     def is_hungry(self) -> bool:
         """Return whether anyone takes a task."""
-        return any(not waiting.draining for waiting in self._waiting) or any(seat.room() > 0 for seat in self._seats)
+        return any(not (waiting.draining or self._owes(waiting)) for waiting in self._waiting) or any(
+            seat.room() > 0 and not self._owes(seat) for seat in self._seats
+        )
 
     @property
     def has_impatient(self) -> bool:
@@ -196,7 +246,7 @@ class Desk:
         handover = Handover(asked=list(self._waiting))
         await self._weigh(tx, handover.asked)
         demands: list[Demand] = [*handover.asked, *self._seats]
-        demands = [demand for demand in demands if demand.room() > 0]
+        demands = [demand for demand in demands if demand.room() > 0 and not self._owes(demand)]
         self._seats.rotate(-1)
         self._news = False
         await self._look_around(tx)
@@ -210,6 +260,9 @@ class Desk:
         await self._claim(tx, handover, match(lines, demands, self._turns), now)
         self.shelf.taken({line.lane.id: before[line.lane.id] - len(line.tasks) for line in lines})
         self._ready -= {line.lane.id for line in lines if line.is_all and not line.tasks}
+        if handover.given:
+            # Not of a try in vain: two servers whose workers can't take what is there would wake each other for ever.
+            handover.left = {line.lane.id for line in lines if line.tasks}
         self._news = bool(handover.given)
         return handover
 
@@ -224,18 +277,31 @@ class Desk:
             handover.changes.append(Change(task, Status.PENDING))
             counts[task.lane, "pending", task.priority] -= 1
             counts[task.lane, "claimed", 0] += 1
-            if self._lanes[task.lane].is_retained:
-                handover.retained.append(task)
         try:
+            await self._keep(tx, handover, now)
             handover.targets = {task.target_num for _, task in matched if task.target_num is not None}
-            await hot.claim(tx, moved)
-            await apply_counts(tx, counts)
+            await hot.claim(tx, moved, counts)
         except BaseException:
             handover.withdraw()
             raise
 
-    @staticmethod
-    async def _weigh(tx: Tx, asked: list[Waiting]) -> None:
+    async def _keep(self, tx: Tx, handover: Handover, now: datetime) -> None:
+        """Keep what is claimed under a key, for a lease; where the key has claims already, these are under none."""
+        keyed = [
+            (w, w.key, tasks) for w, tasks in handover.given.items() if isinstance(w, Waiting) and w.key is not None
+        ]
+        if not keyed:
+            return
+        new = [
+            Kept(w.worker_id, key.text, key.body, [(task.id, task.run_id) for task in tasks], _last_lease(tasks, now))
+            for w, key, tasks in keyed
+        ]
+        kept = await keep_claims(tx, new, now)
+        for waiting, key, _ in keyed:
+            if (waiting.worker_id, key.text) not in kept:
+                waiting.key = None
+
+    async def _weigh(self, tx: Tx, asked: list[Waiting]) -> None:
         """Find out what those who claim over HTTP hold; the claims of one worker share one capacity (E5)."""
         limits: dict[WorkerId, Capacity] = {}
         for waiting in asked:
@@ -243,7 +309,7 @@ class Desk:
                 waiting.limit = limits.setdefault(waiting.worker_id, waiting.limit)
         await lock_claims(tx, limits.keys())
         for worker_id, weight in (await weights_held(tx, limits.keys())).items():
-            limits[worker_id].used = weight
+            limits[worker_id].weigh(weight, self._clock())
 
     async def _look_around(self, tx: Tx) -> None:
         """Find what came before anybody here served its job: before a restart, or through another server."""
@@ -317,6 +383,11 @@ class Desk:
                 if not waiting.answer.done():
                     waiting.answer.set_result(claimed)
         return closed
+
+
+def _last_lease(tasks: list[Task], now: datetime) -> datetime:
+    """Return when the last of the leases ends."""
+    return max((task.taken_until for task in tasks if task.taken_until is not None), default=now)
 
 
 def _appetite(demand: Demand) -> int:

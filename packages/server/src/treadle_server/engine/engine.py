@@ -4,8 +4,8 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import IntegrityError
 
 from treadle.wire.ids import WorkerId
-from treadle.wire.status import WorkerState
-from treadle_server.clock import Clock, SystemClock
+from treadle_server.clock import Clock
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import FindWorker, HandBack, Submit, SubmitEach
+from treadle_server.engine.claiming import Claiming
+from treadle_server.engine.commands import HandBack, Submit, SubmitEach
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.instances import go_on
 from treadle_server.engine.commands.reports import ReportMany
@@ -31,7 +31,7 @@ from treadle_server.engine.pending import Pending
 from treadle_server.engine.principal import SYSTEM, Principal
 from treadle_server.engine.reading import read
 from treadle_server.engine.rules import Rules
-from treadle_server.engine.seats import Capacity, RunKey, Seat, Waiting
+from treadle_server.engine.seats import ClaimKey, RunKey, Seat
 from treadle_server.engine.world import LineNumbers, World
 from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
@@ -46,6 +46,12 @@ MOST_ROWS = 1000
 
 MOST_WAITING = 20_000
 """Tasks that wait for the writer at most; beyond, submitters are told to come back (429) before memory grows."""
+
+SETTLED = 2.0
+"""Seconds after which a commit whose answer was lost is surely done, if it is done at all."""
+
+AFTER_FAILURE = 0.02
+"""Seconds that the writer rests after a batch that failed: what comes meanwhile is tried, or refused, together."""
 
 TRIES = 5
 """How often a batch is done anew when another server was faster."""
@@ -65,14 +71,16 @@ class Engine:
     ) -> None:
         self.store = store
         self.rules = rules or Rules()
-        self.clock = clock or SystemClock()
+        self.clock = clock or store.clock
         self.hub = Hub()
-        self.desk = Desk()
+        self.desk = Desk(self.clock.monotonic, worker_timeout=self.rules.worker_timeout)
         self.express = Express(self.hub)
         self.hooks = Hooks()
         self._lines = LineNumbers()
         self._memory = Memory(self.desk.doubt_lanes)
         self._intake = Intake(self.rules, self._memory)
+        self.trouble: StoreUnavailable | None = None
+        """Why the last batch could not be written; None since one was, or since the store was tried."""
         self.most_rows = most_rows
         """Tasks that one transaction writes at most, unless one command has more."""
         self._most_waiting = most_waiting
@@ -80,8 +88,14 @@ class Engine:
         self._queued_rows = 0
         self._wake = asyncio.Event()
         self._closing = False
+        self._claims = Claiming(self.desk, self.run, wake=self._wake.set, hand_back=self._hand_back)
         self._doubted: dict[WorkerId, list[Task]] = {}
         """Claims whose commit was not answered: they may be in the database, and nobody has them."""
+        self._on_doubt: list[Callable[[], None]] = []
+
+    def tokens_at(self) -> datetime | None:
+        """Return the instant at which users need a token for what is theirs to go on; None: they need none."""
+        return self.clock.now() if self.rules.needs_tokens else None
 
     # What others ask
 
@@ -100,50 +114,22 @@ class Engine:
         self._wake.set()
         return await pending.answer  # type: ignore[no-any-return]
 
-    async def claim(self, principal: Principal, worker_id: WorkerId, *, most: int = 1, wait: float = 0) -> list[Task]:
+    async def claim(
+        self,
+        principal: Principal,
+        worker_id: WorkerId,
+        *,
+        most: int = 1,
+        wait: float = 0,
+        key: ClaimKey | None = None,
+    ) -> list[Task]:
         """Claim up to `most` tasks for the worker, waiting up to `wait` seconds for the first.
 
-        Raises `WorkerNotFound` or `Forbidden`. When the caller is cancelled, what was claimed is handed back.
+        What was claimed under a `key` is given again, as far as it is still held. Raises `WorkerNotFound`, `Forbidden`,
+        and `TaskConflict` for another request under the key. When the caller is cancelled, what was claimed is handed
+        back, unless it has a key to ask for it.
         """
-        worker = await self.run(FindWorker(principal=principal, worker_id=worker_id))
-        answer: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
-        waiting = Waiting(worker_id, set(worker.jobs), worker.pool, most, answer, patient=wait > 0)
-        waiting.draining = worker.state is WorkerState.DRAINING
-        if worker.is_limited:
-            waiting.limit = Capacity(worker.concurrency, worker.min_concurrency)
-        self.desk.wait(waiting)
-        self._wake.set()
-        try:
-            if wait <= 0:
-                return await answer
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    return await asyncio.shield(answer)
-            return await self._last_call(waiting)
-        except asyncio.CancelledError:
-            self._take_back(waiting)
-            raise
-        finally:
-            self.desk.forget(waiting)
-
-    async def _last_call(self, waiting: Waiting) -> list[Task]:
-        """End a wait: with what the writer may have claimed for it in this very moment."""
-        waiting.patient = False
-        self._wake.set()
-        return await waiting.answer
-
-    def _take_back(self, waiting: Waiting) -> None:
-        """Hand back what was claimed for a caller who has gone (C1)."""
-        self.desk.forget(waiting)
-        if waiting.answer.done():
-            self._give_back_later(waiting.worker_id, waiting.answer)
-        elif waiting.taken and not waiting.answer.done():
-            # The commit is under way: its answer will tell what to give back.
-            waiting.answer.add_done_callback(lambda done: self._give_back_later(waiting.worker_id, done))
-
-    def _give_back_later(self, worker_id: WorkerId, done: "asyncio.Future[list[Task]]") -> None:
-        if not (done.cancelled() or done.exception()) and (claimed := done.result()):
-            self._hand_back(worker_id, claimed)
+        return await self._claims.claim(principal, worker_id, most=most, wait=wait, key=key)
 
     def _hand_back(self, worker_id: WorkerId, claimed: list[Task]) -> None:
         """Queue the return of claims that nobody is there for any more."""
@@ -173,6 +159,15 @@ class Engine:
         if self.desk.can_serve or self._doubted:
             self._wake.set()
 
+    def on_doubt(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when a commit was not answered: what it changed may be there, and nobody was told of it."""
+        self._on_doubt.append(listener)
+
+    def link(self, links: Collection[tuple[WorkerId, int]]) -> None:
+        """Let workers that wait here serve jobs that were linked to them, each by its number."""
+        if links and self.desk.link(links):
+            self._wake.set()
+
     def let_go(self, keys: Collection[RunKey]) -> None:
         """Free the room of runs that another server has ended: their workers say that they are not theirs any more."""
         if self.desk.release(keys, self.clock.monotonic()):
@@ -198,6 +193,7 @@ class Engine:
             self._wake.clear()
             while self._queue or self._doubted or self.desk.can_serve or self.desk.has_impatient:
                 if not await self._turn(self._take()):
+                    await asyncio.sleep(AFTER_FAILURE)
                     break
             if self._closing and not self._queue:
                 return
@@ -238,11 +234,12 @@ class Engine:
             try:
                 return await self._commit(batch, express=attempt == 0)
             except (IntegrityError, LostUpdate) as error:
-                log.info("another writer was faster (%s), attempt %d", error, attempt + 1)
+                log.info("another writer was faster (%s), attempt %d", _in_brief(error), attempt + 1)
                 if attempt == TRIES - 1:
                     return await self._one_by_one(batch, error)
             except StoreUnavailable as error:
                 log.warning("%s", error.detail)
+                self.trouble = error
                 for pending in batch:
                     pending.refuse(error)
                 self.desk.give_up(error)
@@ -267,9 +264,10 @@ class Engine:
         """Apply the batch in one transaction, what is plain by `express` first, and tell what was done."""
         handover = Handover()
         freed: list[Freed] = []
-        now = self.clock.now()
+        is_written = False
         try:
             async with self.store.write() as tx:
+                now = self.clock.now()
                 express = self._memory.look(tx) and express
                 admitted = await self._admit(tx, batch, now) if express else Admitted()
                 carried, world = await self._apply(tx, batch, now)
@@ -278,6 +276,7 @@ class Engine:
                 self._note(admitted, carried, world)
                 freed = self.desk.release([*carried.released, *world.released], self.clock.monotonic())
                 handover = await self._hand_out(tx, world)
+                is_written = True
         except BaseException as error:
             if isinstance(error, StoreUnavailable):
                 for demand, tasks in handover.given.items():
@@ -288,10 +287,15 @@ class Engine:
             self.desk.hold_again(freed)
             self.express.clear()
             self._memory.clear()
+            for tell in self._on_doubt if is_written and isinstance(error, StoreUnavailable) else ():
+                tell()
+                # The database may be about to do what it was asked.
+                asyncio.get_running_loop().call_later(SETTLED, tell)
             raise
         for pending in batch:
             pending.settle()
         self.hooks.committed()
+        self.link(world.batch.links)
         self._remember(world, handover)
         self._publish(admitted, carried, world, handover)
         for seat in self.desk.deliver(handover, self.clock.monotonic()):
@@ -307,7 +311,10 @@ class Engine:
     def _remember(self, world: World, handover: Handover) -> None:
         """Keep what is known current with what was committed."""
         self.express.forget(world.opened)
-        self.express.know(handover.retained)
+        if world.changes.restamped:
+            self.express.clear()
+        self.express.know(change.task for change in handover.changes)
+        self.express.heed(world.workers.values(), world.changes.gone_workers)
         self._memory.count(world.counted)
         self._memory.count(handover.counted)
         self._memory.heed(world.batch.jobs, world.lanes.values(), new_tasks=bool(world.changes.new_tasks))
@@ -315,11 +322,12 @@ class Engine:
     def _publish(self, admitted: Admitted, carried: Carried, world: World, handover: Handover) -> None:
         """Tell what the commit changed, in the order in which it was done."""
         told: Batch = world.batch
-        told.lanes = self.desk.still_ready(admitted.woken | carried.woken | world.woken)
+        told.lanes = self.desk.still_ready(admitted.woken | carried.woken | world.woken | handover.left)
         told.tasks = [*admitted.changes, *carried.changes, *told.tasks, *handover.changes]
         told.runs = carried.runs + told.runs
         told.targets |= admitted.targets | carried.targets | handover.targets
         if told:
+            self.trouble = None  # something was written
             self.hub.publish(told)
 
     async def _admit(self, tx: Tx, batch: Sequence[Pending], now: datetime) -> Admitted:
@@ -367,3 +375,8 @@ class Engine:
         if not (self.desk.can_serve or self.desk.has_impatient):
             return Handover()
         return await self.desk.hand_out(tx, world.now)
+
+
+def _in_brief(error: Exception) -> str:
+    """Return what the database said, without the statement and what was to be written: that is nobody's to read."""
+    return str(getattr(error, "orig", None) or error).partition("\n")[0]

@@ -2,9 +2,9 @@
 
 Such a run is known here as it stands in the database, so that nothing is read; what its reports change is written in
 three statements for the whole batch, guarded by the task's version. Whatever is not plain (another outcome, a budget,
-a schedule that may go on, a pause that was asked for, a job that may become an orphan, a command of the same batch that
-names the task) goes the long way through the unit of work, after what went by express: both ways use the same verbs of
-`domain.life`.
+a schedule that may go on, a pause that was asked for, a worker that does not serve the job any more, a command of the
+same batch that names the task) goes the long way through the unit of work, after what went by express: both ways use
+the same verbs of `domain.life`.
 """
 
 import copy
@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from treadle.wire.ids import TaskId
+from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Outcome, Status
 from treadle_server.domain import life
+from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.commands.reports import ReportMany, RunReport
@@ -23,8 +24,11 @@ from treadle_server.engine.hub import Change, Hub
 from treadle_server.engine.seats import RunKey
 from treadle_server.store import hot
 from treadle_server.store.base import Tx
-from treadle_server.store.counts import CountKey, apply_counts
+from treadle_server.store.counts import CountKey
 from treadle_server.store.targets import lock_targets, settle_targets
+
+MOST_WORKERS = 10_000
+"""Workers that are remembered; when there are more, all are forgotten and read again as they report."""
 
 
 @dataclass(slots=True)
@@ -49,6 +53,8 @@ class Express:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._known: dict[TaskId, Task] = {}
+        self._workers: dict[WorkerId, Worker] = {}
+        """Whose workers they are; who is not among them goes the long way, which reads them."""
 
     def knows(self, task_id: TaskId) -> bool:
         """Return whether a report of the task may go by express."""
@@ -59,6 +65,15 @@ class Express:
         for task in claimed:
             if task.budget is None and task.schedule_id is None:
                 self._known[task.id] = task
+
+    def heed(self, workers: Iterable[Worker], gone: Iterable[WorkerId]) -> None:
+        """Remember workers as they were read or changed by what is committed."""
+        for worker in workers:
+            self._workers[worker.id] = worker
+        for worker_id in gone:
+            self._workers.pop(worker_id, None)
+        if len(self._workers) > MOST_WORKERS:
+            self._workers.clear()
 
     def forget(self, task_ids: Iterable[TaskId]) -> None:
         """Forget runs that something else has changed."""
@@ -103,6 +118,7 @@ class Express:
             task is None
             or task.run_id != run_id
             or task.worker_id != command.worker_id
+            or not self._may_report(command, task, report)
             or task.cancel_requested
             or not _fits(task, report)
         ):
@@ -125,6 +141,14 @@ class Express:
             del self._known[task_id]
         return True
 
+    def _may_report(self, command: ReportMany, task: Task, report: RunReport) -> bool:
+        worker = None if task.worker_id is None else self._workers.get(task.worker_id)
+        if worker is None or not command.may_speak(task, worker):
+            return False
+        # The end of a task may leave a job without anybody, but not while the one who did it serves the job (Z6). What
+        # another server knows better, the sweeper sees.
+        return report.kind != "completed" or task.job_num in worker.jobs
+
     async def _write(self, tx: Tx, carried: Carried) -> None:
         started: list[hot.Moved] = []
         completed: list[hot.Moved] = []
@@ -142,10 +166,11 @@ class Express:
                 if task.status is Status.COMPLETED:
                     freed.add(task.target_num)
         await lock_targets(tx, freed)
-        await hot.start(tx, started)
-        await hot.complete(tx, completed)
-        await hot.insert_runs(tx, carried.runs)
-        await apply_counts(tx, counts)
+        if completed:
+            await hot.start(tx, started)
+            await hot.complete(tx, completed, carried.runs, counts)
+        else:
+            await hot.start(tx, started, counts)
         carried.woken = await settle_targets(tx, freed)
 
 

@@ -14,6 +14,7 @@ from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Run, Task
+from treadle_server.engine.order import Order
 
 
 class Change(NamedTuple):
@@ -61,6 +62,8 @@ class Batch:
     """Lanes in which something is claimable that nobody here has taken."""
     freed: set[WorkerId] = field(default_factory=set)
     """Workers that have more room, because a hold of theirs ended."""
+    links: set[tuple[WorkerId, int]] = field(default_factory=set)
+    """Workers that serve a job from now on, each with the job's number."""
     is_foreign: bool = False
     """Whether another server of the same database committed it; then only what somebody here wants to know is in it."""
     has_gap: bool = False
@@ -68,9 +71,11 @@ class Batch:
     due_at: datetime | None = None
     """When the first task is due that another server has scheduled."""
     orders: list[Orders] = field(default_factory=list)
+    late: frozenset[int] = frozenset()
+    """Places in `tasks` of transitions that are told after a later one of their task: observers are spared them."""
 
     def __bool__(self) -> bool:
-        return bool(self.size or self.touched or self.targets or self.pruned or self.freed)
+        return bool(self.size or self.touched or self.targets or self.pruned or self.freed or self.links)
 
     @property
     def size(self) -> int:
@@ -95,6 +100,8 @@ class Hub:
         self.seq = 0
         self.each = False
         """Whether every transition is wanted: else one that another follows in the same commit need not be told."""
+        self.order: Order | None = None
+        """Where several servers tell: which transitions come late. A single server commits, and so tells, in order."""
         self._each_for: set[str] = set()
         self._wishes: list[Callable[[], None]] = []
         self._listeners: list[Listener] = []
@@ -131,6 +138,9 @@ class Hub:
         """Number the batch's events and hand it out; a gap takes a number too, so that nobody resumes across it."""
         self.seq += batch.size + batch.has_gap
         batch.seq = self.seq
+        if self.order is not None and batch.tasks:
+            versions = ((task.id, task.version) for task, _ in batch.tasks)
+            batch.late = self.order.late(versions, is_foreign=batch.is_foreign)
         for listener in list(self._listeners):
             try:
                 listener(batch)

@@ -20,7 +20,7 @@ from treadle_server.engine.memory import Memory
 from treadle_server.engine.rules import Rules
 from treadle_server.store import hot
 from treadle_server.store.base import Tx
-from treadle_server.store.counts import CountKey, apply_counts
+from treadle_server.store.counts import CountKey
 from treadle_server.store.targets import TargetName, settle_targets
 
 Submits = Submit | SubmitEach
@@ -152,8 +152,7 @@ class Intake:
             else:
                 admitted.targets.add(task.target_num)
             admitted.changes.append(Change(task, None))
-        await hot.insert(tx, new)
-        await apply_counts(tx, counts)
+        await hot.insert(tx, new, counts)
         admitted.freed = await settle_targets(tx, admitted.targets)
         admitted.woken |= admitted.freed
 

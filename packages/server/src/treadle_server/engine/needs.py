@@ -1,7 +1,7 @@
 """What the commands of a batch want read before they are applied."""
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
@@ -14,6 +14,8 @@ class Needs:
 
     tasks: set[TaskId] = field(default_factory=set)
     workers: set[WorkerId] = field(default_factory=set)
+    claim_keys: set[tuple[WorkerId, str]] = field(default_factory=set)
+    """Keys of workers, whose claims are wanted with their tasks."""
     tasks_of: set[WorkerId] = field(default_factory=set)
     """Workers whose open runs are wanted."""
     holds_of: set[WorkerId] = field(default_factory=set)
@@ -32,8 +34,16 @@ class Needs:
     jobs_of: set[TaskId] = field(default_factory=set)
     """Tasks whose job is wanted too, and who holds their unique key now."""
     target_edits: set[tuple[TaskId, str]] = field(default_factory=set)
+    unique_edits: set[tuple[TaskId, str]] = field(default_factory=set)
+    """Tasks that are to have a unique key, and it: who holds it is wanted."""
+    pool_edits: set[tuple[TaskId, str | None]] = field(default_factory=set)
+    """Tasks that are moved to a pool, and so to another lane. Their jobs must be asked for."""
     found: dict[str, int] = field(default_factory=dict)
     """Finders of `load.tasks_found`, and how many tasks are wanted of each."""
+    stamped_at: datetime | None = None
+    """When the leases were last stamped anew: the limits of older runs count from then."""
+    grace: timedelta = timedelta(0)
+    """By how much a run must be past its timeout to be found."""
     stale: timedelta | None = None
     """How long a worker may be silent; those that were longer are wanted with what they hold."""
     every_worker: bool = False

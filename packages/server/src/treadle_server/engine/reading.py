@@ -13,14 +13,20 @@ from treadle_server.store import artifacts as store_artifacts
 from treadle_server.store import flush, load
 from treadle_server.store import schedules as stored
 from treadle_server.store.allocate import allocate
+from treadle_server.store.claim_keys import kept_claims
 from treadle_server.store.counts import pending_counts
+from treadle_server.store.owners import acting
 from treadle_server.store.targets import number_targets
 
 
 async def read(world: World, needs: Needs) -> None:
     """Read what the commands of a batch asked for."""
     for finder, most in needs.found.items():
-        world.found[finder] = world.remember(await load.tasks_found(world.tx, finder, world.now, most))
+        at = world.now - needs.grace if finder == "overlong" else world.now
+        found = await load.tasks_found(world.tx, finder, at, most, stamped_at=needs.stamped_at)
+        world.found[finder] = world.remember(found)
+        # What is taken from them is noted of them.
+        needs.workers.update(t.worker_id for t in found if t.is_leased and t.worker_id is not None)
     if needs.every_worker:
         needs.workers.update(await load.present_workers(world.tx))
     if needs.stale is not None:
@@ -28,6 +34,8 @@ async def read(world: World, needs: Needs) -> None:
         needs.workers.update(world.stale)
         needs.tasks_of.update(world.stale)
     await _load_jobs(world, needs)
+    world.kept_claims = await kept_claims(world.tx, needs.claim_keys, world.now)
+    needs.tasks.update(task_id for kept in world.kept_claims.values() for task_id, _ in kept.runs)
     await _load_tasks(world, needs)
     await _load_around(world, needs)
     if needs.artifacts or needs.dead_artifacts is not None:
@@ -45,9 +53,7 @@ async def read(world: World, needs: Needs) -> None:
 async def _load_tasks(world: World, needs: Needs) -> None:
     world.remember(await load.tasks_by_id(world.tx, needs.tasks - world.tasks.keys()))
     keys = {(world.jobs[name].num, key) for name, key in needs.unique_keys if name in world.jobs}
-    for task in world.remember(await load.tasks_by_unique_key(world.tx, keys)):
-        assert task.unique_key is not None
-        world.unique[task.job_num, task.unique_key] = task
+    await _load_holders(world, keys)
     stale = {
         (world.tasks[task_id].seq, run_id)
         for task_id, run_id in needs.runs
@@ -57,6 +63,13 @@ async def _load_tasks(world: World, needs: Needs) -> None:
     needs.workers.update(run.worker_id for run in world.resolved.values() if run.worker_id is not None)
     asked = [world.tasks[task_id] for task_id in needs.past_owners_of & world.tasks.keys()]
     world.past_owners = await load.past_owners(world.tx, {task.seq for task in asked if task.run_id > 0})
+
+
+async def _load_holders(world: World, keys: Collection[tuple[int, str]]) -> None:
+    """Read the open tasks that hold unique keys, by job number and key."""
+    for task in world.remember(await load.tasks_by_unique_key(world.tx, keys)):
+        assert task.unique_key is not None
+        world.unique[task.job_num, task.unique_key] = task
 
 
 async def _load_artifacts(world: World, needs: Needs) -> None:
@@ -95,9 +108,8 @@ async def _load_around(world: World, needs: Needs) -> None:
     for job in await load.jobs_by_num(world.tx, missing, to_change=needs.jobs_change):
         world.know(job)
     keys = {(task.job_num, task.unique_key) for task in steered if task.unique_key is not None}
-    for task in world.remember(await load.tasks_by_unique_key(world.tx, keys)):
-        assert task.unique_key is not None
-        world.unique[task.job_num, task.unique_key] = task
+    keys |= {(world.tasks[task_id].job_num, key) for task_id, key in needs.unique_edits if task_id in world.tasks}
+    await _load_holders(world, keys)
     moved = {(world.tasks[task_id].room, name) for task_id, name in needs.target_edits if task_id in world.tasks}
     world.targets |= await number_targets(world.tx, needs.targets | moved)
 
@@ -125,9 +137,11 @@ async def _load_schedules(world: World, needs: Needs) -> None:
         return
     named = await stored.schedules_by_name(world.tx, needs.schedules)
     named += await stored.schedules_by_id(world.tx, ids)
-    due = await stored.due_schedules(world.tx, world.now, needs.due_schedules)
+    at = world.now if world.rules.needs_tokens else None
+    due = await stored.due_schedules(world.tx, world.now, needs.due_schedules, tokens_at=at)
     found = {schedule.id: world.know_schedule(schedule) for schedule in (*named, *due)}
     world.due_schedules = [found[schedule.id] for schedule in due]
+    world.acting = await acting(world.tx, {schedule.owner for schedule in found.values()}, at)
     world.open_instances = await stored.open_instances(world.tx, found.values())
     missing = {schedule.job_num for schedule in found.values()} - world.jobs_by_num.keys()
     for job in await load.jobs_by_num(world.tx, missing, to_change=needs.jobs_change):
@@ -137,33 +151,44 @@ async def _load_schedules(world: World, needs: Needs) -> None:
 
 async def _expect_instances(world: World, needs: Needs, found: Collection[Schedule]) -> None:
     targets: set[tuple[str, str]] = set()
+    keys: set[tuple[int, str]] = set()
     for schedule in found:
         options = options_of(schedule)
         job = world.jobs_by_num[schedule.job_num]
         needs.new_tasks.append((JobName(job.room, job.category, job.name), schedule.room, options.get("pool")))
         if (target := options.get("target")) is not None:
             targets.add((schedule.room, target))
+        if (key := options.get("unique_key")) is not None:
+            keys.add((schedule.job_num, key))
     world.targets |= await number_targets(world.tx, targets)
+    await _load_holders(world, keys)
 
 
 async def _load_new(world: World, needs: Needs) -> None:
     """Make room for new tasks: their numbers, lanes, and the counts from which their position follows."""
-    if not needs.new_tasks:
+    wanted = _wanted_lanes(world, needs)
+    if not wanted:
         return
     world.seqs = deque(await allocate(world.tx, "task_seq", len(needs.new_tasks)))
-    nums = {world.jobs[name].num for name, _, _ in needs.new_tasks if name in world.jobs}
+    nums = {job_num for job_num, _, _ in wanted}
     for lane in await load.lanes_of_jobs(world.tx, nums):
         world.lanes[lane.key] = lane
-    await _add_lanes(world, needs)
+    await _add_lanes(world, wanted)
     world.pending.update(await pending_counts(world.tx, [lane.id for lane in world.lanes.values()]))
 
 
-async def _add_lanes(world: World, needs: Needs) -> None:
+def _wanted_lanes(world: World, needs: Needs) -> set[tuple[int, str, str]]:
+    """Return the lines in which the new tasks will stand, and those that are moved to another pool."""
     wanted = {
         world.jobs[name].lane_key(room, world.rules.options({"pool": pool}, world.jobs[name])["pool"])
         for name, room, pool in set(needs.new_tasks)
         if name in world.jobs
     }
+    moved = [(world.tasks[task_id], pool) for task_id, pool in needs.pool_edits if task_id in world.tasks]
+    return wanted | {world.job_of(task).lane_key(task.room, pool) for task, pool in moved}
+
+
+async def _add_lanes(world: World, wanted: set[tuple[int, str, str]]) -> None:
     missing = sorted(wanted - world.lanes.keys())
     numbers = await allocate(world.tx, "lane_id", len(missing))
     new = [Lane(number, *key) for number, key in zip(numbers, missing, strict=True)]

@@ -1,5 +1,6 @@
 """What the server's settings say about tasks and jobs, in the form that the engine uses."""
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -7,9 +8,20 @@ from typing import Any, Literal
 import orjson
 
 from treadle_server.domain.jobs import Job
+from treadle_server.errors import InvalidCategory
 
 OnRestart = Literal["keep", "requeue", "backoff"]
 """What becomes of a run of an internal executor that was lost with its process."""
+
+
+def check_category(category: str, allowed: Collection[str], *, of: str = "") -> None:
+    """Raise `InvalidCategory`, which names the setting, unless the category is allowed; `of` is the job's full name."""
+    if category not in allowed:
+        raise InvalidCategory(
+            f"category {category!r}{f' of {of}' if of else ''} is not allowed here; the server admits:"
+            f" {', '.join(sorted(allowed))}. Use one of these, or add it to TREADLE_ALLOWED_CATEGORIES where the server"
+            " runs"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,8 @@ class Rules:
     internal_timeout: float = 3600.0
     """Seconds from its claim after which a run of an `@internal` job is stuck."""
     on_restart: OnRestart = "requeue"
+    needs_tokens: bool = False
+    """Whether what belongs to a user without a valid token stands still."""
 
     def has_executor(self, job: Job) -> bool:
         """Return whether a task of the job may be put in: an `@internal` one needs an executor on this server."""
@@ -71,9 +85,11 @@ class Rules:
         """Return each option of a task: the call's value, else the job's, else the server's; an explicit 0 counts."""
         base = _merged(self.defaults, job.defaults)
         options = {**base, **{name: value for name, value in call.items() if value is not None}} if call else base
-        return options if not job.is_internal else options | self._of_internal()
+        return options if not job.is_internal else options | self.fixed(job)
 
-    def _of_internal(self) -> dict[str, Any]:
-        """Return what no call decides for an `@internal` task: it is its run's own limit, and there are no pools."""
+    def fixed(self, job: Job) -> dict[str, Any]:
+        """Return what no call decides: of an `@internal` task its run's own limit, and there are no pools."""
+        if not job.is_internal:
+            return {}
         timeout = self.internal_timeout
         return {"lease_seconds": timeout, "heartbeat_increment": 0.0, "start_timeout": timeout, "pool": None}

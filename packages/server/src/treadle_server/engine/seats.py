@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle_server.domain.tasks import Task
+from treadle_server.engine.presence import Presence
 
 RunKey = tuple[TaskId, int]
 
@@ -49,6 +51,9 @@ class Seat:
     """Whether so much of what was delivered still waits to be sent that it is given nothing more."""
     held: dict[RunKey, int] = field(default_factory=dict)
     """The weight of each run that it holds."""
+    presence: Presence = field(default_factory=Presence)
+    busy_since: float = 0.0
+    """When it was given the first of what it holds, by the monotonic clock."""
     draining: bool = False
     open: bool = True
     used: int = 0
@@ -72,6 +77,10 @@ class Seat:
         """Return the most weight of one task; a heavier one is left for a bigger worker (E5)."""
         return self.concurrency
 
+    def owes(self, at: float, lost_after: float) -> bool:
+        """Return whether it owes a heartbeat at the monotonic instant `at`."""
+        return self.presence.owes(at, lost_after, busy_since=self.busy_since if self.held else None)
+
     def room(self) -> int:
         """Return how much more weight it asks for; with `min_concurrency`, nothing until it holds less than that."""
         return 0 if self.min_concurrency and self.used >= self.min_concurrency else self.spare()
@@ -89,7 +98,10 @@ class Seat:
         one that had waited for work seemed slow.
         """
         self._bytes = 0
-        if len(self.held) == given and (self._since is None or at - self._since > 2 * RECKONED):
+        if len(self.held) > given:
+            return
+        self.busy_since = at
+        if self._since is None or at - self._since > 2 * RECKONED:
             self._ended, self._since = 0, at
 
     def reckon(self, at: float) -> None:
@@ -139,6 +151,19 @@ class Capacity:
     min_concurrency: int
     used: int = 0
     """The weight of what it holds, as the store says when tasks are handed out, and of what it was given since."""
+    busy_since: float | None = None
+    """Since when it holds something, by the monotonic clock; None when it holds nothing, or was not weighed yet."""
+    is_weighed: bool = False
+
+    def weigh(self, used: int, at: float) -> None:
+        """Note what it holds, as the store says at the monotonic instant `at`."""
+        self.used = used
+        if not used:
+            self.busy_since = None
+        elif self.busy_since is None:
+            # What it holds when it is weighed first it had when it asked.
+            self.busy_since = at if self.is_weighed else float("-inf")
+        self.is_weighed = True
 
     def room(self) -> int:
         """Return how much more weight it asks for, as `Seat.room`."""
@@ -151,6 +176,14 @@ class Capacity:
 
 UNLIMITED = 1_000_000
 """The room of a worker that never named its concurrency: the largest weight that a task can have."""
+
+
+class ClaimKey(NamedTuple):
+    """Under which a claim may be sent again."""
+
+    text: str
+    body: bytes
+    """A digest of the request's body, which is to be the same."""
 
 
 @dataclass(slots=True, eq=False)
@@ -167,12 +200,22 @@ class Waiting:
     limit: Capacity | None = None
     """None when the worker never named its concurrency."""
     draining: bool = False
+    key: ClaimKey | None = None
+    """Under which what it is given is kept for it, whether its caller is still there or not."""
     taken: int = 0
+    presence: Presence = field(default_factory=Presence)
 
     @property
     def capacity(self) -> int:
         """Return the most weight that the worker may ever hold."""
         return UNLIMITED if self.limit is None else self.limit.concurrency
+
+    def owes(self, at: float, lost_after: float) -> bool:
+        """Return whether its worker owes a heartbeat at the monotonic instant `at`.
+
+        Of an older client, whose capacity is not known, it isn't known either whether it runs something.
+        """
+        return self.presence.owes(at, lost_after, busy_since=None if self.limit is None else self.limit.busy_since)
 
     def room(self) -> int:
         """Return how much more weight it asks for."""

@@ -6,9 +6,9 @@ one bulk statement for each kind of change. See docs/decisions/0001.
 
 import copy
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from treadle.wire.ids import TaskId, WorkerId
@@ -22,6 +22,7 @@ from treadle_server.engine.hub import Batch, Change
 from treadle_server.engine.rules import Rules
 from treadle_server.store import flush
 from treadle_server.store.base import Tx
+from treadle_server.store.claim_keys import Kept, KeyOf
 from treadle_server.store.prune import Pruning
 from treadle_server.store.schedules import Tick
 
@@ -59,6 +60,8 @@ class Changes:
     stored_artifacts: list[Artifact] = field(default_factory=list)
     gone_artifacts: set[str] = field(default_factory=set)
     prunings: list[Pruning] = field(default_factory=list)
+    restamped: list[tuple[Sequence[int], timedelta]] = field(default_factory=list)
+    """Tasks whose leases are given anew, and by how much the clock has jumped."""
 
 
 class LineNumbers:
@@ -104,9 +107,12 @@ class World:
         self.schedules: dict[str, Schedule] = {}
         self.schedules_by_name: dict[tuple[str, str], Schedule] = {}
         self.due_schedules: list[Schedule] = []
+        self.acting: set[str] = set()
+        """Those of the owners of its schedules who have a valid token, or need none."""
         self.open_instances: set[TaskId] = set()
         """Those of the schedules' last instances that were open when the batch began."""
         self.stale: list[WorkerId] = []
+        self.kept_claims: dict[KeyOf, Kept] = {}
         self.released: list[tuple[TaskId, int]] = []
         """Runs whose code has ended: their weight is free."""
         self.left_targets: set[int] = set()
@@ -215,6 +221,14 @@ class World:
             self.unique[task.job_num, task.unique_key] = task
         self.changed(task)
 
+    def rekey(self, task: Task, unique_key: str | None) -> None:
+        """Give an open task another unique key, or none."""
+        if task.unique_key is not None and self.unique.get((task.job_num, task.unique_key)) is task:
+            del self.unique[task.job_num, task.unique_key]
+        task.unique_key = unique_key
+        if unique_key is not None:
+            self.unique[task.job_num, unique_key] = task
+
     def add_run(self, task: Task, run: Run, *, code_ended: bool) -> None:
         """Keep a resolved run; `code_ended` says that its code is known to have stopped."""
         self.changes.new_runs.append(run)
@@ -292,7 +306,11 @@ class World:
 
     def link(self, worker: Worker, job: Job) -> None:
         """Let a worker serve a job; one of `@internal` only the server's own."""
-        if job.num not in worker.jobs and (not job.is_internal or worker.owner == INTERNAL):
+        if job.is_internal and worker.owner != INTERNAL:
+            return
+        # Also what is linked already: a worker may have come back without that job.
+        self.batch.links.add((worker.id, job.num))
+        if job.num not in worker.jobs:
             worker.jobs.add(job.num)
             self.changes.links.add((worker.id, job.num))
 

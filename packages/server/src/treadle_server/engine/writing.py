@@ -9,6 +9,7 @@ from treadle_server.store import artifacts as store_artifacts
 from treadle_server.store import flush, hot, load
 from treadle_server.store import schedules as stored
 from treadle_server.store.counts import CountKey, apply_counts, open_counts
+from treadle_server.store.restamp import restamp
 from treadle_server.store.targets import lock_targets, settle_targets, settle_tasks, targets_of
 
 _STATUS = TASK_FIELDS.index("status")
@@ -35,10 +36,14 @@ async def write(world: World, *, settle: bool = True) -> None:
     )
     await flush.unlink_all(tx, world.changes.unlinked)
     await flush.link(tx, world.changes.links)
-    await flush.insert_tasks(tx, world.changes.new_tasks)
+    for seqs, jump in world.changes.restamped:
+        # Before what the batch did to single tasks: a lease that was renewed in it is as it was answered.
+        await restamp(tx, seqs, now=world.now, jump=jump)
     new = {task.seq for task in world.changes.new_tasks}
     changed = [(t, world.changes.before[t.seq]) for t in _opened(world) if t.seq not in new]
     await flush.update_tasks(tx, changed)
+    # After what is over or let go of its unique key by this batch: the new ones may have it.
+    await flush.insert_tasks(tx, world.changes.new_tasks)
     await hot.insert_runs(tx, world.changes.new_runs)
     await flush.insert_logs(tx, world.changes.logs)
     await _write_schedules(world)

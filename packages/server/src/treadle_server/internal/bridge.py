@@ -27,8 +27,9 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beat, FailDispatch, RegisterWorker, TakeOver
 from treadle_server.engine.commands.internal import BROKER, EXECUTORS
 from treadle_server.engine.hub import Batch
+from treadle_server.engine.rules import check_category
 from treadle_server.engine.seats import RunKey, Seat
-from treadle_server.errors import InvalidCategory, StoreUnavailable, TreadleError, WorkerNotFound
+from treadle_server.errors import StoreUnavailable, TreadleError, WorkerNotFound
 from treadle_server.internal.berths import Berths
 from treadle_server.internal.executors import Executors
 from treadle_server.internal.tokens import Tokens
@@ -52,7 +53,8 @@ class Bridge(Interval):
 
     def __init__(self, api: Api, executors: Executors, app: ASGIApp) -> None:
         super().__init__()
-        _check_categories(executors, api.settings.allowed_categories)
+        for full_name, fields in executors.jobs().items():
+            check_category(fields["category"], api.settings.allowed_categories, of=full_name)
         self._api = api
         self._engine = api.engine
         self._executors = executors
@@ -80,9 +82,7 @@ class Bridge(Interval):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve the executors' jobs during the block. Raises what their registration is refused with."""
-        health = Health(self.name)
-        if self._api.services is not None:
-            self._api.services.health[self.name] = health
+        health = Health(self.name) if self._api.services is None else self._api.services.add(self.name)
         forget = self._engine.hub.listen(self._heed)
         async with asyncio.TaskGroup() as self._group:
             await self._begin()
@@ -256,12 +256,3 @@ class Bridge(Interval):
         async with self._engine.store.read() as connection:
             open_runs = await read_workers.holding(connection, self.worker_id)
             return open_runs | await read_workers.stopping(connection, self.worker_id)
-
-
-def _check_categories(executors: Executors, allowed: Collection[str]) -> None:
-    for full_name, fields in executors.jobs().items():
-        if fields["category"] not in allowed:
-            raise InvalidCategory(
-                f"the category of {full_name} is not allowed here; the server admits: {', '.join(sorted(allowed))}."
-                " Add it to TREADLE_ALLOWED_CATEGORIES, or use another"
-            )

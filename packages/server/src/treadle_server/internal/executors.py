@@ -51,7 +51,7 @@ _MEMBERS = ("concurrency", "is_local", "jobs", "open", "dispatch", "nudge", "clo
 def load(named: str) -> Executors:
     """Return the executors that `module:name` stands for; the module may lie in the current directory.
 
-    Raises `ValidationFailed` when there is no such module or name in it, or it is something else.
+    Raises `ValidationFailed` when there is no such module or name in it, or it is something else, or taskiq is missing.
     """
     here = os.getcwd()  # noqa: PTH109 - what goes into sys.path is text
     if here not in sys.path:
@@ -66,6 +66,12 @@ def load(named: str) -> Executors:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
             raise ValidationFailed(f"internal: there is no module {module!r}, neither here nor installed") from None
         raise
+    except ImportError as error:
+        if getattr(error.__cause__, "name", None) != "taskiq":
+            raise
+        raise ValidationFailed(
+            "internal: tasks of the room @internal need taskiq: pip install 'treadle-server[internal]'"
+        ) from None
     except AttributeError:
         raise ValidationFailed(f"internal: the module {module} has no {name!r}: name its InternalRegistry") from None
     except ValueError:

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from treadle.wire.fields import Request, Text
 from treadle.wire.ids import TaskId, Uuid
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room, parse_job_name
-from treadle.wire.tasks import Action, BulkAction, BulkEdit, Freeze, Resolve, Steer, TaskOfMany, TaskPatch
+from treadle.wire.tasks import Action, BulkAction, Freeze, Resolve, Steer, TaskOfMany, TaskPatch
 from treadle_server.access.needs import Needs
 from treadle_server.api import body
-from treadle_server.api.bulk import bulk, bulk_edit
+from treadle_server.api.bulk import Edits, bulk, bulk_edit
 from treadle_server.api.encode import log_data, receipt_data, run_data
 from treadle_server.api.jobs import patch_job, register_job, shown_job
 from treadle_server.api.problems import problem_body
@@ -111,34 +111,14 @@ async def submit(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def submit_by_itself(session: Session, fields: dict[str, Any]) -> Reply:
     """Put tasks in, each by itself: the answer has a receipt or a problem for each."""
-    wanted = body.validate(SubmitEach, fields)
-    told = _well_formed(wanted.tasks)
+    wanted = body.outline(SubmitEach, fields, "tasks")
+    told = plain_tasks(wanted.tasks) or body.each(TaskOfMany, wanted.tasks)
     good = [task for task in told if not isinstance(task, TreadleError)]
     taken = await submit_each(session.live.api, session.principal, wanted.room, good) if good else []
     then = _awaited(session, [one for one in taken if isinstance(one, Submitted)]) if wanted.wait else None
     outcomes = iter(taken)
     answers = [one if isinstance(one, TreadleError) else next(outcomes) for one in told]
     return Reply({"tasks": [_told(one) for one in answers]}, then)
-
-
-_TASKS = TypeAdapter(list[TaskOfMany])
-
-
-def _well_formed(tasks: list[Any]) -> Sequence[TaskOfMany | PlainTask | TreadleError]:
-    """Return each of the tasks, or why it has not even the form of one."""
-    if (plain := plain_tasks(tasks)) is not None:
-        return plain
-    try:
-        return list(_TASKS.validate_python(tasks))
-    except ValidationError:
-        pass
-    found: list[TaskOfMany | TreadleError] = []
-    for task in tasks:
-        try:
-            found.append(body.validate(TaskOfMany, task))
-        except TreadleError as error:
-            found.append(error)
-    return found
 
 
 def _told(one: Taken) -> dict[str, Any]:
@@ -237,7 +217,8 @@ async def act_on_many(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def edit_many(session: Session, fields: dict[str, Any]) -> Reply:
     """Edit many tasks, each with its own changes."""
-    return Reply(await bulk_edit(session.live.api, session.principal, body.validate(BulkEdit, fields)))
+    given = body.outline(Edits, fields, "edits")
+    return Reply(await bulk_edit(session.live.api, session.principal, given))
 
 
 async def freeze(session: Session, fields: dict[str, Any]) -> Reply:
@@ -257,6 +238,7 @@ async def edit(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def register(session: Session, fields: dict[str, Any]) -> Reply:
     """Register a job that others serve."""
+    body.check(fields)
     room = fields.pop("room", None)
     if not isinstance(room, str):
         raise ValidationFailed("room: name the room in which the job stands")

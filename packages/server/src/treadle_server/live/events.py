@@ -11,7 +11,8 @@ from typing import Any
 from treadle.wire.frames import Since
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import Status
-from treadle_server.api.encode import dumps, light_task, plain_job, plain_schedule, plain_worker
+from treadle_server.api.encode import dumps, light_task, plain_job, plain_schedule
+from treadle_server.api.worker_rows import plain_worker
 from treadle_server.clock import Clock
 from treadle_server.domain.sight import Sight
 from treadle_server.engine.hub import HERE, Batch, Hub
@@ -80,9 +81,12 @@ class Events:
         if not self._hub.wants_each_here:
             return
         if batch.has_gap:
+            # What else is in the batch is read anew with everything: told behind the reload, its numbers would go back.
             self._lose()
         if not self._listeners and self._clock.monotonic() - self._left_at > KEPT_SECONDS:
             self._rest()
+            return
+        if batch.has_gap:
             return
         fresh = list(_events(batch, self._brief))
         for event in fresh:
@@ -146,8 +150,10 @@ def _events(batch: Batch, recent: Recent) -> Iterator[Event]:
     data: dict[str, Any]
     seq = batch.seq - batch.size
     briefs = {one.seq: _copied(dumps(one.shown())) for one in recent.of(batch)}
-    for change in batch.tasks:
+    for place, change in enumerate(batch.tasks):
         seq += 1
+        if place in batch.late:
+            continue
         task = change.task
         room, job = task.room, task.job_name
         data = {"task": light_task(task), "was": change.was}

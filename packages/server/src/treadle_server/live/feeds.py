@@ -15,6 +15,7 @@ from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
 from treadle_server.live.outbox import portions
 from treadle_server.live.views import Rows, View
+from treadle_server.services.base import Interval
 from treadle_server.services.rates import STEP_SECONDS, Rates
 
 log = logging.getLogger(__name__)
@@ -76,16 +77,20 @@ class Feed:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Feeds:
-    """All feeds of the server."""
+class Feeds(Interval):
+    """All feeds of the server; as a service it reads and sends what is due."""
+
+    name = "feeds"
+    everywhere = True
 
     def __init__(self, engine: Engine, rates: Rates) -> None:
+        super().__init__()
         self._engine = engine
         self._rates = rates
         self._feeds: dict[str, Feed] = {}
         self._dirty: set[Feed] = set()
-        self._wake = asyncio.Event()
-        self._polls = engine.store.dialect == "postgresql"
+        self._polls = engine.store.is_shared
+        self._polled_at: float | None = None
 
     def heed(self, batch: Batch) -> None:
         """Mark what a commit may have changed."""
@@ -96,7 +101,7 @@ class Feeds:
         ]
         if marked:
             self._dirty.update(marked)
-            self._wake.set()
+            self.wake()
 
     async def open(self, key: str, view: Callable[[], View]) -> Feed:
         """Return the feed under `key`, read at least once; a new one looks at what `view` makes.
@@ -122,7 +127,11 @@ class Feeds:
     def subscribe(self, feed: Feed, session: int, sub: str, put: Put) -> None:
         """Send the snapshot, and from now on every delta."""
         assert feed.rows is not None
-        self._feeds[feed.key] = feed
+        if self._feeds.get(feed.key) is not feed:
+            # Its last observer has just left, maybe this very one, who asks anew: with it went the mark of a commit.
+            self._feeds[feed.key] = feed
+            self._dirty.add(feed)
+            self.wake()
         subscriber = feed.subscribers[session, sub] = Subscriber(sub, put)
         subscriber.send(_snapshot(feed, feed.rows))
 
@@ -137,32 +146,18 @@ class Feeds:
             if self._feeds.get(feed.key) is feed:
                 del self._feeds[feed.key]
 
-    async def run(self) -> None:
-        """Read and send for ever."""
+    async def turn(self) -> float:
+        """Read and send what is due; the step of the history's clock, or the poll, is the longest wait."""
         loop = asyncio.get_running_loop()
-        polled_at = loop.time()
-        while True:
-            next_at = min((feed.due_at for feed in self._dirty), default=None)
-            await self._pause(None if next_at is None else next_at - loop.time())
-            self._mark_histories()
-            now = loop.time()
-            if self._polls and now - polled_at >= POLL:
-                polled_at = now
-                self._dirty.update(self._feeds.values())
-            for feed in [feed for feed in self._dirty if feed.due_at <= now]:
-                await self._refresh(feed)
-
-    async def _pause(self, seconds: float | None) -> None:
-        """Wait for a mark when nothing is due; the step of the history's clock is the longest wait."""
-        if seconds is not None and seconds <= 0:
-            return
-        try:
-            longest = POLL if self._polls else STEP_SECONDS
-            async with asyncio.timeout(longest if seconds is None else min(seconds, longest)):
-                await self._wake.wait()
-        except TimeoutError:
-            return
-        self._wake.clear()
+        now = loop.time()
+        self._mark_histories()
+        if self._polls and now - (self._polled_at or 0.0) >= POLL:
+            self._polled_at = now
+            self._dirty.update(self._feeds.values())
+        for feed in [feed for feed in self._dirty if feed.due_at <= now]:
+            await self._refresh(feed)
+        next_at = min((feed.due_at for feed in self._dirty), default=float("inf"))
+        return max(0.0, min(next_at - loop.time(), POLL if self._polls else STEP_SECONDS))
 
     def _mark_histories(self) -> None:
         if self._rates.roll():

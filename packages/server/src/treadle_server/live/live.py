@@ -15,13 +15,15 @@ from treadle_server.engine.commands import ReturnUnstarted
 from treadle_server.engine.hub import Batch, Listener, Orders
 from treadle_server.engine.principal import SYSTEM
 from treadle_server.engine.seats import Seat
-from treadle_server.errors import StoreUnavailable, TreadleError, Unauthorized
+from treadle_server.errors import TreadleError, Unauthorized
 from treadle_server.live import client_ops, observer_ops, worker_ops
 from treadle_server.live.events import Events
 from treadle_server.live.feeds import Feeds
 from treadle_server.live.pace import Pace
 from treadle_server.live.results import Results
-from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accept, converse
+from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accept, converse, turn_away
+from treadle_server.live.tokens import Tokens
+from treadle_server.services.base import Health, Service, supervise
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +58,7 @@ class Live:
         listeners = (self.events.heed, self.results.heed, self.feeds.heed, self._tell_workers)
         forgets = [self.api.engine.hub.listen(_guarded(listener)) for listener in listeners]
         async with asyncio.TaskGroup() as self._group:
-            runs = (self.feeds.run, self.results.run, self._check_tokens)
-            loops = [self._group.create_task(run(), name="live") for run in runs]
+            loops = [self._group.create_task(self._supervised(one), name=one.name) for one in self._services]
             try:
                 yield
             finally:
@@ -69,7 +70,10 @@ class Live:
 
     async def session(self, socket: WebSocket) -> None:
         """Serve one connection of `/v1/session` from its hello to its end."""
-        accepted = None if self._closing else await accept(self, socket)
+        if self._closing:
+            await turn_away(socket)
+            return
+        accepted = await accept(self, socket)
         if accepted is None:
             return
         session, first = accepted
@@ -88,20 +92,13 @@ class Live:
             self.results.drop(session, session.awaited)
             self._leave(session)
 
-    async def _check_tokens(self) -> None:
-        """End sessions whose token was revoked, here at once and elsewhere within seconds."""
-        access = self.api.access
-        while True:
-            revoked, sessions = access.revoked, list(self._sessions)
-            for session in sessions:
-                try:
-                    await access.principal(session.token)
-                except Unauthorized as error:
-                    await session.close(UNAUTHORIZED, error.detail)
-                except StoreUnavailable:
-                    # Nobody can be asked; the next turn will.
-                    break
-            await access.until_doubtful(revoked)
+    @property
+    def _services(self) -> tuple[Service, ...]:
+        return self.feeds, self.results, Tokens(self.api.access, self._sessions)
+
+    async def _supervised(self, service: Service) -> None:
+        health = Health(service.name) if self.api.services is None else self.api.services.add(service.name)
+        await supervise(service, health, self.api.engine.clock)
 
     async def _end_with_token(self, session: Session) -> None:
         """End the session at the moment when its token expires."""

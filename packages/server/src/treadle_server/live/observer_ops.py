@@ -63,7 +63,7 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
         case "targets":
             return of, lambda: TargetsView(room, sight)
         case "schedules":
-            return of, lambda: SchedulesView(room, sight)
+            return of, lambda: SchedulesView(room, session.live.api.engine.tokens_at, sight)
         case "tasks":
             window = _window(wanted, room)
             return f"{of} {window.model_dump_json()}", lambda: TasksView(seen_window(window, sight))

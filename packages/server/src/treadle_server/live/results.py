@@ -1,7 +1,6 @@
 """Who wants to be pushed which task's result."""
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
@@ -14,7 +13,8 @@ from treadle_server.access.checks import sees
 from treadle_server.api.encode import task_data
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
-from treadle_server.errors import StoreUnavailable, TooManyRequests
+from treadle_server.errors import TooManyRequests
+from treadle_server.services.base import Interval
 from treadle_server.store.base import Store
 from treadle_server.store.load import to_task
 from treadle_server.store.read.filters import status_is
@@ -22,8 +22,6 @@ from treadle_server.store.tables import tasks
 
 if TYPE_CHECKING:
     from treadle_server.live.session import Session
-
-log = logging.getLogger(__name__)
 
 MOST_AWAITED = 100_000
 """Tasks that one session may await; more are refused."""
@@ -36,17 +34,21 @@ POLL_SECONDS = 5.0
 """How often the store is asked: a task may have ended on another server of the same database."""
 
 
-class Results:
-    """Awaited tasks, and the sessions that await them."""
+class Results(Interval):
+    """Awaited tasks, and the sessions that await them; as a service it looks at the store whether they ended."""
+
+    name = "results"
+    everywhere = True
 
     def __init__(self, store: Store) -> None:
+        super().__init__()
         self._store = store
         self._wanted: dict[TaskId, set[Session]] = defaultdict(set)
         self._young: set[TaskId] = set()
         """SQLite: tasks that were made here and have not ended. Who awaits one needs no look at the store: that takes a
         thread, and half of the time from a task's start to its result (3.1 ms with it, 1.6 without, in one run)."""
         self._look: set[TaskId] = set()
-        self._wake = asyncio.Event()
+        self._polled_at: float | None = None
 
     def want(self, session: "Session", ids: Collection[TaskId]) -> None:
         """Push the tasks to the session when they are terminal, except those that it may not see.
@@ -73,7 +75,7 @@ class Results:
         unknown = set(ids) - self._young
         if unknown:
             self._look |= unknown
-            self._wake.set()
+            self.wake()
 
     def awaits(self, task_id: TaskId) -> bool:
         """Return whether a session awaits the task."""
@@ -81,7 +83,7 @@ class Results:
 
     def heed(self, batch: Batch) -> None:
         """Push what a commit ended."""
-        if self._store.dialect == "sqlite":
+        if not self._store.is_shared:
             self._remember(batch)
         if not self._wanted:
             return
@@ -92,8 +94,8 @@ class Results:
             self._push([task for task in ended.values() if task.status in TERMINAL])
 
     def _remember(self, batch: Batch) -> None:
-        """Note what was made and what has ended: no other server writes to a SQLite file."""
-        if len(self._young) > MOST_YOUNG:
+        """Note what was made and what has ended: no other server writes to the database."""
+        if len(self._young) > MOST_YOUNG or batch.has_gap:
             self._young.clear()
         for change in batch.tasks:
             if change.was is None:
@@ -111,22 +113,20 @@ class Results:
         for session, found in by_session.items():
             session.push_tasks("result", [task_data(task) for task in found])
 
-    async def run(self) -> None:
-        """Look at the store for ever: soon at what was asked for, now and then at everything awaited."""
-        while True:
-            try:
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._wake.wait()
-            except TimeoutError:
-                self._look.update(self._wanted)
-            self._wake.clear()
-            ids, self._look = [task_id for task_id in self._look if task_id in self._wanted], set()
-            try:
-                for start in range(0, len(ids), CHUNK):
-                    self._push(await self._ended(ids[start : start + CHUNK]))
-            except StoreUnavailable as error:
-                # The next poll asks again.
-                log.warning("results wait for the store: %s", error.detail)
+    async def turn(self) -> float:
+        """Look at what was asked for, and now and then at everything awaited. Raises `StoreUnavailable`."""
+        now = asyncio.get_running_loop().time()
+        if now - (self._polled_at or 0.0) >= POLL_SECONDS:
+            self._polled_at = now
+            self._look.update(self._wanted)
+        ids, self._look = [task_id for task_id in self._look if task_id in self._wanted], set()
+        try:
+            for start in range(0, len(ids), CHUNK):
+                self._push(await self._ended(ids[start : start + CHUNK]))
+        except BaseException:
+            self._look.update(ids)
+            raise
+        return POLL_SECONDS
 
     async def _ended(self, ids: list[TaskId]) -> list[Task]:
         statement = select(tasks).where(tasks.c.id.in_(ids), status_is(*TERMINAL))

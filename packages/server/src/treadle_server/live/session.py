@@ -13,6 +13,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from treadle.wire.frames import PROTOCOL, Hello
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.problems import PROBLEMS
+from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER
 from treadle_server import __version__
 from treadle_server.access.checks import sight_of
 from treadle_server.access.needs import Needs
@@ -22,11 +23,20 @@ from treadle_server.api.context import is_uuid
 from treadle_server.api.encode import dumps
 from treadle_server.api.gate import check_row, check_user
 from treadle_server.api.narrowing import narrowed
+from treadle_server.api.parsing import NotJson, parse
 from treadle_server.api.problems import problem_body
 from treadle_server.domain.sight import Sight
+from treadle_server.door import trust
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.seats import Seat
-from treadle_server.errors import PayloadTooLarge, TooManyRequests, TreadleError, Unauthorized, ValidationFailed
+from treadle_server.errors import (
+    PayloadTooLarge,
+    StoreUnavailable,
+    TooManyRequests,
+    TreadleError,
+    Unauthorized,
+    ValidationFailed,
+)
 from treadle_server.live.events import Listener
 from treadle_server.live.feeds import Feed
 from treadle_server.live.outbox import Outbox, portions
@@ -37,6 +47,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HELLO_SECONDS = 10.0
+MOST_HELLO = 64 * 1024
+"""Bytes of the first frame: more is parsed of nobody without a token."""
+
 MOST_AT_ONCE = 1000
 """Requests of one session in progress; further ones wait unread, and with them the client's socket."""
 
@@ -44,6 +57,8 @@ BAD_FRAME = 4400
 UNAUTHORIZED = 4401
 TOO_SLOW = 4408
 GOING_AWAY = 1001
+LATER = 1013
+"""Nothing is refused: the same opening may do in a moment."""
 
 OF_RUN = frozenset({"reports", "reclaim"})
 """Operations whose commands look at the run's row themselves."""
@@ -110,7 +125,7 @@ class Session:
                 await self.socket.close(code, reason[:120])
 
 
-async def accept(live: "Live", socket: WebSocket) -> tuple[Session, list[dict[str, Any]]] | None:
+async def accept(live: "Live", socket: WebSocket) -> tuple[Session, list[Any]] | None:
     """Let a client in: the right origin, a valid token, and a hello in time; None when it was turned away.
 
     What else stood in the frame of the hello is returned beside the session.
@@ -119,34 +134,53 @@ async def accept(live: "Live", socket: WebSocket) -> tuple[Session, list[dict[st
         live.api.access.check_page(socket.headers)
         live.api.access.check_origin(socket.headers)
     except TreadleError:
-        await socket.close(UNAUTHORIZED)
+        await _refuse(socket, UNAUTHORIZED, "")
         return None
     await socket.accept()
     try:
         async with asyncio.timeout(HELLO_SECONDS):
             return await _greet(live, socket)
     except TimeoutError:
-        await socket.close(BAD_FRAME, "no hello within 10 seconds")
-    except (Unauthorized, TooManyRequests) as error:
-        await socket.close(UNAUTHORIZED, error.detail[:120])
+        # Whoever is on a network that swallows or delays things has done nothing wrong.
+        await _refuse(socket, TOO_SLOW, "no hello within 10 seconds")
+    except (StoreUnavailable, TooManyRequests) as error:
+        await _refuse(socket, LATER, error.detail)
+    except Unauthorized as error:
+        await _refuse(socket, UNAUTHORIZED, error.detail)
     except TreadleError as error:
-        await socket.close(BAD_FRAME, error.detail[:120])
+        await _refuse(socket, BAD_FRAME, error.detail)
     except BadFrame as error:
-        await socket.close(BAD_FRAME, str(error)[:120])
+        await _refuse(socket, BAD_FRAME, str(error))
     except WebSocketDisconnect:
         return None
     return None
 
 
-async def _greet(live: "Live", socket: WebSocket) -> tuple[Session, list[dict[str, Any]]]:
-    items = read_frame(await _receive(socket))
-    if not items or items[0].get("op") != "hello":
+async def turn_away(socket: WebSocket) -> None:
+    """Refuse whoever comes while the server goes: he is to try again, here or elsewhere."""
+    await socket.accept()
+    await _refuse(socket, LATER, "this server is going away")
+
+
+async def _refuse(socket: WebSocket, code: int, reason: str) -> None:
+    """Close a socket before its session began; whoever is gone meanwhile needs no reason."""
+    with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+        await socket.close(code, reason[:120])
+
+
+async def _greet(live: "Live", socket: WebSocket) -> tuple[Session, list[Any]]:
+    text = await _receive(socket)
+    if len(text) > MOST_HELLO:
+        raise BadFrame(f"the frame of the hello has {MOST_HELLO} bytes at most")
+    items = await read_frame(text)
+    if not items or not isinstance(items[0], dict) or items[0].get("op") != "hello":
         raise BadFrame("the first item must be a hello")
     hello = body.validate(Hello, items[0])
     if hello.protocol != PROTOCOL:
         raise BadFrame(f"protocol {hello.protocol} is not spoken here; use {PROTOCOL}")
     token = bearer(socket.headers) or hello.token
     principal = narrowed(await live.api.access.identify(token, address_of(socket)), socket.headers)
+    trust(socket.scope)
     outbox = Outbox(live.api.settings.session_queue_bytes)
     session = Session(live, socket, principal, token, outbox, sight_of(principal))
     session.outbox.put(dumps({"re": hello.n, "ok": _welcome(live, principal)}))
@@ -164,6 +198,7 @@ def _welcome(live: "Live", principal: Principal) -> dict[str, Any]:
         "superuser": principal.superuser,
         "database": engine.store.dialect,
         "time": live.api.now(),
+        "max_bytes": live.api.settings.max_body_bytes,
     }
 
 
@@ -177,19 +212,19 @@ async def _receive(socket: WebSocket) -> str:
     return str(text)
 
 
-def read_frame(text: str) -> list[dict[str, Any]]:
-    """Return the items of a frame. Raises `BadFrame`."""
+async def read_frame(text: str) -> list[Any]:
+    """Return the items of a frame, each still to be checked. Raises `BadFrame` for what is no frame."""
     try:
-        frame = body.parse(text)
-    except ValidationFailed as error:
-        raise BadFrame(error.detail.replace("the body", "the frame")) from None
+        frame = await parse(text)
+    except NotJson as error:
+        raise BadFrame(f"the frame is not JSON: {error}") from None
     items = frame.get("items") if isinstance(frame, dict) and len(frame) == 1 else None
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+    if not isinstance(items, list):
         raise BadFrame('a frame is an object {"items": [{…}, …]}')
     return items
 
 
-async def converse(session: Session, first: list[dict[str, Any]], ops: dict[str, Op]) -> None:
+async def converse(session: Session, first: list[Any], ops: dict[str, Op]) -> None:
     """Take requests and send what is to be sent until the connection ends; what is in progress is finished."""
     async with asyncio.TaskGroup() as group:
         loops = [
@@ -204,24 +239,27 @@ async def converse(session: Session, first: list[dict[str, Any]], ops: dict[str,
 
 async def _write(session: Session) -> None:
     """Send what waits, in as few frames as it fits."""
-    with contextlib.suppress(WebSocketDisconnect):
+    # RuntimeError: it was closed on this side, while this waited to send.
+    with contextlib.suppress(RuntimeError, WebSocketDisconnect):
         while (frame := await session.outbox.frame()) is not None:
             await session.socket.send_text(frame)
         await session.close(TOO_SLOW, "too slow: more waits to be sent than the server keeps")
 
 
-async def _read(session: Session, first: list[dict[str, Any]], ops: dict[str, Op], group: asyncio.TaskGroup) -> None:
+async def _read(session: Session, first: list[Any], ops: dict[str, Op], group: asyncio.TaskGroup) -> None:
     """Start each request as it comes; those of one frame run side by side, begun in their order."""
     places = asyncio.Semaphore(MOST_AT_ONCE)
     try:
         items = first
         while True:
             for item in items:
-                request = _request(item)
+                request = _request(session, item)
+                if request is None:
+                    continue
                 await places.acquire()
                 task = group.create_task(_answer(session, request, ops), name=request.op)
                 task.add_done_callback(lambda _: places.release())
-            items = read_frame(await _receive(session.socket))
+            items = await read_frame(await _receive(session.socket))
     except BadFrame as error:
         await session.close(BAD_FRAME, str(error))
     except WebSocketDisconnect:
@@ -237,11 +275,15 @@ class Request:
     fields: dict[str, Any]
 
 
-def _request(item: dict[str, Any]) -> Request:
-    op, number = item.pop("op", None), item.pop("n", None)
-    if not isinstance(op, str) or not isinstance(number, int) or isinstance(number, bool):
-        raise BadFrame("a request needs an op (a text) and n (a whole number)")
-    return Request(op, number, item)
+def _request(session: Session, item: Any) -> Request | None:
+    """Return the request, or None after the answer to an item that is none; without a number it answers `null`."""
+    op, number = (item.pop("op", None), item.pop("n", None)) if isinstance(item, dict) else (None, None)
+    n = number if type(number) is int and LEAST_INTEGER <= number <= MOST_INTEGER else None
+    if n is not None and isinstance(op, str):
+        return Request(op, n, item)
+    wrong = "n: a request needs a number, whole and of 64 bits" if n is None else "op: a request needs one, a text"
+    session.outbox.put(dumps({"re": n, "problem": problem_body(ValidationFailed(wrong))}))
+    return None
 
 
 async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> None:

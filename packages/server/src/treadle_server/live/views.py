@@ -22,9 +22,9 @@ from treadle_server.api.encode import (
     schedule_data,
     target_data,
     task_data,
-    worker_data,
 )
 from treadle_server.api.jobs import measured
+from treadle_server.api.worker_rows import worker_data
 from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
@@ -189,8 +189,9 @@ class SchedulesView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None, sight: Sight | None = None) -> None:
+    def __init__(self, room: str | None, tokens_at: Callable[[], datetime | None], sight: Sight | None = None) -> None:
         self._room = room
+        self._tokens_at = tokens_at
         self._sight = sight
 
     def concerns(self, batch: Batch) -> bool:
@@ -199,7 +200,9 @@ class SchedulesView:
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each, at most `MOST_SCHEDULES`, in the order of their names."""
-        found, total = await read_schedules.page(connection, room=self._room, sight=self._sight, limit=MOST_SCHEDULES)
+        found, total = await read_schedules.page(
+            connection, room=self._room, sight=self._sight, limit=MOST_SCHEDULES, tokens_at=self._tokens_at()
+        )
         rows = {view.schedule.id: dumps(schedule_data(view)) for view in found}
         return Rows(rows, total)
 

@@ -9,18 +9,27 @@ from treadle.wire.fields import Request, Text
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room
-from treadle.wire.runs import Reports
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.access.needs import Needs
 from treadle_server.api import body
-from treadle_server.api.encode import beaten_data, brief_claim, job_data, leases_data, run_names
+from treadle_server.api.encode import brief_claim, job_data, leases_data, run_names
 from treadle_server.api.jobs import register_job
-from treadle_server.api.reporting import plain_reports, refusal, report_answer, report_many, take_reports
+from treadle_server.api.reporting import (
+    ReportsOutline,
+    names_of,
+    plain_reports,
+    refusal,
+    report_answer,
+    report_many,
+    take_reports,
+)
 from treadle_server.api.runs import reclaim_run
+from treadle_server.api.worker_rows import beaten_data
 from treadle_server.api.workers import in_range, register_worker, shown_worker, take_beat
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beaten, HandBack, LinkJobs, Reattach, RemoveWorker
+from treadle_server.engine.presence import Presence
 from treadle_server.engine.seats import Seat
 from treadle_server.errors import TreadleError, ValidationFailed, WorkerNotFound
 from treadle_server.live.session import Op, Reply, Session
@@ -69,10 +78,11 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         api, session.principal, wanted.worker, draining=wanted.draining, home=api.engine.hub.stream
     )
     await session.live.displace(worker.id, session)
+    is_new = wanted.worker.id is None or worker.created_at == worker.last_heartbeat
     try:
         jobs = await _serve_jobs(session, worker.id, wanted)
     except TreadleError:
-        if wanted.worker.id is None:
+        if is_new:
             await api.engine.run(RemoveWorker(principal=session.principal, worker_id=worker.id))
         raise
     beaten: Beaten | None = None
@@ -86,6 +96,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         min_concurrency=worker.min_concurrency,
         prefetch=wanted.prefetch,
         draining=wanted.draining,
+        presence=Presence(worker.last_heartbeat),
         deliver=lambda tasks: _deliver(session, tasks),
         most_bytes=api.settings.session_queue_bytes // 4,
         is_crowded=lambda: session.outbox.is_crowded,
@@ -151,11 +162,11 @@ async def reports(session: Session, fields: dict[str, Any]) -> Reply:
     brief = fields.pop("brief", False)
     if (plain := plain_reports(api, fields)) is not None:
         refused = await take_reports(api, session.principal, worker_id, plain)
-        names: Sequence[tuple[str, int]] = [(task_id, run_id) for task_id, run_id, _ in plain]
+        names: Sequence[tuple[str | None, int | None]] = [(task_id, run_id) for task_id, run_id, _ in plain]
     else:
-        wanted = body.validate(Reports, fields).reports
-        refused = await report_many(api, session.principal, worker_id, wanted)
-        names = [(report.task_id, report.run_id) for report in wanted]
+        given = body.outline(ReportsOutline, fields, "reports").reports
+        refused = await report_many(api, session.principal, worker_id, given)
+        names = names_of(given)
     if brief is True:
         return Reply({"refused": [{"index": i, **refusal(error)} for i, error in sorted(refused.items())]})
     return Reply({"answers": [report_answer(*name, refused.get(i)) for i, name in enumerate(names)]})
@@ -175,7 +186,8 @@ async def beat(session: Session, fields: dict[str, Any]) -> Reply:
     if beaten.gone:
         # What another server ended, and nobody here was told of.
         session.live.api.engine.let_go(beaten.gone)
-    return Reply(beaten_data(beaten, session.live.api.now()))
+    api = session.live.api
+    return Reply(beaten_data(beaten, api.now(), api.settings.worker_timeout_seconds))
 
 
 async def give_back(session: Session, fields: dict[str, Any]) -> Reply:

@@ -21,6 +21,9 @@ LONGEST_BACKOFF = 30.0
 LONGEST_OUTAGE_BACKOFF = 2.0
 """The same when it is the database that does not answer: it is to go on soon after that is back."""
 
+LEAST_TURN = 0.01
+"""Seconds from one turn's beginning to the next one's at least: a hundred turns a second, whatever wakes it."""
+
 
 class Service(Protocol):
     """Something to be done again and again."""
@@ -93,8 +96,11 @@ class Interval:
 
 
 async def supervise(service: Service, health: Health, clock: Clock, leader: "Leading | None" = None) -> None:
-    """Run the service for ever: with a `leader`, while that is this server, unless it runs everywhere."""
-    term = 0
+    """Run the service for ever: with a `leader`, while that is this server, unless it runs everywhere.
+
+    It turns a bounded number of times a second, and one that failed not before its back-off is over, whatever wakes it.
+    """
+    loop, next_at, term = asyncio.get_running_loop(), 0.0, 0
     while True:
         if leader is not None and not service.everywhere:
             health.is_standby = not leader.is_leading
@@ -103,17 +109,36 @@ async def supervise(service: Service, health: Health, clock: Clock, leader: "Lea
             if leader.term != term:
                 term = leader.term
                 service.take_over()
+        # Also when it is time already this lets everything else go on: neither a wait that a wake-up has ended nor a
+        # turn that fails at once gives way by itself, and what would mend the failure may wait for its turn.
+        await asyncio.sleep(next_at - loop.time())
+        next_at = loop.time() + LEAST_TURN
         try:
             pause = await service.turn()
-        except Exception as error:
-            health.failures += 1
-            health.error = str(error) or type(error).__name__
-            level = logging.WARNING if health.failures > 1 else logging.ERROR
-            log.log(level, "service %s failed %d times: %s", service.name, health.failures, health.error, exc_info=True)
-            longest = LONGEST_OUTAGE_BACKOFF if isinstance(error, StoreUnavailable) else LONGEST_BACKOFF
-            pause = min(longest, 2.0 ** min(health.failures, 6) / 4) * (0.5 + random.random())
+        except Exception as error:  # noqa: BLE001 - logged, and told by its health
+            await asyncio.sleep(_failed(health, error))
         else:
-            health.last_good_at = clock.now()
-            health.failures = 0
-            health.error = None
-        await service.wait(pause)
+            _went_well(health, clock)
+            await service.wait(pause)
+
+
+def _failed(health: Health, error: Exception) -> float:
+    """Note a failure, and return after how many seconds the next try may be."""
+    health.failures += 1
+    health.error = str(error) or type(error).__name__
+    is_outage = isinstance(error, StoreUnavailable)
+    # Without its count, so that equal failures are equal lines of the log, which are folded.
+    if is_outage:
+        log.warning("service %s failed, and is tried again: %s", health.name, health.error)
+    else:
+        log.error("service %s failed, and is tried again: %s", health.name, health.error, exc_info=error)
+    longest = LONGEST_OUTAGE_BACKOFF if is_outage else LONGEST_BACKOFF
+    return min(longest, 2.0 ** min(health.failures, 7) / 4) * (0.5 + random.random())
+
+
+def _went_well(health: Health, clock: Clock) -> None:
+    if health.failures:
+        log.info("service %s goes on after %d failures", health.name, health.failures)
+    health.last_good_at = clock.now()
+    health.failures = 0
+    health.error = None

@@ -13,6 +13,7 @@ from sqlalchemy import select
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import LEASED, TERMINAL, Status
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job
+from treadle_server.domain.schedules import SCHEDULE_FIELDS, Schedule
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Recheck
 from treadle_server.engine.engine import Engine
@@ -21,10 +22,13 @@ from treadle_server.services.notices import Notice, Steps
 from treadle_server.store.base import Tx
 from treadle_server.store.heads import waiting_lanes
 from treadle_server.store.load import to_task, to_worker
-from treadle_server.store.tables import jobs, tasks, workers
+from treadle_server.store.tables import jobs, schedules, tasks, workers
 
 RECENT = 25
 """Tasks whose transitions are read of what was heard at once though nobody awaits them."""
+
+SETTLING = 5.0
+"""Seconds after a gap in which another server may still tell what was committed before: what everybody read anew."""
 
 CHUNK = 500
 """Rows that are read in one statement."""
@@ -39,6 +43,7 @@ Interest = Callable[[TaskId], bool]
 
 _JOBS = select(*(jobs.c[name] for name in JOB_FIELDS))
 _WORKERS = select(*(workers.c[name] for name in WORKER_FIELDS))
+_SCHEDULES = select(*(schedules.c[name] for name in SCHEDULE_FIELDS))
 
 
 class Hearer:
@@ -46,6 +51,7 @@ class Hearer:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._settled_at = 0.0
         self.interests: list[Interest] = []
         """Each says whether somebody here awaits the task."""
 
@@ -56,9 +62,12 @@ class Hearer:
         """
         has_gap = has_gap or any(one.has_gap or (one.is_brief and self._engine.hub.each) for one in heard)
         told = Batch(self._engine.clock.now(), is_foreign=True, has_gap=has_gap)
+        if has_gap:
+            self._settled_at = self._engine.clock.monotonic() + SETTLING
         told.due_at = min((one.due_at for one in heard if one.due_at is not None), default=None)
         await self._read(told, heard)
         await self._look_after(told, heard)
+        self._engine.link({link for one in heard for link in one.links})
         lanes = {lane for one in heard for lane in one.lanes}
         if has_gap:
             async with self._engine.store.read() as connection:
@@ -78,7 +87,13 @@ class Hearer:
             for names in _chunks({worker_id for one in heard for worker_id in one.heard}):
                 rows = await connection.execute(_WORKERS.where(workers.c.id.in_(names)))
                 told.workers += map(to_worker, rows)
+            for named in _chunks({schedule_id for one in heard for schedule_id in one.schedules}):
+                rows = await connection.execute(_SCHEDULES.where(schedules.c.id.in_(named)))
+                told.schedules += [Schedule(*row) for row in rows]
         told.tasks = [change for task_id in wanted if task_id in found for change in _changes(found[task_id], heard)]
+        if self._engine.clock.monotonic() < self._settled_at:
+            # Who has read everything anew is told nothing that the task has left behind: it may have been read already.
+            told.tasks = [change for change in told.tasks if change.task is found[change.task.id]]
 
     def _wanted(self, heard: list[Notice]) -> dict[TaskId, None]:
         """Return the tasks that are to be read, in the order in which they were told."""
@@ -99,8 +114,19 @@ class Hearer:
             recheck = Recheck({seat.worker_id: seat.held for seat in some}, self._engine.hub.stream)
             told.orders += await self._engine.run(recheck)
         desk.heed(told.workers, set())
+        await self._hear(named)
         if told.has_gap or desk.is_waited_for(named):
             self._engine.seat_changed()
+
+    async def _hear(self, named: set[WorkerId]) -> None:
+        """Read when workers that wait here were heard of last: another server may have had their heartbeat."""
+        here = {worker_id for worker_id in named if self._engine.desk.waits(worker_id)}
+        if not here:
+            return
+        async with self._engine.store.read() as connection:
+            for ids in _chunks(here):
+                rows = await connection.execute(_WORKERS.where(workers.c.id.in_(ids)))
+                self._engine.desk.hear([to_worker(row) for row in rows])
 
 
 def _chunks(items: Collection[T], size: int = CHUNK) -> Iterable[list[T]]:
@@ -109,15 +135,18 @@ def _chunks(items: Collection[T], size: int = CHUNK) -> Iterable[list[T]]:
 
 
 def _changes(task: Task, heard: list[Notice]) -> list[Change]:
-    """Return the transitions of a task that were told: each with the status and version that it had then."""
-    found = []
+    """Return the transitions of a task that were told, in the order of its versions: whichever server told it first.
+
+    Each has the status and version that the task had then.
+    """
+    found: list[Change] = []
     for notice in heard:
         steps: Steps | None = notice.tasks.get(task.id)
         was = None if steps is None else steps.was
         for status, version in () if steps is None else steps.taken:
             found.append(Change(_as_of(task, status, version), was))
             was = status
-    return found
+    return sorted(found, key=lambda change: change.task.version)
 
 
 def _as_of(task: Task, status: Status, version: int) -> Task:

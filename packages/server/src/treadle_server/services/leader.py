@@ -8,14 +8,15 @@ import asyncio
 import logging
 from typing import Protocol
 
-from treadle_server.errors import StoreUnavailable
 from treadle_server.services.base import Interval
-from treadle_server.services.line import Line, answers
+from treadle_server.services.line import Line, Lines
+from treadle_server.store.migrations import HEAD
 
 log = logging.getLogger(__name__)
 
-LOCK = 7_420_002
-"""The advisory lock that the leader holds."""
+LOCK = 7_420_100 + int(HEAD)
+"""The advisory lock that the leader holds: one for each revision of the schema, for a server that a newer one has
+outdated can do nothing of what a leader does."""
 
 EVERY = 1.0
 """Seconds between two looks: for the lock, or whether it is still held."""
@@ -45,11 +46,11 @@ class Leader(Interval):
     name = "leader"
     everywhere = True
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, line: Lines = Line) -> None:
         super().__init__()
         self.term = 0
         self._leads = asyncio.Event()
-        self._line = Line(url, self._lose)
+        self._line = line(url, self._lose)
 
     @property
     def is_leading(self) -> bool:
@@ -66,16 +67,8 @@ class Leader(Interval):
 
     async def turn(self) -> float:
         """Ask for the lock, or whether it is still held. Raises `StoreUnavailable`."""
-        connection = await self._line.open()
-        try:
-            async with answers():
-                held = await connection.fetchval(
-                    "SELECT 1" if self.is_leading else f"SELECT pg_try_advisory_lock({LOCK})"
-                )
-        except StoreUnavailable:
-            self._line.drop()
-            self._lose()
-            raise
+        async with self._line.lent() as connection:
+            held = await connection.fetchval("SELECT 1" if self.is_leading else f"SELECT pg_try_advisory_lock({LOCK})")
         if held and self._line.is_open and not self.is_leading:
             self.term += 1
             self._leads.set()

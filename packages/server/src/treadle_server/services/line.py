@@ -24,7 +24,7 @@ _KEPT_ALIVE = {
 
 
 class Line:
-    """Connects when it is used, and again when it broke; `on_break` is called when it did."""
+    """Connects when it is used, and again when it broke; `on_break` is called when it did, or is found to have."""
 
     def __init__(self, url: str, on_break: Callable[[], None]) -> None:
         self._dsn = parse_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
@@ -35,7 +35,7 @@ class Line:
     @property
     def is_open(self) -> bool:
         """Return whether there is a connection at this moment."""
-        return self._connection is not None
+        return self._connection is not None and not self._connection.is_closed()
 
     async def open(self) -> "asyncpg.Connection[Any]":
         """Return the connection.
@@ -44,22 +44,43 @@ class Line:
         connections between its clients stands before it.
         """
         async with self._opening:
+            if self._connection is not None and self._connection.is_closed():
+                # The driver closes one that it can't use any more without a word.
+                self._forget(self._connection)
+            elif self._connection is not None and _is_read_only(self._connection):
+                # Another host is the primary now: what is held and heard here is of no use.
+                self._drop(self._connection)
             if self._connection is None:
                 async with answers():
                     connection = await _connect(self._dsn)
-                connection.add_termination_listener(self._broke)
+                connection.add_termination_listener(self._forget)
                 self._connection = connection
             return self._connection
 
-    def _broke(self, connection: object) -> None:
+    @asynccontextmanager
+    async def lent(self) -> "AsyncIterator[asyncpg.Connection[Any]]":
+        """Lend the connection for a few statements; one on which anything fails is not used again.
+
+        Raises as `open` does.
+        """
+        connection = await self.open()
+        try:
+            async with answers():
+                yield connection
+        except Exception:
+            # What it was about to do is not known any more, also when that took too long.
+            self._drop(connection)
+            raise
+
+    def _forget(self, connection: object) -> None:
+        """Take the connection for broken, once: the driver may say so after it was found out."""
         if connection is self._connection:
             self._connection = None
             self._on_break()
 
-    def drop(self) -> None:
-        """Break the connection: what it leads to does not answer."""
-        if self._connection is not None:
-            self._connection.terminate()
+    def _drop(self, connection: "asyncpg.Connection[Any]") -> None:
+        self._forget(connection)
+        connection.terminate()
 
     async def close(self) -> None:
         """Close the connection, and with it what its session held."""
@@ -70,6 +91,16 @@ class Line:
                     await connection.close()
             except StoreUnavailable:
                 connection.terminate()
+
+
+Lines = Callable[[str, Callable[[], None]], Line]
+"""Makes a line to the database of a URL; simulations have one of their own."""
+
+
+def _is_read_only(connection: "asyncpg.Connection[Any]") -> bool:
+    """Return what the host has told of itself, by itself, since its last answer."""
+    told = connection.get_settings()
+    return "on" in {getattr(told, name, "off") for name in ("in_hot_standby", "default_transaction_read_only")}
 
 
 async def _connect(dsn: str) -> "asyncpg.Connection[Any]":
@@ -105,5 +136,5 @@ async def answers() -> AsyncIterator[None]:
     except asyncpg.ProtocolViolationError as error:
         # What pgbouncer answers to a parameter of the session.
         raise ValidationFailed(f"{POOLED} ({error})") from error
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise StoreUnavailable(f"the database does not answer ({error or type(error).__name__})") from error
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+        raise StoreUnavailable(f"the database does not answer ({str(error) or type(error).__name__})") from error

@@ -23,7 +23,7 @@ MOST_TASKS = 2000
 """Tasks that are told at once, in several notices; when there are more, the others are told to read everything."""
 
 MOST_OTHERS = 100
-"""Lanes, workers and jobs, of each kind, that are told in one notice; likewise."""
+"""Lanes, workers, jobs, links and schedules, of each kind, that are told in one notice; likewise."""
 
 _CODES: dict[Status | None, str] = {
     None: "-",
@@ -64,6 +64,9 @@ class Notice:
     heard: set[WorkerId] = field(default_factory=set)
     """Whose row changed."""
     jobs: set[int] = field(default_factory=set)
+    links: set[tuple[WorkerId, int]] = field(default_factory=set)
+    """Workers that serve a job from now on, each with the job's number."""
+    schedules: set[str] = field(default_factory=set)
     due_at: datetime | None = None
     """When the first task is due that was scheduled."""
     is_brief: bool = False
@@ -84,6 +87,8 @@ class Notice:
             or self.workers
             or self.heard
             or self.jobs
+            or self.links
+            or self.schedules
             or self.due_at
             or self.has_gap
             or self.has_more
@@ -92,7 +97,7 @@ class Notice:
 
 def written(notice: Notice) -> list[str]:
     """Return the notice as texts, numbered from its `number` on; what can't be told becomes a gap."""
-    others = (notice.lanes, notice.workers, notice.heard, notice.jobs)
+    others = (notice.lanes, notice.workers, notice.heard, notice.jobs, notice.links, notice.schedules)
     if notice.has_gap or len(notice.tasks) > MOST_TASKS or any(len(ids) > MOST_OTHERS for ids in others):
         return [_text(Notice(notice.server, notice.number, wants_each=notice.wants_each, has_gap=True), [])]
     entries = [_entry(task_id, steps) for task_id, steps in notice.tasks.items()]
@@ -115,6 +120,8 @@ def _text(notice: Notice, entries: list[str]) -> str:
         "w": "".join(map(_short, sorted(notice.workers))),
         "h": "".join(map(_short, sorted(notice.heard))),
         "j": sorted(notice.jobs),
+        "k": [[_short(worker_id), num] for worker_id, num in sorted(notice.links)],
+        "c": "".join(map(_short, sorted(notice.schedules))),
         "d": None if notice.due_at is None else notice.due_at.timestamp(),
         "b": notice.is_brief,
         "e": notice.wants_each,
@@ -142,6 +149,8 @@ def _read(members: dict[str, Any]) -> Notice:
         workers={WorkerId(one) for one in _ids(members.get("w", ""))},
         heard={WorkerId(one) for one in _ids(members.get("h", ""))},
         jobs=set(members.get("j", ())),
+        links={(WorkerId(_long(short)), int(num)) for short, num in members.get("k", ())},
+        schedules=set(_ids(members.get("c", ""))),
         due_at=None if due is None else datetime.fromtimestamp(due, UTC),
         is_brief=bool(members.get("b")),
         wants_each=bool(members.get("e")),

@@ -26,7 +26,7 @@ class Promoter(Interval):
         engine.hub.listen(self._heard)
 
     def _heard(self, batch: Batch) -> None:
-        if batch.due_at is not None and (self._next is None or batch.due_at < self._next):
+        if batch.has_gap or (batch.due_at is not None and (self._next is None or batch.due_at < self._next)):
             self.wake()
             return
         for change in batch.tasks:

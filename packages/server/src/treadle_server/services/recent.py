@@ -65,6 +65,8 @@ class Recent:
         at, seq = batch.at, batch.seq - batch.size
         skipped = 0 if most is None else max(0, len(batch.tasks) - most)
         for number, (task, was) in enumerate(batch.tasks[skipped:] if skipped else batch.tasks, seq + skipped + 1):
+            if number - seq - 1 in batch.late:
+                continue
             yield Brief(number, at, "task.updated", task.id, task.job_name, task.room, _of_task(task, was))
         seq += len(batch.tasks)
         for number, job in enumerate(batch.jobs, seq + 1):

@@ -6,20 +6,19 @@ everything anew: so that no wake-up, result or event depends on a notice.
 
 import asyncio
 import logging
-
-from sqlalchemy import delete, func, select, text
-from sqlalchemy.dialects.postgresql import insert
+from datetime import timedelta
 
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
+from treadle_server.engine.order import Order
 from treadle_server.errors import StoreUnavailable
 from treadle_server.services import notices
 from treadle_server.services.base import Interval, Service
 from treadle_server.services.hearer import Hearer
-from treadle_server.services.line import Line, answers
+from treadle_server.services.line import Line, Lines
 from treadle_server.services.notices import Notice
 from treadle_server.services.teller import Teller
-from treadle_server.store.tables import servers
+from treadle_server.store import peers as stored
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +36,9 @@ LOOK = 1.0
 GONE = 5
 """Seconds after which a server that was not seen is not told anything any more."""
 
+FORGOTTEN = timedelta(hours=1)
+"""After which its row is deleted."""
+
 ABSENT = 3
 """Seconds between two looks after which this server itself may have been taken for gone."""
 
@@ -50,15 +52,19 @@ class Relay(Interval):
     name = "relay"
     everywhere = True
 
-    def __init__(self, engine: Engine, url: str) -> None:
+    def __init__(self, engine: Engine, url: str, *, line: Lines = Line) -> None:
         super().__init__()
         self.teller = Teller(engine)
         self.hearing = Hearing(engine)
         self._engine = engine
-        self._line = Line(url, self._broke)
+        self._line = line(url, self._broke)
         self._announces = True
+        self._listening: object = None
+        """The connection on which the others are heard."""
+        engine.hub.order = Order()
         engine.hub.listen(self._heed)
         engine.hub.on_wish(self.announce)
+        engine.on_doubt(self._doubt)
 
     @property
     def services(self) -> list[Service]:
@@ -69,35 +75,36 @@ class Relay(Interval):
         if self.teller.heed(batch):
             self.wake()
 
+    def _doubt(self) -> None:
+        """Have everything read anew, here and elsewhere: a commit was not answered, and may be done."""
+        self.hearing.lose()
+        self.teller.lose()
+        self.wake()
+
     def announce(self) -> None:
         """Tell the others that this server is there, and whether it wants each transition."""
         self._announces = True
         self.wake()
 
     def _broke(self) -> None:
-        if self.teller.peers_listen:
-            self.hearing.lose()
         self.wake()
 
     async def turn(self) -> float:
         """Send what has gathered. Raises `StoreUnavailable`; what could not be sent is missed by its number."""
-        if not self._line.is_open:
-            connection = await self._line.open()
-            async with answers():
+        async with self._line.lent() as connection:
+            if connection is not self._listening:
                 await connection.add_listener(CHANNEL, self._hear)
-            self.announce()
-        connection = await self._line.open()
-        texts = self.teller.take() if self.teller.has_news or self._announces else []
-        self._announces = False
-        try:
-            async with answers():
-                if texts:
-                    await connection.execute("SELECT pg_notify($1, t) FROM unnest($2::text[]) AS t", CHANNEL, texts)
-                else:
-                    await connection.execute("SELECT 1")
-        except StoreUnavailable:
-            self._line.drop()
-            raise
+                self._listening = connection
+                self._announces = True
+                if self.teller.peers_listen:
+                    # What was told while nobody listened; what is read from now on is newer than that.
+                    self.hearing.lose()
+            texts = self.teller.take() if self.teller.has_news or self._announces else []
+            self._announces = False
+            if texts:
+                await connection.execute("SELECT pg_notify($1, t) FROM unnest($2::text[]) AS t", CHANNEL, texts)
+            else:
+                await connection.execute("SELECT 1")
         # Whatever comes meanwhile goes with the next one.
         await asyncio.sleep(PAUSE * max(1, len(texts)))
         return 0.0 if self.teller.has_news or self._announces else IDLE
@@ -116,8 +123,9 @@ class Relay(Interval):
             self.hearing.hear(notice)
 
     def meet(self, *, is_there: bool) -> None:
-        """Note whether there are other servers."""
-        self.teller.peers_listen = is_there
+        """Note whether there are other servers; what they were not told before they read anew."""
+        if self.teller.meet(is_there=is_there):
+            self.wake()
 
     def want_each(self, server: str, *, wanted: bool) -> None:
         """Note whether another server wants to be told each transition."""
@@ -128,8 +136,7 @@ class Relay(Interval):
         """Hear nothing more, and let the others tell nothing to this server any more."""
         if self._line.is_open:
             try:
-                connection = await self._line.open()
-                async with answers():
+                async with self._line.lent() as connection:
                     await connection.execute("DELETE FROM servers WHERE id = $1", self._engine.hub.stream)
             except StoreUnavailable as error:
                 log.info("the others will miss this server by themselves: %s", error.detail)
@@ -164,9 +171,9 @@ class Hearing(Interval):
 
     def hear(self, notice: Notice) -> None:
         """Keep a notice to be taken; one whose predecessor is missing tells that something was lost."""
-        last = self.received.get(notice.server)
-        self.received[notice.server] = max(notice.number, last or 0)
-        if last is not None and notice.number > last + 1:
+        last = self.received.get(notice.server, 0)
+        self.received[notice.server] = max(notice.number, last)
+        if notice.number > last + 1:
             self.lose()
         if len(self._heard) >= MOST_HEARD:
             self._heard.clear()
@@ -223,6 +230,9 @@ class Peers(Interval):
                 self._relay.want_each(server, wanted=wants_each)
             if server not in hearing.received:
                 hearing.received[server] = said
+                if said:
+                    # They may have been sent while this server took itself for the only one, and did not listen.
+                    hearing.lose()
             elif hearing.received[server] < (expected := self._said.get(server, 0)):
                 log.info("%d notices of server %s did not come", expected - hearing.received[server], server)
                 hearing.received[server] = expected
@@ -241,16 +251,11 @@ class Peers(Interval):
 
     async def _look(self) -> dict[str, tuple[int, bool]]:
         """Write this server's row, and return the others that were seen lately: what they have sent, and want."""
-        me = self._engine.hub.stream
-        mine = {"said": self._relay.teller.said, "wants_each": self._engine.hub.wants_each_here, "seen_at": func.now()}
-        statement = insert(servers).values(id=me, started_at=func.now(), **mine)
-        recent = func.now() - text(f"interval '{GONE} seconds'")
-        async with self._engine.store.write() as tx:
-            await tx.connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
-            await tx.connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=mine))
-            others = select(servers.c.id, servers.c.said, servers.c.wants_each)
-            found = await tx.connection.execute(others.where(servers.c.id != me, servers.c.seen_at > recent))
-            peers = {str(row.id): (row.said, row.wants_each) for row in found}
-            old = func.now() - text("interval '1 hour'")
-            await tx.connection.execute(delete(servers).where(servers.c.seen_at < old))
-        return peers
+        hub, store = self._engine.hub, self._engine.store
+        async with store.write() as tx:
+            now = store.clock.now()
+            mine = stored.Peer(hub.stream, self._relay.teller.said, hub.wants_each_here)
+            await stored.show(tx, mine, now)
+            found = await stored.seen(tx, now - timedelta(seconds=GONE))
+            await stored.forget(tx, now - FORGOTTEN)
+        return {peer.id: (peer.said, peer.wants_each) for peer in found if peer.id != hub.stream}

@@ -12,8 +12,9 @@ from treadle_server.services.base import Health, Service, supervise
 from treadle_server.services.folder import Folder
 from treadle_server.services.leader import Leader
 from treadle_server.services.poller import Poller
+from treadle_server.services.probe import Probe
 from treadle_server.services.promoter import Promoter
-from treadle_server.services.relay import Relay
+from treadle_server.services.relay import Hearing, Relay
 from treadle_server.services.scheduler import Scheduler
 from treadle_server.services.sweeper import Sweeper
 
@@ -25,6 +26,11 @@ class Services:
     health: dict[str, Health] = field(default_factory=dict)
     leader: Leader | None = None
     """Who knows whether this server leads; None where there is only one."""
+
+    def add(self, name: str) -> Health:
+        """Return the health of one more service, which somebody else runs."""
+        health = self.health[name] = Health(name)
+        return health
 
     @property
     def are_well(self) -> bool:
@@ -46,6 +52,7 @@ def services_of(
         Promoter(engine),
         Scheduler(engine),
         Poller(engine),
+        Probe(engine),
         *others,
     ]
     if vault is not None:
@@ -74,8 +81,7 @@ async def run_services(
     found = services_of(
         engine, sweeper_interval=sweeper_interval, worker_timeout=worker_timeout, vault=vault, others=others
     )
-    services = [*found]
-    services += [] if relay is None else relay.services
+    services = [*found, *(_alone(engine) if relay is None else relay.services)]
     services += [] if leader is None else [leader]
     running = Services({service.name: Health(service.name) for service in services}, leader)
     async with AsyncExitStack() as stack:
@@ -92,3 +98,10 @@ async def run_services(
         finally:
             for turn in turns:
                 turn.cancel()
+
+
+def _alone(engine: Engine) -> list[Service]:
+    """Return what has everything read anew where there is nobody to hear: after a commit that was not answered."""
+    hearing = Hearing(engine)
+    engine.on_doubt(hearing.lose)
+    return [hearing]

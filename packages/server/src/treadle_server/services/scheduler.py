@@ -10,7 +10,7 @@ from treadle_server.services.base import Interval
 from treadle_server.store.schedules import next_tick
 
 LONGEST_SLEEP = 1.0
-"""Seconds: the poll behind the wake-up, by which the schedules of other servers are found."""
+"""Seconds: the poll behind the wake-up."""
 
 
 CONTENDED = 0.1
@@ -28,14 +28,14 @@ class Scheduler(Interval):
         engine.hub.listen(self._heard)
 
     def _heard(self, batch: Batch) -> None:
-        if batch.schedules or batch.has_ticks:
+        if batch.schedules or batch.has_ticks or batch.has_gap:
             self.wake()
 
     async def turn(self) -> float:
         """Deal with the ticks that have come, and return how long no other will."""
         now = self._engine.clock.now()
         async with self._engine.store.read() as connection:
-            tick = await next_tick(connection, now)
+            tick = await next_tick(connection, now, tokens_at=self._engine.tokens_at())
         if tick is None:
             return LONGEST_SLEEP
         ahead = (tick - now).total_seconds()

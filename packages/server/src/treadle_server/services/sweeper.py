@@ -1,7 +1,7 @@
 """The sweeper: takes runs from workers that are gone, fails what is overdue, ends holds, deletes orphans (G8, Z11)."""
 
 import logging
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from treadle_server.engine.commands import (
     DeleteOrphans,
@@ -9,17 +9,27 @@ from treadle_server.engine.commands import (
     MissDeadlines,
     ReleaseHolds,
     RestampLeases,
+    RestampPresent,
     SweepWorkers,
 )
-from treadle_server.engine.commands.sweeps import MOST
+from treadle_server.engine.commands.sweeps import GRACE, MOST
 from treadle_server.engine.engine import Engine
 from treadle_server.services.base import Interval
+from treadle_server.store.limits import next_timeout
 from treadle_server.store.orphans import possible_orphans
+from treadle_server.store.restamp import leased_seqs
 
 log = logging.getLogger(__name__)
 
 JUMP = 5.0
 """Seconds by which the clock may part from the time that passed, before every lease is stamped anew."""
+
+
+MOST_STAMPED = 2_000
+"""Leases that one transaction stamps anew."""
+
+SHORTEST = 0.05
+"""Seconds between two sweeps at least."""
 
 
 class Sweeper(Interval):
@@ -41,17 +51,16 @@ class Sweeper(Interval):
 
     async def turn(self) -> float:
         """Sweep once."""
+        await self._engine.store.read_clock()
         clock = self._engine.clock
         times = (clock.monotonic(), clock.now().timestamp())
         if self._last is None or self._has_jumped(times):
             # After an outage nobody is to blame for the heartbeats that could not be sent.
-            stamped = await self._engine.run(RestampLeases(self._jump(times)))
-            self._stamped_at = clock.now()
-            log.info("%d leases stamped anew", stamped)
+            await self._restamp(self._jump(times))
         else:
-            await self._sweep()
+            await self._sweep(times)
         self._last = times
-        return self._interval
+        return await self._pause()
 
     def _has_jumped(self, times: tuple[float, float]) -> bool:
         assert self._last is not None
@@ -65,16 +74,47 @@ class Sweeper(Interval):
         passed, shown = (new - old for new, old in zip(times, self._last, strict=True))
         return timedelta(seconds=shown - passed) if abs(shown - passed) > JUMP else timedelta(0)
 
-    async def _sweep(self) -> None:
+    async def _restamp(self, jump: timedelta) -> None:
+        await self._engine.run(RestampPresent())
+        async with self._engine.store.read() as connection:
+            leased = await leased_seqs(connection)
+        for first in range(0, len(leased), MOST_STAMPED):
+            await self._engine.run(RestampLeases(leased[first : first + MOST_STAMPED], jump))
+        self._stamped_at = self._engine.clock.now()
+        log.info("%d leases stamped anew", len(leased))
+
+    async def _sweep(self, began: tuple[float, float]) -> None:
         run = self._engine.run
-        for command in (MissDeadlines(), ExpireLeases(self._stamped_at)):
-            taken = MOST
-            while taken >= MOST:
-                taken = await run(command)
-        await run(ReleaseHolds())
-        for worker_id in await run(SweepWorkers(self._worker_timeout)):
+        taken = MOST
+        while taken >= MOST:
+            taken = await run(MissDeadlines())
+        taken = MOST
+        while taken >= MOST:
+            taken = await run(ExpireLeases(self._stamped_at, self._until(began), self._grace))
+        await run(ReleaseHolds(self._until(began)))
+        for worker_id in await run(SweepWorkers(self._worker_timeout, self._until(began))):
             log.warning("worker %s was not heard of for %g s and is lost", worker_id, self._worker_timeout)
         async with self._engine.store.read() as connection:
             orphans = await possible_orphans(connection)
         if orphans:
             await run(DeleteOrphans(orphans))
+
+    def _until(self, began: tuple[float, float]) -> datetime:
+        """Return what the clock may show at most in this sweep: if it jumps meanwhile, nobody loses anything by it."""
+        monotonic, shown = began
+        passed = self._engine.clock.monotonic() - monotonic
+        return datetime.fromtimestamp(shown + passed + JUMP, UTC)
+
+    @property
+    def _grace(self) -> float:
+        return min(GRACE, self._interval)
+
+    async def _pause(self) -> float:
+        """Return how long nothing is to be swept: a timeout that comes before the next turn is met on its moment."""
+        now = self._engine.clock.now()
+        async with self._engine.store.read() as connection:
+            ends = await next_timeout(connection, now - timedelta(seconds=self._grace))
+        if ends is None:
+            return self._interval
+        left = (ends - now).total_seconds() + self._grace
+        return min(self._interval, max(SHORTEST, left))

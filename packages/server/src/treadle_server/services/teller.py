@@ -25,6 +25,8 @@ class Teller:
         """How many notices were taken."""
         self.peers_listen = False
         """Whether there are other servers."""
+        self._has_kept = False
+        """Whether something was committed and told nobody, because there seemed to be no others."""
         self.peers_want_each = False
 
     @property
@@ -44,7 +46,10 @@ class Teller:
 
     def heed(self, batch: Batch) -> bool:
         """Gather what a commit of this server changed; return whether there is something to be told."""
-        if batch.is_foreign or not self.peers_listen:
+        if batch.is_foreign:
+            return False
+        if not self.peers_listen:
+            self._has_kept = True
             return False
         told = self._gathered
         if len(told.tasks) + len(batch.tasks) > notices.MOST_TASKS:
@@ -54,11 +59,30 @@ class Teller:
         here = self._engine.desk.serves_worker
         told.lanes |= batch.lanes
         told.jobs.update(job.num for job in batch.jobs)
+        told.links.update(link for link in batch.links if not here(link[0]))
+        told.schedules.update(schedule.id for schedule in batch.schedules)
         concerned = {run.worker_id for run in batch.runs} | batch.freed
         told.workers.update(worker_id for worker_id in concerned if worker_id is not None and not here(worker_id))
         self._gather_workers(batch.workers)
         told.has_more = told.has_more or bool(batch.touched or batch.targets or batch.pruned)
         return told.tells
+
+    def meet(self, *, is_there: bool) -> bool:
+        """Note whether there are other servers; return whether there is something to be told.
+
+        Where there seemed to be none they may have been there all the same: a clock that is set forward makes every
+        server look as if it had not been seen for long.
+        """
+        self.peers_listen = is_there
+        if not (is_there and self._has_kept):
+            return False
+        self._has_kept = False
+        self.lose()
+        return True
+
+    def lose(self) -> None:
+        """Have the other servers read everything anew: what was done is not known here."""
+        self._gathered.has_gap = self._gathered.has_gap or self.peers_listen
 
     def _gather_tasks(self, changes: Iterable[Change]) -> None:
         told, here = self._gathered, self._engine.desk.serves_worker

@@ -38,7 +38,9 @@ async def artifacts_by_key(tx: Tx, keys: Collection[Key]) -> list[Artifact]:
     if not keys:
         return []
     columns = tuple_(artifacts.c.task_seq, artifacts.c.run_id, artifacts.c.name)
-    statement = ROWS.where(columns.in_(sorted(keys))).order_by(artifacts.c.id)
+    # The tasks by themselves, too: along an index tuples are looked up in bitmaps alone.
+    seqs = artifacts.c.task_seq.in_(sorted({seq for seq, _, _ in keys}))
+    statement = ROWS.where(seqs, columns.in_(sorted(keys))).order_by(artifacts.c.id)
     return [Artifact(*row) for row in await tx.connection.execute(_locked(statement, tx))]
 
 

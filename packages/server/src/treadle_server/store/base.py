@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle_server.clock import Clock
 from treadle_server.store.inline import Statements
 
 Dialect = Literal["sqlite", "postgresql"]
@@ -35,6 +36,10 @@ class Store(Protocol):
     """Keeps everything; `SqlStore` is the one implementation, on two databases."""
 
     dialect: Dialect
+    is_shared: bool
+    """Whether other servers may use the same database."""
+    clock: Clock
+    """The store's clock: one for all servers on one database. In a transaction it shows what the database shows."""
 
     async def open(self) -> None:
         """Connect and bring the schema up to date. Raises `StoreUnavailable`."""
@@ -46,6 +51,10 @@ class Store(Protocol):
 
     async def seek_sole(self) -> None:
         """Become the only one that writes, if that can be."""
+        ...
+
+    async def read_clock(self) -> None:
+        """Have `clock` show what the store's clock shows now. Raises `StoreUnavailable`."""
         ...
 
     def write(self) -> AbstractAsyncContextManager[Tx]:

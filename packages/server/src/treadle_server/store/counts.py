@@ -31,10 +31,11 @@ INSERT INTO lane_counts (lane, status, priority, n) VALUES (?, ?, ?, ?)
 """
 
 
-_DELTAS = """
+DELTAS = """
 INSERT INTO count_deltas (id, lane, status, priority, n)
 SELECT nextval('count_deltas_id'), v.* FROM unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) AS v
 """
+"""PostgreSQL's statement; what `delta_columns` gives are its values. It may stand in another statement's WITH."""
 
 
 async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
@@ -43,10 +44,15 @@ async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
         added = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
         tx.connection.run_many(_ADD, added)
         return
-    rows = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
-    if rows:
+    if any(deltas.values()):
         # An upsert would make every writer wait for the same row; the deltas are folded by a service.
-        await cast("DirectConnection", tx.connection).change(_DELTAS, [list(one) for one in zip(*rows, strict=True)])
+        await cast("DirectConnection", tx.connection).change(DELTAS, delta_columns(deltas))
+
+
+def delta_columns(deltas: Mapping[CountKey, int]) -> tuple[list[Any], ...]:
+    """Return lanes, statuses, priorities and differences, of those that are any."""
+    rows = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
+    return tuple(list(column) for column in zip(*rows, strict=True)) or ([], [], [], [])
 
 
 async def fold_counts(tx: Tx, most: int = 10_000) -> int:

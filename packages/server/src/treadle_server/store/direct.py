@@ -4,15 +4,18 @@ A statement through SQLAlchemy's asyncpg adapter takes 0.27 ms there and back, o
 a Unix socket, 2 cores, a thousand each in one run). A task passes fourteen of them.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Dialect, Executable
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
+from treadle_server.store.clock import DatabaseClock
 from treadle_server.store.inline import Rows
 from treadle_server.store.sole import Sole
 
@@ -27,6 +30,7 @@ SET LOCAL idle_in_transaction_session_timeout = '10s';
 SET LOCAL enable_seqscan = off;
 SET LOCAL enable_hashjoin = off;
 SET LOCAL enable_mergejoin = off;
+SET LOCAL enable_bitmapscan = off;
 SET LOCAL plan_cache_mode = force_generic_plan;
 """
 """Plans of the writer's statements must not depend on statistics, which a table lacks after a burst: they go from what
@@ -34,8 +38,18 @@ they are given along an index. Without these a claim of 120 tasks took 7.3 ms in
 the transaction's own, so that a connection may be shared through a pool of transactions. A server that stands still
 in the middle of one keeps others waiting for ten seconds at most."""
 
+PLANS_LAST = 1.0
+"""Seconds for which a connection keeps a plan: one that was made for an empty table must not serve a full one."""
+
+WRITABLE = "SELECT 1 / (current_setting('transaction_read_only') = 'off')::int;"
+"""Fails with a division by zero at a host that takes no writes: a primary that was made a standby, or read-only."""
+
+READ_ONLY = (
+    "the database takes no writes any more: it is a standby now, or was made read-only; nothing was changed, try again"
+)
+
 TRIES = 5
-"""How often a transaction is begun that finds other writers than its server believed."""
+"""How often a transaction is begun that finds other writers, or another time, than its server believed."""
 
 
 class DirectConnection:
@@ -93,6 +107,7 @@ def _named(statement: str) -> Iterator[None]:
     except (
         asyncpg.PostgresConnectionError,
         asyncpg.InterfaceError,
+        asyncpg.InternalClientError,
         asyncpg.OperatorInterventionError,
         asyncpg.CannotConnectNowError,
         asyncpg.TooManyConnectionsError,
@@ -105,10 +120,20 @@ def _named(statement: str) -> Iterator[None]:
 class PostgresWriter:
     """Lends a connection of a small pool, a transaction at a time; its BEGIN, COMMIT and ROLLBACK are given here."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, clock: DatabaseClock, *, leave: Callable[[], Awaitable[None]]) -> None:
+        """`leave` is called when the host takes no writes any more: whoever is connected to it is to connect anew."""
         # SQLAlchemy knows of no transaction: it begins none, and ends none.
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._sole = Sole()
+        self._clock = clock
+        self._leave = leave
+        self._planned_at: WeakKeyDictionary[asyncpg.Connection[Any], float] = WeakKeyDictionary()
+        """Since when each connection keeps its plans, by the monotonic clock."""
+
+    @property
+    def outdated(self) -> str | None:
+        """Return why this server may not write any more: a newer one has migrated the database."""
+        return self._sole.outdated
 
     @property
     def is_lent(self) -> bool:
@@ -141,19 +166,36 @@ class PostgresWriter:
     async def _join(self, driver: "asyncpg.Connection[Any]") -> None:
         await driver.execute(BEGIN)
         await self._sole.join(driver)
+        await self._clock.read(driver)
 
     async def _begin(self, driver: "asyncpg.Connection[Any]") -> None:
         import asyncpg
 
         for _ in range(TRIES):
             try:
-                await driver.execute(BEGIN + self._sole.check)
+                await driver.execute(BEGIN + WRITABLE + self._clock.check + self._sole.check + self._forgetting(driver))
             except asyncpg.DivisionByZeroError:
                 await driver.execute("ROLLBACK")
+                if await driver.fetchval("SHOW transaction_read_only") == "on":
+                    driver.terminate()
+                    await self.close()
+                    await self._leave()
+                    raise StoreUnavailable(READ_ONLY, retry_after=1) from None
+                await self._clock.read(driver)
                 await self._sole.look(driver)
             else:
                 return
-        raise StoreUnavailable("other servers come and go without end; nothing was changed, try again", retry_after=1)
+        raise StoreUnavailable(
+            "other servers, or another time, come and go without end; nothing was changed, try again", retry_after=1
+        )
+
+    def _forgetting(self, driver: "asyncpg.Connection[Any]") -> str:
+        """Return what lets the connection forget its plans when they are old; planning all anew takes it some 5 ms."""
+        at = monotonic()
+        if at - self._planned_at.setdefault(driver, at) < PLANS_LAST:
+            return ""
+        self._planned_at[driver] = at
+        return "DISCARD PLANS;"
 
     async def seek_sole(self) -> None:
         """Become the sole writer, unless this server is it, or somebody writes all the time."""
@@ -162,8 +204,14 @@ class PostgresWriter:
                 with _named("BEGIN"):
                     await self._sole.seek(driver)
 
+    async def read_clock(self) -> None:
+        """Ask what time it is."""
+        async with self._lent() as (_, driver):
+            with _named("SELECT clock_timestamp()"):
+                await self._clock.read(driver)
+
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection that is not lent; new ones may be made."""
         await self._engine.dispose()
 
 

@@ -1,15 +1,20 @@
 """Connections: how Treadle opens SQLite and PostgreSQL so that a commit is durable and readers never wait."""
 
+import re
+import socket
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, StaticPool
 
 from treadle_server.errors import ValidationFailed
+from treadle_server.private import make_directory, make_file
 
 READERS = 4
 """SQLite: read connections, each with a thread of its own."""
@@ -23,25 +28,54 @@ def _as_text(value: Any) -> Any:
 def parse_url(text: str) -> URL:
     """Return the database's URL with the async driver filled in.
 
-    Accepts `sqlite:///path`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`.
-    Raises `ValidationFailed` for any other database.
+    Accepts `sqlite:///path`, `postgresql://…`, and both with `+aiosqlite` or `+asyncpg`. PostgreSQL may have several
+    hosts, as libpq's URLs: `postgresql://me@first:5432,second:5432/tasks?target_session_attrs=read-write`.
+    Raises `ValidationFailed` for any other database, for what is no URL, and for PostgreSQL when its driver is missing.
     """
-    url = make_url(text)
+    try:
+        url = make_url(_SEVERAL.sub(_as_parameters, text))
+    except (ArgumentError, ValueError):
+        shown = re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", text)
+        raise ValidationFailed(
+            f"the database's URL {shown!r} can't be read: write sqlite:///path or postgresql://user@host/database"
+        ) from None
     backend = url.get_backend_name()
     drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
     if backend not in drivers:
         raise ValidationFailed(f"{url.drivername!r} is not a database that Treadle knows: use sqlite or postgresql")
+    if drivers[backend] == "postgresql+asyncpg" and find_spec("asyncpg") is None:
+        raise ValidationFailed(
+            "PostgreSQL needs asyncpg, which is not installed: pip install 'treadle-server[postgres]'"
+        )
     return url.set(drivername=drivers[backend])
+
+
+_SEVERAL = re.compile(
+    r"^(?P<before>[^:/]+://(?:[^@/]*@)?)(?P<hosts>[^/?@]*,[^/?@]*)(?P<path>/[^?]*)?(?:\?(?P<query>.*))?$"
+)
+"""A URL with several hosts, each with a port or without."""
+
+
+def _as_parameters(match: re.Match[str]) -> str:
+    """Return the URL with its hosts as two parameters, which SQLAlchemy and asyncpg both read."""
+    pairs = [host.rpartition(":") if ":" in host else (host, ":", "5432") for host in match["hosts"].split(",")]
+    hosts, ports = ",".join(pair[0] for pair in pairs), ",".join(pair[2] for pair in pairs)
+    query = f"host={hosts}&port={ports}" + (f"&{match['query']}" if match["query"] else "")
+    return f"{match['before']}{match['path'] or '/'}?{query}"
 
 
 def sqlite_writer(url: URL) -> Engine:
     """Return the engine of SQLite's one connection that writes; see `inline.py`."""
-    if url.database:
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
+        path, setting = Path(url.database), "--database-url or TREADLE_DATABASE_URL"
+        make_directory(path.parent, name="the database's directory", setting=setting)
+        make_file(path, name="the database", setting=setting)
     engine = create_engine(
         url.set(drivername="sqlite"),
         # SQLAlchemy leaves transactions to the writer.
         isolation_level="AUTOCOMMIT",
+        # An error names its statement, not what was to be written: a log is no place for payloads.
+        hide_parameters=True,
         json_serializer=_as_text,
         json_deserializer=_as_text,
         poolclass=StaticPool,
@@ -55,6 +89,7 @@ def sqlite_readers(url: URL) -> AsyncEngine:
     """Return the engine of SQLite's connections that read, each with a thread of its own."""
     engine = create_async_engine(
         url,
+        hide_parameters=True,
         json_serializer=_as_text,
         json_deserializer=_as_text,
         poolclass=AsyncAdaptedQueuePool,
@@ -116,6 +151,7 @@ def postgres_engine(url: URL, *, size: int, is_pooled: bool = False) -> AsyncEng
     """
     engine = create_async_engine(
         url,
+        hide_parameters=True,
         json_serializer=_as_text,
         json_deserializer=_as_text,
         pool_size=size,
@@ -123,9 +159,41 @@ def postgres_engine(url: URL, *, size: int, is_pooled: bool = False) -> AsyncEng
         pool_pre_ping=False,
         connect_args={"timeout": 10, **(_POOLED if is_pooled else {"server_settings": _POSTGRES})},
     )
+    event.listen(engine.sync_engine, "connect", _keep_alive)
+    event.listen(engine.sync_engine, "checkout", _refuse_closed)
     if is_pooled:
         event.listen(engine.sync_engine, "begin", _without_jit)
     return engine
+
+
+_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 2, "TCP_USER_TIMEOUT": 15_000}
+"""Seconds of silence before a host is asked whether it is there, between questions, and how many it may miss; and how
+many milliseconds what was sent may stay without a receipt."""
+
+
+def _keep_alive(connection: Any, _record: Any) -> None:
+    """Have the connection break within 15 seconds when the database's host is gone without a word, as by a power cut.
+
+    The driver leaves it at the system's defaults: statements waited for ever for their answers, and those on their way
+    for a quarter of an hour.
+    """
+    line = connection.driver_connection._transport.get_extra_info("socket")  # noqa: SLF001 - it shows it nowhere else
+    if line is None or line.family == socket.AF_UNIX:
+        return
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _ALIVE.items():
+        # Not every system has all of them.
+        if (option := getattr(socket, name, None)) is not None:
+            line.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _refuse_closed(connection: Any, _record: Any, _lent: Any) -> None:
+    """Have the pool connect anew instead of lending what PostgreSQL has closed meanwhile, as when it was restarted.
+
+    The driver was told of that by the socket: unlike a ping, it costs no way there and back.
+    """
+    if connection.driver_connection.is_closed():
+        raise DisconnectionError("PostgreSQL closed the connection")
 
 
 def postgres_readers(url: URL, *, is_pooled: bool = False) -> AsyncEngine:

@@ -23,6 +23,7 @@ from treadle_server.store.tables import (
     worker_jobs,
     workers,
 )
+from treadle_server.store.tags import insert_tags, update_tags
 
 task_values = attrgetter(*TASK_FIELDS)
 """All of a task's values, in the order of the columns; what an update is compared with."""
@@ -36,8 +37,11 @@ async def insert_tasks(tx: Tx, new: Sequence[Task]) -> None:
     plain = [task for task in new if task.version == 1]
     if plain:
         await hot.insert(tx, plain)
-    if rows := [dict(zip(TASK_FIELDS, task_values(task), strict=True)) for task in new if task.version != 1]:
-        await tx.connection.execute(insert(tasks), rows)
+    if others := [task for task in new if task.version != 1]:
+        await tx.connection.execute(
+            insert(tasks), [dict(zip(TASK_FIELDS, task_values(task), strict=True)) for task in others]
+        )
+        await insert_tags(tx, others)
 
 
 @cache
@@ -59,6 +63,7 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
     Raises `LostUpdate` when a row is no longer in the state and run that it leaves.
     """
     shapes: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    retagged: list[Task] = []
     for task, before in changed:
         row = {
             name: new
@@ -67,6 +72,8 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
         }
         if row:
             shape = tuple(row)
+            if "tags" in row:
+                retagged.append(task)
             row |= {"_seq": task.seq, "_status": before[_STATUS], "_run": before[_RUN]}
             shapes[shape].append(row)
     for shape, rows in shapes.items():
@@ -74,12 +81,13 @@ async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) 
         # asyncpg does not count the rows of an executemany; there they are locked since they were read.
         if 0 <= result.rowcount != len(rows):
             raise LostUpdate(f"{len(rows) - result.rowcount} of {len(rows)} tasks were changed by another writer")
+    await update_tags(tx, retagged)
 
 
 async def insert_holds(tx: Tx, new: Collection[Hold]) -> None:
     """Insert holds. Raises IntegrityError when the target has one already."""
     if new:
-        names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until")
+        names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until", "slot_only")
         await tx.connection.execute(insert(holds), [{name: getattr(hold, name) for name in names} for hold in new])
 
 
@@ -98,7 +106,10 @@ async def update_holds(tx: Tx, renewed: Collection[Hold]) -> None:
 async def delete_holds(tx: Tx, keys: Collection[tuple[int, int]]) -> None:
     """Delete holds by (task seq, run id)."""
     if keys:
-        await tx.connection.execute(delete(holds).where(tuple_(holds.c.task_seq, holds.c.run_id).in_(sorted(keys))))
+        # The tasks by themselves, too: along an index pairs are looked up in bitmaps alone.
+        seqs = holds.c.task_seq.in_(sorted({seq for seq, _ in keys}))
+        pairs = tuple_(holds.c.task_seq, holds.c.run_id).in_(sorted(keys))
+        await tx.connection.execute(delete(holds).where(seqs, pairs))
 
 
 def _job_row(job: Job) -> dict[str, Any]:

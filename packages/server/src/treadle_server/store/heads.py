@@ -31,13 +31,11 @@ class Claimable(NamedTuple):
     lane: Lane
     room: str
     """The job's room."""
-    is_retained: bool
-    """Whether its job stays without workers and open tasks."""
 
 
 _claimable = Prepared(
     lambda dialect: (
-        select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool, jobs.c.room, jobs.c.retain)
+        select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool, jobs.c.room)
         .join_from(lanes, jobs, lanes.c.job_num == jobs.c.num)
         .where(
             is_among(dialect, lanes.c.id, "lanes", NUMBER),
@@ -51,7 +49,7 @@ _claimable = Prepared(
 async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[Claimable]:
     """Return those of the lanes that may be claimed from: no paused or deleted job's."""
     rows = await _claimable.rows(tx, lanes=bound(tx.dialect, lane_ids))
-    return [Claimable(Lane(*row[:4]), row[4], bool(row[5])) for row in rows]
+    return [Claimable(Lane(*row[:4]), row[4]) for row in rows]
 
 
 _HEAD = [literal_column(AS_PENDING[c.name]).label(c.name) if c.name in AS_PENDING else c for c in tasks.c]

@@ -10,7 +10,7 @@ disk is slow. A database that another process has locked is asked for again with
 import asyncio
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from time import perf_counter
@@ -100,8 +100,11 @@ class InlineConnection:
         with _named(statement):
             return self.driver.execute(statement, parameters).fetchall()
 
-    def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> int:
-        """Run SQL on the driver itself for each row of parameters, and return how many rows it changed in all."""
+    def run_many(self, statement: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> int:
+        """Run SQL on the driver itself for each row of parameters, and return how many rows it changed in all.
+
+        The parameters are a sequence for `?`, or a mapping for `:name`; newer Pythons refuse a sequence for `?1`.
+        """
         with _named(statement):
             return self.driver.executemany(statement, rows).rowcount
 

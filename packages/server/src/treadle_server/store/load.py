@@ -10,14 +10,15 @@ from datetime import datetime
 from functools import cache
 from typing import Any, cast
 
-from sqlalchemy import ARRAY, BindParameter, Row, Select, bindparam, func, or_, select, tuple_
+from sqlalchemy import ARRAY, BindParameter, ColumnElement, Row, Select, bindparam, func, select, tuple_
 
 from treadle.wire.ids import JobId, TaskId, WorkerId
 from treadle.wire.status import LEASED, Outcome, Reason, Status, WorkerState
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
 from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run, Task
+from treadle_server.store import limits
 from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.many import NUMBER, TEXT, UUID, bound, is_among
+from treadle_server.store.many import NUMBER, TEXT, UUID, bound, is_among, is_same
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.rows import instant, record_of, task_of
 from treadle_server.store.tables import holds, jobs, lanes, runs, schedules, status_in, tasks, worker_jobs, workers
@@ -120,20 +121,23 @@ def _finders(dialect: Dialect) -> dict[str, Select[Any]]:
         "overdue": select(tasks)
         .where(tasks.c.deadline.is_not(None), tasks.c.completed_at.is_(None), tasks.c.deadline <= now)
         .order_by(tasks.c.deadline),
-        "leased": select(tasks).where(leased).order_by(tasks.c.taken_until),
-        "limited": select(tasks)
-        .where(leased, or_(status_in(Status.CLAIMED), tasks.c.timeout.is_not(None)))
-        .order_by(tasks.c.taken_until),
+        "unstarted": limits.unstarted(dialect),
+        "overlong": limits.overlong(dialect),
     }
     return {name: _found(dialect, statement) for name, statement in found.items()}
 
 
-async def tasks_found(tx: Tx, finder: str, now: datetime, most: int) -> list[Task]:
+async def tasks_found(
+    tx: Tx, finder: str, now: datetime, most: int, *, stamped_at: datetime | None = None
+) -> list[Task]:
     """Return up to `most` tasks that are `due`, whose lease has `expired`, whose deadline is `overdue`.
 
-    `leased` is all that workers hold, `limited` what of it may run into its start timeout or its timeout.
+    Or that are `unstarted` or `overlong`: claimed and past their time to start, or running and past their timeout;
+    both count from `stamped_at` for runs of before.
     """
-    parameters = {"most": most} if finder in {"leased", "limited"} else {"now": now, "most": most}
+    parameters = {"now": now, "most": most}
+    if finder in {"unstarted", "overlong"}:
+        parameters["stamped"] = stamped_at or limits.FROM_ALWAYS
     result = await tx.connection.execute(_finders(tx.dialect)[finder], parameters)
     return [to_task(row) for row in result]
 
@@ -256,9 +260,11 @@ async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[i
     if not keys:
         return {}
     columns = [runs.c[name] for name in RUN_FIELDS]
-    statement = select(*columns).where(tuple_(runs.c.task_seq, runs.c.run_id).in_(sorted(keys)))
-    found = [to_run(row) for row in await tx.connection.execute(statement)]
-    return {(run.task_seq, run.run_id): run for run in found}
+    # All runs of the tasks, which are few: pairs of keys would be looked up in bitmaps, or by reading every run.
+    statement = select(*columns).where(is_among(tx.dialect, runs.c.task_seq, "seqs", NUMBER))
+    rows = await tx.connection.execute(statement, {"seqs": bound(tx.dialect, {seq for seq, _ in keys})})
+    found = {(run.task_seq, run.run_id): run for run in map(to_run, rows)}
+    return {key: found[key] for key in keys if key in found}
 
 
 async def past_owners(tx: Tx, seqs: Collection[int]) -> dict[int, set[str]]:
@@ -277,28 +283,23 @@ async def past_owners(tx: Tx, seqs: Collection[int]) -> dict[int, set[str]]:
     return found
 
 
-_holds = (
-    select(
-        holds.c.task_seq,
-        holds.c.run_id,
-        holds.c.worker_id,
-        holds.c.target_num,
-        holds.c.weight,
-        holds.c.until,
-        tasks.c.id,
-        tasks.c.lease_seconds,
+def _holds(dialect: Dialect, *conditions: ColumnElement[bool]) -> Select[Any]:
+    names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until")
+    statement = (
+        select(*(holds.c[name] for name in names), tasks.c.id, tasks.c.lease_seconds, holds.c.slot_only)
+        .join_from(holds, tasks, is_same(dialect, tasks.c.seq, holds.c.task_seq))
+        .where(*conditions)
+        # Not the column itself, along whose index every hold would be read in this order.
+        .order_by(holds.c.task_seq + 0)
     )
-    .join_from(holds, tasks, holds.c.task_seq == tasks.c.seq)
-    .order_by(holds.c.task_seq)
-)
+    return _locked(statement, dialect, holds)
 
 
 async def holds_of_tasks(tx: Tx, seqs: Collection[int]) -> list[Hold]:
     """Return the holds that runs of the tasks still keep."""
     if not seqs:
         return []
-    condition = is_among(tx.dialect, holds.c.task_seq, "seqs", NUMBER)
-    statement = _locked(_holds.where(condition), tx.dialect, holds)
+    statement = _holds(tx.dialect, is_among(tx.dialect, holds.c.task_seq, "seqs", NUMBER))
     return [Hold(*row) for row in await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})]
 
 
@@ -306,20 +307,18 @@ async def holds_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Hold]:
     """Return the holds that the workers still keep."""
     if not ids:
         return []
-    condition = is_among(tx.dialect, holds.c.worker_id, "ids", UUID)
-    statement = _locked(_holds.where(condition), tx.dialect, holds)
+    statement = _holds(tx.dialect, is_among(tx.dialect, holds.c.worker_id, "ids", UUID))
     return [Hold(*row) for row in await tx.connection.execute(statement, {"ids": bound(tx.dialect, ids)})]
 
 
 async def ended_holds(tx: Tx, now: datetime) -> list[Hold]:
     """Return the holds whose lease is over."""
-    statement = _locked(_holds.where(holds.c.until <= now), tx.dialect, holds)
-    return [Hold(*row) for row in await tx.connection.execute(statement)]
+    return [Hold(*row) for row in await tx.connection.execute(_holds(tx.dialect, holds.c.until <= now))]
 
 
 async def all_holds(tx: Tx) -> list[Hold]:
     """Return every hold."""
-    return [Hold(*row) for row in await tx.connection.execute(_locked(_holds, tx.dialect, holds))]
+    return [Hold(*row) for row in await tx.connection.execute(_holds(tx.dialect))]
 
 
 async def served_jobs(tx: Tx, nums: Collection[int]) -> set[int]:

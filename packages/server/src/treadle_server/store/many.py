@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import ARRAY, BigInteger, ColumnElement, Select, any_, bindparam, column, func, select
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.sql.elements import KeyedColumnElement
 from sqlalchemy.types import TypeEngine
 
@@ -23,6 +24,15 @@ def is_among(dialect: Dialect, expression: ColumnElement[Any], name: str, kind: 
     return expression == any_(bindparam(name, type_=ARRAY(kind)))
 
 
+def is_same(dialect: Dialect, sought: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that `sought` is `given`, of a join that goes from the given row to the sought one.
+
+    On PostgreSQL a plain equation can be read both ways, and without statistics the planner took the wrong one: it read
+    every task and looked for its hold. This form can only be looked up along an index of `sought`.
+    """
+    return sought == (given if dialect == "sqlite" else any_(array([given])))
+
+
 def rows_of(dialect: Dialect, name: str, kind: TypeEngine[Any]) -> tuple[Any, KeyedColumnElement[Any]]:
     """Return a FROM element with a row for each value bound to `name`, and its column."""
     if dialect == "sqlite":
@@ -38,4 +48,4 @@ def bound(dialect: Dialect, values: Collection[Any]) -> Any:
     return json.dumps(items) if dialect == "sqlite" else items
 
 
-__all__ = ["NUMBER", "TEXT", "UUID", "Select", "bound", "is_among", "rows_of"]
+__all__ = ["NUMBER", "TEXT", "UUID", "Select", "bound", "is_among", "is_same", "rows_of"]

@@ -242,7 +242,7 @@ async def _delete(tx: Tx, seqs: list[int]) -> None:
 async def _delete_lines(tx: Tx, seq: int) -> None:
     """Delete the oldest lines of a task's log, as many as go in one step."""
     if isinstance(tx.connection, InlineConnection):
-        tx.connection.run_many(_DELETE_LINES.format(seq="?1", most="?2"), [(seq, MOST_LINES)])
+        tx.connection.run_many(_DELETE_LINES.format(seq=":seq", most=":most"), [{"seq": seq, "most": MOST_LINES}])
     else:
         statement = _DELETE_LINES.format(seq="$1::bigint", most="$2::int")
         await cast("DirectConnection", tx.connection).change(statement, (seq, MOST_LINES))
@@ -252,7 +252,7 @@ GREATEST = "task_seq"
 """The row of `meta` that keeps the greatest number a removed task had: SQLite counts on from it (`allocate.py`)."""
 
 _REMEMBER = """
-INSERT INTO meta (key, value) VALUES ('task_seq', ?1)
+INSERT INTO meta (key, value) VALUES ('task_seq', ?)
     ON CONFLICT (key) DO UPDATE SET value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))
 """
 

@@ -23,6 +23,7 @@ REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason fo
 _IDS = tuple(i for i, name in enumerate(TASK_FIELDS) if tasks.c[name].type is Id)
 _INSTANTS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(tasks.c[name].type, Instant))
 _BOOLEANS = tuple(i for i, name in enumerate(TASK_FIELDS) if isinstance(tasks.c[name].type, Boolean))
+_GOES_FIRST = TASK_FIELDS.index("goes_first")
 _STATUS = TASK_FIELDS.index("status")
 _REASON = TASK_FIELDS.index("reason")
 
@@ -66,8 +67,10 @@ def head_of(row: Sequence[Any]) -> Task:
     for i in _HEAD_INSTANTS:
         if (value := values[i]) is not None:
             values[i] = _EPOCH + timedelta(microseconds=value)
+    goes_first = values[_GOES_FIRST] == 1
     for i in _BOOLEANS:
         values[i] = False
+    values[_GOES_FIRST] = goes_first
     values[_STATUS] = Status.PENDING
     values[_REASON] = REASON[values[_REASON]]
     return Task(*values)

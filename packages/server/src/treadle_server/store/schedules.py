@@ -12,6 +12,7 @@ from treadle.wire.ids import TaskId
 from treadle_server.domain.schedules import SCHEDULE_FIELDS, Schedule
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.many import UUID, bound, is_among
+from treadle_server.store.owners import acts
 from treadle_server.store.tables import jobs, schedule_ticks, schedules, tasks
 
 _COLUMNS = [schedules.c[name] for name in SCHEDULE_FIELDS]
@@ -56,14 +57,15 @@ async def schedules_by_id(tx: Tx, ids: Collection[str]) -> list[Schedule]:
     return [Schedule(*row) for row in rows]
 
 
-async def due_schedules(tx: Tx, now: datetime, most: int) -> list[Schedule]:
+async def due_schedules(tx: Tx, now: datetime, most: int, *, tokens_at: datetime | None = None) -> list[Schedule]:
     """Return up to `most` schedules whose tick has come and whose last instance is over.
 
-    One that another server is at is left to it.
+    One that another server is at is left to it; one whose owner has no valid token `tokens_at` stands still.
     """
     if not most:
         return []
-    due = select(*_COLUMNS).where(_ACTIVE, schedules.c.next_at <= now, ~_OPEN_INSTANCE)
+    moves = acts(schedules.c.owner, tokens_at)
+    due = select(*_COLUMNS).where(_ACTIVE, schedules.c.next_at <= now, ~_OPEN_INSTANCE, moves)
     statement = _locked(due.order_by(schedules.c.next_at).limit(most), tx.dialect, skip=True)
     return [Schedule(*row) for row in await tx.connection.execute(statement)]
 
@@ -106,11 +108,14 @@ async def insert_ticks(tx: Tx, ticks: Sequence[Tick]) -> None:
         await tx.connection.execute(insert(schedule_ticks), [dict(zip(names, tick, strict=True)) for tick in ticks])
 
 
-async def next_tick(connection: AsyncConnection, now: datetime) -> datetime | None:
+async def next_tick(
+    connection: AsyncConnection, now: datetime, *, tokens_at: datetime | None = None
+) -> datetime | None:
     """Return when there is something to do next.
 
     A tick that has come while the last instance is open is left to the transaction that settles it.
     """
-    wanted = select(schedules.c.next_at).where(_ACTIVE, or_(schedules.c.next_at > now, ~_OPEN_INSTANCE))
+    moves = acts(schedules.c.owner, tokens_at)
+    wanted = select(schedules.c.next_at).where(_ACTIVE, or_(schedules.c.next_at > now, ~_OPEN_INSTANCE), moves)
     statement = wanted.order_by(schedules.c.next_at).limit(1)
     return (await connection.execute(statement)).scalar()

@@ -10,9 +10,11 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from treadle_server.clock import Clock, SystemClock
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Dialect, LostUpdate, Tx
-from treadle_server.store.direct import PostgresWriter
+from treadle_server.store.clock import DatabaseClock
+from treadle_server.store.direct import TRIES, PostgresWriter
 from treadle_server.store.engine import parse_url, postgres_engine, postgres_readers, sqlite_readers, sqlite_writer
 from treadle_server.store.inline import InlineWriter, Statements
 from treadle_server.store.migrations import upgrade
@@ -25,13 +27,19 @@ _BROKEN_OFF = frozenset({"40001", "40P01"})
 """PostgreSQL's serialization_failure and deadlock_detected."""
 
 
-_OUT_OF_ORDER = frozenset({"08", "53", "57", "58"})
-"""Classes of PostgreSQL's states: connection lost, out of resources, operator's intervention, error of the system."""
+_OUT_OF_ORDER = frozenset({"08", "28", "3D", "53", "57", "58"})
+"""Classes of PostgreSQL's states: connection lost, user refused, no such database, out of resources, operator's
+intervention, error of the system."""
 
 
 def _state(error: DBAPIError) -> str:
     """Return PostgreSQL's five characters; empty for another error."""
     return str(getattr(error.orig, "sqlstate", None) or "")
+
+
+def _code(error: Exception) -> int:
+    """Return SQLite's primary error code; 0 for another error."""
+    return int(getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", 0)) & 0xFF
 
 
 @asynccontextmanager
@@ -42,7 +50,7 @@ async def _failures_explained() -> AsyncIterator[None]:
         # OSError: nobody listens there, or its socket's file is gone.
         raise _unavailable(error) from error
     except DBAPIError as error:
-        if error.connection_invalidated or _state(error)[:2] in _OUT_OF_ORDER:
+        if error.connection_invalidated or _state(error)[:2] in _OUT_OF_ORDER or _code(error) == sqlite3.SQLITE_NOTADB:
             raise _unavailable(error) from error
         raise
 
@@ -63,40 +71,67 @@ _ADVICE = {
     sqlite3.SQLITE_BUSY: "another process keeps the database locked: end it, or wait for it",
     sqlite3.SQLITE_LOCKED: "another process keeps the database locked: end it, or wait for it",
     sqlite3.SQLITE_IOERR: "the database's disk can't be read or written: look at it, and whether it is full",
+    sqlite3.SQLITE_CANTOPEN: "the database's file can't be opened: look at its path, and at the permissions there",
+    sqlite3.SQLITE_NOTADB: "the database's file is none of SQLite's: look at its path",
     sqlite3.SQLITE_READONLY: "the database may not be written: look at the permissions of its file and directory",
 }
 
 
 def _unavailable(error: Exception) -> StoreUnavailable:
     cause = getattr(error, "orig", None) or error
-    what = _ADVICE.get(getattr(cause, "sqlite_errorcode", 0) & 0xFF, "the database does not answer")
+    what = _ADVICE.get(_code(error), "the database does not answer")
+    # A connection that broke after it was asked to commit: what is sent again with the same id is done once.
+    is_unknown = getattr(error, "statement", None) == "COMMIT"
+    done = "whether it was done is not known" if is_unknown else "nothing was changed"
     return StoreUnavailable(
-        f"{what} ({str(cause) or type(cause).__name__}); nothing was changed, try again", retry_after=RETRY_AFTER
+        f"{what} ({str(cause) or type(cause).__name__}); {done}, try again", retry_after=RETRY_AFTER
     )
 
 
 class SqlStore:
     """Tasks in SQLite or PostgreSQL."""
 
-    def __init__(self, url: str, *, is_pooled: bool = False) -> None:
-        """With `is_pooled` the URL leads to a pool that gives a connection for the length of a transaction."""
+    def __init__(self, url: str, *, is_pooled: bool = False, machine: Clock | None = None) -> None:
+        """With `is_pooled` the URL leads to a pool that gives a connection for the length of a transaction.
+
+        `machine` is this machine's clock; of it PostgreSQL's store takes what never jumps alone.
+        """
+        self.clock: Clock = machine or SystemClock()
         self.url = parse_url(url)
         self.dialect = cast("Dialect", self.url.get_backend_name())
+        self.is_shared = self.dialect == "postgresql"
         self._writer: InlineWriter | PostgresWriter
         if self.dialect == "sqlite":
             self._writer, self._reader = InlineWriter(sqlite_writer(self.url)), sqlite_readers(self.url)
         else:
             # One for the engine's batches, one for the services that write beside it.
-            self._writer = PostgresWriter(postgres_engine(self.url, size=2, is_pooled=is_pooled))
-            self._reader = postgres_readers(self.url, is_pooled=is_pooled)
+            self.clock = clock = DatabaseClock(machine)
+            self._reader = reader = postgres_readers(self.url, is_pooled=is_pooled)
+            writer = postgres_engine(self.url, size=2, is_pooled=is_pooled)
+            self._writer = PostgresWriter(writer, clock, leave=reader.dispose)
+
+    @property
+    def outdated(self) -> str | None:
+        """Return why this server may not write any more: a newer one has migrated the database."""
+        return None if isinstance(self._writer, InlineWriter) else self._writer.outdated
 
     async def open(self) -> None:
         """Connect and bring the schema up to date. Raises `StoreUnavailable`."""
-        begun = self._writer.begin() if isinstance(self._writer, InlineWriter) else self._writer.begin(is_first=True)
-        async with _failures_explained(), begun as connection:
-            await connection.run_sync(upgrade)
+        for left in reversed(range(TRIES)):
+            try:
+                await self._upgrade()
+                break
+            except LostUpdate:
+                # A table was changed while an older server's requests still read it.
+                if not left:
+                    raise
         async with self.read() as connection:
             await connection.execute(text("SELECT 1"))
+
+    async def _upgrade(self) -> None:
+        begun = self._writer.begin() if isinstance(self._writer, InlineWriter) else self._writer.begin(is_first=True)
+        async with _failures_explained(), _collisions_told(), begun as connection:
+            await connection.run_sync(upgrade)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -124,6 +159,12 @@ class SqlStore:
         if not isinstance(self._writer, InlineWriter):
             async with _failures_explained():
                 await self._writer.seek_sole()
+
+    async def read_clock(self) -> None:
+        """Have `clock` show what the store's clock shows now; SQLite's is the machine's. Raises `StoreUnavailable`."""
+        if not isinstance(self._writer, InlineWriter):
+            async with _failures_explained():
+                await self._writer.read_clock()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:

@@ -85,6 +85,8 @@ jobs = Table(
     Column("paused", Boolean, nullable=False),
     Column("deleted_at", Instant),
     Column("version", Integer, nullable=False),
+    Column("origin", Text),
+    Column("owner", String(255)),
     UniqueConstraint("room", "category", "name"),
     CheckConstraint("fair IS NULL OR fair = 'room'", name="fair_known"),
 )
@@ -148,6 +150,7 @@ workers = Table(
     Column("lost_at", Instant),
     Column("home", Id),
     Column("home_at", Instant),
+    Column("run_lost_at", Instant),
     _one_of("state", WorkerState),
     CheckConstraint("concurrency >= 1", name="concurrency_positive"),
 )
@@ -159,6 +162,17 @@ worker_jobs = Table(
     Column("job_num", ForeignKey("jobs.num", ondelete="CASCADE"), primary_key=True),
     Index(None, "job_num"),
 )
+
+claim_keys = Table(
+    "claim_keys",
+    metadata,
+    Column("worker_id", ForeignKey("workers.id", ondelete="CASCADE"), primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    Column("runs", Json, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+)
+"""What was claimed under which `Idempotency-Key`, with a digest of the request's body."""
 
 targets = Table(
     "targets",
@@ -228,6 +242,8 @@ tasks = Table(
     Column("reason", String(32)),
     Column("checkpoint", Json),
     Column("progress", Json),
+    Column("usage_before", Double),
+    Column("goes_first", Boolean, nullable=False, server_default=false()),
     _one_of("status", Status),
     CheckConstraint(f"reason IS NULL OR reason IN ({_quoted(Reason)})", name="reason_known"),
     CheckConstraint("on_failure IN ('hold', 'release')", name="on_failure_known"),
@@ -285,7 +301,7 @@ _partial(
     where=f"{_TARGETED} AND status = 'pending'",
 )
 _partial("ix_tasks_target_open", _c.target_num, where=f"{_TARGETED} AND status = 'pending' AND NOT blocked")
-_partial("ix_tasks_target_again", _c.target_num, where=f"{_TARGETED} AND status = 'pending' AND run_id >= 0")
+_partial("ix_tasks_target_first", _c.target_num, where=f"{_TARGETED} AND status = 'pending' AND goes_first")
 _partial(
     "ix_tasks_target_held",
     _c.target_num,
@@ -322,6 +338,16 @@ runs = Table(
 )
 """Resolved attempts, written once."""
 
+task_tags = Table(
+    "task_tags",
+    metadata,
+    Column("key", BigKey, primary_key=True, autoincrement=False),
+    Column("task_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
+    Index(None, "task_seq"),
+    sqlite_with_rowid=False,
+)
+"""By what tags a task is found (`store/tags.py`); the tags themselves stand in `tasks`."""
+
 holds = Table(
     "holds",
     metadata,
@@ -331,8 +357,9 @@ holds = Table(
     Column("target_num", ForeignKey("targets.num")),
     Column("weight", Integer, nullable=False),
     Column("until", Instant, nullable=False),
+    Column("slot_only", Boolean, nullable=False, server_default=false()),
 )
-"""Runs that are over but whose code may still run; a target has at most one."""
+"""Runs that are over but whose code may still run; a target has at most one. `slot_only`: the next run may go on."""
 _partial("uq_holds_target", holds.c.target_num, where="target_num IS NOT NULL", unique=True)
 Index("ix_holds_until", holds.c.until)
 Index("ix_holds_worker_id", holds.c.worker_id)
@@ -389,6 +416,8 @@ schedules = Table(
     Column("content_hash", String(64)),
     Column("deleted_at", Instant),
     Column("version", Integer, nullable=False),
+    Column("skipped_at", Instant),
+    Column("skipped_for", Id),
     UniqueConstraint("room", "name"),
     CheckConstraint("(cron IS NULL) <> (interval_seconds IS NULL)", name="cron_or_interval"),
     CheckConstraint("missed IN ('late', 'skip')", name="missed_known"),
@@ -418,6 +447,7 @@ tokens = Table(
     Column("created_at", Instant, nullable=False),
     Column("expires_at", Instant),
     Column("revoked_at", Instant),
+    Index(None, "user"),
 )
 """Bearer tokens; only a digest of the secret is kept."""
 
@@ -511,7 +541,8 @@ meta = Table(
     Column("key", String(64), primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""Small facts about the database itself, such as when a server last had it."""
+"""Small facts about the database itself, such as when a server last had it. On PostgreSQL migration 0019 has a check of
+the row that names the sole writer."""
 
 servers = Table(
     "servers",

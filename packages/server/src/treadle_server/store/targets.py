@@ -13,7 +13,6 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
-    exists,
     false,
     func,
     insert,
@@ -36,6 +35,7 @@ from treadle_server.store.tables import HOLDING, holds, status_in, targets, task
 _c = tasks.c
 _pending = and_(_c.target_num.is_not(None), status_in(Status.PENDING))
 _ran = text("tasks.run_id >= 0")
+_goes_first = text("tasks.goes_first")
 _in_line = (_c.priority.desc(), _c.due_at, _c.seq)
 
 holding = and_(
@@ -49,6 +49,18 @@ holding = and_(
     ),
 )
 """The condition that a task holds its target: live, paused, failed, or waiting for a retry."""
+
+_is_pending = _c.status == Status.PENDING.value
+"""Bound, so that who is looked up by number is not looked for among all that is pending."""
+
+
+def _is_any(rows: Select[Any]) -> ColumnElement[bool]:
+    """Return the condition that there is a row: of an EXISTS PostgreSQL may read every row there is and hash them."""
+    return rows.limit(1).scalar_subquery().is_not(None)
+
+
+own_hold = select(holds.c.task_seq).where(holds.c.task_seq == _c.seq, holds.c.slot_only.is_(false()))
+"""The holds that keep a task's next run waiting."""
 
 
 TargetName = tuple[str, str]
@@ -116,23 +128,23 @@ async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
 
 
 def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
-    """Return the seq of the pending task that gets the target next: one that ran before, else the first in line.
+    """Return the seq of the pending task that gets the target next: one that goes first, else the first in line.
 
     One whose last run still holds another target, which it had before it was edited, is passed over.
     """
-    free = ~exists(select(holds.c.task_seq).where(holds.c.task_seq == _c.seq))
+    free = ~_is_any(own_hold)
     line = (
         select(_c.seq).where(_c.target_num == num, _pending, free).order_by(*_in_line).limit(1).correlate_except(tasks)
     )
-    again, first = line.where(_ran), line
+    again, first = line.where(_goes_first), line
     return func.coalesce(again.scalar_subquery(), first.scalar_subquery())
 
 
 def _state(dialect: Dialect) -> Select[Any]:
     rows, num = rows_of(dialect, "nums", NUMBER)
     held = or_(
-        exists(select(_c.seq).where(_c.target_num == num, holding)),
-        exists(select(holds.c.task_seq).where(holds.c.target_num == num)),
+        _is_any(select(_c.seq).where(_c.target_num == num, holding)),
+        _is_any(select(holds.c.task_seq).where(holds.c.target_num == num)),
     )
     return select(num, held, head_of(num)).select_from(rows)
 
@@ -145,7 +157,7 @@ def _unblocked(dialect: Dialect) -> Select[Any]:
 def _blocking(dialect: Dialect, *, value: bool) -> ReturningUpdate[Any]:
     return (
         update(tasks)
-        .where(is_among(dialect, _c.seq, "seqs", NUMBER), status_in(Status.PENDING))
+        .where(is_among(dialect, _c.seq, "seqs", NUMBER), _is_pending)
         .values(blocked=true() if value else false())
         .returning(_c.lane)
     )
@@ -188,12 +200,12 @@ async def settle_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
     """Block pending tasks without a target whose last run still holds on; return the lanes of those set free."""
     if not seqs:
         return set()
-    kept = exists(select(holds.c.task_seq).where(holds.c.task_seq == _c.seq))
+    kept = _is_any(own_hold)
     statement = (
         update(tasks)
         .where(
             is_among(tx.dialect, _c.seq, "seqs", NUMBER),
-            status_in(Status.PENDING),
+            _is_pending,
             _c.target_num.is_(None),
             _c.blocked != kept,
         )

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.status import Status
 from treadle_server.domain.webhooks import Hook
 from treadle_server.store.base import Tx
+from treadle_server.store.owners import acts
 from treadle_server.store.tables import tasks, webhook_deliveries, webhooks
 
 _d = webhook_deliveries.c
@@ -103,9 +104,13 @@ def _first_of() -> Any:
     return first.correlate(webhooks).scalar_subquery()
 
 
-async def waiting(connection: AsyncConnection) -> dict[str, datetime]:
-    """Return for each webhook with waiting deliveries when the first of them is to be tried."""
-    found = await connection.execute(select(webhooks.c.id, _first_of().label("first")))
+async def waiting(connection: AsyncConnection, *, tokens_at: datetime | None = None) -> dict[str, datetime]:
+    """Return for each webhook with waiting deliveries when the first of them is to be tried.
+
+    One whose owner has no valid token `tokens_at` stands still, and is left out.
+    """
+    first = select(webhooks.c.id, _first_of().label("first")).where(acts(webhooks.c.owner, tokens_at))
+    found = await connection.execute(first)
     return {str(row.id): row.first for row in found if row.first is not None}
 
 
@@ -174,15 +179,19 @@ async def give_back(tx: Tx, flying: Collection[Claimed], now: datetime) -> None:
         await tx.connection.execute(statement.values(next_at=bindparam("next_at")), rows)
 
 
-def seen() -> Select[Any]:
-    """Return a statement for webhooks with how many deliveries of each wait and are dead."""
+def seen(tokens_at: datetime | None) -> Select[Any]:
+    """Return a statement for webhooks with how many deliveries of each wait and are dead, and whether its owner acts.
+
+    That is whether he has a valid token `tokens_at`, or needs none.
+    """
 
     def number(state: ColumnElement[bool]) -> ScalarSelect[int]:
         mine = select(func.count()).select_from(webhook_deliveries).where(_d.webhook_id == webhooks.c.id, state)
         return mine.correlate(webhooks).scalar_subquery()
 
     waiting_ones, dead_ones = number(_d.next_at.is_not(None)), number(_d.dead_at.is_not(None))
-    return select(webhooks, waiting_ones.label("waiting"), dead_ones.label("dead"))
+    moves = acts(webhooks.c.owner, tokens_at).label("acts")
+    return select(webhooks, waiting_ones.label("waiting"), dead_ones.label("dead"), moves)
 
 
 async def page_of_deliveries(

@@ -10,9 +10,24 @@ Network = IPv4Network | IPv6Network
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 
+_UNICAST = IPv6Network("2000::/3")
+"""The only part of IPv6 from which public addresses are given out."""
+
+_COMPATIBLE = IPv6Network("::/96")
+_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
+_ISATAP = 0x00005EFE
+"""What stands before the IPv4 address in the lower half of such an address, but for one bit."""
+
 
 class AddressRefused(Exception):
-    """A host has no address that may be reached; the message says why."""
+    """A host has no address that may be reached.
+
+    The message says so to the webhook's owner, who is told no address; `found` is for the server's log.
+    """
+
+    def __init__(self, message: str, found: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.found = tuple(found)
 
 
 def networks(texts: Sequence[str]) -> tuple[Network, ...]:
@@ -21,7 +36,7 @@ def networks(texts: Sequence[str]) -> tuple[Network, ...]:
 
 
 def _meant(address: Address) -> list[Address]:
-    """Return the addresses that are reached by this one: IPv6 has four ways to write that of an IPv4 host."""
+    """Return the addresses that are reached by this one: IPv6 has seven ways to write that of an IPv4 host."""
     if isinstance(address, IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:
@@ -29,16 +44,23 @@ def _meant(address: Address) -> list[Address]:
     found: list[Address] = [address, *(address.teredo or ())]
     if address.sixtofour is not None:
         found.append(address.sixtofour)
-    if address in _NAT64:
-        found.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    number = int(address)
+    is_isatap = (number >> 32) & 0xFDFFFFFF == _ISATAP
+    if is_isatap or any(address in network for network in (_NAT64, _COMPATIBLE, _TRANSLATED)):
+        found.append(IPv4Address(number & 0xFFFFFFFF))
     return found
+
+
+def _is_public(address: Address) -> bool:
+    if not address.is_global or address.is_multicast:
+        return False
+    return isinstance(address, IPv4Address) or address in _UNICAST or address in _NAT64
 
 
 def may_reach(address: Address, allowed: Sequence[Network]) -> bool:
     """Return whether a webhook may go to the address: loopback, link-local, private and the like need to be allowed."""
     return all(
-        any(one.version == network.version and one in network for network in allowed)
-        or (one.is_global and not one.is_multicast)
+        any(one.version == network.version and one in network for network in allowed) or _is_public(one)
         for one in _meant(address)
     )
 
@@ -56,8 +78,9 @@ async def resolve(host: str, port: int, allowed: Sequence[Network]) -> list[str]
     good = [text for text in addresses if may_reach(ip_address(text), allowed)]
     if not good:
         raise AddressRefused(
-            f"{host} is at {', '.join(addresses)[:200]}, which is no public address;"
-            " TREADLE_WEBHOOK_ALLOWED_NETWORKS admits others"
+            f"{host} has no public address; a superuser of the server can admit others in"
+            " TREADLE_WEBHOOK_ALLOWED_NETWORKS",
+            addresses,
         )
     return good
 

@@ -1,14 +1,18 @@
 """One POST to a receiver: to an address that was checked, without redirects, in bounded time and memory."""
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 
 import httpx
 
 from treadle_server import __version__
 from treadle_server.domain.webhooks import Answer
 from treadle_server.webhooks.addresses import AddressRefused, Network, resolve
+
+log = logging.getLogger(__name__)
 
 MOST_READ = 16_384
 """Bytes of an answer that are read; the rest is left where it is."""
@@ -59,19 +63,30 @@ class Post:
         except TimeoutError:
             return Answer(None, f"no answer within {self._timeout:g} s")
         except AddressRefused as error:
+            log.info("a webhook was not sent: %s (found: %s)", error, ", ".join(error.found)[:400] or "none")
             return Answer(None, str(error))
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        except (httpx.InvalidURL, OSError, ValueError) as error:
             return Answer(None, f"{type(error).__name__}: {error}")
 
     async def _send(self, client: httpx.AsyncClient, url: httpx.URL, body: bytes, headers: dict[str, str]) -> Answer:
         port = url.port or {"https": 443}.get(url.scheme, 80)
         addresses = await resolve(url.host, port, self._allowed)
-        for address in addresses[:-1]:
-            try:
-                return await _send_to(client, address, url, body, headers)
-            except httpx.ConnectError:
-                continue  # a host with several addresses is often reached by one of them only
-        return await _send_to(client, addresses[-1], url, body, headers)
+        try:
+            for address in addresses[:-1]:
+                with suppress(httpx.ConnectError):
+                    # A host with several addresses is often reached by one of them only.
+                    return await _send_to(client, address, url, body, headers)
+            return await _send_to(client, addresses[-1], url, body, headers)
+        except Exception as error:  # noqa: BLE001 - what is thrown past httpx by what it is built of is no defect either
+            log.info("a webhook was not sent to %s at %s: %r", url.host, ", ".join(addresses)[:400], error)
+            return Answer(None, _without(addresses, url.host, f"{type(error).__name__}: {error}"))
+
+
+def _without(addresses: Sequence[str], host: str, text: str) -> str:
+    """Return the text with the host's name for its addresses: who set the webhook need not know the network."""
+    for address in sorted(addresses, key=len, reverse=True):
+        text = text.replace(address, host)
+    return text
 
 
 async def _send_to(

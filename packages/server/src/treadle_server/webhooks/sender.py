@@ -104,7 +104,7 @@ class Sender(Interval):
         if not self._engine.hooks or len(self._flying) >= AT_ONCE:
             return [], EVERY
         async with self._engine.store.read() as connection:
-            first = await webhooks.waiting(connection)
+            first = await webhooks.waiting(connection, tokens_at=self._engine.tokens_at())
         now = self._engine.clock.now()
         busy = Counter(one.webhook_id for one in self._flying.values())
         free = {hook: at for hook, at in first.items() if busy[hook] < AT_ONCE_EACH}

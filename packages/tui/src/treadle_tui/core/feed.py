@@ -43,6 +43,9 @@ class Lost:
 
     detail: str
     refused: bool = False
+    """Whether somebody answers, and opens no session."""
+    is_final: bool = False
+    """Whether that was a server of ours, whose answer will be the same the next time."""
 
 
 Event: TypeAlias = Opened | Pushed | Lost

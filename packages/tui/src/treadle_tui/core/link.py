@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from treadle.bearer import Bearer
 from treadle.errors import ConnectionFailed, ProtocolMismatch, SocketRefused, TreadleError, Unauthorized
 from treadle.session import Session
 from treadle_tui.core.feed import Event, Lost, Opened, Pushed
@@ -15,9 +16,9 @@ AGAIN_SECONDS = 3.0
 class SessionLink:
     """Keeps a session open, and makes another one when it is dead or was refused."""
 
-    def __init__(self, urls: tuple[str, ...], read_token: Callable[[], str | None]) -> None:
+    def __init__(self, urls: tuple[str, ...], bearer: Bearer) -> None:
         self._urls = urls
-        self._read_token = read_token
+        self._bearer = bearer
         self._session: Session | None = None
         self._dead = asyncio.Event()
 
@@ -69,11 +70,13 @@ class SessionLink:
                 tell(Opened(session.hello))
 
         def down(error: TreadleError) -> None:
-            tell(Lost(str(error), refused=isinstance(error, Unauthorized | ProtocolMismatch | SocketRefused)))
+            # Who opens no websocket may be a proxy, or a server that stands still: the next answer may be another.
+            by_server = isinstance(error, Unauthorized | ProtocolMismatch)
+            tell(Lost(str(error), refused=by_server or isinstance(error, SocketRefused), is_final=by_server))
 
         session = Session(
             self._urls,
-            self._read_token(),
+            self._bearer,
             on_push=lambda push: tell(Pushed(push)),
             on_connect=opened,
             on_down=down,

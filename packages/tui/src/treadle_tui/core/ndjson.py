@@ -53,8 +53,8 @@ class Stream:
             case Opened():
                 self._complained = ""
                 self._opened.set()
-            case Lost(detail, refused):
-                if refused:
+            case Lost(detail, is_final=is_final):
+                if is_final:
                     self._end(ConnectionFailed(detail))
                 elif detail != self._complained:
                     # Every attempt fails with the same words; people need them once.

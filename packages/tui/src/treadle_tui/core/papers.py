@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias
 from pydantic import ValidationError
 
 from treadle.wire.status import LEASED, Status
-from treadle.wire.tasks import TaskEdit, TaskItem
+from treadle.wire.tasks import CLEARED, TaskEdit, TaskItem
 from treadle_tui.core.glyphs import UNICODE
 from treadle_tui.core.steer import Refusal
 from treadle_tui.core.text import clean
@@ -19,14 +19,26 @@ FIELDS = {
     "payload": "what the function gets; checked against the job's schema",
     "priority": "a whole number; higher ones come first",
     "scheduled_at": "when it is due, with a time zone: 2026-11-21T12:00:00Z",
-    "tags": 'words by name, as {"order": "A-17"}',
+    "deadline": "past it the task fails; null for never",
+    "tags": 'values by name, to find it by: {"order": "A-17", "region": {"name": "eu"}}',
     "target": "the thing that only one task at a time may have; null for none",
+    "on_failure": "hold or release: what a failed one does to its target",
     "weight": "how many of a worker's slots it takes",
+    "pool": "the workers that may run it; null for any",
+    "unique_key": "of the open tasks of a job one may have it; null for none",
+    "max_retries": "how often it is tried again after its code failed",
+    "retry_base": "seconds before the first of these",
+    "retry_multiplier": "by how much each further delay is longer",
+    "retry_randomization": "a share more, at random, at most",
+    "max_requeues": "how often it is put back after its worker was lost",
+    "timeout": "seconds that a run may take; null for any",
+    "start_timeout": "seconds to start what is claimed",
+    "lease_seconds": "how long a claim lasts without a heartbeat",
+    "heartbeat_increment": "seconds that a heartbeat extends it to; null for as long as the lease",
+    "budget": "how much it may use, in its own unit; null for any",
+    "scopes": "what its runs may do beside their own work",
 }
 """What can be changed, with what it means."""
-
-KEPT = ("max_retries", "max_requeues", "timeout", "pool", "budget", "deadline")
-"""What a copy takes over beside that; the rest comes from the job."""
 
 IN_PLACE = frozenset({Status.SCHEDULED, Status.PENDING})
 """The states in which a task itself is changed; of others that do not run a copy is submitted."""
@@ -54,9 +66,9 @@ def values(task: TaskItem) -> Changes:
     """Return what can be changed of a task, as it is."""
     found = task.model_dump(mode="json", include=set(FIELDS))
     if task.status not in IN_PLACE:
-        # A copy is due at once, unless the reader says otherwise.
-        found["scheduled_at"] = None
-    found["tags"] = found["tags"] or {}
+        # A copy is due at once and in time, unless the reader says otherwise.
+        found["scheduled_at"] = found["deadline"] = None
+    found["tags"], found["scopes"] = found["tags"] or {}, found["scopes"] or []
     return {name: found[name] for name in FIELDS}
 
 
@@ -101,11 +113,12 @@ def read_edit(text: str, task: TaskItem) -> Changes | Wrong:
 def _problems(changes: Changes, task: TaskItem) -> Iterator[str]:
     if not changes:
         return
-    required = {"payload", "priority", "weight"} | ({"scheduled_at"} if task.status in IN_PLACE else set())
-    missing = [name for name in FIELDS if name in required and name in changes and changes[name] is None]
+    missing = [name for name in FIELDS if name not in CLEARED and name in changes and changes[name] is None]
     yield from (f"{name}: may not be null" for name in missing)
+    if not (others := {name: value for name, value in changes.items() if name not in missing}):
+        return
     try:
-        TaskEdit.model_validate({"id": task.id, **changes})
+        TaskEdit.model_validate({"id": task.id, **others})
     except ValidationError as error:
         for found in error.errors():
             where = ".".join(str(part) for part in found["loc"])
@@ -115,9 +128,8 @@ def _problems(changes: Changes, task: TaskItem) -> Iterator[str]:
 
 def copy_of(task: TaskItem, changes: Changes) -> dict[str, Any]:
     """Return a submission like `task` with the changes: an element of the `tasks` of a `submit`."""
-    kept = task.model_dump(mode="json", include={*FIELDS, *KEPT} - {"scheduled_at"})
-    whole = {**kept, **changes, "job": task.job_name}
-    return {name: value for name, value in whole.items() if value is not None}
+    whole = {**values(task), **changes, "job": task.job_name}
+    return {name: value for name, value in whole.items() if value not in (None, [], {})}
 
 
 def former(task: TaskItem, changes: Mapping[str, Any]) -> Changes:

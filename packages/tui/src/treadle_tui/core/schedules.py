@@ -6,6 +6,7 @@ from datetime import datetime
 
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.status import OPEN
+from treadle.wire.tags import has
 from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.columns import Column, Context
 from treadle_tui.core.format import age, short_id, since
@@ -58,8 +59,7 @@ def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
 
     What only a task has, such as a worker, no schedule has: a filter with one means none.
     """
-    target, tags = item.options.get("target"), item.options.get("tags") or {}
-    key, equals, value = (wanted.tag or "").partition("=")
+    target = item.options.get("target")
     said = [item.name, item.room_id, item.job_name, item.cron or "", item.last_task_id or ""]
     text = (wanted.text or "").casefold()
     return (
@@ -69,7 +69,7 @@ def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
         and wanted.target in {None, target}
         and (wanted.status is None or item.last_status in wanted.status)
         and (wanted.id is None or (item.last_task_id or "").startswith(wanted.id))
-        and (wanted.tag is None or (key in tags and (not equals or tags[key] == value)))
+        and (wanted.tag is None or has(item.options.get("tags"), wanted.tag))
         and any(text in part.casefold() for part in said)
     )
 

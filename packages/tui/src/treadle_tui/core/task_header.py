@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from treadle.wire.status import TERMINAL
+from treadle.wire.tags import shown
 from treadle_tui.core.columns import Context
 from treadle_tui.core.detail import TaskDetail
 from treadle_tui.core.format import age, bar, rate, since, task_state
@@ -69,7 +70,7 @@ def _options(detail: TaskDetail, context: Context) -> list[tuple[str, str]]:
         ("budget", f"{rate(task.usage or 0)}/{rate(task.budget)}" if task.budget is not None else None),
         ("key", task.unique_key),
         ("by", task.submitter),
-        ("tags", " ".join(f"{key}={value}" for key, value in sorted((task.tags or {}).items())) or None),
+        ("tags", " ".join(shown(task.tags)) or None),
     ]
     return [(name, value) for name, value in told if value is not None]
 

@@ -1,6 +1,7 @@
 """The task list's columns and orders."""
 
 from treadle.wire.status import LEASED, Status
+from treadle.wire.tags import shown
 from treadle.wire.tasks import Order, TaskItem
 from treadle_tui.core.columns import Column, Context
 from treadle_tui.core.format import age, bar, number, one_line, short_id, since, task_state
@@ -88,7 +89,7 @@ def _state(task: TaskItem, context: Context) -> Spans:
 
 
 def _tags(task: TaskItem, context: Context) -> Spans:
-    tags = ",".join(f"{key}={value}" for key, value in sorted((task.tags or {}).items()))
+    tags = ",".join(shown(task.tags))
     return (Span(clean(tags, limit=100, ascii_only=context.glyphs.ascii_only), "dim"),)
 
 

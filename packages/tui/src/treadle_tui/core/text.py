@@ -4,12 +4,12 @@ Everything that came from outside goes through `clean` first, so no payload can 
 terminal's title, turn the reading direction round or pose as markup.
 """
 
-import unicodedata
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
+
+from treadle.wire import shown
 
 Tone: TypeAlias = Literal[
     "plain", "dim", "faint", "bold", "title", "accent", "ok", "run", "wait", "hold", "warn", "bad", "match"
@@ -29,30 +29,13 @@ class Span(NamedTuple):
 
 Spans: TypeAlias = tuple[Span, ...]
 
-_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+SHOWN = 512
+"""Characters of one value that are looked at; what is longer than a line is never drawn."""
 
 
-@lru_cache(maxsize=4096)
-def _shown(char: str, *, ascii_only: bool) -> str:
-    if unicodedata.category(char) not in _ESCAPED and (char.isascii() or not ascii_only):
-        return char
-    if char in _NAMED:
-        return _NAMED[char]
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def clean(text: str, *, limit: int = 512, ascii_only: bool = False) -> str:
-    r"""Return at most the first `limit` characters of `text` with everything that a terminal would obey spelt out.
-
-    Control characters (C0, C1, DEL), bidi marks and overrides, zero-width and unassigned characters and lone
-    surrogates become escapes such as `\x1b` and `\u202e`. With `ascii_only` so does whatever is not ASCII.
-    """
-    head = text[:limit]
-    if head.isascii() and head.isprintable():
-        return head
-    return "".join(_shown(char, ascii_only=ascii_only) for char in head)
+def clean(text: str, *, limit: int = SHOWN, ascii_only: bool = False) -> str:
+    """Return the first `limit` characters of `text` as `treadle.wire.shown.clean` does."""
+    return shown.clean(text, limit=limit, ascii_only=ascii_only)
 
 
 def width(spans: Iterable[Span]) -> int:

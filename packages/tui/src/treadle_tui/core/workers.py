@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from treadle.wire.jobs import Percentiles
 from treadle.wire.status import WorkerState
-from treadle.wire.workers import IDLE_BEAT_SECONDS, WorkerItem
+from treadle.wire.workers import WorkerItem
 from treadle_tui.core.format import since
 from treadle_tui.core.glyphs import Health
 
@@ -103,7 +103,7 @@ def worker_row(
     quiet = max(0.0, since(item.last_heartbeat, now) or 0.0)
     silent = min(quiet, busy_for) if item.running else quiet
     # What should have come since the last one; one more is still on its way.
-    missed = max(0, int((silent - SLACK) / item.beat_seconds), int((quiet - SLACK) / IDLE_BEAT_SECONDS))
+    missed = max(0, int((silent - SLACK) / item.beat_seconds), int((quiet - SLACK) / item.idle_beat_seconds))
     return WorkerRow(
         item=item,
         health=_health(item, quiet=quiet, silent=silent),
@@ -125,7 +125,7 @@ def _health(item: WorkerItem, *, quiet: float, silent: float) -> Health:
     if item.state is WorkerState.LOST:
         return "lost"
     # Two beats missed: one may be lost to a busy machine, and a watcher wants to know within five seconds.
-    if silent > 2 * item.beat_seconds + SLACK or quiet > 2 * max(item.beat_seconds, IDLE_BEAT_SECONDS) + SLACK:
+    if silent > 2 * item.beat_seconds + SLACK or quiet > 2 * max(item.beat_seconds, item.idle_beat_seconds) + SLACK:
         return "late"
     if item.state is WorkerState.DRAINING:
         return "draining"

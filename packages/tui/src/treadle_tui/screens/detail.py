@@ -40,7 +40,7 @@ class Detail(Board):
     def __init__(self, desk: Desk, task_id: str) -> None:
         super().__init__(desk)
         self._task_id = task_id
-        self._header = Paper(id="header")
+        self._header = Paper(id="header", fades=True)
         self._rail = Reader(id="rail", follow=True)
         self._tabs = TabBar(id="tabs")
         self._readers = {RUNS: Reader(id=f"sheet-{RUNS}", follow=True, tells=True)}

@@ -24,7 +24,9 @@ WHEEL = 3
 class Grid(Toned, ScrollView, can_focus=True):
     """Draws a pane's lines; the pane knows the rows, the grid knows the screen."""
 
-    COMPONENT_CLASSES = {"grid--cursor", "grid--away", "grid--tombstone"}  # noqa: RUF012 - Textual's own form
+    COMPONENT_CLASSES = {"grid--cursor", "grid--away"}  # noqa: RUF012 - Textual's own form
+
+    fades = True
 
     @dataclass
     class Moved(Message):

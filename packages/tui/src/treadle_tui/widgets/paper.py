@@ -1,6 +1,6 @@
 """Draws toned spans line by line; every text of the dashboard goes through here and never through markup."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
@@ -11,22 +11,27 @@ from textual.widget import Widget
 
 from treadle_tui.core.glyphs import ASCII, UNICODE
 from treadle_tui.core.text import Spans, fit
-
-TONES = ("plain", "dim", "faint", "bold", "title", "accent", "ok", "run", "wait", "hold", "warn", "bad")
+from treadle_tui.tones import Place, tones
 
 
 class Toned(Widget):
     """A widget that knows the style of every tone."""
 
-    COMPONENT_CLASSES = {f"tone--{tone}" for tone in TONES}  # noqa: RUF012 - Textual's own form
+    fades = False
+    """Whether what it shows is dimmed without a connection, for it is of some time ago."""
 
     _titles: tuple[Spans, Spans] = ((), ())
+    _tones: Mapping[str, Style] | None = None
 
     def tone(self, name: str) -> Style:
-        """Return the style of a tone; a match has no colour of its own, it is reversed."""
-        if name == "match":
-            return Style(reverse=True)
-        return self.get_component_rich_style(f"tone--{name}", partial=True)
+        """Return the style of a tone, without a background."""
+        if self._tones is None:
+            if self.has_class("-production"):
+                place: Place = "production"
+            else:
+                place = "stale" if self.fades and self.screen.has_class("-stale") else "usual"
+            self._tones = tones(self.app.theme, place)
+        return self._tones[name]
 
     def strip(self, spans: Spans, width: int, *, over: Style | None = None) -> Strip:
         """Return the spans as a strip of `width` cells on this widget's background, or on that of `over`."""
@@ -51,8 +56,9 @@ class Toned(Widget):
     def notify_style_update(self) -> None:
         """Write the titles in what may be other colours now: those of another theme, or of data that is old."""
         super().notify_style_update()
+        self._tones = None
         if any(self._titles):
-            # Later: the tones follow after this.
+            # Later: what has the titles drawn is not to be changed in the midst of a change of styles.
             self.call_later(self._write_titles)
 
     def _write_titles(self) -> None:
@@ -64,8 +70,15 @@ class Toned(Widget):
 class Paper(Toned):
     """Some lines of spans; drawn anew only when they change."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's own name
+    def __init__(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's own name
+        classes: str | None = None,
+        fades: bool = False,
+    ) -> None:
         super().__init__(id=id, classes=classes)
+        self.fades = fades
         self._lines: tuple[Spans, ...] = ()
 
     def show(self, lines: Sequence[Spans]) -> None:

@@ -32,6 +32,7 @@ class Reader(Toned, can_focus=True):
         Binding("right,l", "sideways(1)", show=False),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"reader--cursor"}
+    fades = True
 
     def __init__(
         self,

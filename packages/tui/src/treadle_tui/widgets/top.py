@@ -17,9 +17,9 @@ class Top(Widget):
         super().__init__()
         self._desk = desk
         self._line = Paper(id="top-line")
-        self._throughput = Paper(id="throughput", classes="box")
-        self._now = Paper(id="now", classes="box")
-        self._attention = Paper(id="attention", classes="box")
+        self._throughput = Paper(id="throughput", classes="box", fades=True)
+        self._now = Paper(id="now", classes="box", fades=True)
+        self._attention = Paper(id="attention", classes="box", fades=True)
         self._boxes = Horizontal(self._throughput, self._now, self._attention, id="boxes")
 
     def compose(self) -> ComposeResult:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle.cli.absent import require_server
+
 if TYPE_CHECKING:
     from treadle.bench.runner import Plan, Report
 
@@ -37,6 +39,7 @@ def bench(
     A CASE is one of --list, `bars` (all that have bars; when none is named) or `curves`. Progress goes to the standard
     error; exit 1 when a case could not be measured. A bar that is missed is shown, and no error.
     """
+    require_server("the benchmark")
     from rich.console import Console
 
     from treadle.bench.show import print_cases
@@ -82,20 +85,17 @@ def _plan(
 
 
 def _measure(plan: "Plan") -> "Report":
-    import importlib.util
-
     from treadle.bench.figures import BenchFailed
     from treadle.bench.runner import Bench
+    from treadle.cli.show import say
 
-    if importlib.util.find_spec("treadle_server") is None:
-        raise click.ClickException("the benchmark needs the server: pip install treadle-server")
     command = " ".join(["treadle", "bench", *sys.argv[2:]])
     try:
-        return Bench(plan, lambda line: click.echo(line, err=True)).report(command)
+        return Bench(plan, lambda line: say(line, err=True)).report(command)
     except BenchFailed as error:
         raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
-        click.echo("Stopped; nothing is left running.", err=True)
+        say("Stopped; nothing is left running.", err=True)
         raise SystemExit(130) from None
 
 
@@ -115,17 +115,18 @@ def _write(report: "Report", json_to: str | None, *, markdown: bool, svg: Path |
 
     from treadle.bench.picture import draw
     from treadle.bench.show import as_markdown, print_report
+    from treadle.wire.shown import clean_json, clean_lines
 
     if svg is not None:
         svg.write_text(draw(report.rows))
     text = report.model_dump_json(indent=2)
     if json_to == "-":
-        click.echo(text)
+        click.echo(clean_json(text))
         return
     if json_to is not None:
         Path(json_to).write_text(text + "\n")
     if markdown:
-        click.echo(as_markdown(report), nl=False)
+        click.echo(clean_lines(as_markdown(report), indent=""), nl=False)
     else:
         # A file or a pipe has no width: lines that are not broken are easier to search.
         print_report(report, Console(highlight=False, width=None if sys.stdout.isatty() else 140))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from treadle.bench.figures import POSTGRESQL, SQLITE, BenchFailed, Case, Figure, Sample, on_both
-from treadle.bench.stage import Run, Stage
+from treadle.bench.stage import Run, Stage, open_stage
 from treadle.demo.children import Child
 
 STALL_SECONDS = 60.0
@@ -16,6 +16,9 @@ SOON, SELDOM = 0.01, 0.5
 
 PLAIN = 50_000
 """Tasks of a plain drain."""
+
+BURSTS = (6_000, 100_000)
+"""Tasks that are drained on a database without statistics."""
 
 FIRST = 5_000
 """Tasks that are waited for when there are many more pending."""
@@ -122,6 +125,31 @@ def _pending(run: Run, pending: int, *, rounds: int) -> Iterator[Sample]:
                 yield Sample(f"of the plain drain, {_queues(jobs)}", rate / plain[nth])
 
 
+def _burst(run: Run) -> Iterator[Sample]:
+    plain = _plain(run, 1)
+    yield Sample("plain drain", plain)
+    for size in BURSTS:
+        count = run.count(size, least=100)
+        with run.home() as home, open_stage(home) as stage:
+            run.databases.stop_analyzing(home["TREADLE_DATABASE_URL"])
+            preload(stage, count)
+            rate = drain(stage, count, workers_of(stage))
+        yield Sample(_burst_of(size), rate)
+        yield Sample(f"of the plain drain, {_burst_of(size)}", rate / plain)
+
+
+def _burst_of(size: int) -> str:
+    return f"burst of {size:,}"
+
+
+def _burst_figures() -> tuple[Figure, ...]:
+    rates = tuple(Figure(name=_burst_of(size), unit="tasks/s") for size in BURSTS)
+    shares = tuple(
+        Figure(name=f"of the plain drain, {_burst_of(size)}", unit="x", bars={POSTGRESQL: 0.9}) for size in BURSTS
+    )
+    return (Figure(name="plain drain", unit="tasks/s"), *rates, *shares)
+
+
 def _queues(jobs: int) -> str:
     return "1 job" if jobs == 1 else f"{jobs} jobs"
 
@@ -146,6 +174,13 @@ DRAINS = (
         summary="the same with 2 worker processes",
         figures=(Figure(name="2 workers", unit="tasks/s", bars={SQLITE: 20_000}),),
         measure=_drain_2,
+    ),
+    Case(
+        name="drain-burst",
+        summary="right after a burst of 6,000 and of 100,000, on a database that nobody analyzed",
+        figures=_burst_figures(),
+        measure=_burst,
+        databases=(POSTGRESQL,),
     ),
     Case(
         name="pending-100k",

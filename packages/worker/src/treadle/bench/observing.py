@@ -7,6 +7,7 @@ from pydantic_core import to_json
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from treadle.bearer import Way
 from treadle.bench.role import say, stopped
 from treadle.dialing import dial
 
@@ -29,7 +30,7 @@ async def observe(url: str, token: str, *, observers: int) -> dict[str, int]:
     """
     seen = Seen()
     async with asyncio.TaskGroup() as group:
-        sockets = [(await dial(url, token, "treadle bench"))[0] for _ in range(observers)]
+        sockets = [(await dial(Way(url, token), "treadle bench"))[0] for _ in range(observers)]
         readers = [group.create_task(_read(socket, seen)) for socket in sockets]
         for socket in sockets:
             await socket.send(to_json({"items": _watches()}), text=True)

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from treadle.bench.catalogue import CASES
 from treadle.bench.figures import BOTH, NONE, Row
 from treadle.bench.runner import Report
+from treadle.cli.rich_cells import cell
+from treadle.wire.shown import clean_lines
 
 _HEAD = ("case", "database", "figure", "median", "min", "max", "bar", "")
 _RATIO_HEAD = ("peer", "case", "database", "figure", "ours", "theirs", "ratio")
@@ -17,13 +18,13 @@ _RATIO_HEAD = ("peer", "case", "database", "figure", "ours", "theirs", "ratio")
 def print_report(report: Report, console: Console) -> None:
     """Print where and how the figures were taken, then the figures, the ratios, and what could not be measured."""
     for name, value in _facts(report).items():
-        console.print(f"[bold]{escape(name):<12}[/bold] {escape(value)}", soft_wrap=True)
+        console.print(f"[bold]{cell(name):<12}[/bold] {cell(value)}", soft_wrap=True)
     _print_table(console, _HEAD, [_cells(row) for row in report.rows])
     if report.ratios:
         _print_table(console, _RATIO_HEAD, _ratio_cells(report))
     for failure in report.failures:
-        console.print(f"[red]{failure.case} on {failure.database} could not be measured:[/red]")
-        console.print(failure.message, markup=False)
+        console.print(f"[red]{cell(failure.case)} on {cell(failure.database)} could not be measured:[/red]")
+        console.print(clean_lines(failure.message), markup=False)
     console.print(_verdict(report))
 
 
@@ -33,7 +34,9 @@ def as_markdown(report: Report) -> str:
     parts = [f"```sh\n{report.command}\n```", facts, _markdown(_HEAD, [_cells(row) for row in report.rows])]
     if report.ratios:
         parts.append(_markdown(_RATIO_HEAD, _ratio_cells(report)))
-    parts += [f"{one.case} on {one.database} could not be measured: {one.message}" for one in report.failures]
+    parts += [
+        f"{one.case} on {one.database} could not be measured: {clean_lines(one.message)}" for one in report.failures
+    ]
     return "\n\n".join([*parts, _verdict(report)]) + "\n"
 
 
@@ -42,7 +45,7 @@ def print_cases(console: Console) -> None:
     table = Table("case", "measures", "bars", pad_edge=False, box=None, show_lines=False)
     for case in CASES.values():
         bars = [f"{figure.name}: {_bars(dict(figure.bars), figure.unit)}" for figure in case.figures if figure.bars]
-        table.add_row(case.name, escape(case.summary), escape("\n".join(bars)))
+        table.add_row(case.name, cell(case.summary), cell("\n".join(bars)))
     console.print(table)
 
 
@@ -95,7 +98,7 @@ def _print_table(console: Console, head: Sequence[str], rows: Sequence[Sequence[
         table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row in rows:
         style = {"missed": "red", "met": "green"}.get(row[-1])
-        table.add_row(*map(escape, row[:-1]), f"[{style}]{row[-1]}[/{style}]" if style else escape(row[-1]))
+        table.add_row(*map(cell, row[:-1]), f"[{style}]{row[-1]}[/{style}]" if style else cell(row[-1]))
     console.print(table)
 
 

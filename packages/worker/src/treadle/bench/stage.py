@@ -45,11 +45,11 @@ class Stage:
         self._children = children
         self._directory = directory
         self._server = server
-        self.url = _address(server)
+        self.url: str = _address(server)
         self._connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)
-        self.token = (directory / "token").read_text().strip()
+        self.token: str = (directory / "token").read_text().strip()
         until(self._is_ready, server, "the server is not ready")
-        self.start_seconds = time.monotonic() - started_at
+        self.start_seconds: float = time.monotonic() - started_at
         children.environment |= {"TREADLE_URL": self.url, "TREADLE_TOKEN": self.token}
 
     def close(self) -> None:

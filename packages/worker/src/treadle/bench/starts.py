@@ -25,7 +25,7 @@ def _server_start(run: Run) -> Iterator[Sample]:
 def _start(run: Run) -> Iterator[Sample]:
     for figure, arguments in _COMMANDS.items():
         began = time.monotonic()
-        subprocess.run([sys.executable, *arguments], env=without_treadle(), stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - our own command
+        subprocess.run([sys.executable, "-P", *arguments], env=without_treadle(), stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - our own command
         yield Sample(figure, time.monotonic() - began)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run
+from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say
 from treadle.cli.which import full_id
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def artifacts(task_id: str, *, run_id: int | None, directory: Path | None, is_js
         print_json(items)
     elif directory is not None:
         for path in saved:
-            click.echo(path)
-        click.echo(f"{len(saved)} saved in {directory}")
+            say(path)
+        say(f"{len(saved)} saved in {directory}")
     else:
         columns = ("name", "run", "size", "type", "stored", "expires")
         print_table(columns, [_row(item) for item in items], empty="The task has no artifacts.")

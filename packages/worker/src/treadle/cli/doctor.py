@@ -1,17 +1,20 @@
 """`treadle doctor`: what works between here and the server, and what to do about what doesn't."""
 
+import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from treadle.cli.show import as_json, open_client, print_json, run
+from treadle.cli.show import as_json, open_client, print_json, run, say, styled
 
 if TYPE_CHECKING:
     from treadle.client import Client
+    from treadle.settings import Settings
 
 PINGS = 20
 SLOW = 0.25
@@ -45,7 +48,7 @@ def doctor(*, is_json: bool) -> None:
     else:
         for finding in findings:
             mark, colour = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failed": ("XX", "red")}[finding.grade]
-            click.echo(f"{click.style(mark, fg=colour)}  {finding.check:<10} {finding.detail}")
+            say(styled(mark, fg=colour), f" {finding.check:<10} {finding.detail}")
     if any(finding.grade == "failed" for finding in findings):
         raise SystemExit(1)
 
@@ -54,7 +57,7 @@ async def examine() -> list[Finding]:
     """Make the checks in their order; the first failure ends them, for the later ones would fail of it too."""
     from treadle.errors import TreadleError
 
-    findings: list[Finding] = [_settings()]
+    findings: list[Finding] = [_settings(), *_files()]
     async with open_client() as client:
         for name, check in CHECKS.items():
             try:
@@ -66,19 +69,52 @@ async def examine() -> list[Finding]:
 
 
 def _settings() -> Finding:
-    from treadle.settings import TOKEN_FILE, Settings
+    from treadle.settings import Settings
 
     settings = Settings()
-    path = settings.data_dir / TOKEN_FILE
+    path = settings.token_path
     if settings.token is not None:
         source = "the token of TREADLE_TOKEN"
-    elif settings.read_token() is None:
+    elif settings.read_local_token() is None:
         return Finding("settings", "warning", f"{settings.url}, without a token: there is no {path}; set TREADLE_TOKEN")
     elif path.stat().st_mode & 0o077:
         return Finding("settings", "warning", f"others can read {path}: chmod 600 it")
+    elif (withheld := _withheld(settings)) is not None:
+        return Finding("settings", "warning", withheld)
     else:
         source = f"the token in {path}"
     return Finding("settings", "ok", f"{settings.url}, {source}")
+
+
+def _files() -> list[Finding]:
+    """Look whether a local server's files are this user's alone; nothing is found where there are none."""
+    from treadle.settings import Settings
+
+    directory = Settings().data_dir
+    if not directory.is_dir():
+        return []
+    for path in (directory, *sorted(directory.iterdir())):
+        found = path.lstat()
+        if hasattr(os, "geteuid") and found.st_uid not in {os.geteuid(), 0}:
+            return [Finding("files", "warning", f"{path} belongs to another user, who may read the tasks: chown it")]
+        if not path.is_symlink() and found.st_mode & 0o077:
+            wanted = "700" if path.is_dir() else "600"
+            return [Finding("files", "warning", f"others can get at {path}: chmod {wanted} it")]
+    return [Finding("files", "ok", f"{directory} is this user's alone")]
+
+
+def _withheld(settings: "Settings") -> str | None:
+    """Return why one of the addresses is not shown the local token; None where all are, or are not known by name."""
+    from treadle.bearer import bearer_of
+    from treadle.errors import ConnectionFailed
+
+    bearer = bearer_of(None, settings)
+    for url in settings.urls:
+        # A name that leads nowhere is what the next check finds.
+        with suppress(ConnectionFailed):
+            if (why := bearer.ways_now(url)[0].withheld) is not None:
+                return why
+    return None
 
 
 async def _reach(client: "Client") -> Finding:
@@ -86,9 +122,12 @@ async def _reach(client: "Client") -> Finding:
 
     health = await client.http().request("GET", "/v1/healthz")
     version = health.get("version", "unknown")
-    services = ", ".join(f"{name} {state}" for name, state in health.get("services", {}).items() if state != "ok")
-    if services:
-        return Finding("server", "warning", f"version {version}, not well: {services}")
+    unwell = {name: state for name, state in health.get("services", {}).items() if state not in {"ok", "standby"}}
+    if unwell:
+        # A service may go on at its next turn; without a store that can be written nothing does.
+        told = ", ".join(f"{name}: {state}" for name, state in unwell.items())
+        grade: Grade = "failed" if unwell.get("store", "starting") != "starting" else "warning"
+        return Finding("server", grade, f"version {version}, not well: {told}")
     if version.split(".")[:2] != __version__.split(".")[:2]:
         return Finding("server", "warning", f"version {version}, and this is {__version__}: bring them together")
     return Finding("server", "ok", f"version {version}")

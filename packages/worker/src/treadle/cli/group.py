@@ -1,10 +1,16 @@
 """The command group: a table of what there is, and the loading of what is asked for."""
 
 import importlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
 import click
+
+from treadle.cli.absent import ELSEWHERE, NotInstalled
 
 ENTRY_POINTS = "treadle.commands"
 
@@ -21,6 +27,7 @@ OWN = {
     "bench": Entry("treadle.bench.command:bench", "Measure how fast the server, its workers and the socket are."),
     "cancel": Entry("treadle.cli.steer:cancel", "Cancel tasks, at once."),
     "doctor": Entry("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
+    "edit": Entry("treadle.cli.edit:edit", "Change tasks that wait."),
     "jobs": Entry("treadle.cli.lists:jobs", "List jobs and the counts of their queues."),
     "pause": Entry("treadle.cli.steer:pause", "Pause tasks, or a queue; running ones stop with their checkpoint."),
     "prune": Entry("treadle.cli.prune:prune", "Remove ended tasks that are past their time."),
@@ -52,6 +59,38 @@ def plugins() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
+NOT_READ = 128 + 13
+"""The exit code of a command whose output was cut off: what the shell gives for SIGPIPE."""
+
+
+@contextmanager
+def _while_it_is_read() -> Iterator[None]:
+    """End the command quietly, as by SIGPIPE, when nobody reads its output any more: `treadle tasks | head -1`."""
+    try:
+        yield
+    except BrokenPipeError:
+        _close_what_is_not_read()
+    except SystemExit as ended:
+        # Rich has made it exit code 1.
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        _close_what_is_not_read()
+    else:
+        return
+    raise SystemExit(NOT_READ)
+
+
+def _close_what_is_not_read() -> None:
+    """Have what is still buffered for a reader that is gone written nowhere: at its end Python would complain of it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+
+
 class LazyGroup(click.Group):
     """A group that imports a sub-command when it is run, and says what the SDK raises in one sentence."""
 
@@ -60,12 +99,17 @@ class LazyGroup(click.Group):
         return sorted({*OWN, *plugins()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load a sub-command; None when there is none of that name."""
+        """Load a sub-command; None when there is none of that name.
+
+        Raises `NotInstalled`, which says what to install, for one that another distribution brings.
+        """
         if cmd_name in OWN:
             module, _, name = OWN[cmd_name].home.partition(":")
             command: click.Command = getattr(importlib.import_module(module), name)
             return command
         entry = plugins().get(cmd_name)
+        if entry is None and cmd_name in ELSEWHERE:
+            raise NotInstalled(f"`treadle {cmd_name}`", ELSEWHERE[cmd_name])
         if entry is None:
             return None
         loaded: click.Command = entry.load()
@@ -77,14 +121,33 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
+    @_while_it_is_read()
     def invoke(self, ctx: click.Context) -> Any:
         """Run the sub-command; an error of the SDK or the server becomes one sentence and exit code 1."""
         from treadle.errors import TreadleError
+        from treadle.variables import untold
+        from treadle.wire.shown import clean_lines
 
+        for sentence in untold():
+            click.echo(clean_lines(f"Warning: {sentence}"), err=True)
         try:
             return super().invoke(ctx)
         except TreadleError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(clean_lines(str(error))) from error
+        except click.ClickException as error:
+            # Whoever's words these are, click prints them as they are. The attribute is final to type checkers.
+            vars(error)["message"] = clean_lines(error.message)
+            raise
+
+    @_while_it_is_read()
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line: of what is not read, click shows an error here."""
+        return super().main(*args, **extra)
+
+    @_while_it_is_read()
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Read the command line, and print help."""
+        return super().make_context(*args, **extra)
 
     def _summary(self, name: str) -> str:
         if name in OWN:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, print_table, run
+from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, print_table, run, say
 from treadle.cli.which import explaining_filters, filter_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def tasks(filters: tuple[str, ...], *, limit: int, is_json: bool) -> None:
     ]
     print_table(columns, rows, empty="No tasks.")
     if page.total > len(page.items):
-        click.echo(f"{len(page.items)} of {page.total}{'+' if page.total_is_capped else ''}; --limit shows more.")
+        say(f"{len(page.items)} of {page.total}{'+' if page.total_is_capped else ''}; --limit shows more.")
 
 
 async def _tasks(wanted: "TaskFilter", limit: int) -> Any:

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import as_json, open_client, print_json, print_table, run
+from treadle.cli.show import as_json, open_client, print_json, print_table, run, say
 
 if TYPE_CHECKING:
     from treadle.wire.prune import PruneAnswer
 
+    _Number = click.ParamType[float]
+else:
+    _Number = click.ParamType  # a generic class only in newer releases than the oldest that is allowed
+
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-class Age(click.ParamType[float]):
+class Age(_Number):
     """A duration such as 90s, 12h, 30d or 8w; in seconds."""
 
     name = "age"
@@ -72,7 +76,7 @@ async def _all(older_than: float | None, statuses: Sequence[str]) -> "PruneAnswe
     async for part in _parts(older_than, statuses):
         groups.update({(group.job, group.status): group.tasks for group in part.groups})
         if not part.done:
-            click.echo(f"{groups.total()} tasks removed, and more to go", err=True)
+            say(f"{groups.total()} tasks removed, and more to go", err=True)
     shown = [{"job": job, "status": status, "tasks": n} for (job, status), n in sorted(groups.items())]
     return PruneAnswer.model_validate({"dry_run": False, "tasks": groups.total(), "groups": shown})
 
@@ -90,8 +94,8 @@ def _print(answer: "PruneAnswer", *, err: bool = False) -> None:
     rows = [(group.job, group.status, group.tasks) for group in answer.groups]
     if err:
         for row in rows:
-            click.echo("  ".join(str(cell) for cell in row), err=True)
+            say("  ".join(str(cell) for cell in row), err=True)
         return
     print_table(("job", "status", "tasks"), rows, empty="Nothing is past its time.")
     if rows:
-        click.echo(f"{answer.tasks} tasks {'would be removed' if answer.dry_run else 'removed'}.")
+        say(f"{answer.tasks} tasks {'would be removed' if answer.dry_run else 'removed'}.")

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, print_table, run
+from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, print_table, run, say, styled
 from treadle.cli.submit import payload_of
+from treadle.cli.task_options import options_of, task_traits
 
 if TYPE_CHECKING:
     from treadle.client import Client
-    from treadle.wire.schedules import ScheduleItem
+    from treadle.wire.schedules import Missed, ScheduleItem
 
 _room = click.option("--room", default="@global", show_default=True, help="The room that the tasks are submitted from.")
 _names = click.argument("names", nargs=-1, required=True, metavar="NAME...")
@@ -43,7 +44,7 @@ def show_list(*, room: str = "@global", limit: int = 50, is_json: bool = False) 
     columns = ("name", "when", "state", "next", "last", "ended", "job")
     print_table(columns, [_row(item) for item in page.items], empty=f"No schedules in {room}.")
     if page.total > len(page.items):
-        click.echo(f"{len(page.items)} of {page.total}; --limit shows more.")
+        say(f"{len(page.items)} of {page.total}; --limit shows more.")
 
 
 @schedules.command()
@@ -71,31 +72,31 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 @click.option("--missed", type=click.Choice(["late", "skip"]), default="late", show_default=True,
               help="One late run for all ticks that were missed, or none.")  # fmt: skip
 @click.option("--payload", help="The whole payload as JSON, instead of KEY=VALUE.")
-@click.option("--priority", type=int, help="Higher goes first.")
-@click.option("--target", help="The named resource that each task has for itself.")
+@task_traits
+@click.option("--deadline", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+              help="How long after its tick a task is of use.")  # fmt: skip
 @click.option("--paused/--running", default=None, help="Whether it makes tasks; left out, as it is.")
 @_room
 @as_json
 def set_schedule(
-    name: str, job: str, arguments: tuple[str, ...], *, payload: str | None, priority: int | None, target: str | None,
-    room: str, is_json: bool, **timing: Any,
+    name: str, job: str, arguments: tuple[str, ...], *, payload: str | None, cron: str | None, zone: str | None,
+    interval: float | None, jitter: float, missed: "Missed", deadline: float | None, paused: bool | None, room: str,
+    is_json: bool, **given: Any,
 ) -> None:  # fmt: skip
     """Make or replace the schedule NAME of JOB, room:category:name.
 
     A VALUE is JSON when it parses as such, else text. What stays the same keeps its next tick.
     """
-    from treadle.options import Options
-
-    if (timing["cron"] is None) == (timing["interval"] is None):
+    if (cron is None) == (interval is None):
         raise click.UsageError("give --cron or --every, one of them")
-    given: dict[str, Any] = {n: value for n, value in (("priority", priority), ("target", target)) if value is not None}
-    content = payload_of(arguments, payload)
+    options, content = options_of(given), payload_of(arguments, payload)
 
     async def work() -> "ScheduleItem":
         async with open_client() as client:
             return await client.set_schedule(
-                name, job=job, room=room, payload=content, options=Options(**given), **timing
-            )
+                name, job=job, room=room, payload=content, cron=cron, zone=zone, interval=interval, jitter=jitter,
+                missed=missed, options=options, deadline=deadline, paused=paused,
+            )  # fmt: skip
 
     _print(run(work()), is_json=is_json)
 
@@ -168,9 +169,9 @@ def _tell(outcome: tuple[list[Any], list[str]], said: Callable[[Any], str], *, i
         print_json(done)
     else:
         for item in done:
-            click.echo(said(item))
+            say(said(item))
     for error in errors:
-        click.echo(f"Error: {error}", err=True)
+        say(f"Error: {error}", err=True)
     if errors:
         raise SystemExit(1)
 
@@ -200,10 +201,11 @@ def _print(item: "ScheduleItem", *, is_json: bool) -> None:
         "missed": "one late run" if item.missed == "late" else "skipped",
         "next": None if item.next_at is None else f"{item.next_at:%Y-%m-%d %H:%M:%S} UTC, {age(item.next_at)}",
         "last": last,
+        "skipped": None if item.skipped_at is None else f"{age(item.skipped_at)}, task {item.skipped_for} held the key",
         "payload": brief(item.payload, 200),
         "options": brief(item.options, 200) if item.options else None,
         "owner": item.owner,
     }
     for name, line in lines.items():
         if line is not None:
-            click.echo(f"{click.style(f'{name:10}', bold=True)} {line}")
+            say(styled(f"{name:10}", bold=True), f"{line}")

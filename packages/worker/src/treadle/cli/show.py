@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from pydantic import BaseModel
 
+from treadle.wire.shown import clean, clean_json, clean_lines
+
 if TYPE_CHECKING:
     from treadle.client import Client
 
@@ -32,19 +34,44 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 def print_json(value: object) -> None:
     """Print a model, a list of models or plain data as JSON."""
-    click.echo(json.dumps(_plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+    text = json.dumps(_plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False)
+    click.echo(clean_json(text))
+
+
+class Styled(str):
+    """Text that was cleaned and may carry styles of our own."""
+
+    __slots__ = ()
+
+
+def styled(text: object, **style: Any) -> Styled:
+    """Return a text, cleaned, in a style of `click.style`."""
+    return Styled(click.style(clean(str(text)), **style))
+
+
+def say(*parts: object, err: bool = False) -> None:
+    """Print parts with a space between them: the only way to the terminal, for all of it is cleaned but `Styled`.
+
+    Of a part with several lines all but the first are indented.
+    """
+    click.echo(" ".join(part if isinstance(part, Styled) else clean_lines(str(part)) for part in parts), err=err)
+
+
+def say_result(text: str) -> None:
+    """Print a text that is data: exactly into a file or pipe, and cleaned on a terminal."""
+    click.echo(clean_lines(text, indent="") if sys.stdout.isatty() else text)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
     """Print rows under their columns' names, each as wide as it must be; `empty` when there is none."""
     if not rows:
-        click.echo(empty)
+        say(empty)
         return
     texts = [[_text(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(columns), *texts]) for i in range(len(columns))]
-    click.echo(click.style(_line([name.upper() for name in columns], widths), bold=True))
+    say(styled(_line([name.upper() for name in columns], widths), bold=True))
     for row in texts:
-        click.echo(_line(row, widths))
+        say(_line(row, widths))
 
 
 def age(instant: datetime | None) -> str:
@@ -82,7 +109,8 @@ def _plain(value: object) -> object:
 
 def _text(cell: object) -> str:
     text = "-" if cell is None else str(cell)
-    return " ".join(text.split())
+    # Cleaned before it is measured.
+    return clean(" ".join(text.split()))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from treadle.cli.show import as_json, open_client, print_json, run
+from treadle.cli.show import as_json, open_client, print_json, run, say
 from treadle.cli.submit import value_of
 from treadle.cli.which import NotOneTask, explaining_filters, filter_of, full_id
 
@@ -40,7 +40,7 @@ def _steer(action: "Action", ids: tuple[str, ...], where: str | None, *, is_json
     if where is not None:
         _steer_where(action, _wanted(action, where), is_json=is_json, **fields)
     else:
-        _steer_ids(lambda client, task_id: getattr(client, action)(task_id, **fields), ids, is_json=is_json)
+        steer_ids(lambda client, task_id: getattr(client, action)(task_id, **fields), ids, is_json=is_json)
 
 
 def _check_one_of(**given: object) -> None:
@@ -60,7 +60,9 @@ def _wanted(action: "Action", where: str) -> "TaskFilter":
     return wanted
 
 
-def _steer_ids(verb: "Verb[TaskItem]", ids: Sequence[str], *, is_json: bool) -> None:
+def steer_ids(verb: "Verb[TaskItem]", ids: Sequence[str], *, is_json: bool) -> None:
+    """Do it to each of the tasks, by their ids or the beginnings of them, and say where they are; any refusal is 1."""
+
     async def found(client: "Client", given: str) -> "TaskItem":
         return await verb(client, await full_id(client, given))
 
@@ -70,7 +72,7 @@ def _steer_ids(verb: "Verb[TaskItem]", ids: Sequence[str], *, is_json: bool) -> 
     else:
         for item in done:
             asked = ", asked to stop" if item.cancel_requested else ""
-            click.echo(f"{item.id} {item.status}{asked}")
+            say(f"{item.id} {item.status}{asked}")
     _fail_with(errors)
 
 
@@ -98,7 +100,7 @@ def _steer_where(action: "Action", wanted: "TaskFilter", *, is_json: bool, **fie
     if is_json:
         print_json(result)
     else:
-        click.echo(f"{action}: {result.changed} of {result.matched} tasks")
+        say(f"{action}: {result.changed} of {result.matched} tasks")
     shown = [f"{problem.id}: {problem.detail}" for problem in result.problems[:MOST_SHOWN]]
     refused = result.matched - result.changed
     _fail_with([*shown, f"and {refused - len(shown)} more"] if refused > len(shown) else shown)
@@ -113,13 +115,13 @@ def _steer_queues(names: Sequence[str], *, is_paused: bool, is_json: bool) -> No
         print_json(done)
     else:
         for item in done:
-            click.echo(f"{item.full_name} {'paused' if item.paused else 'open'}")
+            say(f"{item.full_name} {'paused' if item.paused else 'open'}")
     _fail_with(errors)
 
 
 def _fail_with(errors: Sequence[str]) -> None:
     for error in errors:
-        click.echo(f"Error: {error}", err=True)
+        say(f"Error: {error}", err=True)
     if errors:
         raise SystemExit(1)
 

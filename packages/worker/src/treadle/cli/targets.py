@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run
+from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say, styled
 
 if TYPE_CHECKING:
     from treadle.wire.targets import TargetItem
@@ -35,7 +35,7 @@ def targets(name: str | None, *, room: str, held: bool, limit: int, is_json: boo
     columns = ("target", "state", "since", "until", "held by", "waiting", "next")
     print_table(columns, [_row(item) for item in page.items], empty=f"No targets{' held' if held else ''} in {room}.")
     if page.total > len(page.items):
-        click.echo(f"{len(page.items)} of {page.total}; --limit shows more.")
+        say(f"{len(page.items)} of {page.total}; --limit shows more.")
 
 
 async def _one(name: str, room: str) -> "TargetItem":
@@ -55,14 +55,14 @@ def _row(item: "TargetItem") -> tuple[object, ...]:
 
 
 def _print_one(item: "TargetItem") -> None:
-    click.echo(f"{click.style('target    ', bold=True)} {item.name}, in {item.room_id}")
+    say(styled("target    ", bold=True), f"{item.name}, in {item.room_id}")
     for holder in item.holders:
         until = f", until {age(holder.until)}" if holder.until is not None else ""
         run_of = "" if holder.run_id is None else f", run {holder.run_id}"
         said = f"{holder.cause}, since {age(holder.since)}{until}: {holder.task_id} of {holder.job_name}{run_of}"
-        click.echo(f"{click.style('held      ', bold=True)} {said}")
+        say(styled("held      ", bold=True), f"{said}")
     if not item.holders:
-        click.echo("free")
-    click.echo(f"{click.style('waiting   ', bold=True)} {item.waiting}")
+        say("free")
+    say(styled("waiting   ", bold=True), f"{item.waiting}")
     if item.next_task_id is not None:
-        click.echo(f"{click.style('next      ', bold=True)} {item.next_task_id}")
+        say(styled("next      ", bold=True), f"{item.next_task_id}")

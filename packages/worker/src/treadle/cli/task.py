@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, run
+from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, run, say, styled
 from treadle.cli.which import full_id
 
 if TYPE_CHECKING:
@@ -41,15 +41,13 @@ def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:
         return
     for name, value in _described(about):
         if value is not None:
-            click.echo(f"{click.style(f'{name:<10}', bold=True)} {value}")
+            say(styled(f"{name:<10}", bold=True), f"{value}")
     for each in about.runs:
-        click.echo(f"{click.style(f'run {each.run_id:<6}', bold=True)} {_run_line(each)}")
+        say(styled(f"run {each.run_id:<6}", bold=True), f"{_run_line(each)}")
         if each.traceback and is_long:
-            click.echo(each.traceback.rstrip())
+            say(f"  {each.traceback.rstrip()}")
     for line in about.logs:
-        click.echo(
-            f"{click.style(f'log {line.run_id:<6}', bold=True)} {line.at:%H:%M:%S} {line.level:<7} {line.message}"
-        )
+        say(styled(f"log {line.run_id:<6}", bold=True), f"{line.at:%H:%M:%S} {line.level:<7} {line.message}")
 
 
 async def _read(given: str, lines: int) -> _About:
@@ -64,6 +62,8 @@ async def _read(given: str, lines: int) -> _About:
 
 
 def _described(about: _About) -> list[tuple[str, object]]:
+    from treadle.wire.tags import shown
+
     item = about.task
     return [
         ("task", item.id),
@@ -79,7 +79,7 @@ def _described(about: _About) -> list[tuple[str, object]]:
         ("checkpoint", None if item.checkpoint is None else brief(item.checkpoint, 1000)),
         ("progress", _progress(item.progress)),
         ("usage", _of(item.usage, item.budget)),
-        ("tags", None if not item.tags else ", ".join(f"{key}={value}" for key, value in item.tags.items())),
+        ("tags", None if not item.tags else ", ".join(shown(item.tags))),
         ("priority", item.priority or None),
         ("weight", item.weight if item.weight != 1 else None),
         ("pool", item.pool),

@@ -2,17 +2,22 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run
+from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LONGEST = 10 * 366 * 86_400
 
+if TYPE_CHECKING:
+    _Duration = click.ParamType[timedelta]
+else:
+    _Duration = click.ParamType  # a generic class only in newer releases than the oldest that is allowed
 
-class Lifetime(click.ParamType[timedelta]):
+
+class Lifetime(_Duration):
     """A duration such as `90s`, `12h` or `30d`."""
 
     name = "duration"
@@ -66,7 +71,7 @@ def create(
     if is_json:
         print_json(made)
     else:
-        click.echo(made.token)
+        say(made.token)
 
 
 @token.command("list")
@@ -135,7 +140,7 @@ def revoke(which: str) -> None:
             await client.revoke_token(token_id)
             return token_id
 
-    click.echo(f"{run(work())} revoked")
+    say(f"{run(work())} revoked")
 
 
 async def _id_of(client: Any, which: str) -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run
+from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say
 
 if TYPE_CHECKING:
     from treadle.wire.webhooks import DeliveryItem, DeliveryState, WebhookItem
@@ -74,9 +74,9 @@ def set_(
     if is_json:
         print_json(item)
     elif item.secret is None:
-        click.echo(f"{name} set; its secret is as before")
+        say(f"{name} set; its secret is as before")
     else:
-        click.echo(item.secret)
+        say(item.secret)
 
 
 @webhooks.command()
@@ -90,7 +90,7 @@ def delete(name: str, *, room: str) -> None:
             await client.delete_webhook(name, room=room)
 
     run(work())
-    click.echo(f"{name} deleted")
+    say(f"{name} deleted")
 
 
 @webhooks.command()
@@ -114,7 +114,7 @@ def deliveries(name: str, *, room: str, waiting: bool, limit: int, is_json: bool
     columns = ("id", "task", "outcome", "ended", "tries", "next", "error")
     print_table(columns, [_line(item) for item in page.items], empty=f"No {state} deliveries of {name}.")
     if page.total > len(page.items):
-        click.echo(f"{len(page.items)} of {page.total}; --limit shows more.")
+        say(f"{len(page.items)} of {page.total}; --limit shows more.")
 
 
 def _line(item: "DeliveryItem") -> tuple[object, ...]:
@@ -137,4 +137,4 @@ def redeliver(name: str, ids: tuple[str, ...], *, room: str, is_all: bool, is_js
             return await client.redeliver(name, list(ids) or None, room=room)
 
     answer = run(work())
-    print_json(answer) if is_json else click.echo(f"{answer.redelivered} deliveries are tried again")
+    print_json(answer) if is_json else say(f"{answer.redelivered} deliveries are tried again")

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 _FILTER = """
 A FILTER is words with spaces between, all of which must hold: status:failed (several with commas; open, done and all
-are groups), job:@global:tasks:hello, room:lab, target:robot, worker:ID, tag:key or tag:key=value, id:0199 (how it
-begins); anything else is text to be found in the id, the job's name, the payload or the error. Quotes keep spaces.
+are groups), job:@global:tasks:hello, room:lab, target:robot, worker:ID, tag:key or tag:key=value (in a nested one
+tag.region.name:eu), id:0199 (how it begins); anything else is text to be found in the id, the job's name, the payload
+or the error. Quotes keep spaces.
 """
 
 _ID = re.compile(r"([0-9a-fA-F]-?){1,32}")

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from treadle.cli.show import say
+from treadle.wire.shown import CleanFormatter
+
 if TYPE_CHECKING:
     from treadle.tasks import Task
 
@@ -36,12 +39,12 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
     """
     from treadle.worker import Worker
 
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
     logging.getLogger("websockets").setLevel(logging.WARNING)
     tasks = load(modules)
-    click.echo(f"Tasks: {', '.join(task.full_name for task in tasks)}")
+    say(f"Tasks: {', '.join(task.full_name for task in tasks)}")
     Worker(tasks, **options).run()
 
 
@@ -61,6 +64,8 @@ def load(names: tuple[str, ...]) -> "list[Task[..., Any]]":
 
 def _import(name: str) -> Any:
     module = name.removesuffix(".py").replace("/", ".") if name.endswith(".py") else name
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise click.UsageError(f"{name!r} is no module's name: write it as in `import`, for example examples.hello")
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

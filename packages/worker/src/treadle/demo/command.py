@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from treadle.cli.absent import require_server
+
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(exists=True, path_type=Path))
@@ -22,6 +24,7 @@ def demo(path: Path | None, concurrency: int, workers: int, keep: Path | None, *
     Without PATH these are the files of Python's standard library. A server on SQLite and workers are started for it
     and stopped at its end. In a terminal the dashboard shows the work; quit it to see the summary.
     """
+    require_server("the demo")
     from treadle.demo.run import DemoFailed, DemoStopped, Plan, run_demo
     from treadle.demo.sources import python_files, standard_library
 
@@ -43,6 +46,8 @@ def demo(path: Path | None, concurrency: int, workers: int, keep: Path | None, *
     except DemoFailed as error:
         raise click.ClickException(str(error)) from None
     except (DemoStopped, KeyboardInterrupt):
-        click.echo("Stopped; nothing is left running.", err=True)
+        from treadle.cli.show import say
+
+        say("Stopped; nothing is left running.", err=True)
         code = 130
     raise SystemExit(code)

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
+from treadle.cli.show import say
+from treadle.wire.shown import clean
 from treadle.wire.tasks import TaskItem
 
 
@@ -33,7 +35,7 @@ class Lines:
         """Count, and print a line when another tenth is through."""
         before, self._ended = self._ended, self._ended + 1
         if self._tenths(self._ended) > self._tenths(before):
-            print(f"{self._ended:>7,} of {self._total:,} tasks have ended", flush=True)  # noqa: T201 - its purpose
+            say(f"{self._ended:>7,} of {self._total:,} tasks have ended")
 
     def _tenths(self, ended: int) -> int:
         return 10 * ended // self._total
@@ -53,7 +55,7 @@ class Bar:
 
     def advance(self, item: TaskItem) -> None:
         """Move by one task."""
-        self.columns.update(self._task, advance=1, description=str(item.payload["path"])[-40:])
+        self.columns.update(self._task, advance=1, description=clean(str(item.payload["path"])[-40:]))
 
 
 @contextmanager

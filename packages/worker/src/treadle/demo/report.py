@@ -4,18 +4,20 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import click
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from treadle.cli.rich_cells import cell
 from treadle.demo.summary import Summary
 from treadle.demo.tasks import Counts
+from treadle.wire.shown import clean, clean_json
 
 
 def print_summary(summary: Summary, *, kept: Path | None, is_json: bool) -> None:
     """Print the summary; `kept` is the directory where the database stays."""
     if is_json:
-        print(as_json(summary))  # noqa: T201 - its purpose
+        click.echo(clean_json(as_json(summary)))
         return
     console = Console(highlight=False)
     console.print(_outcome(summary))
@@ -28,7 +30,9 @@ def print_summary(summary: Summary, *, kept: Path | None, is_json: bool) -> None
     if summary.open:
         console.print(f"{summary.open:,} tasks had not ended when the dashboard was closed.")
     if kept is not None:
-        console.print(f"Kept. To look at it again: treadle server --data-dir {kept}", markup=False, soft_wrap=True)
+        console.print(
+            clean(f"Kept. To look at it again: treadle server --data-dir {kept}"), markup=False, soft_wrap=True
+        )
 
 
 def as_json(summary: Summary) -> str:
@@ -44,7 +48,7 @@ def _outcome(summary: Summary) -> Table:
     table.add_row("completed", f"{summary.completed:,}")
     table.add_row("failed", f"{summary.failed:,}")
     for error, count in summary.errors.items():
-        table.add_row(f"  {escape(error)}", f"{count:,}")
+        table.add_row(f"  {cell(error)}", f"{count:,}")
     if summary.cancelled:
         table.add_row("cancelled", f"{summary.cancelled:,}")
     if summary.open:
@@ -62,7 +66,7 @@ def _failures(summary: Summary) -> Table:
     table.add_column("error", overflow="fold")
     for path, error in list(summary.failures.items())[:20]:
         first = error.splitlines()[0] if error else ""
-        table.add_row(escape(path), escape(first))
+        table.add_row(cell(path), cell(first))
     if len(summary.failures) > 20:
         table.caption = f"and {len(summary.failures) - 20:,} more"
     return table
@@ -73,7 +77,7 @@ def _slowest(summary: Summary) -> Table:
     table.add_column("file", overflow="fold")
     table.add_column("seconds", justify="right")
     for path, seconds in summary.slowest.items():
-        table.add_row(escape(path), f"{seconds:.2f}")
+        table.add_row(cell(path), f"{seconds:.2f}")
     return table
 
 

@@ -61,8 +61,6 @@ def run_demo(plan: Plan) -> int:
 
     Raises `DemoFailed`, and `DemoStopped` or `KeyboardInterrupt` when it was stopped. Nothing is left running.
     """
-    if not _is_installed("treadle_server"):
-        raise DemoFailed("the demo needs the server: pip install treadle-server")
     with _directory(plan.keep) as directory, Children(directory, _environment(directory)) as children:
         summary = asyncio.run(_until_signalled(_demo(plan, directory, children)))
     print_summary(summary, kept=plan.keep, is_json=plan.is_json)

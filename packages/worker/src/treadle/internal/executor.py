@@ -22,7 +22,7 @@ from treadle.tasks import Task
 from treadle.watch import Watch
 from treadle.worker import Lifespan
 
-log = logging.getLogger("treadle.internal")
+log: logging.Logger = logging.getLogger("treadle.internal")
 
 AS_MANY_AS_COME = 1_000_000
 """The weight that may run at once: the broker and the server see to the limits."""
@@ -207,11 +207,10 @@ class Executor:
         held = self._leases.held.get(key)
         status, is_end = answer["status"], report["kind"] in ENDS
         if status in {413, 422} and report["kind"] not in {"stopped", "exception"}:
-            why = f"the server refused the run's {report['kind']} report: {answer.get('detail')}"
-            log.error("task %s: %s", key[0], why)
+            log.error("task %s: its %s report was refused: %s", key[0], report["kind"], answer.get("detail"))
             if is_end:
                 ref = {"task_id": key[0], "run_id": key[1]}
-                self._reporter.add({**ref, "kind": "exception", "reason": "internal-error", "error": why[:10_000]})
+                self._reporter.add({**ref, **endings.refused(report["kind"], answer.get("detail"))})
             return
         if status != 200:
             log.info("task %s, run %d, is no longer ours: %s", *key, answer.get("detail"))

@@ -8,10 +8,8 @@ from typing import Any
 import httpx
 
 from treadle.errors import (
-    ConnectionLost,
     InternalServerError,
     ProblemError,
-    ProtocolMismatch,
     StoreUnavailable,
     TooManyRequests,
 )
@@ -30,13 +28,15 @@ LOST = frozenset({401, 403, 404, 409})
 class Run:
     """A run in an executor's hands."""
 
-    __slots__ = ("budget", "credentials", "path", "usage")
+    __slots__ = ("before", "budget", "credentials", "path", "usage")
 
     def __init__(self, claim: dict[str, Any]) -> None:
-        self.path = f"/v1/tasks/{claim['id']}/runs/{claim['run_id']}"
+        self.path: str = f"/v1/tasks/{claim['id']}/runs/{claim['run_id']}"
         self.credentials: str = claim["credentials"]
         self.budget: float | None = claim.get("budget")
+        self.before: float = claim.get("usage") or 0.0
         self.usage: float | None = None
+        """What this run has used; `before` is what the task's earlier runs have."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -46,7 +46,7 @@ class Run:
     @property
     def is_over_budget(self) -> bool:
         """Whether it has used more than it may."""
-        return self.budget is not None and self.usage is not None and self.usage > self.budget
+        return self.budget is not None and self.usage is not None and self.before + self.usage > self.budget
 
 
 class RunLink:
@@ -74,11 +74,7 @@ class RunLink:
 
         Raises `ConnectionFailed` and `ProblemError`.
         """
-        try:
-            return await self._channel.request(method, path, body, headers=run.headers, resend=method != "PATCH")
-        except ProtocolMismatch as error:
-            # A proxy answers in the server's place: whether that was reached is not known.
-            raise ConnectionLost(str(error)) from error
+        return await self._channel.request(method, path, body, headers=run.headers, resend=method != "PATCH")
 
     async def reports(self, reports: list[Report]) -> list[Answer]:
         """Send reports, those of a run one after another; return the answers in their order.
@@ -108,7 +104,10 @@ class RunLink:
             return _TAKEN
         body = {name: value for name, value in report.items() if name not in _NO_FIELDS}
         if kind == "stopped" and run.is_over_budget:
-            kind, body = "failed", {"error": f"used {run.usage:g} of {run.budget:g}", "usage": run.usage}
+            kind, body = (
+                "failed",
+                {"error": f"used {run.before + (run.usage or 0.0):g} of {run.budget:g}", "usage": run.usage},
+            )
         try:
             await self.ask(run, "POST", f"{run.path}/{kind}", body or None)
         except _LATER:

@@ -5,6 +5,7 @@ from treadle.wire.fields import Instant, Model, Request
 from treadle.wire.ids import JobId, RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister, Percentiles, QueueHistory, QueueStats
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, InvalidRoom, JobName, parse_job_name, parse_room
+from treadle.wire.pages import Page
 from treadle.wire.problems import PROBLEMS, Problem, ProblemType
 from treadle.wire.prune import Prune, PruneAnswer, PruneGroup
 from treadle.wire.runs import (
@@ -48,7 +49,6 @@ from treadle.wire.tasks import (
     Freeze,
     Frozen,
     FrozenTask,
-    Page,
     Receipt,
     Resolve,
     RunItem,

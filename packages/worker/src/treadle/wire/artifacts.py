@@ -9,7 +9,8 @@ from treadle.wire.fields import GivenInstant, Instant, Model, Request
 
 LONGEST_NAME = 255
 
-_MEDIA_TYPE = re.compile(r"[a-zA-Z0-9!#$&^_.+-]+/[a-zA-Z0-9!#$&^_.+-]+(?:\s*;[ -~]*)?")
+_MEDIA_TYPE = re.compile(r"[a-zA-Z0-9!#$&^_.+-]+/[a-zA-Z0-9!#$&^_.+-]+(?: *;[ -~]*)?")
+"""It becomes a header: one line, in ASCII."""
 
 
 def check_artifact_name(name: str) -> str:

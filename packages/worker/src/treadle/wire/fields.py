@@ -1,7 +1,7 @@
 """Types of fields that several models share, with their bounds."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     AfterValidator,
@@ -14,16 +14,30 @@ from pydantic import (
     StringConstraints,
 )
 
+from treadle.wire.names import MOST_ORIGIN
+from treadle.wire.tags import check
+from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, NUL, BadValue, fault
+
 
 def _no_nul(text: str) -> str:
-    """Refuse NUL, which PostgreSQL cannot keep in text."""
+    """Refuse NUL; of lone surrogates pydantic makes no text with constraints."""
     if "\x00" in text:
-        raise ValueError("holds a NUL character; leave it out")
+        raise ValueError(NUL)
     return text
+
+
+def _kept(value: Any) -> Any:
+    """Refuse what JSON can't carry or a database can't keep."""
+    if (found := fault(value)) is not None:
+        raise BadValue(found)
+    return value
 
 
 Text = Annotated[str, StringConstraints(max_length=255, min_length=1), AfterValidator(_no_nul)]
 """A short text of 1 to 255 characters without NUL."""
+
+Origin = Annotated[str, StringConstraints(max_length=MOST_ORIGIN, min_length=1), AfterValidator(_no_nul)]
+"""Where a job's function stands: `module:qualname`."""
 
 LongText = Annotated[str, StringConstraints(max_length=1_000_000), AfterValidator(_no_nul)]
 """A message or a traceback, up to a million characters."""
@@ -49,19 +63,33 @@ Budget = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 Amount = Annotated[float, Field(strict=True, ge=0, le=1e15, allow_inf_nan=False)]
 """Usage and its limit, in whatever unit the task counts."""
 
-RunNumber = Annotated[int, Field(strict=True, ge=0)]
+Integer = Annotated[int, Field(strict=True, ge=LEAST_INTEGER, le=MOST_INTEGER)]
+"""A whole number of the protocol's own: signed, 64 bits."""
+
+RunNumber = Annotated[int, Field(strict=True, ge=0, le=MOST_INTEGER)]
 """A run's number as a client names it."""
 
-Version = Annotated[int, Field(strict=True)]
+Version = Integer
 """A task's version as a client remembers it."""
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 
-_TagValue = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_no_nul)]
-Tags = Annotated[dict[Text, _TagValue], Field(max_length=64)]
-
 JsonObject = dict[str, Any]
 Json = JsonValue
+
+GivenObject = Annotated[JsonObject, AfterValidator(_kept)]
+
+
+def _findable(tags: JsonObject) -> JsonObject:
+    check(tags)
+    return tags
+
+
+Tags = Annotated[dict[Text, Any], Field(max_length=64), AfterValidator(_kept), AfterValidator(_findable)]
+"""JSON values by name, to find a task by: at most 64 names, and bounded as `treadle.wire.tags` says."""
+
+GivenJson = Annotated[Json, AfterValidator(_kept)]
+"""A value as a client gives it: one that can be kept (`treadle.wire.values`)."""
 Instant = AwareDatetime
 
 
@@ -79,13 +107,15 @@ GivenInstant = Annotated[AwareDatetime, BeforeValidator(_no_bare_number)]
 class Model(BaseModel):
     """What every answer of the server is made of: unknown fields are ignored, so that newer servers can add some."""
 
-    model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="ignore", populate_by_name=True, frozen=True, defer_build=True
+    )
 
 
 class Request(BaseModel):
     """What a client sends: an unknown field is an error, so that a misspelt option is never silently dropped."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", populate_by_name=True, defer_build=True)
 
 
 __all__ = [
@@ -93,11 +123,15 @@ __all__ = [
     "Budget",
     "Flag",
     "GivenInstant",
+    "GivenJson",
+    "GivenObject",
     "Instant",
+    "Integer",
     "Json",
     "JsonObject",
     "LongText",
     "Model",
+    "Origin",
     "PositiveSeconds",
     "Priority",
     "Request",

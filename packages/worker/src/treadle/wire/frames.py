@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from treadle.wire.fields import Model, Request, Text
+from treadle.wire.fields import Integer, Model, Request, Text
 from treadle.wire.ids import Uuid
 from treadle.wire.names import Room
 from treadle.wire.tasks import Order, TaskFilter, TaskItem
@@ -22,15 +22,15 @@ class Since(Request):
     """Where a stream was left."""
 
     stream: str
-    seq: int
+    seq: Integer
 
 
 class Hello(Request):
     """The first item that a client sends."""
 
     op: Literal["hello"] = "hello"
-    n: int = 0
-    protocol: int = PROTOCOL
+    n: Integer = 0
+    protocol: Integer = PROTOCOL
     token: str | None = None
     """For those who cannot set the Authorization header."""
     client: Text | None = None
@@ -80,7 +80,7 @@ class Watch(Request):
     """Subscribes to a topic under a name of the client's choosing."""
 
     op: Literal["watch"] = "watch"
-    n: int
+    n: Integer
     sub: Text
     topic: Topic
     window: Window | None = None
@@ -92,7 +92,7 @@ class Unwatch(Request):
     """Ends a subscription."""
 
     op: Literal["unwatch"] = "unwatch"
-    n: int
+    n: Integer
     sub: Text
 
 
@@ -100,7 +100,7 @@ class Every(Request):
     """Subscribes to each transition."""
 
     op: Literal["every"] = "every"
-    n: int
+    n: Integer
     room: Room | None = None
     job: Text | None = None
     task_id: Uuid | None = None

@@ -1,10 +1,10 @@
 """Jobs and their queues."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from treadle.wire.fields import Flag, Instant, JsonObject, Model, Request, Text
+from treadle.wire.fields import Flag, GivenObject, Instant, JsonObject, Model, Origin, Request, Text
 from treadle.wire.ids import Uuid
 from treadle.wire.tasks import TaskOptions
 
@@ -14,15 +14,20 @@ Fair = Literal["room"]
 class JobRegister(TaskOptions):
     """Registers a job, with the defaults of its tasks: `PUT /v1/rooms/{room}/jobs`."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", populate_by_name=True, defer_build=True)
 
     category: Text
     name: Text
-    schema_: JsonObject = Field(default_factory=dict, alias="schema")
+    schema_: GivenObject = Field(default_factory=dict, alias="schema")
     worker_id: Uuid | None = None
     retain: Flag = False
     replace: Flag = False
+    """Whether another schema replaces the registered one; tasks that are there keep theirs."""
+    widen: Flag = False
+    """Whether it does so when it only widens that one: whatever was valid is valid still."""
     fair: Fair | None = None
+    origin: Origin | None = None
+    """Which function it is, `module:qualname`, if the sender can say: others of its name are warned."""
 
     @model_validator(mode="before")
     @classmethod
@@ -87,7 +92,7 @@ class JobItem(Model):
     category: str
     name: str
     full_name: str
-    schema_: JsonObject = Field(alias="schema")
+    schema_: GivenObject = Field(alias="schema")
     schema_version: int = 1
     workers: list[str] = Field(default_factory=list)
     worker_id: str | None = None
@@ -95,6 +100,8 @@ class JobItem(Model):
     defaults: JsonObject = Field(default_factory=dict)
     retain: bool = False
     fair: Fair | None = None
+    origin: str | None = None
+    """Which function registered it first, or replaced, widened or revived it last; null when none said so."""
     paused: bool = False
     counts: dict[str, int] = Field(default_factory=dict)
     oldest_pending_at: Instant | None = None

@@ -13,6 +13,9 @@ INTERNAL = "@internal"
 
 SHARED_ROOMS = frozenset({GLOBAL, INTERNAL})
 
+MOST_ORIGIN = 1000
+"""Characters of an origin, the function that a job is."""
+
 _ROOM = re.compile(r"[^@:/\s\x00-\x1f\x7f][^@:/\x00-\x1f\x7f]{0,254}")
 _NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,255}")
 

@@ -1,7 +1,7 @@
 """Problem details (RFC 9457): what went wrong, as every error answer says it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
@@ -122,7 +122,7 @@ PROBLEMS = {problem.name: problem for problem in _TYPES}
 class Problem(Model):
     """The body of an error answer, `application/problem+json`."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     type: str
     title: str
@@ -135,3 +135,8 @@ class Problem(Model):
     def name(self) -> str:
         """Return the last part of the type, such as `task-not-found`."""
         return self.type.rsplit("/", 1)[-1]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a Treadle server said it: proxies have problems of their own (`about:blank`)."""
+        return PREFIX in self.type

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from treadle.wire.fields import Amount, GivenInstant, Instant, Json, LongText, Model, Request, Seconds, Share
+from treadle.wire.fields import Amount, Flag, GivenInstant, GivenJson, Instant, LongText, Model, Request, Seconds, Share
 from treadle.wire.ids import Uuid
 from treadle.wire.status import Reason
 from treadle.wire.tasks import TaskItem
@@ -23,7 +23,6 @@ class Claim(TaskItem):
     """A claimed task: its current run is this worker's until `taken_until`."""
 
     seconds_left: float = 0.0
-    heartbeat_increment: float | None = None
     credentials: str | None = Field(default=None, repr=False)
     """A temporary credential that reaches this run and the task's scopes only."""
 
@@ -38,7 +37,7 @@ class ClaimAnswer(Model):
 class Completed(Request):
     """The code returned."""
 
-    result: Json = None
+    result: GivenJson = None
     usage: Amount | None = None
 
 
@@ -51,6 +50,8 @@ class Failed(Request):
     usage: Amount | None = None
     retry_after: Seconds | None = None
     """Seconds until the retry, instead of the back-off."""
+    code_runs: Flag = False
+    """Whether the code runs on, as a thread does that ignores its timeout: its slot stays taken until `stopped`."""
 
 
 class ExceptionReport(Request):
@@ -60,12 +61,14 @@ class ExceptionReport(Request):
     error: LongText | None = None
     traceback: LongText | None = None
     usage: Amount | None = None
+    code_runs: Flag = False
+    """As in `Failed`."""
 
 
 class Paused(Request):
     """The code stopped because it was asked to, or asked for it itself."""
 
-    checkpoint: Json = None
+    checkpoint: GivenJson = None
     usage: Amount | None = None
     detail: LongText | None = None
 
@@ -73,7 +76,7 @@ class Paused(Request):
 class Checkpoint(Request):
     """What the next run shall get beside the payload."""
 
-    checkpoint: Json
+    checkpoint: GivenJson
 
 
 class Progress(Request):
@@ -112,17 +115,19 @@ class Report(RunRef):
     kind: Literal["started", "completed", "failed", "exception", "paused", "stopped", "checkpoint", "progress", "logs"]
     starts: bool = False
     """Whether the start, which was not reported before, is told with this end."""
-    result: Json = None
+    result: GivenJson = None
     error: LongText | None = None
     traceback: LongText | None = None
     reason: Reason | None = None
     usage: Amount | None = None
     retry_after: Seconds | None = None
-    checkpoint: Json = None
+    checkpoint: GivenJson = None
     share: Share | None = None
     message: Annotated[str, Field(max_length=1000)] | None = None
     detail: LongText | None = None
     lines: list[LogLine] | None = Field(default=None, max_length=1000)
+    code_runs: Flag = False
+    """Of `failed` and `exception`: whether the code runs on, and keeps its slot until `stopped`."""
 
 
 class Reports(Request):
@@ -134,8 +139,9 @@ class Reports(Request):
 class ReportAnswer(Model):
     """How one report of many was taken."""
 
-    task_id: str
-    run_id: int
+    task_id: str | None = None
+    """As the report named it; null when that was no id."""
+    run_id: int | None = None
     status: int
     """As over HTTP: 200, or the problem's status."""
     type: str | None = None

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from treadle.wire.fields import Flag, Instant, JsonObject, Model, Request, Tags, Text, Version
+from treadle.wire.fields import Flag, GivenObject, Instant, JsonObject, Model, PositiveSeconds, Request, Text, Version
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskOptions
+from treadle.wire.tasks import TaskTraits
 
 Missed = Literal["late", "skip"]
 """What becomes of ticks that came while no instance could be made: one late run for all of them, or none."""
@@ -21,12 +21,12 @@ Zone = Annotated[str, Field(min_length=1, max_length=64)]
 """A time zone of the IANA database, as Europe/Berlin."""
 
 
-class ScheduleContent(TaskOptions):
-    """What a schedule's tasks are like: the options of a submit that hold for each of them."""
+class ScheduleContent(TaskTraits):
+    """What a schedule's tasks are like: all that a submit says of one but its id and when it is due."""
 
-    payload: JsonObject = Field(default_factory=dict)
-    target: Text | None = None
-    tags: Tags | None = None
+    payload: GivenObject = Field(default_factory=dict)
+    deadline: PositiveSeconds | None = None
+    """Seconds from the tick past which its task is of no use; of one that is run by hand, from then."""
     cron: Text | None = None
     """Five fields (minute hour day-of-month month day-of-week), or six with the second first."""
     zone: Zone | None = None
@@ -53,6 +53,8 @@ class SchedulePut(ScheduleContent):
     @model_validator(mode="after")
     def _one_timing(self) -> Self:
         _check_timing(self.cron, self.zone, self.interval)
+        if self.deadline is not None and self.deadline <= self.jitter:
+            raise ValueError("deadline: lies before the jitter is over, so that the task could never run")
         return self
 
 
@@ -60,9 +62,9 @@ class SchedulePatch(Request):
     """Changes parts of a schedule; what is left out stays, an option that is null is left to the job again."""
 
     paused: Flag | None = None
-    payload: JsonObject | None = None
+    payload: GivenObject | None = None
     options: dict[Text, Any] | None = None
-    """Task options, target and tags, each with its new value."""
+    """Whatever else a submit says of a task, each with its new value; `deadline` in seconds from the tick."""
     cron: Text | None = None
     zone: Zone | None = None
     interval: Interval | None = None
@@ -107,7 +109,7 @@ class ScheduleItem(Model):
     paused: bool = False
     payload: JsonObject = Field(default_factory=dict)
     options: JsonObject = Field(default_factory=dict)
-    """Task options, target and tags."""
+    """Whatever else a submit says of a task; `deadline` in seconds from the tick."""
     next_at: Instant | None = None
     """The next tick; null while it is paused. Past while the task of an earlier tick is still open."""
     last_at: Instant | None = None
@@ -115,6 +117,12 @@ class ScheduleItem(Model):
     last_task_id: str | None = None
     last_status: Status | None = None
     """Of that task; null when there is none, or not any more."""
+    skipped_at: Instant | None = None
+    """The last tick that made no task because an open one held its unique key."""
+    skipped_for: str | None = None
+    """The task that held it."""
+    stands_still: str | None = None
+    """Why no tick makes a task though it is not paused: its owner has no valid token."""
     owner: str
     content_hash: str | None = None
     created_at: Instant

@@ -1,6 +1,6 @@
 """Tasks as they are submitted, shown, edited and steered."""
 
-from typing import Annotated, Generic, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -8,6 +8,8 @@ from treadle.wire.fields import (
     Amount,
     Budget,
     GivenInstant,
+    GivenJson,
+    GivenObject,
     Instant,
     Json,
     JsonObject,
@@ -49,24 +51,34 @@ class TaskOptions(Request):
     pool: Text | None = None
 
 
-class TaskSubmit(TaskOptions):
-    """One invocation of a job: `POST /v1/rooms/{room}/tasks/{job_name}`."""
+class TaskTraits(TaskOptions):
+    """What else belongs to a task, whenever it is put in: of a submit, a schedule and an edit alike."""
 
-    payload: JsonObject = Field(default_factory=dict)
-    id: Uuid | None = None
-    delay: Seconds | None = None
-    scheduled_at: GivenInstant | None = None
     target: Text | None = None
-    deadline: GivenInstant | None = None
     tags: Tags | None = None
     scopes: list[Text] | None = Field(default=None, max_length=64)
     unique_key: Text | None = None
+
+
+class TaskTimes(TaskTraits):
+    """When a task is due, and until when it is of use."""
+
+    delay: Seconds | None = None
+    scheduled_at: GivenInstant | None = None
+    deadline: GivenInstant | None = None
 
     @model_validator(mode="after")
     def _one_time(self) -> Self:
         if self.delay is not None and self.scheduled_at is not None:
             raise ValueError("give either delay or scheduled_at, not both")
         return self
+
+
+class TaskSubmit(TaskTimes):
+    """One invocation of a job: `POST /v1/rooms/{room}/tasks/{job_name}`."""
+
+    payload: GivenObject = Field(default_factory=dict)
+    id: Uuid | None = None
 
 
 class TaskOfMany(TaskSubmit):
@@ -113,6 +125,9 @@ class TaskItem(Model):
     requeue_count: int = 0
     max_retries: int = 0
     max_requeues: int = 0
+    retry_base: float | None = None
+    retry_multiplier: float | None = None
+    retry_randomization: float | None = None
     next_retry_at: Instant | None = None
     created_at: Instant
     scheduled_at: Instant
@@ -124,14 +139,19 @@ class TaskItem(Model):
     worker_id: str | None = None
     taken_until: Instant | None = None
     timeout: float | None = None
+    lease_seconds: float | None = None
+    heartbeat_increment: float | None = None
+    start_timeout: float | None = None
     target: str | None = None
+    on_failure: OnFailure | None = None
     blocked_by: list[str] | None = None
     """The tasks that hold its target."""
     queue_position: int | None = None
     """Its 1-based place in the job's queue; null unless pending."""
     weight: int = 1
     pool: str | None = None
-    tags: dict[str, str] | None = None
+    tags: JsonObject | None = None
+    scopes: list[str] | None = None
     budget: float | None = None
     usage: float | None = None
     progress: Json = None
@@ -177,18 +197,34 @@ class TaskEvent(Model):
     worker_name: str | None = None
 
 
-class TaskChanges(Request):
-    """What an edit may change of a task that does not run yet; what is left out stays."""
+class TaskChanges(TaskTimes):
+    """What an edit may change of a task that does not run yet: all that a submit says of it but its id.
 
-    priority: Priority | None = None
-    scheduled_at: GivenInstant | None = None
-    payload: JsonObject | None = None
-    tags: Tags | None = None
-    target: Text | None = None
-    weight: Weight | None = None
-    checkpoint: Json = None
+    What is left out stays. Null takes away what a task need not have (`CLEARED`); the rest may not be null.
+    """
+
+    payload: GivenObject | None = None
+    checkpoint: GivenJson = None
     """What the next run gets; null drops it."""
     if_version: Version | None = None
+
+    @model_validator(mode="after")
+    def _not_null(self) -> Self:
+        of_edit = self.model_fields_set & EDITABLE - CLEARED
+        if nulls := sorted(name for name in of_edit if getattr(self, name) is None):
+            raise ValueError(f"{', '.join(nulls)}: may not be null; leave it out to keep what it is")
+        return self
+
+
+EDITABLE = frozenset(TaskChanges.model_fields) - {"checkpoint", "if_version"}
+"""What only an edit may change; a checkpoint may come with a status too."""
+
+CLEARED = frozenset(
+    {"timeout", "heartbeat_increment", "budget", "pool", "target", "tags", "scopes", "unique_key", "deadline"}
+)
+"""What null takes away. A `heartbeat_increment` of null is as long as the lease, as in a submit."""
+
+_CHANGES = ", ".join(name for name in TaskChanges.model_fields if name != "if_version")
 
 
 class TaskPatch(TaskChanges):
@@ -196,12 +232,12 @@ class TaskPatch(TaskChanges):
 
     status: Status | None = None
     run_id: RunNumber | None = None
-    result: Json = None
+    result: GivenJson = None
     error: LongText | None = None
     traceback: LongText | None = None
     reason: Reason | None = None
     usage: Amount | None = None
-    checkpoint: Json = None
+    checkpoint: GivenJson = None
     """With a status: where the run stopped. In an edit: what the next run gets; null drops it."""
 
     @model_validator(mode="after")
@@ -230,10 +266,6 @@ class TaskEdit(TaskChanges):
         return self
 
 
-_CHANGES = "priority, scheduled_at, payload, tags, target, weight, checkpoint"
-EDITABLE = frozenset({"priority", "scheduled_at", "payload", "tags", "target", "weight"})
-"""What only an edit may change; a checkpoint may come with a status too."""
-
 Action = Literal["cancel", "pause", "resume", "rerun", "resolve"]
 
 
@@ -247,7 +279,7 @@ class Resolve(Steer):
     """Settles a paused or failed task by hand."""
 
     status: Literal["completed", "failed", "cancelled"] = "completed"
-    result: Json = None
+    result: GivenJson = None
     error: LongText | None = None
 
 
@@ -260,7 +292,7 @@ class TaskFilter(Request):
     target: Text | None = None
     worker: Uuid | None = None
     tag: Annotated[str, Field(max_length=1300)] | None = None
-    """`key` or `key=value`."""
+    """`path` or `path=value`: `region.name=eu` reaches into `{"region": {"name": "eu"}}`, and into arrays."""
     id: Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]-?){1,32}$", to_lower=True)] | None = None
     """The beginning of the id, or all of it."""
     text: Text | None = None
@@ -305,7 +337,7 @@ class BulkAction(Request):
     filter: TaskFilter | None = None
     if_versions: dict[Uuid, Version] | None = None
     status: Literal["completed", "failed", "cancelled"] | None = None
-    result: Json = None
+    result: GivenJson = None
     error: LongText | None = None
 
     @model_validator(mode="after")
@@ -354,18 +386,3 @@ class BulkResult(Model):
     problems: list[BulkProblem] = Field(default_factory=list)
     problems_are_capped: bool = False
     """Whether there are more problems than are listed: only for a filter, of which 1,000 are."""
-
-
-T = TypeVar("T")
-
-
-class Page(Model, Generic[T]):
-    """A part of a list, newest first."""
-
-    items: list[T]
-    total: int
-    total_is_capped: bool = False
-    """True when there are more than `total`: counting stopped there."""
-    limit: int
-    offset: int = 0
-    next_cursor: str | None = None

@@ -66,6 +66,8 @@ class WebhookItem(Model):
     jobs: list[str] | None = None
     statuses: list[Status]
     owner: str
+    stands_still: str | None = None
+    """Why nothing is sent: its owner has no valid token. What is to be told waits."""
     created_at: Instant
     updated_at: Instant
     waiting: int = 0

@@ -71,6 +71,14 @@ BUSY_BEAT_SECONDS = 2.0
 IDLE_BEAT_SECONDS = 15.0
 """How often a worker beats that runs nothing."""
 
+BEATS_UNTIL_LOST = 3
+"""How many heartbeats of its own fit at least into the time after which a worker is lost."""
+
+
+def beat_every(lost_after: float, *, is_busy: bool) -> float:
+    """Return how many seconds apart the heartbeats of a worker are expected that is lost after `lost_after` seconds."""
+    return min(BUSY_BEAT_SECONDS if is_busy else IDLE_BEAT_SECONDS, lost_after / BEATS_UNTIL_LOST)
+
 
 class HeldRun(RunName):
     """A run that a worker holds, as the server shows it."""
@@ -96,7 +104,9 @@ class WorkerItem(Model):
     heartbeat_age: float = 0.0
     """Seconds since the last heartbeat."""
     beat_seconds: float = IDLE_BEAT_SECONDS
-    """How often a worker that does what it does now is expected to beat. Over plain HTTP some beat less often."""
+    """How often it is expected to beat: 2 with a run, and after it lost one until it has beaten; less often without."""
+    idle_beat_seconds: float = IDLE_BEAT_SECONDS
+    """How often it is to beat while it runs nothing: 15, or a third of `lost_after_seconds`, whichever is less."""
     lost_after_seconds: float = 60.0
     """Without a heartbeat for so long it is lost."""
     created_at: Instant

@@ -3,12 +3,14 @@
 from treadle_server.engine.commands.artifacts import AnnounceArtifact, StoreArtifact, SweepArtifacts
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
+from treadle_server.engine.commands.editing import Edit
 from treadle_server.engine.commands.internal import FailDispatch, TakeOver
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.rechecks import Recheck
-from treadle_server.engine.commands.reports import HandBack, PatchStatus, ReportMany, ReportRun, RunReport
+from treadle_server.engine.commands.reports import HandBack, ReportMany, ReportRun, RunReport
 from treadle_server.engine.commands.schedules import DeleteSchedule, FireDue, PauseSchedule, RunSchedule, SetSchedule
-from treadle_server.engine.commands.steering import Edit, Steer, SteerMany
+from treadle_server.engine.commands.statuses import PatchStatus
+from treadle_server.engine.commands.steering import Steer, SteerMany
 from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.sweeps import (
     DeleteOrphans,
@@ -17,9 +19,10 @@ from treadle_server.engine.commands.sweeps import (
     PromoteDue,
     ReleaseHolds,
     RestampLeases,
+    RestampPresent,
     SweepWorkers,
 )
-from treadle_server.engine.commands.workers import FindWorker, LinkJobs, RegisterWorker, RemoveWorker
+from treadle_server.engine.commands.workers import FindClaims, FindWorker, LinkJobs, RegisterWorker, RemoveWorker
 
 __all__ = [
     "AnnounceArtifact",
@@ -31,6 +34,7 @@ __all__ = [
     "Edit",
     "ExpireLeases",
     "FailDispatch",
+    "FindClaims",
     "FindWorker",
     "FireDue",
     "HandBack",
@@ -50,6 +54,7 @@ __all__ = [
     "ReportMany",
     "ReportRun",
     "RestampLeases",
+    "RestampPresent",
     "ReturnUnstarted",
     "RunReport",
     "RunSchedule",

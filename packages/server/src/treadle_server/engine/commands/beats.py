@@ -82,14 +82,24 @@ class Beat:
     def _worker(self, world: World) -> Worker:
         """Return the worker; a run's credential may renew that run's lease, and nothing else."""
         worker = world.workers.get(self.worker_id)
-        if worker is not None and self.principal.scopes is not None and self._is_of_runs(worker):
+        if worker is not None and self.principal.scopes is not None and self._is_of_runs(world, worker):
             return worker
         return get_worker(world, self.principal, self.worker_id)
 
-    def _is_of_runs(self, worker: Worker) -> bool:
+    def _is_of_runs(self, world: World, worker: Worker) -> bool:
         runs = self.tasks or []
         is_more = bool(self.stopped) or self.draining is not None or not runs
-        return not is_more and all(speaks_for(self.principal, worker, run.task_id, run.run_id) for run in runs)
+        return not is_more and all(
+            speaks_for(self.principal, worker, run.task_id, run.run_id) and self._had(world, run) for run in runs
+        )
+
+    def _had(self, world: World, ref: RunRef) -> bool:
+        """Return whether the run is or was this worker's: no credential keeps another worker alive."""
+        if (task := world.tasks.get(TaskId(ref.task_id))) is None:
+            return False
+        run = world.resolved.get((task.seq, ref.run_id))
+        holder = run.worker_id if run is not None else task.worker_id if task.run_id == ref.run_id else None
+        return holder == self.worker_id
 
     def _stop(self, world: World, ref: RunRef) -> None:
         """End the hold of a run that was this worker's; whatever else is named is not its to end."""

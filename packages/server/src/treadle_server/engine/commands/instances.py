@@ -10,10 +10,11 @@ from hashlib import sha256
 from typing import Any
 
 import orjson
+from pydantic_core import from_json, to_json
 
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands.submit import Submission, new_task
+from treadle_server.engine.commands.submit import Submission, holder_of, new_task
 from treadle_server.engine.world import World
 
 TAG = "schedule"
@@ -21,8 +22,9 @@ TAG = "schedule"
 
 
 def options_of(schedule: Schedule) -> dict[str, Any]:
-    """Return what the schedule says of its tasks: task options, target and tags."""
-    found: dict[str, Any] = orjson.loads(schedule.template)
+    """Return what the schedule says of its tasks, by the names of a submit; the deadline in seconds."""
+    # orjson would make a float of an integer beyond 64 bits, which a tag may be.
+    found: dict[str, Any] = from_json(schedule.template)
     return found
 
 
@@ -35,10 +37,18 @@ def has_open_instance(world: World, schedule: Schedule) -> bool:
     return last in world.open_instances if task is None else task.completed_at is None
 
 
+def key_holder(world: World, schedule: Schedule) -> Task | None:
+    """Return the open task that holds the unique key which the schedule's next task is to have."""
+    key = options_of(schedule).get("unique_key")
+    return None if key is None else holder_of(world, schedule.job_num, key)
+
+
 def make_instance(world: World, schedule: Schedule, tick: datetime | None) -> Task:
     """Put in the schedule's task for a tick, or by hand (None): then it is due at once and no tick is used up."""
     options = options_of(schedule)
-    target, tags = options.pop("target", None), options.pop("tags", None) or {}
+    target, tags, scopes, unique_key, seconds = (
+        options.pop(name, None) for name in ("target", "tags", "scopes", "unique_key", "deadline")
+    )
     job = world.jobs_by_num[schedule.job_num]
     item = Submission(
         job_name=job.full_name,
@@ -47,7 +57,10 @@ def make_instance(world: World, schedule: Schedule, tick: datetime | None) -> Ta
         options=options,
         due_at=None if tick is None else tick + timedelta(seconds=schedule.jitter_seconds * world.draw()),
         target=target,
-        tags=orjson.dumps({TAG: schedule.name, **tags}).decode(),
+        deadline=None if seconds is None else (tick or world.now) + timedelta(seconds=seconds),
+        tags=to_json({TAG: schedule.name, **(tags or {})}).decode(),
+        scopes=None if scopes is None else orjson.dumps(scopes).decode(),
+        unique_key=unique_key,
     )
     option = world.rules.options(options, job)
     task = new_task(
@@ -72,10 +85,16 @@ def make_instance(world: World, schedule: Schedule, tick: datetime | None) -> Ta
 
 
 def fire(world: World, schedule: Schedule, *, skips: bool) -> Task | None:
-    """Use up every tick that has come: return the one task for all of them, or None when they are skipped."""
+    """Use up every tick that has come: return the one task for all of them, or None when they are skipped.
+
+    A tick whose unique key another task holds is skipped too, and the schedule says so.
+    """
     tick = schedule.next_at
     schedule.advance(world.now)
-    if skips:
+    holder = key_holder(world, schedule)
+    if skips or holder is not None:
+        if holder is not None:
+            schedule.skipped_at, schedule.skipped_for = tick, holder.id
         world.change_schedule(schedule)
         return None
     return make_instance(world, schedule, tick)
@@ -88,6 +107,9 @@ def go_on(world: World) -> None:
             continue
         schedule = world.schedules.get(task.schedule_id)
         if schedule is None or schedule.last_task_id != task.id or not schedule.is_due(world.now):
+            continue
+        if schedule.owner not in world.acting:
+            # It stands still; the scheduler finds the tick when they have a token again.
             continue
         if world.jobs_by_num[schedule.job_num].deleted_at is None:
             fire(world, schedule, skips=schedule.missed == "skip")

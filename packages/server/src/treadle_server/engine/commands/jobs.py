@@ -7,14 +7,16 @@ from uuid_utils import uuid7
 
 from treadle.wire.ids import JobId, WorkerId
 from treadle.wire.names import InvalidRoom, JobName, parse_room, visible_from
-from treadle_server.access.checks import check_queue, check_register, check_worker, is_own
+from treadle_server.access.checks import check_queue, check_register, check_schema, check_worker, is_own
 from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.widening import same_value, widens
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
+from treadle_server.engine.rules import check_category
 from treadle_server.engine.world import World
-from treadle_server.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, WorkerNotFound
+from treadle_server.errors import InvalidRoomId, JobNotFound, SchemaConflict, WorkerNotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,11 @@ class RegisterJob(OneRow):
     make_worker: bool = True
     retain: bool = False
     replace: bool = False
+    widen: bool = False
+    """Whether a schema that only widens the registered one replaces it."""
     fair: str | None = None
+    origin: str | None = None
+    """Which function registers it, `module:qualname`."""
 
     def needs(self, needs: Needs) -> None:
         """Read the job and the worker."""
@@ -67,15 +73,13 @@ class RegisterJob(OneRow):
     def apply(self, world: World) -> Registered:
         """Register it.
 
-        Raises `InvalidRoomId`, `Forbidden` (a shared room, or a scope is missing), `InvalidCategory`,
+        Raises `InvalidRoomId`, `Forbidden` (a shared room, a scope is missing, another's schema), `InvalidCategory`,
         `SchemaConflict` or `WorkerNotFound`, checked in this order.
         """
         self._check(world)
         job = world.jobs.get(self._name)
-        if job is not None and job.deleted_at is None and not self.replace and not same_json(job.schema, self.schema):
-            raise SchemaConflict(
-                f"{job.full_name} is registered with another schema; replace it with replace: true, or use another name"
-            )
+        if job is not None and job.deleted_at is None and not same_json(job.schema, self.schema):
+            self._check_replacement(job)
         worker = self._worker(world)
         created = job is None or job.deleted_at is not None
         job = self._new(world) if job is None else self._renew(world, job)
@@ -86,9 +90,21 @@ class RegisterJob(OneRow):
     def _check(self, world: World) -> None:
         check_room(self.room)
         check_register(self.principal, self.room)
-        if self.category not in world.rules.allowed_categories:
-            allowed = ", ".join(sorted(world.rules.allowed_categories))
-            raise InvalidCategory(f"category {self.category!r} is not allowed here; the server admits: {allowed}")
+        check_category(self.category, world.rules.allowed_categories)
+
+    def _check_replacement(self, job: Job) -> None:
+        """Raise `SchemaConflict` unless the asker wants the registered schema replaced, or widened by one that does.
+
+        Raises `Forbidden` when it is not the asker's to replace.
+        """
+        if self.replace or (self.widen and widens(job.schema, self.schema)):
+            check_schema(self.principal, job)
+            return
+        raise SchemaConflict(
+            f"{job.full_name} is registered with another schema"
+            f"{', which this one does not only widen' if self.widen else ''}: replace it with replace: true"
+            " (treadle worker --replace-schema), or use another name"
+        )
 
     def _worker(self, world: World) -> Worker | None:
         if self.worker_id is not None:
@@ -116,6 +132,8 @@ class RegisterJob(OneRow):
             created_at=world.now,
             retain=self.retain,
             fair=self.fair,
+            origin=self.origin,
+            owner=self.principal.user,
         )
         world.add_job(job)
         return job
@@ -123,18 +141,27 @@ class RegisterJob(OneRow):
     def _renew(self, world: World, job: Job) -> Job:
         revived = job.deleted_at is not None
         new_schema = not same_json(job.schema, self.schema)
+        origin = self.origin if revived or new_schema else self._origin(job)
         if not (revived or new_schema or self._differs(job)):
+            if origin != job.origin:
+                job.origin = origin
+                world.change_job(job)
             return job
         job.deleted_at = None
         job.defaults = self.defaults
         job.retain = self.retain
+        job.origin = origin
         if revived:
-            job.fair, job.paused = self.fair, False
+            job.fair, job.paused, job.owner = self.fair, False, self.principal.user
         if new_schema:
             job.schema = self.schema
             job.schema_version += 1
         world.change_job(job, schema=new_schema)
         return job
+
+    def _origin(self, job: Job) -> str | None:
+        """Return the origin of a job that stays as it is: the first that was told, unless it is to be replaced."""
+        return (self.origin or job.origin) if self.replace else (job.origin or self.origin)
 
     def _differs(self, job: Job) -> bool:
         """Return whether the defaults are to be renewed; a plain link of another worker leaves them."""
@@ -145,18 +172,7 @@ class RegisterJob(OneRow):
 
 def same_json(one: str, other: str) -> bool:
     """Return whether two JSON texts mean the same."""
-    return one == other or _equal(json.loads(one), json.loads(other))
-
-
-def _equal(one: object, other: object) -> bool:
-    """Return whether two JSON values are equal: 1 and 1.0 are, 1 and true, which Python holds equal, are not."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equal(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    return one == other
+    return one == other or same_value(json.loads(one), json.loads(other))
 
 
 @dataclass(slots=True, kw_only=True)

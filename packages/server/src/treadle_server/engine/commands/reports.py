@@ -1,10 +1,13 @@
 """What workers report of the runs that they hold; each report is fenced by (task, run)."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from hashlib import blake2b
+
+import orjson
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.runs import LogLine
@@ -12,11 +15,12 @@ from treadle.wire.status import REPORTABLE, Outcome, Reason, Status
 from treadle_server.access.checks import speaks_for
 from treadle_server.access.rights import claim_task
 from treadle_server.domain import life
+from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.states import Verb, advance
 from treadle_server.domain.tasks import Run, Task
-from treadle_server.engine.commands.base import OneRow, check_control, get_task
-from treadle_server.engine.commands.steering import cancel_task, keep_hold
+from treadle_server.engine.commands.base import OneRow, get_task
+from treadle_server.engine.commands.steering import keep_hold
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
@@ -43,6 +47,8 @@ class RunReport:
     progress: str | None = None
     detail: str | None = None
     lines: list[LogLine] | None = None
+    code_runs: bool = False
+    """Whether the code runs on though its run failed, as a thread does that ignores its timeout: it keeps its slot."""
 
     @property
     def is_plain(self) -> bool:
@@ -50,9 +56,15 @@ class RunReport:
         return self.usage is None and (self.kind in {"completed", "started"})
 
     def digest(self) -> bytes:
-        """Return what two reports must share to be the same report."""
-        parts = (self.kind, self.result, self.error, self.reason and str(self.reason), self.checkpoint, self.detail)
-        return _digest_of_nothing(self.kind) if parts[1:] == _NOTHING else _digest(parts)
+        """Return what two reports must share to be the same report: the order of keys in JSON is no difference."""
+        # A failure that gives no reason is an error, by whichever route it came.
+        cause = self.reason or (Reason.ERROR if self.kind == "failed" else None)
+        said = (self.result, self.error, cause and str(cause), self.checkpoint, self.detail)
+        if said == _NOTHING and self.usage is None:
+            return _digest_of_nothing(self.kind)
+        result, error, reason, checkpoint, detail = said
+        parts = (self.kind, in_order(result), error, reason, in_order(checkpoint), detail)
+        return _digest(parts if self.usage is None else (*parts, f"used {self.usage!r}"))
 
 
 _NOTHING = (None,) * 5
@@ -65,6 +77,17 @@ def _digest(parts: tuple[str | None, ...]) -> bytes:
 @cache
 def _digest_of_nothing(kind: str) -> bytes:
     return _digest((kind, *_NOTHING))
+
+
+def in_order(text: str | None) -> str | None:
+    """Return JSON text, as the server writes it, with its keys in order."""
+    if text is None or "{" not in text:
+        return text
+    sorted_text = orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS).decode()
+    # orjson reads integers beyond 64 bits as floats, which gives the text another length or an `e` more.
+    if len(sorted_text) == len(text) and sorted_text.count("e") == text.count("e"):
+        return sorted_text
+    return json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,9 +142,12 @@ class ReportRun(OneRow):
         """Answer a report about a run that is over: the same one again is fine, all else is refused (C7, G3)."""
         run = self._resolved(world, task)
         if run is not None and self.report.kind in ENDINGS and run.digest == self.report.digest():
+            if not self.report.code_runs:
+                # The first one's commit may have been done and not answered: its room was taken back then.
+                world.released.append((task.id, run.run_id))
             return task
         is_end = self.report.kind in ENDINGS or self.report.kind == "stopped"
-        if run is not None and is_end and self._spoke_for(world, task, run.worker_id):
+        if run is not None and is_end and not self.report.code_runs and self._spoke_for(world, task, run.worker_id):
             # Whatever it says, it shows that the code has ended: its hold ends.
             world.end_hold(task, run.run_id)
             if self.report.kind == "stopped":
@@ -148,6 +174,9 @@ def check_reach(principal: Principal, task_id: TaskId, run_id: int | None) -> No
 def take_report(world: World, task: Task, run_id: int | None, report: RunReport) -> Task:
     """Apply a report about the open run. Raises `InvalidTaskTransition` or `ValidationFailed`."""
     if report.starts and task.status is Status.CLAIMED and report.kind in ENDINGS - {"returned"}:
+        # What is refused has started nothing either (G9).
+        if _ending(report).reason is Reason.RETURNED:
+            raise _not_unstarted()
         _start(world, task, run_id)
     match report.kind:
         case "started":
@@ -161,6 +190,10 @@ def take_report(world: World, task: Task, run_id: int | None, report: RunReport)
         case _:
             raise ValidationFailed(f"{report.kind!r} is no kind of report")
     return task
+
+
+def _not_unstarted() -> InvalidTaskTransition:
+    return InvalidTaskTransition("only a run that was not started can be handed back")
 
 
 def _start(world: World, task: Task, run_id: int | None) -> None:
@@ -178,8 +211,7 @@ def _note(world: World, task: Task, report: RunReport) -> None:
         task.checkpoint = report.checkpoint
     if report.progress is not None:
         task.progress = report.progress
-    if report.usage is not None:
-        task.usage = report.usage
+    life.note_usage(task, report.usage)
     for line in report.lines or ():
         world.add_log(task, task.run_id, world.next_line(), _at(line, world.now), line.level, line.message)
     # A checkpoint is a sign of life of this very run (E3).
@@ -204,23 +236,31 @@ def _fail_over_budget(world: World, task: Task) -> None:
 
 
 def _end(world: World, task: Task, report: RunReport) -> None:
-    ending = _ending(task, report)
+    ending = _ending(report)
     if report.kind == "completed":
         advance(task.status, Verb.COMPLETE, Status.COMPLETED)
     elif report.kind == "returned":
         advance(task.status, Verb.REQUEUE, Status.PENDING)
         if task.status is not Status.CLAIMED:
-            raise InvalidTaskTransition("only a run that was not started can be handed back")
+            raise _not_unstarted()
     world.open(task)
-    world.add_run(task, _resolve(world, task, report, ending), code_ended=True)
+    until = _slot_until(task, world.now) if report.code_runs else None
+    run = _resolve(world, task, report, ending)
+    # A thread that nothing stops keeps its slot; its task may run again elsewhere, or here beside it.
+    world.add_run(task, run, code_ended=not keep_hold(world, task, until, slot_only=True))
     world.changed(task)
     if task.completed_at is not None:
         world.maybe_orphan(task.job_num)
 
 
+def _slot_until(task: Task, now: datetime) -> datetime | None:
+    """Return until when code that runs on keeps its slot, unless heartbeats renew it: a report is a sign of life."""
+    increment = timedelta(seconds=task.heartbeat_increment)
+    return None if task.taken_until is None else max(task.taken_until, now + increment)
+
+
 def _resolve(world: World, task: Task, report: RunReport, ending: Ending) -> Run:
-    over = task.budget is not None and report.usage is not None and report.usage > task.budget
-    if over and report.kind != "completed":
+    if report.usage is not None and life.is_over_budget(task, report.usage) and report.kind != "completed":
         reason = Ending(
             Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, report.error, report.traceback, report.usage, ending.digest
         )
@@ -243,7 +283,7 @@ _OUTCOMES = {
 }
 
 
-def _ending(task: Task, report: RunReport) -> Ending:
+def _ending(report: RunReport) -> Ending:
     outcome, reason = _OUTCOMES[report.kind]
     if report.kind in {"failed", "exception"} and report.reason is not None:
         reason = report.reason
@@ -275,6 +315,10 @@ class ReportMany:
         """Return how many tasks it may write."""
         return len(self.reports)
 
+    def may_speak(self, task: Task, worker: Worker | None) -> bool:
+        """Return whether the asker may report of the task's open run, whose worker this is; all else is refused."""
+        return speaks_for(self.principal, worker, task.id, task.run_id)
+
     def _ones(self) -> Iterator[tuple[int, ReportRun]]:
         for i in range(len(self.reports)) if self.rest is None else self.rest:
             task_id, run_id, report = self.reports[i]
@@ -299,75 +343,6 @@ class ReportMany:
             except TreadleError as error:
                 refused[i] = error
         return refused
-
-
-@dataclass(slots=True, kw_only=True)
-class PatchStatus(OneRow):
-    """A plain update of a task's status: the cancel verb, or an older client's report without a run (Z18)."""
-
-    principal: Principal
-    task_id: TaskId
-    status: Status
-    run_id: int | None = None
-    if_version: int | None = None
-    report: RunReport
-
-    def needs(self, needs: Needs) -> None:
-        """Read the task with its worker."""
-        needs.tasks.add(self.task_id)
-        needs.owners_of.add(self.task_id)
-        if self.run_id is not None:
-            needs.runs.add((self.task_id, self.run_id))
-        else:
-            needs.past_owners_of.add(self.task_id)
-
-    def apply(self, world: World) -> Task:
-        """Return the task after it. Raises as `ReportRun` and `Steer` do; the same status twice is a 409."""
-        task = get_task(world, self.task_id)
-        worker = world.workers.get(task.worker_id) if task.worker_id else None
-        owns = speaks_for(self.principal, worker, task.id, task.run_id)
-        run_id = self.run_id
-        if run_id is None and self.principal.run is not None and self.principal.run[0] == task.id:
-            # A credential says which run is meant, as no older client could.
-            run_id = self.principal.run[1]
-        if run_id is not None:
-            life.check_owner(task, run_id)
-        if self.status is Status.CANCELLED:
-            if not (owns and task.is_leased):
-                self._check_control(world, task, owned=owns)
-            life.check_version(task, self.if_version)
-            return cancel_task(world, task)
-        verb = _VERBS.get(self.status)
-        if verb is None:
-            raise InvalidTaskTransition(f"no update leads to {self.status}; see the verbs resume, rerun and pause")
-        if not task.is_leased:
-            raise InvalidTaskTransition(f"the task is {task.status}: no run of it is open")
-        if not owns:
-            self._check_not_lost(world, task)
-            raise Forbidden(f"run {task.run_id} belongs to another user's worker")
-        life.check_version(task, self.if_version)
-        advance(task.status, verb, self.status)
-        return take_report(world, task, run_id, self.report)
-
-    def _check_control(self, world: World, task: Task, *, owned: bool) -> None:
-        try:
-            check_control(self.principal, task)
-        except Forbidden:
-            self._check_not_lost(world, task, owned=owned)
-            raise
-
-    def _check_not_lost(self, world: World, task: Task, *, owned: bool = False) -> None:
-        """Raise `StaleRun` when the asker's worker had the task: a 403 would make an older client end."""
-        if self.run_id is None and (owned or self.principal.user in world.past_owners.get(task.seq, ())):
-            raise StaleRun("your worker has lost the task: stop the code")
-
-
-_VERBS = {
-    Status.RUNNING: Verb.START,
-    Status.COMPLETED: Verb.COMPLETE,
-    Status.FAILED: Verb.FAIL,
-    Status.PAUSED: Verb.INTERRUPT,
-}
 
 
 @dataclass(slots=True, kw_only=True)

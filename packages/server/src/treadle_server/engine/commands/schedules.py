@@ -6,14 +6,14 @@ from datetime import datetime
 import orjson
 from uuid_utils import uuid7
 
-from treadle_server.access.checks import check_schedule
+from treadle_server.access.checks import check_schedule, check_task_scopes
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Schedule, first_tick
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
-from treadle_server.engine.commands.instances import fire, has_open_instance, make_instance
+from treadle_server.engine.commands.instances import fire, has_open_instance, key_holder, make_instance
 from treadle_server.engine.commands.jobs import check_room, find_job, same_json
-from treadle_server.engine.commands.submit import SchemaMoved
+from treadle_server.engine.commands.submit import SchemaMoved, held_by
 from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
@@ -94,12 +94,15 @@ class SetSchedule(OneRow):
         needs.new_tasks.append((job_name, self.room, options.get("pool")))
         if (target := options.get("target")) is not None:
             needs.targets.add((self.room, target))
+        if (key := options.get("unique_key")) is not None:
+            needs.unique_keys.add((job_name, key))
 
     def apply(self, world: World) -> WasSet:
         """Return the schedule.
 
-        Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `SchemaMoved`, `Forbidden`, `TaskConflict`
-        (it was changed since `if_version`), or `ValidationFailed` for a time that never comes.
+        Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `SchemaMoved`, `Forbidden` (also for scopes
+        that the asker does not hold), `TaskConflict` (it was changed since `if_version`), or `ValidationFailed` for a
+        time that never comes.
         """
         job = find_job(world, self.room, self.job_name)
         if job.is_internal:
@@ -110,10 +113,16 @@ class SetSchedule(OneRow):
             raise SchemaMoved
         known = world.schedules_by_name.get((self.room, self.name))
         if known is None:
+            self._check_scopes()
             return WasSet(self._make(world, job), created=True)
         if known.deleted_at is not None:
+            self._check_scopes()
             return WasSet(self._revive(world, known, job), created=True)
         return WasSet(self._change(world, known, job), created=False)
+
+    def _check_scopes(self) -> None:
+        """Refuse scopes that the asker does not hold: whoever says what its tasks do has them do it with these."""
+        check_task_scopes(self.principal, orjson.loads(self.content.template).get("scopes") or ())
 
     def _make(self, world: World, job: Job) -> Schedule:
         schedule = self._fresh(world, job, str(uuid7()))
@@ -158,6 +167,7 @@ class SetSchedule(OneRow):
         if is_known_code or not self._differs(known, job):
             return known
         check_schedule(self.principal, known, world.jobs_by_num[known.job_num])
+        self._check_scopes()
         content = self.content
         is_timed_anew = any(getattr(known, name) != getattr(content, name) for name in _TIMING)
         next_at = _first(content, world.now) if is_timed_anew else known.next_at
@@ -238,13 +248,16 @@ class RunSchedule(OneRow):
     def apply(self, world: World) -> Task:
         """Return the task.
 
-        Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, or `TaskConflict` while its last task is open.
+        Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, or `TaskConflict` while its last task is open, or
+        another one holds its unique key.
         """
         schedule = get_schedule(world, self.principal, self.room, self.name)
         if has_open_instance(world, schedule):
             raise TaskConflict(
                 f"task {schedule.last_task_id} of schedule {schedule.name!r} is not over yet: wait for it, or cancel it"
             )
+        if (holder := key_holder(world, schedule)) is not None:
+            raise held_by(self.principal, holder)
         return make_instance(world, schedule, None)
 
 

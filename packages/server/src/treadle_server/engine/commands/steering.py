@@ -1,12 +1,10 @@
-"""What people do to tasks: cancel, pause, resume, resolve, rerun, edit."""
+"""What people do to tasks: cancel, pause, resume, resolve, rerun."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Reason, Status
-from treadle_server.access.checks import check_content
 from treadle_server.domain import life
 from treadle_server.domain.states import Verb, advance
 from treadle_server.domain.tasks import Hold, Run, Task
@@ -17,12 +15,17 @@ from treadle_server.engine.world import World
 from treadle_server.errors import InvalidTaskTransition, Refused, TreadleError, ValidationFailed
 
 
-def keep_hold(world: World, task: Task, taken_until: datetime | None) -> bool:
-    """Let the run's code keep its target and slot until it has stopped, or its lease ends; return whether it does."""
-    if taken_until is None or task.worker_id is None or task.unfenced or taken_until <= world.now:
+def keep_hold(world: World, task: Task, taken_until: datetime | None, *, slot_only: bool = False) -> bool:
+    """Let the run's code keep its target and slot until it has stopped, or its lease ends; return whether it does.
+
+    `slot_only` lets the task's next run begin meanwhile, unless the task has a target. A lease that seems to be over
+    already may only seem so, to a clock that was just set: the sweeper, which knows that, ends the hold.
+    """
+    if taken_until is None or task.worker_id is None or task.unfenced:
         return False
     key = (task.seq, task.run_id, task.worker_id)
-    world.add_hold(Hold(*key, task.target_num, task.weight, taken_until, task.id, task.lease_seconds))
+    is_slot = slot_only and task.target_num is None
+    world.add_hold(Hold(*key, task.target_num, task.weight, taken_until, task.id, task.lease_seconds, is_slot))
     return True
 
 
@@ -112,7 +115,7 @@ class Steer(OneRow):
         verb, function = (Verb.RESUME, life.resume) if self.action == "resume" else (Verb.RERUN, life.rerun)
         advance(task.status, verb, Status.PENDING)
         before = world.open(task)
-        function(before, world.now)
+        function(before, world.now, is_undo=self.if_version is not None)
         task.blocked = task.target_num is not None
         world.changed(task)
 
@@ -166,61 +169,3 @@ class SteerMany:
             except Refused as refusal:
                 answers.append((task_id, refusal))
         return answers
-
-
-@dataclass(slots=True, kw_only=True)
-class Edit(OneRow):
-    """Changes a task that does not run: priority, scheduled_at, payload, tags, target, weight, checkpoint.
-
-    A checkpoint stays, and outranks a changed payload, unless it is changed too.
-    """
-
-    principal: Principal
-    task_id: TaskId
-    changes: dict[str, Any]
-    """Only what is to be changed; `payload`, `tags` and `checkpoint` as JSON text."""
-    if_version: int | None = None
-
-    def needs(self, needs: Needs) -> None:
-        """Read the task and the target that it is moved to."""
-        needs.tasks.add(self.task_id)
-        if (target := self.changes.get("target")) is not None:
-            needs.target_edits.add((self.task_id, target))
-
-    def apply(self, world: World) -> Task:
-        """Return the task. Raises `TaskNotFound`, `Forbidden`, `TaskConflict` or `InvalidTaskTransition`."""
-        task = get_task(world, self.task_id)
-        check_control(self.principal, task)
-        if "payload" in self.changes or "checkpoint" in self.changes:
-            check_content(self.principal, task)
-        life.check_version(task, self.if_version)
-        if task.status not in {Status.SCHEDULED, Status.PENDING}:
-            raise InvalidTaskTransition(
-                f"edit: the task is {task.status}; only a scheduled or pending one can be changed"
-            )
-        world.open(task)
-        for name in ("priority", "payload", "tags", "weight", "checkpoint"):
-            if name in self.changes:
-                setattr(task, name, self.changes[name])
-        if "target" in self.changes:
-            self._retarget(world, task)
-        if (due_at := self.changes.get("scheduled_at")) is not None:
-            self._reschedule(world, task, due_at)
-        task.version += 1
-        task.updated_at = world.now
-        world.changed(task)
-        return task
-
-    def _retarget(self, world: World, task: Task) -> None:
-        if task.target_num is not None:
-            world.left_targets.add(task.target_num)
-        task.target = self.changes["target"]
-        task.target_num = None if task.target is None else world.targets[task.room, task.target]
-        task.blocked = task.target is not None
-
-    def _reschedule(self, world: World, task: Task, due_at: datetime) -> None:
-        task.due_at = due_at
-        to = Status.SCHEDULED if due_at > world.now else Status.PENDING
-        if to is not task.status:
-            task.status = advance(task.status, Verb.DEFER if to is Status.SCHEDULED else Verb.PROMOTE, to)
-        task.next_retry_at = due_at if task.next_retry_at is not None and to is Status.SCHEDULED else None

@@ -11,13 +11,13 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import OPEN, Status
 from treadle_server.access.checks import sees
 from treadle_server.domain.jobs import Job
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.jobs import find_job
 from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
-from treadle_server.errors import InternalJobNotConfigured, TaskConflict, TreadleError, ValidationFailed
+from treadle_server.errors import InternalJobNotConfigured, TaskConflict, TreadleError, UniqueKeyHeld
 
 
 class SchemaMoved(Exception):
@@ -52,10 +52,23 @@ class Submitted:
     task: Task
     created: bool
     position: int | None
+    """None where it is not known without being read, and for what does not wait."""
 
 
 Taken = Submitted | TreadleError
 """What became of one task among many."""
+
+
+def holder_of(world: World, job_num: int, unique_key: str) -> Task | None:
+    """Return the open task of the job that holds the key at this moment."""
+    holder = world.unique.get((job_num, unique_key))
+    return holder if holder is not None and holder.status in OPEN else None
+
+
+def held_by(principal: Principal, holder: Task) -> UniqueKeyHeld:
+    """Return what is said to who wants the unique key of another task; of one that they don't see no more than that."""
+    whose = f"task {holder.id}" if sees(principal, holder) else "a task that this token does not see"
+    return UniqueKeyHeld(f"the unique key {holder.unique_key!r} is held by {whose}")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,16 +124,16 @@ class Submit:
         first = None if item.id is None else world.tasks.get(item.id)
         if first is not None:
             self._check_same(first, item)
-        elif item.deadline is not None and item.delay and item.deadline <= world.now + timedelta(seconds=item.delay):
-            raise ValidationFailed("deadline: lies before the delay is over, so that the task could never run")
+        elif item.delay:
+            check_times(world.now + timedelta(seconds=item.delay), item.deadline, due="the delay is over")
         if item.unique_key is not None:
             self._check_holder(world, item, job)
 
     def _check_holder(self, world: World, item: Submission, job: Job) -> None:
         """Refuse a unique key that a task holds which the asker may not see: it would be answered with it."""
-        holder = world.unique.get((job.num, item.unique_key or ""))
-        if holder is not None and holder.status in OPEN and not sees(self.principal, holder):
-            raise TaskConflict(f"the unique key {item.unique_key!r} is held by a task that this token does not see")
+        holder = holder_of(world, job.num, item.unique_key or "")
+        if holder is not None and not sees(self.principal, holder):
+            raise held_by(self.principal, holder)
 
     def _check_same(self, first: Task, item: Submission) -> None:
         if first.content_hash != item.content_hash or first.submitter != self.principal.user:
@@ -129,8 +142,7 @@ class Submit:
     def _put(self, world: World, item: Submission, job: Job) -> Submitted:
         first = world.tasks.get(item.id) if item.id is not None else None
         if first is None and item.unique_key is not None:
-            holder = world.unique.get((job.num, item.unique_key))
-            first = holder if holder is not None and holder.status in OPEN else None
+            first = holder_of(world, job.num, item.unique_key)
         if first is not None:
             return Submitted(first, created=False, position=None)
         option = world.rules.options(item.options, job)
@@ -183,14 +195,17 @@ class SubmitEach:
 
 
 def _position(world: World, task: Task, job: Job) -> int | None:
-    """Return the place of a new pending task: behind all of its priority and above, from the kept counts."""
+    """Return the place of a new pending task: behind all of its priority and above, from the kept counts.
+
+    One that was due before it came stands somewhere among them: None, its place is to be read.
+    """
     if task.status is not Status.PENDING:
         return None
     _, room, _ = job.lane_key(task.room, task.pool)
     queue = world.queue(job.num, room)
     ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
     queue[task.priority] += 1
-    return ahead + 1
+    return ahead + 1 if task.due_at == world.now else None
 
 
 def new_task(
@@ -248,4 +263,14 @@ def new_task(
     )
 
 
-__all__ = ["SchemaMoved", "Submission", "Submit", "SubmitEach", "Submitted", "Taken", "new_task"]
+__all__ = [
+    "SchemaMoved",
+    "Submission",
+    "Submit",
+    "SubmitEach",
+    "Submitted",
+    "Taken",
+    "held_by",
+    "holder_of",
+    "new_task",
+]

@@ -1,5 +1,6 @@
 """What time does to tasks and workers; the services send these commands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -12,9 +13,12 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.internal import STUCK, lose_internal
 from treadle_server.engine.commands.steering import expire_task, keep_hold
-from treadle_server.engine.commands.workers import DISCONNECTED, lose_run, runs_of
+from treadle_server.engine.commands.workers import DISCONNECTED, lose_run, note_loss, runs_of
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.world import World
+
+GRACE = 2.0
+"""Seconds beyond a task's timeout in which the worker's own report is awaited; never more than between two sweeps."""
 
 MOST = 500
 """Tasks that one command takes at once, so that the writer is never held for long."""
@@ -46,18 +50,24 @@ class ExpireLeases:
 
     stamped_at: datetime | None = None
     """When the leases were last stamped anew: the two other limits count from then, too, for runs of before."""
+    until: datetime | None = None
+    """When it is later, nothing is taken: the clock has jumped, or nobody could renew, since the sweep began."""
+    grace: float = GRACE
+    """Seconds beyond a task's timeout in which the worker's own report is awaited."""
 
     rows = MOST
 
     def needs(self, needs: Needs) -> None:
-        """Read what is leased beyond its time, and what the other two limits may concern."""
-        needs.found["expired"] = MOST
-        needs.found["limited"] = 10 * MOST
+        """Read what is leased beyond its time, and what is beyond one of the other two limits."""
+        needs.found |= dict.fromkeys(_OVERDUE, MOST)
+        needs.stamped_at, needs.grace = self.stamped_at, timedelta(seconds=self.grace)
 
     def apply(self, world: World) -> int:
         """Return how many runs were ended."""
+        if _is_over(self.until, world.now):
+            return 0
         ended = 0
-        for task in {t.seq: t for name in ("expired", "limited") for t in world.found[name]}.values():
+        for task in {t.seq: t for name in _OVERDUE for t in world.found[name]}.values():
             if task.is_leased and (reason := self._reason(world, task)) is not None:
                 self._end(world, task, *reason)
                 ended += 1
@@ -73,7 +83,7 @@ class ExpireLeases:
         if is_claimed and not task.is_internal and self._is_past(now, task.claimed_at, task.start_timeout):
             return Reason.START_TIMEOUT, f"not started within {task.start_timeout:g} s of the claim"
         # The worker enforces its timeout itself; the server follows when the worker does not.
-        limit = None if task.timeout is None else task.timeout + GRACE
+        limit = None if task.timeout is None else task.timeout + self.grace
         if not is_claimed and self._is_past(now, task.started_at, limit):
             return Reason.TIMEOUT, f"ran longer than its timeout of {task.timeout:g} s"
         return None
@@ -88,26 +98,33 @@ class ExpireLeases:
 
     def _end(self, world: World, task: Task, reason: Reason, error: str) -> None:
         if reason is not Reason.TIMEOUT:
-            lose_run(world, task, reason, error)
+            # The sweep began with a clock that had not jumped.
+            is_over = task.taken_until is not None and task.taken_until <= world.now
+            lose_run(world, task, reason, error, is_over=is_over)
             return
         world.open(task)
         until, is_stuck = task.taken_until, _is_stuck(task, world.now)
         run = life.fail(task, Ending(Outcome.FAILED, reason, error), world.now, world.draw, is_final=is_stuck)
         # Nobody is left to say that stuck code has ended: its slot is free, whatever becomes of it.
         world.add_run(task, run, code_ended=is_stuck)
-        keep_hold(world, task, until)
+        if not keep_hold(world, task, until) and not is_stuck:
+            note_loss(world, task.worker_id)
         world.changed(task)
         if task.completed_at is not None:
             world.maybe_orphan(task.job_num)
 
 
+_OVERDUE = ("expired", "unstarted", "overlong")
+"""The finders of runs that have had their time."""
+
+
+def _is_over(until: datetime | None, now: datetime) -> bool:
+    return until is not None and now > until
+
+
 def _is_stuck(task: Task, now: datetime) -> bool:
     """Return whether an internal executor has had the task for too long, which is all that its lease says (Z13)."""
     return task.is_internal and task.taken_until is not None and task.taken_until <= now
-
-
-GRACE = 2.0
-"""Seconds beyond a task's timeout in which the worker's own report is awaited."""
 
 
 @dataclass(slots=True)
@@ -134,6 +151,8 @@ class SweepWorkers:
 
     timeout: float
     """Seconds."""
+    until: datetime | None = None
+    """As in `ExpireLeases`."""
 
     rows = MOST
 
@@ -143,6 +162,8 @@ class SweepWorkers:
 
     def apply(self, world: World) -> list[WorkerId]:
         """Return the workers that were lost."""
+        if _is_over(self.until, world.now):
+            return []
         before = world.now - timedelta(seconds=self.timeout)
         gone = [world.workers[w] for w in world.stale if w in world.workers]
         gone = [w for w in gone if w.state is not WorkerState.LOST and w.last_heartbeat < before]
@@ -166,51 +187,69 @@ class SweepWorkers:
 class ReleaseHolds(OneRow):
     """Ends the holds whose lease is over."""
 
+    until: datetime | None = None
+    """As in `ExpireLeases`."""
+
     def needs(self, needs: Needs) -> None:
         """Read them."""
         needs.ended_holds = True
 
     def apply(self, world: World) -> int:
         """Return how many ended."""
+        if _is_over(self.until, world.now):
+            return 0
         ended = [hold for hold in world.holds.values() if hold.until <= world.now]
         for hold in ended:
             world.drop_hold(hold)
+            note_loss(world, hold.worker_id)
         return len(ended)
 
 
 @dataclass(slots=True)
 class RestampLeases:
-    """Gives every lease and hold its full length, and every worker its time, anew.
+    """Gives the tasks' leases their full length anew.
 
     After an outage or a jump of the clock nobody is to blame for a missed heartbeat. What internal executors have is
     counted from its claim: it is only moved with the clock.
     """
 
+    seqs: Sequence[int]
+    """Tasks that were leased a moment ago."""
     jump: timedelta = timedelta(0)
     """By how much the clock has jumped."""
 
-    rows = 10 * MOST
+    @property
+    def rows(self) -> int:
+        """Return how many tasks it writes at most."""
+        return len(self.seqs)
 
     def needs(self, needs: Needs) -> None:
-        """Read what is leased."""
-        needs.found["leased"] = 100 * MOST
+        """Read nothing: they are written where they stand."""
+
+    def apply(self, world: World) -> None:
+        """Have them written with the batch."""
+        world.changes.restamped.append((self.seqs, self.jump))
+
+
+@dataclass(slots=True)
+class RestampPresent:
+    """Gives every hold its full length, and every worker its time, anew, for the same reasons."""
+
+    rows = MOST
+
+    def needs(self, needs: Needs) -> None:
+        """Read them all."""
         needs.every_worker = True
         needs.every_hold = True
 
-    def apply(self, world: World) -> int:
-        """Return how many leases were stamped."""
-        leased = [task for task in world.found["leased"] if task.is_leased]
-        for task in leased:
-            world.open(task)
-            moved = (task.taken_until or world.now) + self.jump
-            task.taken_until = moved if task.is_internal else world.now + task.lease
+    def apply(self, world: World) -> None:
+        """Stamp them."""
         for hold in list(world.holds.values()):
             world.renew_hold(replace(hold, until=world.now + timedelta(seconds=hold.lease_seconds)))
         for worker in world.workers.values():
             if worker.state is not WorkerState.LOST:
                 worker.last_heartbeat = world.now
                 world.change_worker(worker)
-        return len(leased)
 
 
 @dataclass(slots=True)

@@ -16,8 +16,9 @@ from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.steering import keep_hold
 from treadle_server.engine.needs import Needs
 from treadle_server.engine.principal import Principal
+from treadle_server.engine.seats import ClaimKey
 from treadle_server.engine.world import World
-from treadle_server.errors import JobNotFound, WorkerNotFound
+from treadle_server.errors import JobNotFound, TaskConflict, WorkerNotFound
 
 DISCONNECTED = "Worker disconnected"
 """The error of a task whose worker was lost."""
@@ -39,21 +40,30 @@ def check_present(worker: Worker) -> None:
 
 def revive(world: World, worker: Worker) -> None:
     """Note that the worker was heard of just now; a lost one is online again."""
-    worker.last_heartbeat = world.now
+    worker.last_heartbeat, worker.run_lost_at = world.now, None
     if worker.state is WorkerState.LOST:
         worker.state = WorkerState.ONLINE
         worker.lost_at = None
     world.change_worker(worker)
 
 
-def lose_run(world: World, task: Task, reason: Reason, error: str) -> None:
+def note_loss(world: World, worker_id: WorkerId | None) -> None:
+    """Note that a run was taken from the worker: it owes a heartbeat, however much it has lost."""
+    if worker_id is not None and (worker := world.workers.get(worker_id)) is not None:
+        worker.run_lost_at = world.now
+        world.change_worker(worker)
+
+
+def lose_run(world: World, task: Task, reason: Reason, error: str, *, is_over: bool = False) -> None:
     """End a run whose worker is gone: requeued within budget, failed beyond (Z11, G8).
 
-    A target stays held until the run's lease ends: a worker that was given up, or removed, may run its code until then.
+    A target stays held until the run's lease ends, unless it `is_over`: a worker that was given up, or removed, may run
+    its code until then.
     """
     world.open(task)
     ending = Ending(Outcome.EXCEPTION, reason, error)
-    until = task.taken_until if task.target_num is not None else None
+    note_loss(world, task.worker_id)
+    until = task.taken_until if task.target_num is not None and not is_over else None
     run = life.fail(task, ending, world.now, world.draw)
     world.add_run(task, run, code_ended=not keep_hold(world, task, until))
     world.changed(task)
@@ -185,6 +195,41 @@ class FindWorker(OneRow):
         if world.now > worker.last_heartbeat:
             revive(world, worker)
         return worker
+
+
+@dataclass(slots=True, kw_only=True)
+class FindClaims(OneRow):
+    """Looks up what a worker has claimed under a key, when it asks again."""
+
+    principal: Principal
+    worker_id: WorkerId
+    key: ClaimKey
+
+    def needs(self, needs: Needs) -> None:
+        """Read the worker, and what was claimed."""
+        needs.workers.add(self.worker_id)
+        needs.claim_keys.add((self.worker_id, self.key.text))
+
+    def apply(self, world: World) -> list[Task] | None:
+        """Return those of the claims that it still holds; None when nothing was claimed under the key.
+
+        Raises `TaskConflict` when it was another request, `WorkerNotFound` or `Forbidden`.
+        """
+        get_worker(world, self.principal, self.worker_id)
+        kept = world.kept_claims.get((self.worker_id, self.key.text))
+        if kept is None:
+            return None
+        if kept.body != self.key.body:
+            raise TaskConflict(
+                f"under the Idempotency-Key {self.key.text!r} another claim was made: its body was not the same;"
+                " take a new key for each request, and this one for its repetition alone"
+            )
+        claimed = [(world.tasks.get(task_id), run_id) for task_id, run_id in kept.runs]
+        return [
+            task
+            for task, run_id in claimed
+            if task is not None and task.is_leased and (task.worker_id, task.run_id) == (self.worker_id, run_id)
+        ]
 
 
 def job_name_or_404(name: str) -> JobName:

@@ -1,9 +1,15 @@
-"""The schema's history, applied by alembic when a server starts, or by `treadle migrate`."""
+"""The schema's history, applied by alembic when a server starts, or by `treadle migrate`.
+
+A migration that is on the main branch is never edited again, whatever is wrong with it: databases exist that it made.
+What it made wrong the next one mends (`tests/store/test_upgrades.py` keeps a digest of each).
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
+
+from treadle_server.errors import DatabaseIsNewer
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -12,8 +18,11 @@ _LOCK = 7_420_001
 """PostgreSQL: the advisory lock under which one server migrates and the others wait."""
 
 
-HEAD = max(path.name for path in Path(__file__).parent.glob("versions/*_*.py")).partition("_")[0]
-"""The newest revision: their files are named after them."""
+REVISIONS = sorted(path.name.partition("_")[0] for path in Path(__file__).parent.glob("versions/*_*.py"))
+"""Every revision, oldest first: their files are named after them."""
+
+HEAD = REVISIONS[-1]
+"""The newest revision."""
 
 
 def config_for(connection: Connection | None = None) -> "Config":
@@ -29,15 +38,31 @@ def config_for(connection: Connection | None = None) -> "Config":
 def upgrade(connection: Connection) -> None:
     """Bring the database to the newest revision, inside the caller's transaction; several servers may do so at once.
 
+    Raises `DatabaseIsNewer` when a newer version has migrated it to what is not known here.
+
     Where it is there already, alembic is not even imported: that takes 0.25 s of a start of 2.
     """
-    if _revisions(connection) == [HEAD]:
+    found = _revisions(connection)
+    if found == [HEAD]:
         return
+    if unknown := [revision for revision in found if revision not in REVISIONS]:
+        raise DatabaseIsNewer(newer_than_known(", ".join(unknown)))
     from alembic import command
 
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    if found == ["0001"] and "treadle_tasks" not in inspect(connection).get_view_names():
+        # The first form of 0001 made no view, and 0002 begins with dropping it.
+        connection.execute(text("CREATE VIEW treadle_tasks AS SELECT 1 AS unused"))
     command.upgrade(config_for(connection), "head")
+
+
+def newer_than_known(revision: str) -> str:
+    """Return what to say of a database that a newer server has migrated."""
+    return (
+        f"the database's schema is at revision {revision}, and this server knows those up to {HEAD}: a newer one has"
+        " migrated it; nothing was changed, install that version of treadle-server"
+    )
 
 
 def _revisions(connection: Connection) -> list[str]:

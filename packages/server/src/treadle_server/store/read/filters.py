@@ -1,21 +1,22 @@
 """What a `TaskFilter` means in SQL, and when its count is known without counting."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import eq
 from typing import Any
 from uuid import UUID
 
 from pydantic import PrivateAttr
-from sqlalchemy import BinaryExpression, Column, ColumnElement, String, cast, exists, func, literal_column, or_, select
+from sqlalchemy import BinaryExpression, Column, ColumnElement, String, cast, func, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
 from treadle.wire.status import LEASED, Status
 from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.sight import Sight
-from treadle_server.store.read import counts
+from treadle_server.store.read import counts, tagged
 from treadle_server.store.read.sight import within
 from treadle_server.store.tables import jobs, tasks
+from treadle_server.store.tags import keys_wanted
 
 COUNT_CAP = 10_000
 """Matches that no kept count covers are counted up to here."""
@@ -52,9 +53,12 @@ def status_is(*statuses: Status) -> ColumnElement[bool]:
     return condition
 
 
-def _statuses(wanted: list[Status]) -> list[ColumnElement[bool]]:
+def _statuses(wanted: Sequence[Status], *, plain: bool) -> list[ColumnElement[bool]]:
+    """Return the conditions that a task is in one of the statuses; those that are `plain` offer no index."""
     if not wanted:
         return [literal_column("1 = 0")]
+    if plain:
+        return [tasks.c.status.concat("").in_([status.value for status in wanted])]
     conditions = [status_is(*wanted)]
     if set(wanted) < LEASED:
         # The index of leased tasks is used only when its own condition stands in the query word by word.
@@ -73,33 +77,50 @@ async def job_num(connection: AsyncConnection, full_name: str) -> int:
     return NO_JOB if found is None else found
 
 
-async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> list[ColumnElement[bool]]:
+class Where(list[ColumnElement[bool]]):
+    """Conditions, all of which a task must satisfy."""
+
+    is_narrow: bool = False
+    """Whether they name few tasks by their numbers: then the others offer no index, by which more would be read."""
+
+    def and_status(self, statuses: Collection[Status]) -> "Where":
+        """Return these and that a task is in one of the statuses."""
+        found = Where([*self, *_statuses(sorted(statuses), plain=self.is_narrow)])
+        found.is_narrow = self.is_narrow
+        return found
+
+
+async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> Where:
     """Return the conditions that a task must satisfy, all of them."""
-    found: list[ColumnElement[bool]] = []
+    found = Where()
+    if wanted.tag is not None:
+        keys = keys_wanted(wanted.tag)
+        found.is_narrow = await tagged.is_rare(connection, keys)
+        found.append(tagged.has_one_of(keys, connection.dialect.name, rare=found.is_narrow))
     sight = _sight(wanted)
     if wanted.room is not None:
         found.append(tasks.c.room == wanted.room)
     if sight is not None and (wanted.room is None or not sight.admits(wanted.room)):
-        found.append(within(sight, tasks.c.room))
+        found.append(within(sight, tasks.c.room.concat("") if found.is_narrow else tasks.c.room))
     if wanted.status is not None:
-        found += _statuses(wanted.status)
+        found += _statuses(wanted.status, plain=found.is_narrow)
     if wanted.job is not None:
         found.append(tasks.c.job_num == await job_num(connection, wanted.job))
     if wanted.target is not None:
         found.append(tasks.c.target == wanted.target)
     if wanted.worker is not None:
         found.append(tasks.c.worker_id == wanted.worker)
-    if wanted.tag is not None:
-        found.append(_tagged(wanted.tag, connection.dialect.name))
     if wanted.id is not None:
         found.append(_begins(wanted.id))
     if wanted.text is not None:
         found.append(_holding(wanted.text))
-    return among_leased(found) if wanted.status and LEASED.issuperset(wanted.status) else found
+    if found.is_narrow or (wanted.status and LEASED.issuperset(wanted.status)):
+        found[:] = among_leased(found)
+    return found
 
 
 def among_leased(conditions: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
-    """Return the same conditions for a list of leased tasks alone, without the indexes by job and by room.
+    """Return the same conditions for a list of leased or few tasks alone, without the indexes by job and by room.
 
     Those lead through the whole history of a queue; the leased tasks are few, and have an index of their own.
     """
@@ -113,16 +134,6 @@ def _without_index(condition: ColumnElement[bool]) -> ColumnElement[bool]:
         if condition.left is tasks.c.room:
             return tasks.c.room.concat("") == condition.right
     return condition
-
-
-def _tagged(tag: str, dialect: str) -> ColumnElement[bool]:
-    key, has_value, value = tag.partition("=")
-    if dialect == "postgresql":
-        stored = func.jsonb_extract_path_text(tasks.c.tags, key)
-        return stored == value if has_value else stored.is_not(None)
-    pairs = func.json_each(tasks.c.tags).table_valued("key", "value", name="tag")
-    match = exists().select_from(pairs).where(pairs.c.key == key)
-    return match.where(pairs.c.value == value) if has_value else match
 
 
 def _begins(prefix: str) -> ColumnElement[bool]:

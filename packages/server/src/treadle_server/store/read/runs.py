@@ -7,6 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import WorkerId
+from treadle_server.domain.life import usage_of_run
 from treadle_server.domain.tasks import RUN_FIELDS, Task
 from treadle_server.store.tables import runs, workers
 
@@ -83,7 +84,7 @@ async def _open(connection: AsyncConnection, task: Task, claimed_at: datetime) -
         traceback=None,
         worker_id=task.worker_id,
         worker_name=name,
-        usage=task.usage,
+        usage=usage_of_run(task),
         claimed_at=claimed_at,
         started_at=task.started_at,
         ended_at=None,

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, exists, func, or_, select, true
+from sqlalchemy import ColumnElement, exists, func, or_, select, true
 
 from treadle.wire.names import SHARED_ROOMS
 from treadle_server.domain.sight import Sight
 from treadle_server.store.tables import jobs, worker_jobs, workers
 
 
-def within(sight: Sight | None, room: Column[Any]) -> ColumnElement[bool]:
+def within(sight: Sight | None, room: ColumnElement[Any]) -> ColumnElement[bool]:
     """Return the condition that the room in a column is read; None reads all.
 
     Rooms by name are looked up in an index. Beginnings are compared as they are: LIKE takes no heed of case on SQLite.

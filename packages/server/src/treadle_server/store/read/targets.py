@@ -7,7 +7,20 @@ from datetime import datetime
 from functools import cache
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, CompoundSelect, Select, case, func, literal, null, or_, select, union, union_all
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    case,
+    false,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    union,
+    union_all,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
@@ -119,17 +132,34 @@ async def holders(connection: AsyncConnection, nums: Collection[int]) -> dict[in
 async def blocked_by(connection: AsyncConnection, found: Iterable[Task]) -> dict[int, list[str]]:
     """Return for each pending task among `found` that is kept waiting, by seq, the ids of what holds its target.
 
-    Its own id is among them while the code of its last run may still be running.
+    Its own id is among them, with a target and without, while the code of its last run may still be running.
     """
+    found = list(found)
     waiting = {
         task.seq: task.target_num for task in found if task.target_num is not None and task.status is Status.PENDING
     }
     by_target = await holders(connection, set(waiting.values()))
-    return {
-        seq: list(dict.fromkeys(holder.task_id for holder in by_target[num]))
+    blockers = {
+        seq: dict.fromkeys(holder.task_id for holder in by_target[num])
         for seq, num in waiting.items()
         if num in by_target
     }
+    for task in await _held_by_themselves(connection, found):
+        blockers.setdefault(task.seq, {})[str(task.id)] = None
+    return {seq: list(ids) for seq, ids in blockers.items()}
+
+
+async def _held_by_themselves(connection: AsyncConnection, found: Iterable[Task]) -> list[Task]:
+    """Return those of the pending tasks whose last run's code may still be running."""
+    again = {task.seq: task for task in found if task.status is Status.PENDING and task.blocked and task.has_run}
+    if not again:
+        return []
+    dialect = _dialect(connection)
+    kept = select(holds.c.task_seq).where(
+        is_among(dialect, holds.c.task_seq, "seqs", NUMBER), holds.c.slot_only.is_(false())
+    )
+    rows = await connection.execute(kept.distinct(), {"seqs": bound(dialect, sorted(again))})
+    return [again[seq] for seq in rows.scalars()]
 
 
 def _held() -> ColumnElement[bool]:

@@ -75,7 +75,7 @@ async def ahead(connection: AsyncConnection, wanted: Window, at: Place) -> tuple
         most = cap + 1 - found
         if number < at.segment:
             found += await _count(connection, select(tasks.c.seq).where(*bounds).limit(most))
-        elif segment is PENDING:
+        elif segment is PENDING and not where.is_narrow:
             ranges = segment.ranges(at.values, backward=True)
             async for union in _queue(connection, wanted.filter.job, bounds, ranges, most, backward=True):
                 found += await _count(connection, union.limit(most))
@@ -87,9 +87,11 @@ async def ahead(connection: AsyncConnection, wanted: Window, at: Place) -> tuple
     return min(found, cap), found > cap
 
 
-def _within(segment: Segment, where: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
+def _within(segment: Segment, where: filters.Where) -> list[ColumnElement[bool]]:
     if segment.statuses == ALL:
         return [*where]
+    if where.is_narrow:
+        return where.and_status(segment.statuses)
     found = [*where, filters.status_is(*segment.statuses)]
     return filters.among_leased(found) if segment.statuses <= LEASED else found
 
@@ -121,9 +123,7 @@ async def _queue(
 class _Reader:
     """Fills a window from one segment after the other, forward or backward."""
 
-    def __init__(
-        self, connection: AsyncConnection, wanted: Window, where: list[ColumnElement[bool]], *, backward: bool
-    ) -> None:
+    def __init__(self, connection: AsyncConnection, wanted: Window, where: filters.Where, *, backward: bool) -> None:
         self.found: list[Task] = []
         self._connection = connection
         self._wanted = wanted
@@ -140,7 +140,7 @@ class _Reader:
         """Read on in the segment, from the place on if there is one."""
         where = _within(segment, self._where)
         missing = self._limit - len(self.found)
-        if segment is PENDING:
+        if segment is PENDING and not self._where.is_narrow:
             rows = await self._pending(where, self._ranges(segment, place), missing)
         else:
             if place is not None:

@@ -1,0 +1,57 @@
+"""Django: a middleware opens a client in each of the server's processes, and views submit with `submit_sync`.
+
+Run `treadle worker examples.hello` and `python -m examples.with_django runserver`, then
+`curl -X POST localhost:8000/hello/Ann`. In a project of your own, `connected` goes into `MIDDLEWARE`.
+"""
+
+import sys
+from collections.abc import Callable
+from secrets import token_hex
+
+import django
+from django.conf import settings
+from django.core.management import execute_from_command_line
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from examples.hello import hello
+
+from treadle import SyncClient, current_client
+
+
+def connected(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    client = SyncClient()  # connects to nothing yet: gunicorn may fork after this
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        client.open()  # does nothing where it is open already
+        return get_response(request)
+
+    return middleware
+
+
+def submit(request: HttpRequest, name: str) -> HttpResponse:
+    return HttpResponse(hello.submit_sync(name).id)
+
+
+async def submit_async(request: HttpRequest, name: str) -> HttpResponse:
+    """Async views find the same client, whichever event loop Django runs them in."""
+    handle = await hello.submit(name)
+    return HttpResponse(handle.id)
+
+
+async def result(request: HttpRequest, task_id: str) -> HttpResponse:
+    return HttpResponse(await current_client().handle(task_id).result(timeout=30))
+
+
+urlpatterns = [
+    path("hello/<name>", submit),
+    path("async/<name>", submit_async),
+    path("result/<task_id>", result),
+]
+
+settings.configure(
+    ALLOWED_HOSTS=["*"], MIDDLEWARE=[f"{__name__}.connected"], ROOT_URLCONF=__name__, SECRET_KEY=token_hex()
+)
+django.setup()
+
+if __name__ == "__main__":
+    execute_from_command_line(sys.argv)

@@ -1,0 +1,28 @@
+"""Flask: a client that each of the server's processes opens for itself, at its first request.
+
+Run `treadle worker examples.hello` and `flask --app examples.with_flask run`, then
+`curl -X POST localhost:5000/hello/Ann`.
+"""
+
+from examples.hello import hello
+from flask import Flask
+
+from treadle import SyncClient
+
+app = Flask(__name__)
+client = SyncClient()  # connects to nothing yet: gunicorn may fork after this
+
+
+@app.before_request
+def connect() -> None:
+    client.open()  # does nothing where it is open already
+
+
+@app.post("/hello/<name>")
+def submit(name: str) -> str:
+    return hello.submit_sync(name).id
+
+
+@app.get("/result/<task_id>")
+def result(task_id: str) -> str:
+    return str(client.handle(task_id).result(timeout=30))

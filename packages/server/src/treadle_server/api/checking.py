@@ -1,0 +1,52 @@
+"""Checks the payloads of one request: most of them here, with a breath for others in between, the rest aside."""
+
+import asyncio
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+
+from treadle_server.api import body
+from treadle_server.api.catalog import Catalog
+from treadle_server.domain.jobs import Job
+from treadle_server.errors import InvalidPayload, TreadleError, ValidationFailed
+
+BREATH_SECONDS = 0.02
+"""How long payloads are checked before others have their turn."""
+
+Checked = tuple[Job, dict[str, Any], str]
+"""A payload, its job, and its text."""
+
+
+async def check_one(catalog: Catalog, job: Job, payload: dict[str, Any]) -> None:
+    """Check a payload. Raises `InvalidPayload` or `TooManyRequests`."""
+    for refusal in (await refusals(catalog, [(job, payload, body.text_of(payload))])).values():
+        raise refusal
+
+
+async def refusals(
+    catalog: Catalog, wanted: Sequence[Checked], *, all_or_none: bool = False
+) -> dict[int, TreadleError]:
+    """Return by its place what is wrong with each of the payloads; when all are wanted or none, of the first alone.
+
+    Raises `TooManyRequests` when too many checks wait.
+    """
+    refused: dict[int, TreadleError] = {}
+    heavy: dict[tuple[int, int], list[int]] = {}
+    breath = monotonic() + BREATH_SECONDS
+    for i, (job, payload, text) in enumerate(wanted):
+        try:
+            if not catalog.is_checked(job, payload, len(text)):
+                heavy.setdefault((job.num, job.schema_version), []).append(i)
+        except (InvalidPayload, ValidationFailed) as error:
+            refused[i] = error
+            if all_or_none:
+                return refused
+        if monotonic() > breath:
+            await asyncio.sleep(0)
+            breath = monotonic() + BREATH_SECONDS
+    for places in heavy.values():
+        outcomes = await catalog.check_aside(wanted[places[0]][0], [wanted[i][2] for i in places])
+        refused |= {i: one for i, one in zip(places, outcomes, strict=True) if one is not None}
+        if refused and all_or_none:
+            break
+    return refused

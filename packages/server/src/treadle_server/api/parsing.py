@@ -1,0 +1,75 @@
+"""From JSON text to values: strict JSON, in which what no value can be made of stands as `Unread`.
+
+So a request that holds a number of 5,000 digits, half of a surrogate pair or a thousand levels can still be told apart
+into its items, and only the one item is refused. Ordinary text is read by pydantic's parser alone.
+"""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pydantic_core
+
+from treadle.wire.values import AROUND_VALUES, MOST_DIGITS, MOST_LEVELS, NOT_FINITE, TOO_LONG, Unread
+
+LARGE = 1024 * 1024
+"""Characters from which on odd text is read in a thread: the slow reader takes up to a second for 10 MB of brackets."""
+
+_KEPT_LEVELS = MOST_LEVELS + AROUND_VALUES
+"""Deeper levels are cut off: more are left than any value may have, so that the value is refused as too deep."""
+
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+', re.DOTALL)
+
+
+class NotJson(ValueError):
+    """The text is no JSON."""
+
+
+async def parse(raw: bytes | str) -> Any:
+    """Return the JSON value, with `Unread` for what can't be read in it. Raises `NotJson`."""
+    try:
+        return pydantic_core.from_json(raw, allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        why = str(error)[:300]
+    return await asyncio.to_thread(_read, raw, why) if len(raw) > LARGE else _read(raw, why)
+
+
+def _read(raw: bytes | str, why: str) -> Any:
+    """Read what pydantic's parser refused with `why`."""
+    try:
+        text = raw.decode() if isinstance(raw, bytes) else raw
+        try:
+            return _DECODER.decode(text)
+        except RecursionError:
+            return _DECODER.decode(_cut(text))
+    except ValueError:
+        raise NotJson(why) from None
+
+
+def _integer(digits: str) -> int | Unread:
+    return int(digits) if len(digits) - digits.startswith("-") <= MOST_DIGITS else Unread(TOO_LONG)
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=lambda _: Unread(NOT_FINITE))
+
+
+def _cut(text: str) -> str:
+    """Return the text with a 0 for every array or object that stands deeper than `_KEPT_LEVELS`."""
+    parts: list[str] = []
+    depth = kept_from = 0
+    is_cut = False
+    for token in _TOKEN.finditer(text):
+        first, length = text[token.start()], token.end() - token.start()
+        if first in "[{":
+            if not is_cut and depth + length > _KEPT_LEVELS:
+                parts += text[kept_from : token.start() + _KEPT_LEVELS - depth], "0"
+                is_cut = True
+            depth += length
+        elif first != '"':
+            if is_cut and depth - length <= _KEPT_LEVELS:
+                kept_from = token.start() + depth - _KEPT_LEVELS
+                is_cut = False
+            depth -= length
+    # What is never closed is no JSON, and fails for want of its end.
+    return "".join(parts) if is_cut else "".join([*parts, text[kept_from:]])

@@ -1,0 +1,68 @@
+"""Workers as they are shown and answered: with what they hold, and how often they are to beat."""
+
+from datetime import datetime
+from typing import Any
+
+from treadle.wire.workers import beat_every
+from treadle_server.api.encode import leases_data, run_names
+from treadle_server.domain.jobs import Worker
+from treadle_server.engine.commands import Beaten
+from treadle_server.store.read.workers import WorkerView
+
+
+def plain_worker(worker: Worker, now: datetime) -> dict[str, Any]:
+    """Return the worker as `WorkerItem` without what must be read: the names of its jobs, and what it holds."""
+    return {
+        "id": worker.id,
+        "name": worker.name,
+        "group": worker.group,
+        "pool": worker.pool,
+        "version": worker.version,
+        "state": worker.state,
+        "concurrency": worker.concurrency,
+        "min_concurrency": worker.min_concurrency,
+        "last_heartbeat": worker.last_heartbeat,
+        "heartbeat_age": max(0.0, (now - worker.last_heartbeat).total_seconds()),
+        "created_at": worker.created_at,
+        "job_count": len(worker.jobs),
+        "owner": worker.owner,
+    }
+
+
+def beats_data(worker: Worker, lost_after: float, *, is_busy: bool) -> dict[str, Any]:
+    """Return how often the worker is to beat that is lost without a heartbeat for `lost_after` seconds."""
+    return {
+        "beat_seconds": beat_every(lost_after, is_busy=is_busy or worker.owes_for_lost),
+        "idle_beat_seconds": beat_every(lost_after, is_busy=False),
+        "lost_after_seconds": lost_after,
+    }
+
+
+def worker_data(view: WorkerView, now: datetime, lost_after: float) -> dict[str, Any]:
+    """Return the worker as `WorkerItem`; without a heartbeat for `lost_after` seconds it is lost."""
+    data = plain_worker(view.worker, now)
+    data["jobs"] = view.jobs
+    data["job_count"] = len(view.jobs)
+    data["running"] = [
+        {"task_id": run.task_id, "run_id": run.run_id, "job_name": run.job_name, "since": run.since}
+        for run in view.running
+    ]
+    data["running_count"] = view.running_count
+    data["used"] = view.used
+    # What is only stopping is beaten for, too.
+    return data | beats_data(view.worker, lost_after, is_busy=bool(view.used))
+
+
+def beaten_data(beaten: Beaten, now: datetime, lost_after: float) -> dict[str, Any]:
+    """Return the answer to a heartbeat as `HeartbeatAnswer`.
+
+    It is the commonest answer of all, so that what would have to be read is left out: the names of the jobs.
+    """
+    data = plain_worker(beaten.worker, now)
+    data["running"] = run_names((task.id, task.run_id) for task in beaten.taken_until)
+    data["used"] = sum(task.weight for task in beaten.taken_until)
+    data["cancel"] = run_names(beaten.cancel)
+    data["pause"] = run_names(beaten.pause)
+    data["gone"] = run_names(beaten.gone)
+    data["taken_until"] = leases_data(beaten, now)
+    return data | beats_data(beaten.worker, lost_after, is_busy=bool(data["taken_until"]))

@@ -1,0 +1,134 @@
+"""An edit: what a submit said of a task is said anew while it waits."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle.wire.tasks import TaskOptions
+from treadle_server.access.checks import check_content, check_task_scopes
+from treadle_server.domain.life import check_version
+from treadle_server.domain.states import Verb, advance
+from treadle_server.domain.tasks import Task, check_times
+from treadle_server.engine.commands.base import OneRow, check_control, get_task
+from treadle_server.engine.commands.submit import held_by, holder_of
+from treadle_server.engine.needs import Needs
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.world import World
+from treadle_server.errors import InvalidTaskTransition
+
+_AS_GIVEN = (*(TaskOptions.model_fields.keys() - {"pool", "heartbeat_increment"}), "payload", "tags", "scopes")
+"""What is a task's own field and nothing else."""
+
+_TIMES = frozenset({"delay", "scheduled_at", "deadline"})
+
+_GUARDED = frozenset({"payload", "checkpoint", "pool"})
+"""What decides which code gets the task's scopes, and what it is to do with them."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Edit(OneRow):
+    """Changes a task that does not run: all that a submit says of it, and its checkpoint.
+
+    A checkpoint stays, and outranks a changed payload, unless it is changed too.
+    """
+
+    principal: Principal
+    task_id: TaskId
+    changes: dict[str, Any]
+    """Only what is to be changed, checked in form; `payload`, `tags`, `scopes` and `checkpoint` as JSON text."""
+    if_version: int | None = None
+
+    def needs(self, needs: Needs) -> None:
+        """Read the task with its job, the target and lane that it is moved to, and who holds its new unique key."""
+        needs.tasks.add(self.task_id)
+        needs.jobs_of.add(self.task_id)
+        if (target := self.changes.get("target")) is not None:
+            needs.target_edits.add((self.task_id, target))
+        if (key := self.changes.get("unique_key")) is not None:
+            needs.unique_edits.add((self.task_id, key))
+        if "pool" in self.changes:
+            needs.pool_edits.add((self.task_id, self.changes["pool"]))
+
+    def apply(self, world: World) -> Task:
+        """Return the task; one that is refused is left as it was.
+
+        Raises `TaskNotFound`, `Forbidden` (also for scopes that the asker does not hold), `TaskConflict` (it was
+        changed since, or another task holds the unique key), `InvalidTaskTransition`, or `ValidationFailed` for a
+        deadline before it is due.
+        """
+        task = get_task(world, self.task_id)
+        # What no call decides a submit passes over too.
+        fixed = world.rules.fixed(world.job_of(task))
+        changes = {name: value for name, value in self.changes.items() if name not in fixed}
+        due_at = self._due_at(world, task, changes)
+        self._check(world, task, changes, due_at)
+        world.open(task)
+        self._take(task, changes)
+        if "pool" in changes:
+            task.pool = changes["pool"]
+            task.lane = world.lanes[world.job_of(task).lane_key(task.room, task.pool)].id
+        if "target" in changes:
+            self._retarget(world, task, changes["target"])
+        if "unique_key" in changes:
+            world.rekey(task, changes["unique_key"])
+        if due_at is not None:
+            self._reschedule(world, task, due_at)
+        task.version += 1
+        task.updated_at = world.now
+        world.changed(task)
+        return task
+
+    def _due_at(self, world: World, task: Task, changes: dict[str, Any]) -> datetime | None:
+        """Return when the task is to be due from now on; None: as it is."""
+        delay: float | None = changes.get("delay")
+        if delay is not None:
+            return world.now + timedelta(seconds=delay)
+        due_at: datetime | None = changes.get("scheduled_at")
+        return due_at
+
+    def _check(self, world: World, task: Task, changes: dict[str, Any], due_at: datetime | None) -> None:
+        check_control(self.principal, task)
+        if changes.keys() & _GUARDED:
+            check_content(self.principal, task)
+        if (scopes := changes.get("scopes")) is not None:
+            check_task_scopes(self.principal, orjson.loads(scopes))
+        check_version(task, self.if_version)
+        if task.status not in {Status.SCHEDULED, Status.PENDING}:
+            raise InvalidTaskTransition(
+                f"edit: the task is {task.status}; only a scheduled or pending one can be changed"
+            )
+        if changes.keys() & _TIMES:
+            check_times(due_at or task.due_at, changes.get("deadline", task.deadline), due="the task is due")
+        if (key := changes.get("unique_key")) is not None:
+            holder = holder_of(world, task.job_num, key)
+            if holder is not None and holder.id != task.id:
+                raise held_by(self.principal, holder)
+
+    def _take(self, task: Task, changes: dict[str, Any]) -> None:
+        lease, increment = task.lease_seconds, task.heartbeat_increment
+        for name in (*_AS_GIVEN, "deadline", "checkpoint"):
+            if name in changes:
+                setattr(task, name, changes[name])
+        if changes.get("heartbeat_increment") is not None:
+            task.heartbeat_increment = changes["heartbeat_increment"]
+        elif "heartbeat_increment" in changes or increment == lease:
+            # As in a submit that does not say: as long as the lease.
+            task.heartbeat_increment = task.lease_seconds
+
+    def _retarget(self, world: World, task: Task, target: str | None) -> None:
+        if task.target_num is not None:
+            world.left_targets.add(task.target_num)
+        task.target = target
+        task.target_num = None if target is None else world.targets[task.room, target]
+        task.blocked = target is not None
+
+    def _reschedule(self, world: World, task: Task, due_at: datetime) -> None:
+        task.due_at = due_at
+        to = Status.SCHEDULED if due_at > world.now else Status.PENDING
+        if to is not task.status:
+            task.status = advance(task.status, Verb.DEFER if to is Status.SCHEDULED else Verb.PROMOTE, to)
+        task.next_retry_at = due_at if task.next_retry_at is not None and to is Status.SCHEDULED else None

@@ -1,0 +1,88 @@
+"""A plain update of a task's status, as older clients send it: the cancel verb, or a report without a run (Z18)."""
+
+from dataclasses import dataclass
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle_server.access.checks import speaks_for
+from treadle_server.domain import life
+from treadle_server.domain.states import Verb, advance
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.base import OneRow, check_control, get_task
+from treadle_server.engine.commands.reports import RunReport, take_report
+from treadle_server.engine.commands.steering import cancel_task
+from treadle_server.engine.needs import Needs
+from treadle_server.engine.principal import Principal
+from treadle_server.engine.world import World
+from treadle_server.errors import Forbidden, InvalidTaskTransition, StaleRun
+
+_VERBS = {
+    Status.RUNNING: Verb.START,
+    Status.COMPLETED: Verb.COMPLETE,
+    Status.FAILED: Verb.FAIL,
+    Status.PAUSED: Verb.INTERRUPT,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class PatchStatus(OneRow):
+    """A plain update of a task's status: the cancel verb, or an older client's report without a run (Z18)."""
+
+    principal: Principal
+    task_id: TaskId
+    status: Status
+    run_id: int | None = None
+    if_version: int | None = None
+    report: RunReport
+
+    def needs(self, needs: Needs) -> None:
+        """Read the task with its worker."""
+        needs.tasks.add(self.task_id)
+        needs.owners_of.add(self.task_id)
+        if self.run_id is not None:
+            needs.runs.add((self.task_id, self.run_id))
+        else:
+            needs.past_owners_of.add(self.task_id)
+
+    def apply(self, world: World) -> Task:
+        """Return the task after it. Raises as `ReportRun` and `Steer` do; the same status twice is a 409."""
+        task = get_task(world, self.task_id)
+        worker = world.workers.get(task.worker_id) if task.worker_id else None
+        owns = speaks_for(self.principal, worker, task.id, task.run_id)
+        if self.status is Status.CANCELLED:
+            return self._cancel(world, task, owns=owns)
+        run_id = self.run_id
+        if run_id is None and self.principal.run is not None and self.principal.run[0] == task.id:
+            # A credential says which run is meant, as no older client could.
+            run_id = self.principal.run[1]
+        if run_id is not None:
+            life.check_owner(task, run_id)
+        verb = _VERBS.get(self.status)
+        if verb is None:
+            raise InvalidTaskTransition(f"no update leads to {self.status}; see the verbs resume, rerun and pause")
+        if not task.is_leased:
+            raise InvalidTaskTransition(f"the task is {task.status}: no run of it is open")
+        if not owns:
+            self._check_not_lost(world, task)
+            raise Forbidden(f"run {task.run_id} belongs to another user's worker")
+        life.check_version(task, self.if_version)
+        advance(task.status, verb, self.status)
+        return take_report(world, task, run_id, self.report)
+
+    def _cancel(self, world: World, task: Task, *, owns: bool) -> Task:
+        """Cancel by the rule of the verb: to have the task's run, or its credential, gives no right to it."""
+        if self.run_id is not None:
+            life.check_owner(task, self.run_id)
+        try:
+            check_control(self.principal, task)
+        except Forbidden:
+            if not (owns and task.is_leased):
+                self._check_not_lost(world, task, owned=owns)
+            raise
+        life.check_version(task, self.if_version)
+        return cancel_task(world, task)
+
+    def _check_not_lost(self, world: World, task: Task, *, owned: bool = False) -> None:
+        """Raise `StaleRun` when the asker's worker had the task: a 403 would make an older client end."""
+        if self.run_id is None and (owned or self.principal.user in world.past_owners.get(task.seq, ())):
+            raise StaleRun("your worker has lost the task: stop the code")

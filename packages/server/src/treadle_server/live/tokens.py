@@ -1,0 +1,35 @@
+"""Ends the sessions whose token was revoked: here at once, at another server within seconds."""
+
+from collections.abc import Collection
+
+from treadle_server.api.auth import FRESH_SECONDS, Access
+from treadle_server.errors import Unauthorized
+from treadle_server.live.session import UNAUTHORIZED, Session
+from treadle_server.services.base import Interval
+
+
+class Tokens(Interval):
+    """Looks the tokens of all sessions up again, whenever one was revoked and now and then."""
+
+    name = "tokens"
+    everywhere = True
+
+    def __init__(self, access: Access, sessions: Collection[Session]) -> None:
+        super().__init__()
+        self._access = access
+        self._sessions = sessions
+        self._revoked = access.revoked
+
+    async def turn(self) -> float:
+        """Look once. Raises `StoreUnavailable`: nobody can be asked."""
+        self._revoked = self._access.revoked
+        for session in list(self._sessions):
+            try:
+                await self._access.principal(session.token)
+            except Unauthorized as error:
+                await session.close(UNAUTHORIZED, error.detail)
+        return FRESH_SECONDS
+
+    async def wait(self, seconds: float) -> None:
+        """Wait so long, or until a token is revoked."""
+        await self._access.until_doubtful(self._revoked)

@@ -1,0 +1,141 @@
+"""The server's log: one line for an event, and of lines that come again and again how often they came.
+
+What fails once often fails a thousand times a second, at many places at once. The first of equal lines is written, and
+then each minute one that counts them; a statement that writes ever different lines is cut to `MOST_DIFFERENT` a minute.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field
+
+from treadle.wire.shown import CleanFormatter
+
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+WINDOW = 60.0
+"""Seconds from the first of equal lines, or from their last count, to the next count."""
+
+MOST_DIFFERENT = 100
+"""Lines of one statement that are written in a window; the others are counted."""
+
+_Place = tuple[str, int]
+_Line = tuple[str, int, str, str]
+
+
+@dataclass(slots=True)
+class _Window:
+    """What one statement wrote lately."""
+
+    began_at: float
+    written: dict[_Line, logging.LogRecord] = field(default_factory=dict)
+    repeated: Counter[_Line] = field(default_factory=Counter)
+    last: logging.LogRecord | None = None
+    """The last line that was not written."""
+    dropped: int = 0
+
+
+class Folding(logging.Handler):
+    """Passes lines on to another handler, equal ones folded."""
+
+    def __init__(
+        self,
+        target: logging.Handler,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        later: Callable[[float, Callable[[], None]], None] | None = None,
+    ) -> None:
+        """`later` calls a function after some seconds, from whatever thread; by default, one of its own."""
+        super().__init__()
+        self._target = target
+        self._monotonic = monotonic
+        self._later = later or _later
+        self._windows: dict[_Place, _Window] = {}
+        self._is_timed = False
+        self._alone = threading.RLock()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the line, or count it."""
+        with self._alone:
+            self._take(record)
+
+    def _take(self, record: logging.LogRecord) -> None:
+        self._tell_what_is_due()
+        window = self._windows.setdefault((record.pathname, record.lineno), _Window(self._monotonic()))
+        error = record.exc_info[1] if record.exc_info else None
+        line = (record.name, record.levelno, record.getMessage(), repr(error))
+        if line in window.written:
+            window.repeated[line] += 1
+        elif len(window.written) >= MOST_DIFFERENT:
+            window.dropped += 1
+            window.last = record
+        else:
+            window.written[line] = record
+            self._target.handle(record)
+            return
+        self._tell_later()
+
+    def _tell_later(self) -> None:
+        if not self._is_timed:
+            self._is_timed = True
+            self._later(WINDOW, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        with self._alone:
+            self._is_timed = False
+            self._tell_what_is_due()
+            if any(window.repeated or window.dropped for window in self._windows.values()):
+                self._tell_later()
+
+    def _tell_what_is_due(self, *, is_over: bool = False) -> None:
+        now = self._monotonic()
+        for place, window in list(self._windows.items()):
+            if is_over or now - window.began_at >= WINDOW:
+                self._windows[place] = self._told(window, now)
+                if not self._windows[place].written:
+                    del self._windows[place]
+
+    def _told(self, window: _Window, now: float) -> _Window:
+        """Write how often what came, and return the next window: what came again is still counted in it."""
+        passed = max(1, round(now - window.began_at))
+        following = _Window(now)
+        for line, count in window.repeated.items():
+            record = following.written[line] = window.written[line]
+            times = "once more" if count == 1 else f"{count:,} times more"
+            self._write(record, f"{record.getMessage().rstrip()} ({times} within {passed} s)")
+        if window.last is not None:
+            more = f"(and {window.dropped:,} more lines like it within {passed} s)"
+            self._write(window.last, f"{window.last.getMessage().rstrip()} {more}")
+        return following
+
+    def _write(self, record: logging.LogRecord, message: str) -> None:
+        counted = copy(record)
+        counted.msg, counted.args = message, None
+        counted.exc_info = counted.exc_text = counted.stack_info = None
+        counted.created = time.time()
+        counted.msecs = counted.created % 1 * 1000
+        self._target.handle(counted)
+
+    def flush(self) -> None:
+        """Write what was counted until now: the process ends."""
+        with self._alone:
+            self._tell_what_is_due(is_over=True)
+        self._target.flush()
+
+
+def _later(seconds: float, call: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+
+
+def begin() -> None:
+    """Write the log of this process to its standard error, from now on."""
+    target = logging.StreamHandler()
+    target.setFormatter(CleanFormatter(FORMAT))
+    logging.basicConfig(level=logging.INFO, handlers=[Folding(target)])
+    for chatty in ("alembic", "httpx"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -1,0 +1,91 @@
+"""Files and directories that are this user's alone: in them are what people submitted, and the keys that sign for them.
+
+Who may write in a directory puts another file in a file's place, so a directory that belongs to somebody else is no
+place for them; root's may be used, and root's alone by root. Windows keeps a user's files from others by itself.
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from treadle_server.errors import ValidationFailed
+
+DIRECTORY, FILE = 0o700, 0o600
+OTHERS = 0o077
+"""The permissions of group and others."""
+
+
+def make_directory(path: Path, *, name: str, setting: str) -> Path:
+    """Make the directory and what is missing above it, for this user alone, and return it.
+
+    `name` is what it is called in an error, `setting` where another one is chosen. Raises `ValidationFailed` when it
+    can't be made or written, or belongs to another user.
+    """
+    try:
+        _make(path)
+        _check_owner(path, name, setting)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(0, "it may not be written")
+    except OSError as error:
+        raise ValidationFailed(
+            f"{name} {path} can't be used ({error.strerror or error}): make it writable, or choose another with"
+            f" {setting}"
+        ) from None
+    return path
+
+
+def make_file(path: Path, *, name: str, setting: str) -> None:
+    """Have the file be there, empty if it is new, and closed to others if it was not.
+
+    Its side files take over its permissions. Raises `ValidationFailed` when it can't be, or is another user's.
+    """
+    try:
+        # One that is there is not opened: closing it would end what other connections of this process have locked.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE))
+    except FileExistsError:
+        _check_owner(path, name, setting)
+    except OSError as error:
+        raise ValidationFailed(
+            f"{name} {path} can't be made ({error.strerror or error}): choose another with {setting}"
+        ) from None
+    for one in (path, *path.parent.glob(f"{path.name}-*")):
+        close_to_others(one)
+
+
+def close_to_others(path: Path) -> None:
+    """Take from group and others what they may do with a file of this user."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & OTHERS and _is_mine(path):
+        path.chmod(mode & ~OTHERS)
+
+
+def _make(path: Path) -> None:
+    """Make the directory, and each one above that is missing, with the same permissions."""
+    if path.is_dir():
+        return
+    if path.exists():
+        raise NotADirectoryError(errno.ENOTDIR, f"{path} is no directory")
+    _make(path.parent)
+    path.mkdir(mode=DIRECTORY, exist_ok=True)
+
+
+def _is_mine(path: Path) -> bool:
+    return not hasattr(os, "geteuid") or path.stat().st_uid == os.geteuid()
+
+
+def _check_owner(path: Path, name: str, setting: str) -> None:
+    if not _is_mine(path) and (owner := path.stat().st_uid) != 0:
+        raise ValidationFailed(
+            f"{name} {path} belongs to {_user(owner)}, who could read the tasks and forge every credential:"
+            f" start the server as that user, or choose another with {setting}"
+        )
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return f"the user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"the user with the number {number}"

@@ -1,0 +1,35 @@
+"""Tasks with a tag, along the index of tags, whatever the database believes to know of them.
+
+A planner guesses how many tasks have a tag from statistics that are old, or of another tag. Here it is looked up, no
+further than `RARE`, and what follows leaves no choice: of a rare tag the tasks are read by their numbers, and no other
+index is offered; of a common one the list is read in its own order, and each task looked up in the index.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, any_, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle_server.store.tables import task_tags, tasks
+
+RARE = 50_000
+"""Tasks that have a rare tag at most."""
+
+
+async def is_rare(connection: AsyncConnection, keys: Sequence[int]) -> bool:
+    """Return whether no more than `RARE` tasks have one of the keys."""
+    some = select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys)).limit(RARE + 1).subquery()
+    return (await connection.execute(select(func.count()).select_from(some))).scalar_one() <= RARE
+
+
+def has_one_of(keys: Sequence[int], dialect: str, *, rare: bool) -> ColumnElement[bool]:
+    """Return the condition that a task has one of the keys."""
+    having = select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys))
+    if not rare:
+        # A subquery for a value is never made a join, as EXISTS is.
+        found = having.where(task_tags.c.task_seq == tasks.c.seq).limit(1).correlate(tasks).scalar_subquery()
+        return found.is_not(None)
+    if dialect == "postgresql":
+        # An array is taken for ten rows, whatever the statistics say: its members are looked up.
+        return tasks.c.seq == any_(func.array(having.scalar_subquery()))
+    return tasks.c.seq.in_(having)

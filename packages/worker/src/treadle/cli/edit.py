@@ -1,0 +1,56 @@
+"""`treadle edit ID`: what a submit said of a task is said anew while it waits."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli.show import as_json
+from treadle.cli.steer import steer_ids
+from treadle.cli.submit import payload_of, value_of
+from treadle.cli.task_options import named, task_times, task_traits
+
+if TYPE_CHECKING:
+    from treadle.client import Client
+    from treadle.wire.tasks import TaskItem
+
+_CLEARED = (
+    "budget", "checkpoint", "deadline", "heartbeat-increment", "pool", "run-timeout", "scopes", "tags", "target",
+    "unique-key",
+)  # fmt: skip
+_WIRE = {"run-timeout": "timeout"}
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="ID...", required=True)
+@click.option("--payload", help="Another payload, as JSON: the whole of it.")
+@click.option("--checkpoint", help="What the next run gets, as JSON when it parses as such.")
+@task_times
+@task_traits
+@click.option("--clear", multiple=True, type=click.Choice(_CLEARED), help="Take it away; may be given again.")
+@click.option("--if-version", type=int, help="Only while the task has this version.")
+@as_json
+def edit(
+    ids: tuple[str, ...], *, payload: str | None, checkpoint: str | None, clear: tuple[str, ...],
+    if_version: int | None, is_json: bool, **given: Any,
+) -> None:  # fmt: skip
+    """Change tasks that wait: scheduled and pending ones.
+
+    What is left out stays as it is. Tags and scopes that are given replace all that there were. An ID may be the
+    beginning of one, when it is one task's alone.
+    """
+    changes = named(given)
+    if payload is not None:
+        changes["payload"] = payload_of((), payload)
+    if checkpoint is not None:
+        changes["checkpoint"] = value_of(checkpoint)
+    for name in clear:
+        if (wire := _WIRE.get(name, name.replace("-", "_"))) in changes:
+            raise click.UsageError(f"{name}: give it or --clear it, not both")
+        changes[wire] = None
+    if not changes:
+        raise click.UsageError("give what is to be changed; `treadle edit --help` lists what can be")
+
+    async def change(client: "Client", task_id: str) -> "TaskItem":
+        return await client.edit(task_id, if_version=if_version, **changes)
+
+    steer_ids(change, ids, is_json=is_json)

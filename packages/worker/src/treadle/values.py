@@ -1,0 +1,115 @@
+"""Values on their way to the server: made plain, and checked by the rule of the wire before anything is sent."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_json, to_jsonable_python
+
+from treadle.errors import BadValue, InvalidArguments
+from treadle.wire.values import AROUND_VALUES, MOST_LEVELS, NO_JSON, TOO_DEEP, Fault, below, fault
+
+_SUSPECT = (b"\\u0000", b"NaN", b"Infinity")
+"""What stands in JSON that holds a bad value, and rarely in other JSON."""
+
+_ENDLESS = ("depth exceeded", "Circular reference")
+"""What pydantic says of more levels than it goes down, and of what contains itself."""
+
+LONGEST_TEXT = 1_000_000
+"""Characters of an error or traceback at most, as the wire models have it."""
+
+
+def plain(value: Any, name: str, levels: int = MOST_LEVELS) -> Any:
+    """Return a value as plain JSON data, bytes in base64. Raises `BadValue`, which names the place within `name`."""
+    try:
+        data = to_jsonable_python(value, bytes_mode="base64")
+    except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
+        raise BadValue(str(_unplain(value, name, error))) from None
+    if (found := fault(data, name, levels)) is not None:
+        raise BadValue(str(found))
+    return data
+
+
+def plain_request(op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request as plain JSON data. Raises `InvalidArguments`, which names the place."""
+    try:
+        data: dict[str, Any] = plain(dict(fields), "", MOST_LEVELS + AROUND_VALUES)
+    except BadValue as error:
+        raise InvalidArguments(f"{op}: {error}") from None
+    return data
+
+
+def encoded(request: Any) -> bytes:
+    """Return a request as JSON. Raises `InvalidArguments` for one that can't be, and names the place.
+
+    What is in it was checked already, or is checked by the server: looked for is only what would make it no JSON at
+    all, in the time that three searches take.
+    """
+    try:
+        data = to_json(request, inf_nan_mode="constants", bytes_mode="base64")
+    except Exception as error:  # noqa: BLE001 - as above
+        plain_request("the request", {"fields": request})
+        raise InvalidArguments(f"the request can't be written as JSON: {said_by(error)}") from None
+    if any(mark in data for mark in _SUSPECT) and (found := fault(request, "", MOST_LEVELS + AROUND_VALUES)):
+        raise InvalidArguments(f"the request can't be sent: {found}")
+    return data
+
+
+def clean(text: str) -> str:
+    """Return text that every store keeps: no NUL, no lone surrogates, not longer than the wire allows."""
+    if "\x00" in text or not text.isascii():
+        text = text.replace("\x00", "\\x00").encode(errors="backslashreplace").decode()
+    if len(text) <= LONGEST_TEXT:
+        return text
+    half = LONGEST_TEXT // 2 - 50
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+
+
+def said_by(error: BaseException) -> str:
+    """Return an exception's own words, cleaned; one that can't say them is named."""
+    try:
+        return clean(str(error))
+    except Exception:  # noqa: BLE001 - whatever its class does, the run's end must be told
+        return f"a {type(error).__name__} that can't be printed"
+
+
+def _unplain(value: Any, name: str, error: Exception) -> Fault:
+    """Return where within a value the thing stands that can't be made plain, and what it is."""
+    parts: list[int | str] = [name] if name else []
+    if any(mark in said_by(error) for mark in _ENDLESS):
+        inside = [] if parts else [str(part) for part, inner in _members(value) if _refusal(inner) is not None]
+        return below([*parts, *inside[:1]], Fault("", TOO_DEEP))
+    for _ in range(MOST_LEVELS):
+        for part, inner in _members(value):
+            if (refusal := _refusal(inner)) is not None:
+                parts.append(part if isinstance(part, int | str) else repr(part))
+                value, error = inner, refusal
+                break
+        else:
+            break
+    return below(parts, Fault("", _reason(value, error)))
+
+
+def _refusal(value: Any) -> Exception | None:
+    try:
+        to_jsonable_python(value, bytes_mode="base64")
+    except Exception as error:  # noqa: BLE001 - as above
+        return error
+    return None
+
+
+def _members(value: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        return value.items()
+    if isinstance(value, BaseModel):
+        return iter(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
+    return enumerate(value) if isinstance(value, list | tuple | set | frozenset) else ()
+
+
+def _reason(value: Any, error: Exception) -> str:
+    if isinstance(value, str) and (found := fault(value)) is not None:
+        return found.why
+    return f"{type(value).__name__}, {NO_JSON}: {said_by(error)[:300]}; give plain data"

@@ -1,0 +1,27 @@
+"""Parts of lists."""
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from treadle.wire.fields import Model
+
+T = TypeVar("T")
+
+
+class Page(Model, Generic[T]):
+    """A part of a list, newest first; a `for` loop goes through its items."""
+
+    items: list[T]
+    total: int
+    total_is_capped: bool = False
+    """True when there are more than `total`: counting stopped there."""
+    limit: int
+    offset: int = 0
+    next_cursor: str | None = None
+
+    # A model's own gives its fields, which nobody looks for in a list.
+    def __iter__(self) -> Iterator[T]:  # type: ignore[override]
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)

@@ -1,0 +1,100 @@
+"""Tags: JSON values by name, and the words by which they are found.
+
+What is nested is named by its path, `region.name`; the members of an array all have the array's. A filter wants a path,
+`region.name`, or a path with a value, `region.name=eu`: the text `eu`, or the number, `true`, `false` or `null` that is
+written so. The server's index and the filters of the dashboard both go by this.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any
+
+MOST_VALUES = 256
+"""Values in all the tags of a task, objects and arrays among them."""
+
+LONGEST_TEXT = 1000
+LONGEST_NAME = 255
+
+Entry = tuple[str, str]
+"""A path, and what stands there: a letter for its kind with its text, or nothing: that something does."""
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_EXACT = 2**53
+
+
+def check(tags: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for more than `MOST_VALUES` values, and for texts, numbers and names that are too long."""
+    for count, (path, value) in enumerate(_values(tags), 1):
+        # What is nested is looked at only while it may be few enough.
+        if count > MOST_VALUES or (isinstance(value, Mapping | list) and len(value) > MOST_VALUES):
+            raise ValueError(f"more than {MOST_VALUES} values in all; tags are to find a task by, data is its payload")
+        if isinstance(value, Mapping) and any(not 0 < len(name) <= LONGEST_NAME for name in value):
+            raise ValueError(f"{path}: a name has 1 to {LONGEST_NAME} characters")
+        if not isinstance(value, Mapping | list) and len(_word(value)) > LONGEST_TEXT + 1:
+            raise ValueError(f"{path}: more than {LONGEST_TEXT} characters")
+
+
+def entries(tags: Mapping[str, Any]) -> set[Entry]:
+    """Return all by which a task with these tags is found."""
+    found: set[Entry] = set()
+    for path, value in _values(tags):
+        found.add((path, ""))
+        if not isinstance(value, Mapping | list):
+            found.add((path, _word(value)))
+    return found
+
+
+def wanted(tag: str) -> set[Entry]:
+    """Return the entries of which a filter's `path` or `path=value` wants one."""
+    path, has_value, text = tag.partition("=")
+    if not has_value:
+        return {(path, "")}
+    words = {f"s{text}"}
+    if text in _CONSTANTS:
+        words.add(_word(_CONSTANTS[text]))
+    elif (number := _NUMBER.fullmatch(text)) is not None:
+        value = float(text) if number[1] or number[2] else int(text)
+        if isfinite(value):
+            words.add(_word(value))
+    return {(path, word) for word in words}
+
+
+def has(tags: Mapping[str, Any] | None, tag: str) -> bool:
+    """Return whether a filter's `path` or `path=value` means a task with these tags."""
+    return not wanted(tag).isdisjoint(entries(tags or {}))
+
+
+def shown(tags: Mapping[str, Any] | None) -> list[str]:
+    """Return the tags as `path=value`, by their paths, as a filter names them."""
+    plain = [(path, value) for path, value in _values(tags or {}) if not (isinstance(value, Mapping | list) and value)]
+    words = [(path, value if isinstance(value, str) else json.dumps(value)) for path, value in plain]
+    return [f"{path}={word}" for path, word in sorted(words)]
+
+
+def _values(tags: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield every value with its path, whatever it is nested in."""
+    left = list(tags.items())[::-1]
+    while left:
+        path, value = left.pop()
+        yield path, value
+        if isinstance(value, Mapping):
+            left += [(f"{path}.{name}", member) for name, member in value.items()]
+        elif isinstance(value, list):
+            left += [(path, member) for member in value]
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, str):
+        return f"s{value}"
+    if value is None or isinstance(value, bool):
+        return f"c{json.dumps(value)}"
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        # 3.0 is the number 3.
+        return f"n{int(value)}"
+    return f"n{value!r}"
+
+
+__all__ = ["LONGEST_NAME", "LONGEST_TEXT", "MOST_VALUES", "Entry", "check", "entries", "has", "shown", "wanted"]

@@ -1,0 +1,213 @@
+"""Which JSON values can be kept: the one rule that the SDK obeys before it sends, and the server for each item.
+
+What JSON can't carry, or one of the databases can't keep, is a bad value: a NUL character, half of a surrogate pair, a
+number that is not finite or has more than 4,300 digits, and more than 64 levels of arrays and objects, counted from the
+value itself. `Unread` stands in a parsed frame for what a reader could not even make a value of.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MOST_LEVELS = 64
+"""How deep arrays and objects may nest."""
+
+MOST_DIGITS = 4300
+"""Digits of a number: so many Python reads and writes, and every database keeps them."""
+
+LEAST_INTEGER = -(2**63)
+MOST_INTEGER = 2**63 - 1
+"""The protocol's own integers are signed and have 64 bits."""
+
+AROUND_VALUES = 8
+"""Levels of a request around the values in it, more than any has."""
+
+_BEYOND = 10**MOST_DIGITS
+_LONGEST_PLACE = 100
+
+NUL = "a NUL character, which can't be kept; leave it out"
+SURROGATE = "half of a surrogate pair, which is no text; send valid Unicode"
+NOT_FINITE = "a number that is not finite (NaN, an infinity, or beyond ±1.8e308); send null or a text"
+TOO_LONG = f"a number of more than {MOST_DIGITS:,} digits; send it as a text"
+TOO_DEEP = f"more than {MOST_LEVELS} levels of arrays and objects; send less deep data, or a text"
+NO_JSON = "which is no JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What stands in a parsed text for a value that can't be read; `why` is one of the reasons of this module."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A bad value: where it stands, such as `result.pages[3].text`, and what is wrong with it."""
+
+    place: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.why}" if self.place else self.why
+
+
+class BadValue(ValueError):
+    """A value that can't be kept; `fault` says where and why."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def is_kept(value: Any, levels: int = MOST_LEVELS) -> bool:
+    """Return whether a value, of dicts, lists, texts, numbers, booleans and None, can be kept; without saying why not.
+
+    Level by level, and all texts in one look: that takes a little more than half of what a look at each text does.
+    """
+    level, texts = [value], []
+    for depth in range(levels + 1):
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                texts.append(item)
+            elif kind is dict:
+                if depth == levels:
+                    return False
+                texts.extend(item)
+                below.extend(item.values())
+            elif kind is list:
+                if depth == levels:
+                    return False
+                below.extend(item)
+            elif kind is int:
+                if not -_BEYOND < item < _BEYOND:
+                    return False
+            elif kind is float:
+                if not math.isfinite(item):
+                    return False
+            elif item is not None and kind is not bool:
+                if _why(item, levels - depth) is not None:
+                    return False
+                # Of a class of its own, as an enumeration's members are.
+                if isinstance(item, dict):
+                    texts.extend(item)
+                    below.extend(item.values())
+                elif isinstance(item, list):
+                    below.extend(item)
+        if not below:
+            break
+        level = below
+    try:
+        return _is_text("".join(texts))
+    except TypeError:
+        # A key that is no text.
+        return False
+
+
+def _is_text(text: str) -> bool:
+    if "\x00" in text:
+        return False
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
+
+
+def fault(value: Any, place: str = "", levels: int = MOST_LEVELS) -> Fault | None:
+    """Return the first thing in a value that can't be kept, or None; `place` is what the value is called."""
+    if is_kept(value, levels):
+        return None
+    while (why := _why(value, levels)) is None:
+        if isinstance(value, dict):
+            if (found := _fault_of_keys(value)) is not None:
+                return Fault(_shortened(place), found)
+            keys, within = list(value), list(value.values())
+            number = _first_bad(within, levels)
+            place = _inside(place, keys[number])
+        else:
+            within = value
+            number = _first_bad(within, levels)
+            place = f"{place}[{number}]"
+        value, levels = within[number], levels - 1
+    return Fault(_shortened(place), why)
+
+
+def below(parts: Sequence[int | str], found: Fault) -> Fault:
+    """Return a fault with its place as seen from outside: `parts`, such as `("tasks", 3)`, lead to the value."""
+    place = ""
+    for part in parts:
+        place = _inside(place, part) if isinstance(part, str) else f"{place}[{part}]"
+    joint = "." if place and found.place and not found.place.startswith("[") else ""
+    return Fault(_shortened(f"{place}{joint}{found.place}"), found.why)
+
+
+def _fault_of_keys(value: dict[Any, Any]) -> str | None:
+    for key in value:
+        why = f"{type(key).__name__}, {NO_JSON}" if not isinstance(key, str) else _why(key, 1)
+        if why is not None:
+            return f"the key {ascii(key)[:60]}: {why}"
+    return None
+
+
+def _first_bad(values: list[Any], levels: int) -> int:
+    """Return the place of the first bad value, by halves: no more work than looking at all of them twice."""
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if is_kept(values[low:middle], levels):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _inside(where: str, key: str) -> str:
+    name = key if key.isidentifier() else f"[{key!r}]"
+    return f"{where}.{name}" if where and key.isidentifier() else f"{where}{name}"
+
+
+def _shortened(place: str) -> str:
+    return place if len(place) <= _LONGEST_PLACE else f"{place[:_LONGEST_PLACE]}…"
+
+
+def _why(item: Any, levels: int) -> str | None:
+    """Return what is wrong with a value as such, not with what is in it."""
+    match item:
+        case Unread():
+            return item.why
+        case str():
+            return NUL if "\x00" in item else None if _is_text(item) else SURROGATE
+        case dict() | list():
+            return TOO_DEEP if levels <= 0 else None
+        case float():
+            return None if math.isfinite(item) else NOT_FINITE
+        case int():
+            return None if -_BEYOND < item < _BEYOND else TOO_LONG
+        case None:
+            return None
+        case _:
+            return f"{type(item).__name__}, {NO_JSON}"
+
+
+__all__ = [
+    "AROUND_VALUES",
+    "LEAST_INTEGER",
+    "MOST_DIGITS",
+    "MOST_INTEGER",
+    "MOST_LEVELS",
+    "NOT_FINITE",
+    "NO_JSON",
+    "NUL",
+    "TOO_DEEP",
+    "TOO_LONG",
+    "BadValue",
+    "Fault",
+    "Unread",
+    "below",
+    "fault",
+    "is_kept",
+]

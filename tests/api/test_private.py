@@ -1,0 +1,134 @@
+"""What a server writes is its user's alone: the database holds the signing keys (N4)."""
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.chaos.processes import Process, ServerProcess, running_server
+from treadle_server import private
+from treadle_server.app import create_app
+from treadle_server.errors import ValidationFailed
+from treadle_server.settings import Settings
+from treadle_server.testing import serve
+
+
+def modes(directory: Path) -> dict[str, str]:
+    """The permissions of everything under the directory, itself too."""
+    found = (directory, *directory.rglob("*"))
+    return {str(path.relative_to(directory)): oct(stat.S_IMODE(path.stat().st_mode)) for path in found}
+
+
+def make_readable(path: Path) -> None:
+    path.chmod(0o644)
+
+
+@pytest.fixture
+def open_umask():
+    """A shell in which everything may be read by everybody."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_an_embedded_server_keeps_its_database_and_its_side_files_to_itself_n4(tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir(mode=0o755)
+    database = tmp_path / "given" / "deep" / "down" / "treadle.db"
+
+    async with (
+        serve(f"sqlite:///{database}", data_dir=tmp_path / "data") as served,
+        httpx.AsyncClient(base_url=served.url, headers=served.headers) as client,
+    ):
+        await client.put("/v1/rooms/lab/jobs", json={"category": "tasks", "name": "noop", "schema": {}})
+        found = modes(tmp_path / "given" / "deep") | modes(tmp_path / "data")
+
+    assert {"down/treadle.db", "down/treadle.db-wal", "down/treadle.db-shm", "token"} <= found.keys()
+    assert all(not int(mode, 8) & 0o077 for mode in found.values()), found
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_a_database_that_others_could_read_is_closed_to_them_when_a_server_opens_it_n4(tmp_path: Path) -> None:
+    database = tmp_path / "treadle.db"
+    async with serve(f"sqlite:///{database}", data_dir=tmp_path):
+        pass
+    make_readable(database)
+
+    async with serve(f"sqlite:///{database}", data_dir=tmp_path):
+        assert {mode for name, mode in modes(tmp_path).items() if name.startswith("treadle.db")} == {"0o600"}
+
+
+@pytest.mark.usefixtures("open_umask")
+async def test_the_commands_files_are_private_artifacts_too_and_the_doctor_looks_n4(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir(mode=0o755)
+    with running_server(directory, f"sqlite:///{directory / 'treadle.db'}") as server:
+        await _upload(server)
+        found = modes(directory)
+        stored = [name for name in found if name.startswith("artifacts/") and (directory / name).is_file()]
+        open_ones = {name for name, mode in found.items() if int(mode, 8) & 0o077}
+        said = await _doctor(server)
+
+    assert stored
+    # The directory was there, and the log is the test's own.
+    assert open_ones == {".", "server.log"}
+    assert "chmod 700" in said
+
+
+async def _upload(server: ServerProcess) -> None:
+    async with httpx.AsyncClient(base_url=server.url, headers=server.headers, timeout=30) as client:
+        made = await client.put("/v1/rooms/lab/jobs", json={"category": "tasks", "name": "noop", "schema": {}})
+        worker = made.json()["worker_id"]
+        await client.post("/v1/rooms/lab/tasks/lab:tasks:noop", json={"payload": {}})
+        task = (await client.post("/v1/tasks/claim", json={"worker_id": worker})).json()["task"]["id"]
+        await client.post(f"/v1/tasks/{task}/runs/0/started")
+        body = {"name": "a.txt", "content_type": "text/plain", "content_length": 5}
+        announced = await client.post(f"/v1/tasks/{task}/runs/0/artifacts", json=body)
+        assert announced.is_success, announced.text
+        put = await client.put(announced.json()["put_url"], content=b"12345", headers={"Content-Type": "text/plain"})
+        assert put.is_success, put.text
+
+
+async def _doctor(server: ServerProcess) -> str:
+    reached = {"TREADLE_URL": server.url, "TREADLE_DATA_DIR": str(server.directory)}
+    process = Process(["doctor"], server.directory.parent / "doctor.log", reached)
+    process.start()
+    async with asyncio.timeout(60):
+        await process.ended()
+    return process.log.read_text()
+
+
+@pytest.mark.parametrize("whose", ["directory", "database"])
+def test_what_belongs_to_another_user_is_refused_with_a_sentence_n4(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    database = tmp_path / "treadle.db"
+    database.touch()
+    other, real = 4242, Path.stat
+
+    def stat_of(path: Path, **options: bool) -> os.stat_result:
+        found = real(path, **options)
+        is_other = path == (tmp_path if whose == "directory" else database)
+        return os.stat_result([*found[:4], other, *found[5:]]) if is_other else found
+
+    monkeypatch.setattr(private.Path, "stat", stat_of)
+
+    with pytest.raises(ValidationFailed, match=r"belongs to the user with the number 4242.*TREADLE_DATA"):
+        create_app(Settings(data_dir=tmp_path, database_url=f"sqlite:///{database}"))
+
+
+def test_a_directory_that_is_roots_may_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.stat
+
+    def stat_of(path: Path, **options: bool) -> os.stat_result:
+        found = real(path, **options)
+        return os.stat_result([*found[:4], 0, *found[5:]])
+
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    monkeypatch.setattr(os, "access", lambda *_: True)
+    monkeypatch.setattr(private.Path, "stat", stat_of)
+
+    assert private.make_directory(tmp_path, name="it", setting="--data-dir") == tmp_path

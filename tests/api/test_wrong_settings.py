@@ -1,0 +1,191 @@
+"""Settings that are wrong: a sentence that says what to do, and never a traceback."""
+
+import socket
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from treadle.cli.group import treadle
+from treadle_server import cli
+from treadle_server import server as serving
+from treadle_server.store import engine
+
+
+@pytest.fixture(autouse=True)
+def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command does to its process goes with its test."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(cli, "_calm_collector", lambda: None)
+
+
+def run(directory: Path, *words: str, **environment: str) -> Result:
+    """Run `treadle` in this process; what it raises beside a sentence fails the test."""
+    ended = CliRunner(catch_exceptions=False).invoke(
+        treadle, words, env={"TREADLE_DATA_DIR": str(directory), **environment}
+    )
+    assert ended.exit_code in {1, 2}
+    return ended
+
+
+def refused(directory: Path, *words: str, **environment: str) -> str:
+    """Return the one sentence with which `treadle` refuses what is wrong."""
+    *_, told = run(directory, *words, **environment).stderr.rpartition("Error: ")
+    assert told.count("\n") == 1, told
+    return told
+
+
+@pytest.mark.parametrize("command", ["server --port 0", "migrate"])
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("nonsense", "'nonsense' can't be read: write sqlite:///path or postgresql://"),
+        ("postgresql://me:secret@host:port/x", "'postgresql://me:***@host:port/x' can't be read"),
+        ("mysql://localhost/x", "use sqlite or postgresql"),
+        ("sqlite:////dev/null/x.db", "/dev/null can't be used"),
+    ],
+)
+def test_a_database_that_is_none(tmp_path: Path, command: str, url: str, word: str) -> None:
+    assert word in refused(tmp_path, *command.split(), "--database-url", url)
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text("hello " * 1000)
+
+    assert "none of SQLite's" in refused(tmp_path, "migrate", "--database-url", f"sqlite:///{tmp_path}/x.db")
+
+
+@pytest.mark.postgres
+def test_a_postgresql_that_has_no_such_database(tmp_path: Path, postgres_url: str) -> None:
+    url = engine.make_url(postgres_url).set(database="there_is_none").render_as_string(hide_password=False)
+
+    assert '"there_is_none" does not exist' in refused(tmp_path, "migrate", "--database-url", url)
+
+
+def test_postgresql_without_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "find_spec", lambda _: None)
+
+    told = refused(tmp_path, "server", "--port", "0", "--database-url", "postgresql://127.0.0.1/x")
+
+    assert "pip install 'treadle-server[postgres]'" in told
+
+
+@pytest.mark.parametrize("command", ["server --port 0", "migrate"])
+def test_a_database_that_a_newer_version_has_migrated(tmp_path: Path, command: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "treadle.db")) as database:
+        database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        database.execute("INSERT INTO alembic_version VALUES ('9999')")
+        database.commit()
+
+    told = refused(tmp_path, *command.split())
+
+    assert "revision 9999" in told
+    assert "a newer one has migrated it" in told
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_data_directory_that_can_not_be_made(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+
+    assert "TREADLE_DATA_DIR" in refused(tmp_path / place, "server", "--port", "0")
+
+
+def test_a_data_directory_that_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+
+    assert "it may not be written" in refused(tmp_path, "server", "--port", "0")
+
+
+def test_a_token_that_can_not_be_written(tmp_path: Path) -> None:
+    (tmp_path / "token").mkdir()
+
+    assert str(tmp_path / "token") in refused(tmp_path, "server", "--port", "0")
+
+
+def test_artifacts_that_have_no_place(tmp_path: Path) -> None:
+    told = refused(tmp_path, "server", "--port", "0", TREADLE_ARTIFACTS="file:///dev/null/x")
+
+    assert "artifacts /dev/null/x can't be used (/dev/null is no directory)" in told
+    assert "TREADLE_ARTIFACTS" in told
+
+
+def test_internal_jobs_without_taskiq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith(("treadle.internal", "examples"))]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "some_jobs.py").write_text("from treadle.internal import InternalRegistry\n")
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "taskiq"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [WithoutTaskiq(), *sys.meta_path])
+
+    told = refused(tmp_path, "server", "--port", "0", "--internal", "some_jobs:registry")
+
+    assert "pip install 'treadle-server[internal]'" in told
+
+
+class WithoutTaskiq:
+    def find_spec(self, name: str, *_: object) -> None:
+        if name.partition(".")[0] == "taskiq":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        told = refused(tmp_path, "server", "--port", str(other.getsockname()[1]))
+
+    assert "choose another port with --port" in told
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
+def test_an_address_that_is_none_of_this_machines(tmp_path: Path, host: str) -> None:
+    assert "--host" in refused(tmp_path, "server", "--port", "0", "--host", host)
+
+
+def test_a_port_that_is_the_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Guarded(socket.socket):
+        def bind(self, address: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(serving.socket, "socket", Guarded)
+
+    assert "below 1024" in refused(tmp_path, "server", "--port", "80")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "word"),
+    [
+        ("TREADLE_PORT", "abc", "TREADLE_PORT: Input should be a valid integer, unable to parse string as an integer"),
+        ("TREADLE_PORT", "70000", "not '70000'"),
+        ("TREADLE_LEASE_SECONDS", "inf", "TREADLE_LEASE_SECONDS"),
+        ("TREADLE_LEASE_SECONDS", "nan", "TREADLE_LEASE_SECONDS"),
+        ("TREADLE_ARTIFACTS", "ftp://x", "TREADLE_ARTIFACTS: 'ftp://x' names no store"),
+        ("TREADLE_AUTH", "nobody", "TREADLE_AUTH"),
+    ],
+)
+def test_a_value_of_the_server_that_can_not_be(tmp_path: Path, variable: str, value: str, word: str) -> None:
+    assert word in refused(tmp_path, "server", **{variable: value})
+
+
+@pytest.mark.parametrize("command", ["worker examples.hello", "watch --json", "tasks", "submit @global:tasks:hello"])
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("TREADLE_URL", "nowhere"),
+        ("TREADLE_URL", "http://host:port"),
+        ("TREADLE_URL", "http://host:99999"),
+        ("TREADLE_URL", "http://[::1"),
+        ("TREADLE_ROOM", "a:b"),
+        ("TREADLE_MAX_RETRIES", "-1"),
+        ("TREADLE_TIMEOUT", "soon"),
+    ],
+)
+def test_a_value_of_the_sdk_that_can_not_be(tmp_path: Path, command: str, variable: str, value: str) -> None:
+    assert refused(tmp_path, *command.split(), **{variable: value}).startswith(variable)
+
+
+@pytest.mark.parametrize("name", ["..x", ".", "a b", "1", "examples..hello"])
+def test_a_worker_of_what_is_no_module(tmp_path: Path, name: str) -> None:
+    assert "is no module's name" in refused(tmp_path, "worker", name)

@@ -1,0 +1,80 @@
+"""A command whose output nobody reads any more, as before `| head -1`: it ends at once and without a word."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from tests.cli.conftest import Command, Shop
+from treadle.cli.group import NOT_READ, treadle
+from treadle_server.testing import Served
+
+
+@pytest.fixture
+def unread() -> Iterator[TextIO]:
+    """An end of a pipe at whose other end is nobody; what is left in its buffer fails when it is closed."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w", encoding="utf-8") as stream:
+        yield stream
+
+
+WAYS = (
+    ["--help"], ["tasks", "--help"], ["--version"], ["tasks"], ["tasks", "--json"], ["jobs"], ["doctor"],
+    ["bench", "--list"], ["watch", "--keys"], ["token", "list"],
+)  # fmt: skip
+"""Each way of printing: click's own, ours, JSON, rich's."""
+
+
+@pytest.mark.parametrize("words", WAYS, ids=" ".join)
+def test_a_command_that_is_not_read_ends_as_by_sigpipe_and_says_nothing(
+    words: list[str], command: Command, shop: Shop, unread: TextIO, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shop.submit()
+    for name, value in command.environment.items():
+        monkeypatch.setenv(name, value)
+    told = tmp_path / "stderr"
+
+    with told.open("w") as stderr, monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr("sys.stdout", unread)
+        patch.setattr("sys.stderr", stderr)
+        treadle.main(args=words, prog_name="treadle")
+
+    assert (ended.value.code, told.read_text()) == (NOT_READ, "")
+
+
+def test_errors_that_are_not_read_end_it_quietly_too(unread: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr("sys.stderr", unread)
+        treadle.main(args=["nothing"], prog_name="treadle")
+
+    assert ended.value.code == NOT_READ
+
+
+def test_a_stream_of_events_ends_with_its_reader(served: Served, shop: Shop) -> None:
+    """The real process: nothing is said at its end by Python itself either."""
+    environment = {**os.environ, "TREADLE_URL": served.url, "TREADLE_TOKEN": served.token}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "treadle", "watch", "--json"],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        process.stdout.close()
+        while process.poll() is None:
+            shop.submit()
+            try:
+                process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                continue
+
+        assert (process.returncode, process.stderr.read()) == (NOT_READ, b"")
+    finally:
+        process.kill()
+        process.stderr.close()
+        process.wait()

@@ -1,0 +1,300 @@
+"""Random programs, which Hypothesis draws and shortens."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.model.operations import (
+    JOBS,
+    Beat,
+    ByRun,
+    Claim,
+    Crash,
+    DeleteSchedule,
+    Edit,
+    Faulty,
+    Link,
+    Look,
+    Operation,
+    Other,
+    Pass,
+    PatchStatus,
+    PauseJob,
+    PauseSchedule,
+    Reclaim,
+    Register,
+    RemoveWorker,
+    Report,
+    Reports,
+    Restart,
+    RunSchedule,
+    Service,
+    SetSchedule,
+    Steer,
+    SteerMany,
+    Step,
+    Submit,
+    SubmitEach,
+    Together,
+)
+
+_number = st.integers(0, 11)
+_worker = st.integers(0, 3)
+_back = st.sampled_from([0, 0, 0, 0, 1])
+_user = st.sampled_from([0, 0, 0, 0, 1])
+_since = st.sampled_from([None, None, None, 0, 1])
+_usage = st.sampled_from([None, None, 1.0, 4.0, 8.0])
+
+
+def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Give dicts with any of these fields, most with few."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def _weighed(weighed: dict[str, tuple[int, st.SearchStrategy[Any]]]) -> st.SearchStrategy[Any]:
+    """Give what one of the strategies gives, each as often as it weighs: `one_of` would take them apart again."""
+    names = [name for name, (weight, _) in weighed.items() for _ in range(weight)]
+    return st.sampled_from(names).flatmap(lambda name: weighed[name][1])
+
+
+def _rarely(one: st.SearchStrategy[Any], other: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Give the one in every fourth case."""
+    return st.sampled_from([one, other, other, other]).flatmap(lambda chosen: chosen)
+
+
+_submission = st.builds(
+    lambda job, kept, rest: {"job": job, **{name: rest[name] for name in list(rest)[:kept]}},
+    st.integers(0, len(JOBS) - 1),
+    st.sampled_from([0, 1, 2, 3, 20]),
+    _some(
+        target=st.sampled_from(["a", "b"]),
+        priority=st.integers(-1, 1),
+        id=st.integers(1, 9),
+        unique_key=st.sampled_from(["k", "l"]),
+        max_retries=st.integers(0, 2),
+        max_requeues=st.integers(0, 2),
+        retry_base=st.sampled_from([0.0, 2.0]),
+        timeout=st.sampled_from([5.0, 20.0]),
+        lease_seconds=st.sampled_from([10.0, 40.0]),
+        heartbeat_increment=st.sampled_from([0.0, 15.0]),
+        start_timeout=st.sampled_from([3.0, 30.0]),
+        on_failure=st.sampled_from(["hold", "release"]),
+        weight=st.integers(1, 3),
+        budget=st.sampled_from([0.0, 5.0]),
+        pool=st.just("gpu"),
+        deadline=st.sampled_from([20, 100]),
+        tags=st.just({"k": "v"}),
+        delay=st.sampled_from([0, 5, 30]),
+        payload=st.sampled_from([{}, {"n": 1}]),
+    )
+    | _some(
+        scheduled_at=st.sampled_from([-60, -1, 0, 10]), target=st.sampled_from(["a", "b"]), priority=st.integers(-1, 1)
+    ),
+)
+_unfit = st.builds(
+    lambda given, wrong: {**given, "wrong": wrong},
+    _submission,
+    st.sampled_from([{"weight": 0}, {"priority": "high"}, {"id": "none"}, {"payload": 7}, {"no_such": 1}, {"job": 1}]),
+)
+_submit_each = st.builds(
+    SubmitEach, st.lists(_rarely(_unfit, _submission), min_size=1, max_size=4).map(tuple), st.integers(0, 1), _user
+)
+_submit = st.builds(
+    Submit, st.lists(_submission, min_size=1, max_size=4).map(tuple), st.integers(0, 1), _user, st.booleans()
+)
+
+_reasons = [
+    "error", "timeout", "malformed-payload", "worker-shutdown", "intermittent-task", "returned", "claim-expired",
+]  # fmt: skip
+
+
+def _said(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return _some(**fields).map(lambda given: {"kind": kind, **given})
+
+
+_result = st.sampled_from([None, 1, {"a": 1}])
+_starts = st.booleans()
+_ends = st.one_of(
+    _said("completed", result=_result, usage=_usage, starts=_starts),
+    st.builds(
+        lambda said, error: {**said, "error": error},
+        _said(
+            "failed", reason=st.sampled_from(_reasons[:2]), retry_after=st.sampled_from([0.0, 7.0]), usage=_usage,
+            starts=_starts, code_runs=st.booleans(),
+        ),
+        st.sampled_from(["boom", "again"]),
+    ),
+    st.builds(
+        lambda said, reason: {**said, "reason": reason},
+        _said("exception", error=st.just("odd"), usage=_usage, starts=_starts, code_runs=st.booleans()),
+        st.sampled_from(_reasons),
+    ),
+    _said("paused", checkpoint=st.sampled_from([[1], {"at": 1}]), usage=_usage, detail=st.just("so"), starts=_starts),
+)  # fmt: skip
+_reports = st.one_of(
+    st.just({"kind": "started"}),
+    st.just({"kind": "started"}),
+    _ends,
+    _ends,
+    st.just({"kind": "stopped"}),
+    st.sampled_from([{"kind": "checkpoint", "checkpoint": 7}, {"kind": "progress", "share": 0.5}]),
+)
+_report = st.builds(Report, _number, _reports, _back, _user)
+_wrong = st.sampled_from(
+    [
+        {"kind": "nonsense"},
+        {"run_id": 2**40},
+        {"usage": -1},
+        {"task_id": "none"},
+        {"kind": "logs"},
+    ]
+)
+_flawed = st.builds(lambda said, wrong: {**said, "wrong": wrong}, _reports, _wrong)
+_many = st.builds(
+    Reports,
+    _worker,
+    st.lists(st.tuples(_number, _back, _rarely(_flawed, _reports)), min_size=1, max_size=4).map(tuple),
+)
+_pair = st.tuples(_number, _back)
+_beat = st.builds(
+    Beat,
+    _worker,
+    st.none() | st.lists(st.tuples(_number, _back, _usage), max_size=3).map(tuple),
+    st.lists(_pair, max_size=2).map(tuple),
+    st.sampled_from([None, None, None, True, False]),
+)
+_plain = st.sampled_from(["cancel", "pause", "resume", "rerun"])
+_steer = st.builds(Steer, _number, _plain, _since, st.just({}), _user) | st.builds(
+    Steer,
+    _number,
+    st.just("resolve"),
+    _since,
+    st.sampled_from([{}, {"status": "failed", "error": "no"}, {"status": "cancelled"}, {"result": 3}]),
+    _user,
+)
+_steer_many = st.builds(
+    SteerMany, st.lists(_number, min_size=1, max_size=4).map(tuple), _plain | st.just("resolve"), _user
+)
+_changes = st.sampled_from(
+    [
+        {"priority": 1}, {"target": "a"}, {"target": None}, {"target": "b", "priority": 0}, {"weight": 2},
+        {"scheduled_at": 10}, {"scheduled_at": 0}, {"scheduled_at": -30}, {"payload": {"n": 2}}, {"checkpoint": None},
+        {"checkpoint": [3]}, {"tags": {"x": "y"}}, {"unique_key": "k"}, {"unique_key": None}, {"pool": "gpu"},
+        {"pool": None}, {"deadline": 15}, {"deadline": None}, {"delay": 5}, {"lease_seconds": 20.0}, {"max_retries": 3},
+        {"heartbeat_increment": None}, {"heartbeat_increment": 5.0}, {"timeout": 8.0}, {"budget": None},
+    ]
+)  # fmt: skip
+_edit = st.builds(Edit, _number, _changes, _since, _user)
+_register = st.builds(
+    Register,
+    _some(concurrency=st.integers(1, 4), pool=st.just("gpu"), min_concurrency=st.integers(1, 2)),
+    _user,
+)
+_link = st.builds(Link, _worker, st.integers(0, len(JOBS) - 1))
+_claim = st.builds(Claim, _worker, st.integers(1, 4))
+_pass = st.builds(Pass, st.sampled_from([0.5, 1.0, 2.0, 3.0, 6.0, 11.0, 25.0, 61.0]))
+_service = st.builds(Service, st.sampled_from(["sweep", "promote", "tick"]))
+
+_patch = st.builds(
+    PatchStatus,
+    _number,
+    st.sampled_from(["running", "running", "completed", "failed", "paused", "cancelled", "claimed", "pending"]),
+    st.just({}),
+    st.sampled_from([None, None, None, 0, 1]),
+    _user,
+) | st.builds(
+    PatchStatus,
+    _number,
+    st.just("failed"),
+    st.builds(lambda reason, error: {"error": error} | reason, _some(reason=st.sampled_from(_reasons)), st.just("old")),
+    st.sampled_from([None, None, 0]),
+    _user,
+)
+_timing = st.sampled_from(
+    [{"interval": 10.0}, {"interval": 10.0}, {"interval": 25.0}, {"cron": "*/1 * * * *"}, {"cron": "*/2 * * * *"}]
+)
+_of_schedule = (st.sampled_from([0, 0, 1]), st.sampled_from([0, 0, 1]), _user)
+_set_schedule = st.builds(
+    lambda name, room, user, job, timing, rest, options: SetSchedule(
+        name, room, user, job, {**timing, **rest, **({"options": options} if options else {})}
+    ),
+    *_of_schedule,
+    st.integers(0, len(JOBS) - 1),
+    _timing,
+    _some(missed=st.sampled_from(["late", "skip"]), paused=st.booleans()),
+    st.sampled_from([{}, {}, {"deadline": 15.0}, {"unique_key": "k"}, {"target": "a"}, {"max_retries": 1}]),
+)
+_schedule = _weighed(
+    {
+        "set": (4, _set_schedule),
+        "pause": (2, st.builds(PauseSchedule, *_of_schedule, st.booleans())),
+        "run": (2, st.builds(RunSchedule, *_of_schedule)),
+        "delete": (1, st.builds(DeleteSchedule, *_of_schedule)),
+    }
+)
+_look = st.builds(Look, _number, _user)
+_by_run = st.builds(
+    ByRun,
+    _number,
+    _back,
+    st.one_of(_report, _report, _steer, _steer_many, _edit, _patch, _look, _beat, _claim, _submit),
+) | st.builds(lambda task, back, one: ByRun(task, back, replace(one, task=task, back=back)), _number, _back, _report)
+
+_REQUESTS: dict[str, tuple[int, st.SearchStrategy[Any]]] = {
+    "submit": (6, _submit),
+    "claim": (8, _claim),
+    "report": (8, _report),
+    "reports": (5, _many),
+    "beat": (3, _beat),
+    "steer": (5, _steer),
+    "steer many": (2, _steer_many),
+    "edit": (2, _edit),
+    "submit each": (2, _submit_each),
+    "patch": (2, _patch),
+    "schedule": (3, _schedule),
+    "by run": (4, _by_run),
+    "look": (1, _look),
+}
+
+
+_request = _weighed(_REQUESTS)
+_operation = _weighed(
+    {
+        "request": (48, _request),
+        "pass": (5, _pass),
+        "service": (7, _service),
+        "together": (3, st.builds(Together, st.lists(_request, min_size=2, max_size=3).map(tuple))),
+        "faulty": (2, st.builds(Faulty, _request, st.booleans())),
+        "crash": (2, st.builds(Crash, _request | _service, st.booleans(), st.sampled_from([0, 0, 1, 1, 2, 3]))),
+        "restart": (1, st.just(Restart())),
+        "step": (1, st.builds(Step, st.sampled_from([-100.0, -3.0, 3.0, 100.0]))),
+        "reclaim": (1, st.builds(Reclaim, _number, _back)),
+        "pause job": (1, st.builds(PauseJob, st.integers(0, 2), st.sampled_from([True, False, False]))),
+        "register": (1, _register),
+        "link": (2, _link),
+        "remove": (1, st.builds(RemoveWorker, _worker)),
+    }
+)
+
+_PROLOGUE: list[Operation] = [Register(), *(Link(0, job) for job in range(len(JOBS)))]
+_SECOND: list[Operation] = [Register({"concurrency": 3}), *(Link(1, job) for job in range(len(JOBS)))]
+_BEGINNING: list[Operation] = [Submit(({"job": 0}, {"job": 1, "target": "a"}, {"job": 2}), alone=False), Claim(0, 2)]
+
+
+def programs(size: int = 40, *, servers: int = 1) -> st.SearchStrategy[list[Operation]]:
+    """Give programs of up to so many operations, after one or two workers have come."""
+    one = (
+        _operation
+        if servers == 1
+        else st.booleans().flatmap(lambda other: st.builds(Other, _operation) if other else _operation)
+    )
+    body = st.lists(one, min_size=size // 2, max_size=size)
+    return st.builds(
+        lambda second, begun, rest: [
+            *_PROLOGUE, *(_SECOND if second else []), *(_BEGINNING if begun else []), *rest,
+        ],
+        st.booleans(),
+        st.booleans(),
+        body,
+    )  # fmt: skip

@@ -1,0 +1,137 @@
+"""The model's submits, and the jobs that they are for."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from tests.model.beats import Beats
+from tests.model.things import (
+    CONFLICT,
+    DEFAULTS,
+    FORBIDDEN,
+    INVALID,
+    NO_JOB,
+    NO_WORKER,
+    Job,
+    Task,
+    User,
+)
+from treadle.wire.status import Status
+
+Given = dict[str, Any]
+"""A submit: `job` and the fields of the wire; instants as datetimes."""
+
+
+class Submitted(NamedTuple):
+    """A task that is in: a new one, with its place as it came, or the one that was there already.
+
+    Of one that was due before it came the place is told as it is when all of its request are in.
+    """
+
+    task: Task
+    created: bool = False
+    position: int | None = None
+
+
+class Submits(Beats):
+    """What puts tasks in."""
+
+    def __init__(self, worker_timeout: float = 60.0) -> None:
+        super().__init__(worker_timeout)
+        self.seq = 0
+
+    def submit(
+        self, user: User, room: str, given: Sequence[Given], now: datetime, names: Iterator[str]
+    ) -> list[Submitted]:
+        """Put tasks in, all or none. `names` are the ids of those without one."""
+        if user.run is not None:
+            raise FORBIDDEN
+        for one in given:
+            self._check_job(room, one["job"])
+        for one in given:
+            if one.get("deadline") and one.get("scheduled_at") and one["deadline"] <= one["scheduled_at"]:
+                raise INVALID
+        self._check_twins(room, given)
+        for one in given:
+            first = self.tasks.get(one.get("id", ""))
+            if first is None:
+                self._check_delay(one, now)
+            elif first.content != self._content(room, one) or first.submitter != user.name:
+                raise CONFLICT
+        return [self._put(user, room, one, now, names) for one in given]
+
+    def _check_job(self, room: str, full_name: str) -> None:
+        job = self.jobs.get(full_name)
+        if job is None or job.deleted or job.room not in {room, "@global", "@internal"}:
+            raise NO_JOB
+
+    @staticmethod
+    def _check_delay(one: Given, now: datetime) -> None:
+        if one.get("deadline") and one.get("delay") and one["deadline"] <= now + timedelta(seconds=one["delay"]):
+            raise INVALID
+
+    def _check_twins(self, room: str, given: Sequence[Given]) -> None:
+        seen: dict[str, Any] = {}
+        for one in given:
+            content = self._content(room, one)
+            if "id" in one and seen.setdefault(one["id"], content) != content:
+                raise CONFLICT
+
+    @staticmethod
+    def _content(room: str, one: Given) -> Given:
+        return {"room": room, **{name: value for name, value in one.items() if name != "id" and value is not None}}
+
+    def _put(self, user: User, room: str, one: Given, now: datetime, names: Iterator[str]) -> Submitted:
+        if one.get("id") in self.tasks:
+            return Submitted(self.tasks[one["id"]])
+        key = one.get("unique_key")
+        for task in self.tasks.values():
+            if key is not None and task.is_open and (task.job_name, task.unique_key) == (one["job"], key):
+                return Submitted(task)
+        task = self.new_task(user, room, one, now, one.get("id") or next(names))
+        return Submitted(task, created=True, position=self.position(task) if task.scheduled_at == now else None)
+
+    def new_task(self, user: User, room: str, one: Given, now: datetime, task_id: str) -> Task:
+        job = self.jobs[one["job"]]
+        option = {name: one.get(name, job.defaults.get(name, default)) for name, default in DEFAULTS.items()}
+        if option["heartbeat_increment"] is None:
+            option["heartbeat_increment"] = option["lease_seconds"]
+        due = one.get("scheduled_at") or now + timedelta(seconds=one.get("delay") or 0)
+        self.seq += 1
+        rest = {name: one.get(name) for name in ("target", "deadline", "tags", "unique_key")}
+        self.tasks[task_id] = task = Task(
+            id=task_id, seq=self.seq, job_name=one["job"], room_id=room, submitter=user.name,
+            payload=one.get("payload", {}), scheduled_at=due, created_at=now, updated_at=now,
+            content=self._content(room, one), status=Status.SCHEDULED if due > now else Status.PENDING,
+            **option, **rest,
+        )  # fmt: skip
+        return task
+
+    def is_set_back(self, now: datetime) -> bool:
+        """Whether the clock was set back: a submit's place is told from counts, which know no time; lists are exact."""
+        return any(task.scheduled_at > now and task.status is Status.PENDING for task in self.tasks.values())
+
+    # Jobs
+
+    def register_job(
+        self, user: User, full_name: str, worker_id: str, *, retain: bool, fair: str | None = None, **defaults: Any
+    ) -> bool:
+        """Register a job that a worker serves, always the same; return whether it is new, or back."""
+        room = full_name.partition(":")[0]
+        if room.startswith("@") and not user.superuser:
+            raise FORBIDDEN
+        worker = self.workers.get(worker_id)
+        if worker is None or not self.is_own(user, worker):
+            raise NO_WORKER
+        known = self.jobs.get(full_name)
+        is_new = known is None or known.deleted
+        if is_new:
+            self.jobs[full_name] = Job(room, full_name, defaults, retain=retain, fair=fair is not None)
+        worker.jobs.add(full_name)
+        return is_new
+
+    def pause_job(self, full_name: str, *, paused: bool) -> bool:
+        if full_name not in self.jobs or self.jobs[full_name].deleted:
+            raise NO_JOB
+        self.jobs[full_name].paused = paused
+        return paused

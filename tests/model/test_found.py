@@ -1,0 +1,50 @@
+"""What the search has found: each program once parted the server from the model. A minimal one stays as a test."""
+
+import pytest
+
+from tests.model.operations import Beat, ByRun, Claim, Link, Operation, Pass, Register, Report, Reports, Submit
+from tests.model.running import replay
+
+SERVED: list[Operation] = [Register(), *(Link(0, job) for job in range(3))]
+"""A worker has come, and serves every job."""
+
+CLAIMED: list[Operation] = [Submit(({"job": 0},)), Claim(0)]
+
+FAILED = {"kind": "failed", "error": "boom"}
+
+FOUND: dict[str, list[Operation]] = {
+    "the place of a task that was due before it came is told as it is": [
+        Submit(({"job": 0},)),
+        Submit(({"job": 0, "scheduled_at": -60},)),
+        Submit(({"job": 0}, {"job": 0, "scheduled_at": -90}), alone=False),
+    ],
+    "an end that is refused for its reason has not started the run either": [
+        *CLAIMED,
+        Reports(0, ((0, 0, {"kind": "exception", "reason": "claim-expired", "starts": True}),)),
+        Reports(0, ((0, 0, {"kind": "failed", "reason": "claim-expired", "error": "boom", "starts": True}),)),
+    ],
+    "a run that started is not handed back, and has not started by the report that says both": [
+        *CLAIMED,
+        Reports(0, ((0, 0, {"kind": "exception", "reason": "returned", "starts": True}),)),
+    ],
+    "a failure without a reason is the same one when it is told again by the other route": [
+        *CLAIMED,
+        Report(0, FAILED),
+        Reports(0, ((0, 0, FAILED),)),
+        *CLAIMED,
+        Reports(0, ((1, 0, FAILED),)),
+        Report(4, FAILED),
+    ],
+    "a run's credential keeps no other worker alive than its own": [
+        *CLAIMED,
+        Register(user=1),
+        Pass(11.0),
+        ByRun(1, 0, Beat(0, ((1, 0, None),))),
+        ByRun(1, 0, Beat(1, ((1, 0, None),))),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_once_is_mended(name: str) -> None:
+    replay([*SERVED, *FOUND[name]])

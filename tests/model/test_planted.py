@@ -1,0 +1,159 @@
+"""The search is tested itself: faults that are planted in the server are found, each within some programs."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.model.running import Search, on_sqlite
+from treadle_server.access.credentials import Credentials
+from treadle_server.domain import life
+from treadle_server.domain.schedules import Schedule
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.claims import Line
+from treadle_server.engine.commands.reports import ReportMany
+from treadle_server.engine.commands.submit import SubmitEach
+from treadle_server.engine.engine import Engine
+from treadle_server.engine.world import World
+from treadle_server.errors import TaskConflict, TreadleError
+from treadle_server.services.sweeper import Sweeper
+
+SECONDS = 20.0
+"""Of the processor, within which each is found; most take less than five."""
+
+Fault = Callable[..., Any]
+
+
+def overtaking(first: Fault) -> Fault:
+    """A claim takes the second task of a queue, where there are two."""
+
+    def second(line: Line, capacity: int) -> Task | None:
+        fits = [task for task in line.tasks if task.weight <= capacity]
+        return fits[1] if len(fits) > 1 else first(line, capacity)
+
+    return second
+
+
+def refilling(end_run: Fault) -> Fault:
+    """What a run has used is forgotten when it ends."""
+
+    def forgetting(task: Task, *given: Any) -> Any:
+        run = end_run(task, *given)
+        task.usage = task.usage_before = None
+        return run
+
+    return forgetting
+
+
+def holding_nothing(add_hold: Fault) -> Fault:
+    """What was cancelled frees its target and its slot at once."""
+    return lambda *_: None
+
+
+def drifting(tick_after: Fault) -> Fault:
+    """An interval begins anew with each tick, instead of keeping its phase."""
+
+    def later(schedule: Schedule, after: Any) -> Any:
+        schedule.next_at = None if schedule.cron is None else schedule.next_at
+        return tick_after(schedule, after)
+
+    return later
+
+
+def outliving(check_open: Fault) -> Fault:
+    """A credential lives on when its run is over."""
+
+    async def unchecked(*_: Any) -> None:
+        return
+
+    return unchecked
+
+
+def telling_apart(start: Fault) -> Fault:
+    """A run that was started without its number counts as fenced."""
+
+    def fenced(task: Task, *given: Any) -> None:
+        start(task, *given)
+        task.unfenced = False
+
+    return fenced
+
+
+def pulling_down(apply: Fault) -> Fault:
+    """One task that is refused takes those behind it along, of those that are submitted each by itself."""
+
+    def falling(command: SubmitEach, world: World) -> Any:
+        taken = apply(SubmitEach(principal=command.principal, room=command.room, items=command.items[:1]), world)
+        if isinstance(taken[0], TreadleError):
+            return [*taken, *(TaskConflict("so are those behind it") for _ in command.items[1:])]
+        return apply(command, world)
+
+    return falling
+
+
+def giving_up(apply: Fault) -> Fault:
+    """One report that is refused hides those behind it."""
+
+    def first_alone(command: ReportMany, world: World) -> Any:
+        refused = apply(command, world)
+        return dict(list(refused.items())[:1])
+
+    return first_alone
+
+
+def hasty(work: Fault) -> Fault:
+    """Who asks is answered before the commit (G1)."""
+
+    async def told_at_once(engine: Engine, world: World, needs: Any, wanted: Any) -> None:
+        await work(engine, world, needs, wanted)
+        for pending in wanted:
+            pending.settle()
+
+    return told_at_once
+
+
+def blaming(turn: Fault) -> Fault:
+    """A server that begins after another was killed takes what was not renewed meanwhile."""
+
+    async def at_once(sweeper: Any) -> float:
+        if sweeper._last is None:
+            clock = sweeper._engine.clock
+            sweeper._last, sweeper._stamped_at = (clock.monotonic(), clock.now().timestamp()), clock.now()
+        return await turn(sweeper)  # type: ignore[no-any-return]
+
+    return at_once
+
+
+PLANTED = {
+    "overtaking": (Line, "first", overtaking),
+    "refilling": (life, "end_run", refilling),
+    "holding nothing": (World, "add_hold", holding_nothing),
+    "drifting": (Schedule, "tick_after", drifting),
+    "outliving": (Credentials, "check_open", outliving),
+    "telling apart": (life, "start", telling_apart),
+    "pulling down": (SubmitEach, "apply", pulling_down),
+    "giving up": (ReportMany, "apply", giving_up),
+    "hasty": (Engine, "_work", hasty),
+    "blaming": (Sweeper, "turn", blaming),
+}
+
+
+LONGER = {"drifting", "outliving", "telling apart", "blaming"}
+"""Those that take about eight programs."""
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak) if name in LONGER else name for name in PLANTED]
+)
+def test_a_planted_fault_is_found(name: str, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, attribute, fault = PLANTED[name]
+    monkeypatch.setattr(place, attribute, fault(getattr(place, attribute)))
+    search = Search(partial(on_sqlite, template=sqlite_template), patience=0.0)
+
+    with pytest.raises(AssertionError, match="replay"):
+        search.run(0, SECONDS)
+
+    print(f"{name}: found after {search.runs} programs, {search.seconds:.1f} s of the processor")

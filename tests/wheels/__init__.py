@@ -1,0 +1,1 @@
+"""What is installed: by the README's commands, and from the wheels."""

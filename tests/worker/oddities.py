@@ -1,0 +1,117 @@
+"""Tasks that return, save and say what can't be kept, and one that does well."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from treadle import Context, Pause, Retry, task
+
+
+def deep(levels: int) -> Any:
+    """Return nested lists of so many levels."""
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+@dataclasses.dataclass
+class Page:
+    text: Any
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("there are no words")
+
+
+VALUES: dict[str, tuple[Callable[[], Any], str]] = {
+    "nul": (lambda: {"pages": [1, 2, 3, {"text": "a \x00 b"}]}, ".pages[3].text: a NUL character"),
+    "surrogate": (lambda: ["\ud800"], "[0]: half of a surrogate pair"),
+    "nan": (lambda: {"loss": float("nan")}, ".loss: a number that is not finite"),
+    "infinity": (lambda: (1.0, float("inf")), "[1]: a number that is not finite"),
+    "digits": (lambda: 10**5000, ": a number of more than 4,300 digits"),
+    "deep": (lambda: deep(65), "[0][0]"),
+    "very deep": (lambda: deep(3000), ": more than 64 levels"),
+    "object": (lambda: {"page": Page(object())}, ".page.text: object, which is no JSON"),
+    "key": (lambda: {"\x00": 1}, ": the key '\\x00': a NUL character"),
+}
+"""Values that can't be kept, and what is said of each, behind what it is called."""
+
+
+@task(name="returns", max_retries=3, retry_base=0)
+async def returns(kind: str) -> Any:
+    return VALUES[kind][0]()
+
+
+@task(name="returns_in_process", isolation="process", max_retries=3, retry_base=0)
+def returns_in_process(kind: str) -> Any:
+    return VALUES[kind][0]()
+
+
+@task(name="saves", max_retries=3, retry_base=0)
+async def saves(ctx: Context, kind: str) -> None:
+    await ctx.save(VALUES[kind][0]())
+
+
+@task(name="saves_in_thread", max_retries=3, retry_base=0)
+def saves_in_thread(ctx: Context, kind: str) -> None:
+    ctx.save(VALUES[kind][0]())
+
+
+@task(name="pauses", max_retries=3, retry_base=0)
+async def pauses(kind: str) -> None:
+    raise Pause(checkpoint=VALUES[kind][0]())
+
+
+@task(name="talks", max_retries=0)
+async def talks(ctx: Context) -> str:
+    for message in ("a \x00 b", "\ud800", "\x00" * 2000):
+        ctx.progress(0.5, message)
+        ctx.log(message)
+    ctx.log("odd level", "warn")  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    return "said"
+
+
+@task(name="raises", max_retries=0)
+async def raises(kind: str) -> None:
+    match kind:
+        case "nul":
+            raise ValueError("a \x00 b \ud800")
+        case "unspeakable":
+            raise Unspeakable
+        case _:
+            raise Retry(float("nan"))
+
+
+@task(name="good")
+async def good(n: int) -> int:
+    return n + 1
+
+
+@task(name="raw", max_retries=0)
+async def raw(value: Any = None) -> Any:
+    return value
+
+
+@task(name="large", max_retries=3, retry_base=0)
+async def large(size: int) -> str:
+    return "x" * size
+
+
+@task(name="echoes_bytes")
+async def echoes_bytes(data: bytes) -> bytes:
+    return data
+
+
+@task(name="echoes_page")
+async def echoes_pages(data: bytes) -> list[Page]:
+    return [Page(data.hex()), Page(data)]
+
+
+TASKS = (
+    returns, returns_in_process, saves, saves_in_thread, pauses, talks, raises, good, raw, large, echoes_bytes,
+    echoes_pages,
+)  # fmt: skip

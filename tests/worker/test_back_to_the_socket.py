@@ -1,0 +1,110 @@
+"""How long it takes to find that a socket can be opened again, counted by a clock that nobody waits for (N4)."""
+
+import asyncio
+import selectors
+from typing import Any
+
+import pytest
+
+from tests.worker.fakes import HELLO
+from treadle.bearer import Way
+from treadle.dialing import OPENING
+from treadle.errors import SocketRefused
+from treadle.line import LEAVING
+from treadle.link import SETTLING
+from treadle.reaching import delays
+from treadle.session import ROUND, Session
+
+LONGEST_DELAY = 5.0
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock goes on to the next moment at which something is due."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        super().__init__(_Skipping(self))
+
+    def time(self) -> float:
+        return self._now
+
+    def skip(self, seconds: float) -> None:
+        self._now += seconds
+
+
+class _Skipping(selectors.SelectSelector):
+    def __init__(self, loop: SkippingLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        assert timeout is not None, "everything waits, and nothing is due"
+        self._loop.skip(timeout)
+        return super().select(0)
+
+
+class OpenSocket:
+    """A connection that says nothing."""
+
+    close_code = 1000
+    close_reason = ""
+
+    def __init__(self) -> None:
+        self._ended = asyncio.Event()
+
+    async def recv(self) -> Any:
+        await self._ended.wait()
+        raise asyncio.CancelledError
+
+    async def close(self) -> None:
+        self._ended.set()
+
+
+async def _seconds_until_it_is_back(urls: tuple[str, ...], possible_at: float, patch: pytest.MonkeyPatch) -> float:
+    """Return how long after `possible_at` a session opens a socket at the last of the URLs.
+
+    First nobody opens one; from then on all that can't are as slow as anybody can be: what is sent there is lost.
+    """
+    loop = asyncio.get_running_loop()
+    back = asyncio.Event()
+
+    async def dial(way: Way, client: str | None, *, limit: float = OPENING) -> tuple[Any, dict[str, Any]]:
+        if way.url == urls[-1] and loop.time() >= possible_at:
+            back.set()
+            return OpenSocket(), HELLO
+        if loop.time() > 0:
+            await asyncio.sleep(2 * limit)
+        raise SocketRefused(f"{way.url} opens no websocket")
+
+    patch.setattr("treadle.session.dial", dial)
+    patch.setattr("treadle.session.monotonic", loop.time)
+    session = Session(urls, "secret", on_push=lambda _: None)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(session.run())
+        await back.wait()
+        await asyncio.sleep(0)
+        await session.close()
+    return loop.time() - possible_at
+
+
+@pytest.mark.parametrize("addresses", [1, 2, 4])
+def test_a_socket_is_found_within_seconds_of_its_being_possible_n4(
+    addresses: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever that is, and however long the other addresses keep whoever tries them."""
+    urls = tuple(f"http://s{n}.invalid" for n in range(addresses))
+
+    took = []
+    for turn in range(1, 60):
+        with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+            took.append(runner.run(_seconds_until_it_is_back(urls, turn * 0.77, monkeypatch)))
+
+    assert max(took) <= ROUND + LONGEST_DELAY + 0.1
+
+
+def test_a_worker_is_back_at_the_socket_within_thirty_seconds_n4() -> None:
+    """A try that has just begun in vain, the longest pause, and the last claim over HTTP with all that is under way."""
+    pauses = delays()
+
+    assert max(next(pauses) for _ in range(100)) <= LONGEST_DELAY
+    assert ROUND + LONGEST_DELAY + LEAVING + SETTLING <= 30

@@ -1,0 +1,80 @@
+"""N4: no process that is started takes modules from the current directory, but for the worker's own."""
+
+import ast
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from treadle.demo.children import Children as DemoChildren
+from treadle.processes import Child
+
+PACKAGES = Path(__file__).parents[2] / "packages"
+NAMES = ("json", "token", "socket", "asyncio", "runpy", "treadle", "pydantic", "click", "sitecustomize", "textual")
+
+
+@pytest.fixture
+def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A current directory whose modules have the names of others, and leave a mark when they are imported."""
+    for name in NAMES:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'a').write({name!r})\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "sprung"
+
+
+@pytest.mark.inside
+def test_a_dashboard_in_the_browser_takes_nothing_from_the_current_directory(trap: Path) -> None:
+    from treadle_tui.web import command_of
+
+    subprocess.run(command_of(["--keys"]), check=True, stdout=subprocess.DEVNULL)
+
+    assert not trap.exists()
+
+
+def test_what_the_demo_and_the_bench_start_takes_nothing_from_the_current_directory(trap: Path, tmp_path: Path) -> None:
+    with DemoChildren(tmp_path, {"PATH": ""}) as children:
+        child = children.start("help", "--help")
+        child.process.wait(30)
+
+        assert (child.process.returncode, trap.exists()) == (0, False), child.output()
+
+
+OWN = """
+from treadle import task
+
+@task
+def where() -> str:
+    return __file__
+"""
+
+
+async def test_a_tasks_process_starts_without_the_current_directory_and_then_finds_the_workers_modules(
+    trap: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    claim = {"id": "t", "run_id": 0, "job_name": "@global:tasks:where", "payload": {}}
+    child = await Child.start()
+    try:
+        ending = await child.run({"run": claim, "origin": {"module": "own"}, "urls": []}, lambda *_: None)
+    finally:
+        await child.close()
+
+    assert ending.get("result") == str(own), ending
+    assert not await asyncio.to_thread(trap.exists)
+
+
+def test_every_start_of_a_python_in_the_packages_is_told_so() -> None:
+    """-P stands behind the interpreter wherever one is started; what is added later is held to it too."""
+    starts = []
+    for path in PACKAGES.glob("*/src/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            words = getattr(node, "elts", None) or getattr(node, "args", None)
+            told = [ast.unparse(word) for word in words] if isinstance(words, list) else []
+            if "sys.executable" in told:
+                starts.append((path.name, *told[told.index("sys.executable") + 1 :][:1]))
+
+    assert len(starts) >= 4
+    assert [start for start in starts if start[1:] not in {("'-P'",), ("'-I'",)}] == []

@@ -1,0 +1,86 @@
+"""The examples with web frameworks: each with the real framework, a real server and a worker."""
+
+import importlib
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+
+@pytest.fixture
+def example(treadle_server: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Import an example anew, where the settings lead to the test's server."""
+    monkeypatch.setenv("TREADLE_URL", treadle_server.url)
+    monkeypatch.setenv("TREADLE_TOKEN", treadle_server.token)
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
+
+    def load(name: str) -> ModuleType:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return importlib.import_module(name)
+
+    return load
+
+
+@contextmanager
+def served(app: Any) -> Iterator[str]:
+    """Serve an application as its users do: the lifespan and each request in a task of its own."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture
+def run(example: Callable[[str], ModuleType], treadle_worker: Any) -> Callable[[], object]:
+    """Run what was submitted."""
+    return treadle_worker(example("examples.hello").hello).run_all  # type: ignore[no-any-return]
+
+
+def test_handlers_of_fastapi_find_the_client_of_the_lifespan(example: Any, run: Any) -> None:
+    with served(example("examples.with_fastapi").app) as url, httpx.Client(base_url=url, timeout=30) as browser:
+        submitted = [browser.post("/hello/Ann").json(), browser.post("/blocking/Ben").json()]
+        run()
+        results = [browser.get(f"/result/{task_id}").json() for task_id in submitted]
+
+    assert results == ["Hello, Ann!", "Hello, Ben!"]
+
+
+def test_views_of_flask_submit_through_the_client_of_their_process(example: Any, run: Any) -> None:
+    module = example("examples.with_flask")
+    browser = module.app.test_client()
+    assert not module.client.is_open
+
+    submitted = browser.post("/hello/Ann").text
+    run()
+
+    assert browser.get(f"/result/{submitted}").text == "Hello, Ann!"
+    module.client.close()
+
+
+def test_views_of_django_submit_through_the_client_of_their_process(example: Any, run: Any) -> None:
+    from django.test import Client as Browser
+
+    example("examples.with_django")
+    from treadle import current_client
+
+    browser = Browser()
+    submitted = [browser.post(f"/{how}/Ann").content.decode() for how in ("hello", "async")]
+    run()
+
+    assert [browser.get(f"/result/{task_id}").content for task_id in submitted] == [b"Hello, Ann!"] * 2
+    # Its middleware has it, and no place to close it in.
+    opening = current_client().opening()
+    opening.block(opening.close())

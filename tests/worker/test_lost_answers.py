@@ -1,0 +1,62 @@
+"""What a worker over plain HTTP does when the answer to a request was lost on its way (C1, T8)."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from treadle import Client, task
+from treadle.http import HttpChannel
+from treadle.link import HttpLink
+from treadle.settings import Settings
+from treadle_server.testing import Served
+
+pytestmark = pytest.mark.anyio
+
+
+@task
+async def double(n: int) -> int:
+    return 2 * n
+
+
+class Losing(httpx.AsyncHTTPTransport):
+    """Loses the first answer that has claims, after the server has given it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost: list[bytes] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await super().handle_async_request(request)
+        if request.url.path.endswith("/claim") and not self.lost:
+            await answer.aread()
+            if answer.json()["tasks"]:
+                self.lost.append(answer.content)
+                raise httpx.ReadError("the connection was reset")
+        return answer
+
+
+@pytest.fixture
+async def transport() -> AsyncIterator[Losing]:
+    async with Losing() as transport:
+        yield transport
+
+
+async def test_claims_whose_answer_was_lost_are_given_again_c1_t8(
+    server: Served, client: Client, transport: Losing
+) -> None:
+    """The same runs, none of which costs anything; and the next claim gives others."""
+    http = HttpChannel((server.url,), server.token, patience=20, transport=transport)
+    link = HttpLink(http)
+    job = {"room": double.job.room, **double.registration(Settings())}
+    await link.open({"worker": {"concurrency": 10}, "jobs": [job]})
+    for n in range(3):
+        await client.submit(double.bind(n))
+
+    claimed = await link.claim(2)
+    others = await link.claim(2)
+
+    assert len(transport.lost) == 1
+    assert [(one["payload"], one["run_id"]) for one in claimed] == [({"n": 0}, 0), ({"n": 1}, 0)]
+    assert [one["payload"] for one in others] == [{"n": 2}]
+    assert [(await client.get(one["id"])).status for one in claimed] == ["claimed", "claimed"]

@@ -1,0 +1,334 @@
+"""When a client is open, which one `task.submit` finds, and what happens to whoever asks one that is not."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle import Client, SyncClient, TaskHandle, current_client, errors, task
+from treadle_server.testing import Served, serve
+
+
+@task
+def double(n: int) -> int:
+    return 2 * n
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Served]:
+    async with serve() as served:
+        yield served
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:
+    """Run in a thread that knows nothing of this context."""
+    return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(None, function), 30)
+
+
+def nowhere(**options: Any) -> Client:
+    """A client that finds no server."""
+    return Client("http://127.0.0.1:9", "x", patience=0, **options)
+
+
+@pytest.mark.parametrize("state", ["never opened", "closed"])
+async def test_a_client_that_is_not_open_says_so_at_once(state: str) -> None:
+    client = nowhere()
+    handle: TaskHandle[Any] = client.handle("0190163d-8694-739b-aea5-966c26f8ad91")
+    if state == "closed":
+        async with client:
+            pass
+
+    async with asyncio.timeout(20):
+        for work in (
+            client.submit(double.bind(1)),
+            client.submit_many([double.bind(1)]),
+            client.submit_raw("@global:tasks:double", {}),
+            client.ping(),
+            client.get("x"),
+            client.stats(),
+            client.list().page(),
+            client.download("x", "y", "."),
+            handle.result(),
+            handle.cancel(),
+        ):
+            with pytest.raises(errors.NoClient, match="is not open: use it inside `async with client:`"):
+                await work
+    assert not client.is_open
+
+
+def test_a_blocking_client_that_is_not_open_says_so_at_once() -> None:
+    client = SyncClient("http://127.0.0.1:9", "x")
+    with client:
+        assert client.is_open
+
+    for call in (client.ping, client.stats, client.list, partial(client.submit, double.bind(1))):
+        with pytest.raises(errors.NoClient, match="is not open"):
+            call()
+
+
+async def test_a_client_is_opened_again_after_it_was_closed(server: Served) -> None:
+    client = Client(server.url, server.token)
+    async with client:
+        handle = await client.submit(double.bind(1))
+    async with client:
+        assert (await handle.get()).id == handle.id
+        await handle.cancel()
+        with pytest.raises(errors.TaskCancelled):
+            await handle.result(20)
+    await client.open()
+    assert await client.ping()
+    await client.open()
+    await client.close()
+    await client.close()
+    assert not client.is_open
+
+
+def test_a_client_is_opened_again_in_another_event_loop() -> None:
+    client = nowhere()
+
+    async def use() -> bool:
+        async with client:
+            return client.is_open
+
+    assert [asyncio.run(use()), asyncio.run(use())] == [True, True]
+    # Left open when its loop ended.
+    asyncio.run(client.open())
+    assert not client.is_open
+    assert asyncio.run(use())
+
+
+async def test_blocks_of_one_client_are_nested_and_an_opened_one_outlives_them() -> None:
+    client = nowhere()
+
+    async with client:
+        async with client:
+            pass
+        assert client.is_open
+    assert not client.is_open
+    await client.open()
+    async with client:
+        pass
+    assert client.is_open
+    async with client:
+        await client.close()
+        assert not client.is_open
+
+
+def test_blocks_of_one_blocking_client_are_nested_too() -> None:
+    client = SyncClient("http://127.0.0.1:9", "x")
+
+    with client:
+        with client:
+            pass
+        assert client.is_open
+    assert not client.is_open
+    assert client.open().open().is_open
+    with client:
+        pass
+    assert client.is_open
+    client.close()
+    client.close()
+    assert not client.is_open
+
+
+async def test_whoever_waits_is_told_when_the_client_is_closed(server: Served) -> None:
+    async with Client(server.url, server.token) as client:
+        handle = await client.submit(double.bind(1))
+        waiting = asyncio.ensure_future(handle.result())
+        submitting = asyncio.ensure_future(client.submit(double.bind(2)))
+        await asyncio.sleep(0)
+
+    async with asyncio.timeout(20):
+        with pytest.raises(errors.ConnectionFailed, match="closed before the task ended"):
+            await waiting
+        with pytest.raises(errors.ConnectionLost, match="closed before the answer"):
+            await submitting
+
+
+async def test_a_result_is_asked_for_again_after_the_server_was_away(server: Served) -> None:
+    async with Client(server.url, server.token) as client:
+        handle = await client.submit(double.bind(1))
+        waiting = asyncio.ensure_future(handle.result())
+        await asyncio.sleep(0)
+        client.opening().board.fail(errors.ConnectionFailed("away"))
+        with pytest.raises(errors.ConnectionFailed, match="away"):
+            await waiting
+
+        await client.cancel(handle.id)
+
+        with pytest.raises(errors.TaskCancelled):
+            await handle.result(20)
+
+
+async def test_the_innermost_client_is_found_and_closed_ones_are_passed_over() -> None:
+    async with nowhere() as outer:
+        assert current_client() is outer
+        async with nowhere() as inner:
+            assert current_client() is inner
+            outlives = asyncio.ensure_future(asyncio.sleep(0, current_client))
+        assert current_client() is outer
+        assert (await outlives)() is outer
+    with pytest.raises(errors.NoClient, match="no client is open"):
+        current_client()
+
+
+async def test_the_only_client_of_the_process_is_found_from_threads_tasks_and_other_loops() -> None:
+    client = await nowhere().open()
+    try:
+        assert current_client() is client
+        assert await in_thread(current_client) is client
+
+        async def elsewhere() -> Client:
+            return current_client()
+
+        assert await in_thread(lambda: asyncio.run(elsewhere())) is client
+    finally:
+        await client.close()
+    with pytest.raises(errors.NoClient):
+        await in_thread(current_client)
+
+
+async def test_which_of_several_clients_is_meant_is_an_error_outside_of_their_blocks() -> None:
+    async with nowhere() as outer, nowhere() as inner, nowhere(default=False) as hidden:
+        assert current_client() is hidden
+        with pytest.raises(errors.NoClient, match=r"2 clients are open in this process .*default=False"):
+            await in_thread(current_client)
+        await inner.close()
+        assert await in_thread(current_client) is outer
+
+
+async def test_what_is_found_elsewhere_is_used_in_its_own_loop(server: Served) -> None:
+    """Both ways of submitting, and all that a handle does, from another thread's loop."""
+    async with Client(server.url, server.token) as client:
+
+        async def elsewhere() -> tuple[str, str, int]:
+            handle = await double.submit(4)
+            [many] = await client.submit_many([double.bind(5)], wait=True)
+            await handle.cancel()
+            with pytest.raises(errors.TaskCancelled):
+                await handle.result(20)
+            with pytest.raises(errors.WaitTimeout):
+                await many.result(0)
+            return handle.id, many.id, (await client.list()).total
+
+        one, other, total = await in_thread(lambda: asyncio.run(elsewhere()))
+
+        assert total == 2
+        assert {task.id async for task in client.list()} == {one, other}
+
+
+async def test_threads_submit_blocking_through_the_client_of_the_loop(server: Served) -> None:
+    async with Client(server.url, server.token) as client:
+
+        def view() -> str:
+            handle = double.submit_sync(3)
+            configured = double.with_options(double.defaults).submit_sync(4)
+            assert configured.cancel().status == "cancelled"
+            assert handle.status() == "pending"
+            handle.cancel()
+            with pytest.raises(errors.TaskCancelled):
+                handle.result(20)
+            return handle.id
+
+        task_id = await in_thread(view)
+
+        assert (await client.get(task_id)).status == "cancelled"
+
+
+async def test_a_blocking_submit_in_the_loop_of_its_client_is_an_error_not_a_deadlock() -> None:
+    async with nowhere():
+        with pytest.raises(errors.WouldBlock, match=r"use `await task.submit"):
+            double.submit_sync(3)
+
+
+async def test_a_blocking_client_is_found_by_both_ways_of_submitting(server: Served) -> None:
+    def block() -> SyncClient:
+        client = SyncClient(server.url, server.token).open()
+        assert double.submit_sync(1).handle.client is client.client
+        with SyncClient(server.url, server.token) as inner:
+            assert current_client() is inner.client
+        return client
+
+    client = await in_thread(block)
+    handle = await double.submit(2)
+
+    assert (await handle.get()).payload == {"n": 2}
+    await in_thread(client.close)
+
+
+async def test_a_blocked_thread_is_told_when_the_loop_of_its_client_ends() -> None:
+    begun = threading.Event()
+
+    def block(client: Client) -> None:
+        async def forever() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        with pytest.raises(errors.ConnectionLost, match="event loop ended"):
+            client.opening().block(forever())
+
+    def loop() -> threading.Thread:
+        async def main() -> threading.Thread:
+            client = await nowhere().open()
+            thread = threading.Thread(target=block, args=(client,))
+            thread.start()
+            await asyncio.get_running_loop().run_in_executor(None, begun.wait)
+            return thread
+
+        return asyncio.run(main())
+
+    thread = await in_thread(loop)
+    await in_thread(thread.join)
+
+
+async def test_a_background_task_that_fails_ends_the_client_and_is_raised_when_it_is_closed() -> None:
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with nowhere() as client:
+            opening = client.opening()
+            opening.spawn(fail())
+            await asyncio.wait({opening._main})
+            with pytest.raises(errors.NoClient):
+                await client.ping()
+    assert caught.group_contains(ZeroDivisionError)
+
+
+def test_a_forked_process_opens_the_client_for_itself(treadle_server: Any) -> None:
+    """Real processes: what gunicorn does when the application was loaded, and used, before it forks."""
+    script = Path(__file__).with_name("forking.py")
+
+    done = subprocess.run(
+        [sys.executable, str(script), treadle_server.url, treadle_server.token],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout.split()) == (0, ["refused", "child", "parent"]), done.stderr
+
+
+async def test_the_workers_own_client_is_found_by_its_tasks_alone(server: Served, working: Any) -> None:
+    async with working(double):
+        with pytest.raises(errors.NoClient, match="no client is open"):
+            current_client()
+
+
+async def test_a_generator_that_is_left_in_another_context_closes_its_client() -> None:
+    @contextlib.asynccontextmanager
+    async def lifespan() -> AsyncIterator[Client]:
+        async with nowhere() as client:
+            yield client
+
+    manager = lifespan()
+    client = await asyncio.create_task(manager.__aenter__())
+    assert current_client() is client
+    await asyncio.create_task(manager.__aexit__(None, None, None))
+
+    assert not client.is_open

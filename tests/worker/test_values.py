@@ -1,0 +1,186 @@
+"""N1: what can't be kept fails its own run or its own call, at once and with its place; everything else goes on."""
+
+import asyncio
+import math
+import os
+import sys
+from typing import Any
+
+import pytest
+
+from tests.worker.conftest import Working, working_at
+from tests.worker.oddities import (
+    TASKS,
+    VALUES,
+    deep,
+    echoes_bytes,
+    echoes_pages,
+    good,
+    large,
+    pauses,
+    raises,
+    raw,
+    returns,
+    returns_in_process,
+    saves,
+    saves_in_thread,
+    talks,
+)
+from treadle import Client, Options, endings, task
+from treadle.errors import InvalidArguments, PayloadTooLarge
+from treadle.tasks import Task
+from treadle.wire.values import MOST_LEVELS
+from treadle_server.testing import Served, serve
+
+pytestmark = pytest.mark.anyio
+
+
+async def ends(client: Client, bound: Any) -> tuple[Any, list[Any]]:
+    """Submit, wait for the end, and return the task with its runs."""
+    handle = await client.submit(bound, wait=True)
+    return await handle.wait(timeout=30), await handle.runs()
+
+
+async def test_a_worker_process_outlives_every_odd_value(server: Served, client: Client) -> None:
+    """N1: the results and checkpoints fail their runs, once; the same process does the good task behind them."""
+    command = [sys.executable, "-c", "from treadle.cli import main; main()", "worker", "tests.worker.oddities"]
+    worker = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, "TREADLE_URL": server.url, "TREADLE_TOKEN": server.token or ""}
+    )
+    try:
+        for job in TASKS:
+            await client.register(job)
+        ways = [(returns, "result"), (saves, "checkpoint")]
+        odd = [(job.bind(kind=kind), name + said) for job, name in ways for kind, (_, said) in VALUES.items()]
+
+        told = await asyncio.gather(*(ends(client, bound) for bound, _ in odd))
+        after = await (await client.submit(good.bind(n=1))).result(timeout=30)
+
+        for (bound, said), (ended, runs) in zip(odd, told, strict=True):
+            assert (ended.status, ended.reason, len(runs)) == ("failed", "internal-error", 1), (bound, ended.error)
+            assert said in (ended.error or ""), bound
+        assert after == 2
+        assert worker.returncode is None
+    finally:
+        worker.terminate()
+        await worker.wait()
+
+
+@pytest.mark.parametrize("job", [returns_in_process, saves_in_thread, pauses], ids=lambda job: job.job.name)
+async def test_wherever_the_code_runs_an_odd_value_fails_its_run_once(
+    client: Client, working: Working, job: Task[..., Any]
+) -> None:
+    """N1."""
+    async with working(job, good):
+        for kind in ("nul", "object"):
+            ended, runs = await ends(client, job.bind(kind=kind))
+            name = "result" if job is returns_in_process else "checkpoint"
+            assert (ended.status, ended.reason, len(runs)) == ("failed", "internal-error", 1)
+            assert f"{name}{VALUES[kind][1]}" in (ended.error or "")
+        assert await (await client.submit(good.bind(n=1))).result(timeout=20) == 2
+
+
+async def test_what_a_task_says_is_spelt_out_and_never_fails_it(
+    client: Client, either: Working, caplog: pytest.LogCaptureFixture
+) -> None:
+    """N1: progress, lines, and an error's text and traceback; on the socket and without one."""
+    async with either(talks, raises):
+        said, _ = await ends(client, talks.bind())
+        assert "refused" not in caplog.text
+        lines = [line.message for line in await client.logs(said.id)]
+        failed, [run] = await ends(client, raises.bind(kind="nul"))
+        mute, _ = await ends(client, raises.bind(kind="unspeakable"))
+        unreal, _ = await ends(client, raises.bind(kind="retry"))
+
+    assert (said.status, said.result) == ("completed", "said")
+    assert lines == ["a \\x00 b", "\\ud800", "\\x00" * 2000, "odd level"]
+    assert failed.error == "ValueError: a \\x00 b \\ud800"
+    assert "ValueError: a \\x00 b \\ud800" in (run.traceback or "")
+    assert mute.error == "Unspeakable: a Unspeakable that can't be printed"
+    assert (unreal.status, unreal.reason) == ("failed", "internal-error")
+
+
+async def test_of_many_submits_in_one_frame_only_the_odd_ones_fail(client: Client) -> None:
+    """N1: each with the place, at once; the client goes on."""
+    await client.register(raw)
+    odd: list[Any] = [make() for make, _ in VALUES.values()]
+
+    async def submit(value: Any) -> str:
+        try:
+            return (await client.submit(raw.bind(value=value))).id
+        except InvalidArguments as error:
+            return str(error)
+
+    told = await asyncio.gather(submit(1), *(submit(value) for value in odd), submit({"deep": deep(MOST_LEVELS - 2)}))
+
+    assert await client.get(told[0])
+    assert await client.get(told[-1])
+    for (_, said), answer in zip(VALUES.values(), told[1:-1], strict=True):
+        assert f"value{said}" in answer
+    assert (await client.list(job=raw.full_name)).total == 2
+
+
+async def test_a_call_with_an_odd_value_fails_alone(client: Client) -> None:
+    """N1: whatever the client sends is checked before."""
+    await client.register(raw)
+    handle = await client.submit(raw.bind(value=1))
+    bad = {"deep": ["\x00"]}
+    calls = [
+        lambda: client.submit_raw(raw.full_name, bad),
+        lambda: client.submit_raw(raw.full_name, {"value": math.nan}),
+        lambda: client.edit(handle.id, payload=bad),
+        lambda: client.edit(handle.id, tags={"a": "\ud800"}),
+        lambda: client.resolve(handle.id, result=bad),
+        lambda: client.act("resolve", ids=[handle.id], result=math.inf),
+        lambda: client.set_schedule("s", job=raw.full_name, interval=60, payload=bad),
+        lambda: client.submit(raw.bind(value=1), options=Options(tags={"a": "\x00"})),
+        lambda: client.submit(raw.bind(value=1), options=Options(unique_key="\ud800")),
+        lambda: client.get("\ud800"),
+    ]
+
+    for call in calls:
+        with pytest.raises(InvalidArguments):
+            await call()
+
+    assert (await client.edit(handle.id, payload={"value": deep(MOST_LEVELS - 1)})).payload["value"]
+    assert await client.ping()
+
+
+async def test_what_is_too_large_for_the_server_fails_alone(tmp_path: Any) -> None:
+    """N1: the server says how large its frames are; a result beyond fails its run, an argument its call."""
+    async with (
+        serve(data_dir=tmp_path, max_body_bytes=100_000) as server,
+        Client(server.url, server.token) as client,
+        working_at(server.url, server.token or "", large, raw, good),
+    ):
+        big, runs = await ends(client, large.bind(size=200_000))
+        with pytest.raises(PayloadTooLarge):
+            await client.submit(raw.bind(value="x" * 200_000))
+        many = await asyncio.gather(*(client.submit(raw.bind(value="x" * 9_000)) for _ in range(40)))
+        after = await (await client.submit(good.bind(n=1))).result(timeout=20)
+
+    assert (big.status, big.reason, len(runs)) == ("failed", "internal-error", 1)
+    assert (big.error or "").startswith("result: ")
+    assert len({handle.id for handle in many}) == 40
+    assert after == 2
+
+
+async def test_bytes_come_back_as_they_were(client: Client, working: Working) -> None:
+    """N1: results hold them in base64, as arguments do, whether they are text or not."""
+    async with working(echoes_bytes, echoes_pages):
+        for data in (b"plain", b"\xff\x00\xfe", b""):
+            handle = await client.submit(echoes_bytes.bind(data=data))
+            assert await handle.result(timeout=20) == data
+    assert endings.completed({"a": [b"\xff"]}) == {"kind": "completed", "result": {"a": ["_w=="]}}
+
+
+async def test_defaults_that_can_not_be_kept_are_left_out_of_the_schema(client: Client) -> None:
+    """N1: the job is registered all the same."""
+
+    @task(name="with_odd_defaults")
+    async def odd(separator: str = "\x00", most: float = math.inf) -> None: ...
+
+    job = await client.register(odd)
+
+    assert job.schema_["properties"]["separator"] == {"title": "Separator", "type": "string"}
+    assert job.schema_["properties"]["most"]["default"] is None

@@ -1,0 +1,107 @@
+"""What type checkers know of the SDK: what they infer, and in each line with an `ignore` what they refuse.
+
+Checked by mypy and by pyright, never run. An ignore that nothing needs is an error too.
+"""
+
+from collections.abc import Coroutine
+from typing import Any, assert_type
+
+from treadle import Client, Context, Options, SyncClient, SyncHandle, TaskHandle, task
+from treadle.tasks import Bound
+from treadle.wire.pages import Page
+from treadle.wire.tasks import TaskItem
+
+NOW = Options(delay=0)
+
+
+@task
+async def measure(ctx: Context, n: int, label: str = "") -> float:
+    return 1.0
+
+
+@task(max_retries=3)
+def name(n: int) -> str:
+    return ""
+
+
+@task("other", category="analysis")
+def wide(path: str, bins: int = 100, *, scale: float = 1.0) -> list[int]:
+    return []
+
+
+@task
+async def nothing() -> None: ...
+
+
+async def arguments() -> None:
+    assert_type(await measure.submit(1, label="x"), TaskHandle[float])
+    assert_type(await (await measure.submit(1)).result(), float)
+    assert_type(name.bind(1), Bound[str])
+    assert_type(name.submit_sync(1), SyncHandle[str])
+    assert_type(name.submit_sync(1).result(), str)
+    assert_type(await nothing.submit(), TaskHandle[None])
+    await measure.submit("x")  # type: ignore[call-overload]
+    await name.submit(n=1, m=2)  # type: ignore[call-overload]
+    name.bind("x")  # type: ignore[call-overload]
+    name.submit_sync()  # type: ignore[call-overload]
+    name.with_options(NOW).bind("x")  # type: ignore[arg-type]
+
+
+async def arguments_beside_options() -> None:
+    assert_type(await name.submit(1, options=NOW), TaskHandle[str])
+    assert_type(await name.submit(n=1, options=NOW), TaskHandle[str])
+    assert_type(await measure.submit(1, label="x", options=NOW), TaskHandle[float])
+    assert_type(await measure.submit(1, "x", options=NOW), TaskHandle[float])
+    assert_type(wide.bind("a", 3, scale=2.0, options=NOW), Bound[list[int]])
+    assert_type(wide.submit_sync("a", options=NOW), SyncHandle[list[int]])
+    assert_type(await nothing.submit(options=NOW), TaskHandle[None])
+    await name.submit("x", options=NOW)  # type: ignore[call-overload]
+    await name.submit(n="x", options=NOW)  # type: ignore[call-overload]
+    await name.submit(options=NOW)  # type: ignore[call-overload]
+    await name.submit(1, 2, options=NOW)  # type: ignore[call-overload]
+    await name.submit(1, m=2, options=NOW)  # type: ignore[call-overload]
+    await name.submit(1, options=3)  # type: ignore[call-overload]
+    await measure.submit(1, 2, options=NOW)  # type: ignore[call-overload]
+    wide.bind("a", "b", options=NOW)  # type: ignore[call-overload]
+    wide.bind("a", scale="b", options=NOW)  # type: ignore[call-overload]
+    wide.submit_sync("a", 3, 2.0, options=NOW)  # type: ignore[call-overload]
+    await nothing.submit(1, options=NOW)  # type: ignore[call-overload]
+
+
+async def calls(ctx: Context) -> None:
+    """Calling a task calls its function."""
+    assert_type(name(1), str)
+    assert_type(wide("a", scale=2.0), list[int])
+    coroutine = assert_type(measure(ctx, 1), Coroutine[Any, Any, float])
+    coroutine.close()
+    assert_type(await measure(ctx, n=1, label="x"), float)
+    name("x")  # type: ignore[arg-type]
+    await measure(1)  # type: ignore[call-arg, arg-type]
+
+
+async def lists(client: Client) -> None:
+    assert_type(await client.list(status="failed"), Page[TaskItem])
+    async for item in client.list():
+        assert_type(item, TaskItem)
+    for item in await client.list():
+        assert_type(item, TaskItem)
+    client.list(statuses="failed")  # type: ignore[call-arg]
+
+
+def block() -> None:
+    with SyncClient("http://a", room="lab", patience=3) as client:
+        assert_type(client, SyncClient)
+        assert_type(client.submit(name.bind(1)), SyncHandle[str])
+        assert_type(client.submit(name.bind(1)).result(), str)
+        assert_type(client.get("id"), TaskItem)
+        assert_type(client.submit(name.bind(1)).cancel(), TaskItem)
+        assert_type(client.list().total, int)
+        for item in client.list(status="failed"):
+            assert_type(item, TaskItem)
+        client.cancel(3)  # type: ignore[arg-type]
+        assert_type(client.edit("id", timeout=None, priority=3), TaskItem)
+        assert_type(client.submit(name.bind(1)).edit(pool="gpu"), TaskItem)
+        client.edit("id", priority="high")  # type: ignore[arg-type]
+        client.edit("id", priorty=3)  # type: ignore[call-arg]
+    SyncClient(patiense=3)  # type: ignore[call-arg]
+    SyncClient(room=3)  # type: ignore[arg-type]
