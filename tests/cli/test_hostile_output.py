@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,29 +119,40 @@ def test_n4_a_defects_traceback_and_warnings_without_a_log_are_clean(
     assert_clean(shown)
 
 
+@contextmanager
+def real(served: Served, *words: str, at: Path | None = None) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run `treadle WORDS…` as a process on our terminal, at the latest until the end of the block."""
+    environment = {**os.environ, "TREADLE_URL": served.url, "TREADLE_TOKEN": served.token, "PYTHONUTF8": "1"}
+    screen = sys.stdout.fileno()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "treadle", *words], cwd=at, env=environment, stdout=screen, stderr=screen
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_n4_the_stream_of_events_is_clean_and_each_line_is_json(
-    terminal: Terminal, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal, served: Served, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TREADLE_URL", served.url)
-    monkeypatch.setenv("TREADLE_TOKEN", served.token)
+    """The real process, until Ctrl-C."""
+    opened: list[str] = []
 
-    def happen(http: httpx.Client) -> None:
-        """Have something happen until it is seen, then end the command as Ctrl-C does."""
-        try:
-            filled = Filled(http, tmp_path)
-            while not terminal.wait_for(filled.open(), seconds=0.2) and threading.main_thread().is_alive():
-                pass
-        finally:
-            # Whatever goes wrong here: the command would wait for ever.
-            os.kill(os.getpid(), signal.SIGINT)
+    def work() -> None:
+        with real(served, "watch", "--json") as process:
+            with httpx.Client(base_url=served.url, headers=served.headers) as http:
+                filled = Filled(http, tmp_path)
+                # What happened before it follows the events is not told.
+                while not any(terminal.wait_for(task_id, seconds=0.05) for task_id in opened):
+                    assert process.poll() is None
+                    opened.append(filled.open())
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
 
-    with httpx.Client(base_url=served.url, headers=served.headers) as http:
-        other = threading.Thread(target=happen, args=(http,))
-        other.start()
-        code, shown = terminal("watch", "--json")
-        other.join()
+    _, shown = terminal.during(work)
 
-    assert code == 130
     assert obeyed(text_of(shown)) == []
     lines = [json.loads(line) for line in text_of(shown).splitlines()]
     assert any(line["task"]["tags"] == {VALUE: VALUE} for line in lines if line["type"] == "task.updated")
@@ -151,14 +161,9 @@ def test_n4_the_stream_of_events_is_clean_and_each_line_is_json(
 def test_n4_what_a_worker_logs_is_clean(terminal: Terminal, served: Served, tmp_path: Path) -> None:
     """The real process: a task logs what would do harm."""
     (tmp_path / "nasty.py").write_text(JOBS)
-    environment = {**os.environ, "TREADLE_URL": served.url, "TREADLE_TOKEN": served.token, "PYTHONUTF8": "1"}
 
     def work() -> None:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "treadle", "worker", "nasty"],
-            cwd=tmp_path, env=environment, stdout=sys.stdout.fileno(), stderr=sys.stdout.fileno(),
-        )  # fmt: skip
-        try:
+        with real(served, "worker", "nasty", at=tmp_path) as process:
             assert terminal.wait_for("is open", seconds=60)
             with httpx.Client(base_url=served.url, headers=served.headers) as http:
                 submitted = http.post("/v1/rooms/@global/tasks/@global:tasks:speaks", json={"payload": {"text": LINES}})
@@ -166,9 +171,6 @@ def test_n4_what_a_worker_logs_is_clean(terminal: Terminal, served: Served, tmp_
             assert terminal.wait_for("FORGED", seconds=60)
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
-        finally:
-            process.kill()
-            process.wait()
 
     _, shown = terminal.during(work)
 
