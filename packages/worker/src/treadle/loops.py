@@ -1,7 +1,10 @@
-"""Which event loop runs a process that is Treadle's own: uvloop where it is installed, else asyncio's."""
+"""Which event loop runs a process that is Treadle's own, uvloop where it is installed, and what signals do there."""
 
 import asyncio
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -14,3 +17,27 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
+
+
+@contextmanager
+def ended_by(end: Callable[[], None]) -> Iterator[None]:
+    """Call `end` in the running loop at each SIGINT and SIGTERM during the block.
+
+    Afterwards they do what they did before: uvloop leaves a handler of its own behind, at which Ctrl-C does nothing any
+    more. Outside of the main thread, which alone gets signals, nothing is handled.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            # None: it was not set by Python, and can't be set from there.
+            if handler is not None:
+                signal.signal(number, handler)

@@ -3,10 +3,9 @@
 import asyncio
 import logging
 import os
-import signal
 import socket
 from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from treadle import __version__
 from treadle.bearer import Bearer, bearer_of
 from treadle.errors import DefinitionError
-from treadle.loops import loop_factory
+from treadle.loops import ended_by, loop_factory
 from treadle.options import seconds
 from treadle.registry import Names, by_name
 from treadle.tasks import Task
@@ -134,9 +133,13 @@ class Worker:
         """The worker's id at the server, once it is ready."""
         self._stops = asyncio.Event()
         self._hurry: Callable[[], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where it runs at this moment."""
 
     def run(self) -> None:
-        """Run until SIGTERM or SIGINT; then drain: a second signal ends the grace.
+        """Run until SIGTERM or SIGINT, or `stop`; then drain: a second signal ends the grace.
+
+        In another thread than the main one no signal ends it: `stop` does.
 
         Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
         and `DuplicateTask` when a client or worker of this process has another module's task of one's name there.
@@ -150,6 +153,7 @@ class Worker:
         """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs."""
         from treadle.shift import Shift
 
+        self._loop = asyncio.get_running_loop()
         try:
             for task in self.plan.tasks.values():
                 self.plan.names.check(task)
@@ -157,10 +161,19 @@ class Worker:
             self._hurry = shift.hurry
             await shift.work()
         finally:
+            self._loop = None
             self.plan.names.clear()
 
     def stop(self) -> None:
-        """Drain and end; a second call ends the grace."""
+        """Drain and end; a second call ends the grace. Any thread may call it."""
+        if self._loop is None:
+            self._stops.set()
+        else:
+            # A loop that is closed has ended meanwhile.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stop_here)
+
+    def _stop_here(self) -> None:
         if self._stops.is_set() and self._hurry is not None:
             self._hurry()
         self._stops.set()
@@ -170,10 +183,8 @@ class Worker:
         self.ready.set()
 
     async def _run_with_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
-        await self.run_async()
+        with ended_by(self.stop):
+            await self.run_async()
 
 
 def _check(concurrency: int, min_concurrency: int, prefetch: int | None, grace: float) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import importlib.util
 import os
 import re
-import signal
 import sys
 import tempfile
 from collections.abc import Coroutine, Iterator
@@ -19,6 +18,7 @@ from treadle.demo.progress import progress_for
 from treadle.demo.report import print_summary
 from treadle.demo.summary import Summary
 from treadle.demo.work import Work
+from treadle.loops import ended_by
 
 T = TypeVar("T")
 
@@ -99,12 +99,11 @@ async def _until_signalled(demo: Coroutine[Any, Any, T]) -> T:
         if not running.cancelling():
             running.cancel()
 
-    for sent in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(sent, stop)
-    try:
-        return await running
-    except asyncio.CancelledError:
-        raise DemoStopped from None
+    with ended_by(stop):
+        try:
+            return await running
+        except asyncio.CancelledError:
+            raise DemoStopped from None
 
 
 async def _demo(plan: Plan, directory: Path, children: Children) -> Summary:

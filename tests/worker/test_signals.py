@@ -1,0 +1,60 @@
+"""`Worker.run` in its process: signals do afterwards what they did before, and any thread may end it."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from treadle import Worker, task
+from treadle.loops import loop_factory
+from treadle_server.testing import serve_in_thread
+
+
+@task
+def nothing() -> None: ...
+
+
+@pytest.fixture
+def handlers() -> Iterator[dict[int, Any]]:
+    """A program's own handlers."""
+
+    def own(number: int, _: object) -> None: ...
+
+    before = {number: signal.signal(number, own) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield dict.fromkeys(before, own)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("factory", [loop_factory(), None], ids=["uvloop", "asyncio"])
+def test_after_run_signals_do_what_they_did_before(
+    monkeypatch: pytest.MonkeyPatch, handlers: dict[int, Any], factory: Callable[[], asyncio.AbstractEventLoop] | None
+) -> None:
+    monkeypatch.setattr("treadle.worker.loop_factory", lambda: factory)
+    worker = Worker([nothing], url="http://127.0.0.1:1", token="none")
+    worker.stop()
+
+    worker.run()
+
+    assert {number: signal.getsignal(number) for number in handlers} == handlers
+
+
+def test_a_worker_in_another_thread_is_stopped_from_this_one() -> None:
+    with serve_in_thread() as served:
+        worker = Worker([nothing], url=served.url, token=served.token)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        try:
+            asyncio.run(_until(lambda: worker.id is not None))
+        finally:
+            worker.stop()
+            thread.join()
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - another thread's
+            await asyncio.sleep(0.01)
