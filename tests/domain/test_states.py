@@ -9,10 +9,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import LEASED, OPEN, TERMINAL, Outcome, Reason, Status
+from treadle.wire.transitions import TRANSITIONS, Verb
 from treadle_server.domain import life
 from treadle_server.domain.life import Ending
 from treadle_server.domain.retry import CAP, backoff, requeue_delay
-from treadle_server.domain.states import TRANSITIONS, Verb, advance
+from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import InvalidTaskTransition, Refused
 

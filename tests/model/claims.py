@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from tests.model.rights import Rights
 from tests.model.things import NO_WORKER, Task, User, Worker
 from treadle.wire.status import Status, WorkerState
-from treadle_server.domain.states import Verb
+from treadle.wire.transitions import Verb
 
 UNLIMITED = 1_000_000
 

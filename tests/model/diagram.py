@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from treadle.wire.status import Status
-from treadle_server.domain.states import TRANSITIONS
+from treadle.wire.transitions import TRANSITIONS
 
 
 def diagram() -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.model.things import TRANSITION, Hold, Job, Run, Schedule, Task, Worker
 from treadle.wire.status import REQUEUED, RETRIED, Outcome, Reason, Status, WorkerState
-from treadle_server.domain.states import TRANSITIONS, Verb
+from treadle.wire.transitions import TRANSITIONS, Verb
 
 CAP = 86_400.0
 """Seconds: the longest back-off."""

@@ -8,7 +8,7 @@ from tests.model.claims import Claims
 from tests.model.life import allowed
 from tests.model.things import FORBIDDEN, INVALID, NO_TASK, STALE, TRANSITION, Refused, Task, User
 from treadle.wire.status import REPORTABLE, Outcome, Reason, Status
-from treadle_server.domain.states import Verb
+from treadle.wire.transitions import Verb
 
 ENDINGS = {"completed", "failed", "exception", "paused"}
 

@@ -7,7 +7,7 @@ from tests.model.claims import Turns
 from tests.model.schedules import Schedules
 from tests.model.things import Task
 from treadle.wire.status import Outcome, Reason, Status, WorkerState
-from treadle_server.domain.states import Verb
+from treadle.wire.transitions import Verb
 
 GRACE = 2.0
 """Seconds beyond a task's timeout in which its worker's own report is awaited."""

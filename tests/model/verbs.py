@@ -8,7 +8,7 @@ from tests.model.life import allowed
 from tests.model.submits import Given, Submits
 from tests.model.things import CONFLICT, FORBIDDEN, INVALID, NO_TASK, STALE, TRANSITION, Refused, Task, User
 from treadle.wire.status import Outcome, Reason, Status
-from treadle_server.domain.states import Verb
+from treadle.wire.transitions import Verb
 
 REPORTED = {
     Status.RUNNING: Verb.START,

@@ -10,7 +10,7 @@ from tests.promises.problems import refused, refused_as_any, told
 from tests.promises.rig import Rig, over_http
 from tests.promises.words import JOB, Task, User, Worker, run_of
 from treadle.wire.status import OPEN, Status
-from treadle_server.domain.states import TRANSITIONS, Verb
+from treadle.wire.transitions import TRANSITIONS, Verb
 from treadle_server.engine.commands import ReleaseHolds
 
 STATUSES = ("scheduled", "pending", "claimed", "running", "paused", "completed", "failed", "cancelled")

@@ -6,17 +6,8 @@ from treadle.asking import Asking
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
 from treadle.options import TaskEdits, wire_edits
 from treadle.wire.jobs import JobItem
-from treadle.wire.status import TERMINAL, Status
-from treadle.wire.tasks import Action, BulkResult, TaskItem
-
-_AFTER: dict[Action, frozenset[Status]] = {
-    "cancel": frozenset({Status.CANCELLED}),
-    "pause": frozenset({Status.PAUSED}),
-    "resume": frozenset({Status.PENDING, Status.SCHEDULED, Status.CLAIMED, Status.RUNNING}),
-    "rerun": frozenset({Status.PENDING, Status.CLAIMED, Status.RUNNING}),
-    "resolve": TERMINAL,
-}
-"""Where a verb leaves a task: how a verb whose answer was lost is known to have been carried out."""
+from treadle.wire.tasks import BulkResult, TaskItem
+from treadle.wire.transitions import LEADS_TO, Action
 
 
 class Steering(Asking):
@@ -89,6 +80,6 @@ class Steering(Asking):
             return TaskItem.model_validate(await self.call("action", body, resend=False))
         except (InvalidTaskTransition, TaskConflict):
             item = await self.get(task_id)
-            if item.status in _AFTER[action]:
+            if item.status in LEADS_TO[action]:
                 return item
             raise

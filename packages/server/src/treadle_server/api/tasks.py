@@ -21,6 +21,7 @@ from treadle_server.api.waits import while_connected
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Edit, PatchStatus
 from treadle_server.engine.commands.jobs import check_room
+from treadle_server.engine.commands.statuses import REPORTED
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import InvalidTaskTransition, ValidationFailed
 from treadle_server.store.read import tasks as read_tasks
@@ -116,7 +117,7 @@ async def patch(call: Call) -> Response:
 
 
 async def _patch_status(call: Call, wanted: TaskPatch, status: Status) -> Task:
-    if status in {Status.PENDING, Status.SCHEDULED, Status.CLAIMED}:
+    if status is not Status.CANCELLED and status not in REPORTED:
         await read_task(call.api, call.task_id)
         raise InvalidTaskTransition(f"no update leads to {status}; see claim and the verbs resume and rerun")
     command = PatchStatus(

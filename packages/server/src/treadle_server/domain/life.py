@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import REQUEUED, RETRIED, Outcome, Reason, Status
+from treadle.wire.transitions import Verb
 from treadle_server.domain.retry import backoff, requeue_delay
-from treadle_server.domain.states import Verb, advance
+from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.errors import InvalidTaskTransition, StaleRun, TaskConflict
 

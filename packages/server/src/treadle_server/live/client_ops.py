@@ -9,7 +9,8 @@ from treadle.wire.fields import Request, Text
 from treadle.wire.ids import TaskId, Uuid
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room, parse_job_name
-from treadle.wire.tasks import Action, BulkAction, Freeze, Resolve, Steer, TaskOfMany, TaskPatch
+from treadle.wire.tasks import BulkAction, Freeze, Resolve, Steer, TaskOfMany, TaskPatch
+from treadle.wire.transitions import Action
 from treadle_server.access.needs import Needs
 from treadle_server.api import body
 from treadle_server.api.bulk import Edits, bulk, bulk_edit

@@ -12,7 +12,7 @@ hundred go into a commit, and 5 of 240 when ten do: 2 %. Counting ends alone cos
 from datetime import datetime
 from typing import Any
 
-from treadle.wire.status import LEASED, TERMINAL, Outcome, Status
+from treadle.wire.status import LEASED, TERMINAL, WAITING, Outcome, Status
 from treadle_server.clock import Clock
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Run, Task
@@ -121,7 +121,7 @@ class Rates:
                     self._completed.add(task.job_num)
                 continue
             run = runs.get(task.seq) if was in LEASED else None
-            if task.status is Status.FAILED or (run is not None and task.status in _BACK):
+            if task.status is Status.FAILED or (run is not None and task.status in WAITING):
                 self._fail(task, run)
 
     def _fail(self, task: Task, run: Run | None) -> None:
@@ -198,8 +198,6 @@ class Rates:
         # All happened in the step that has not ended: by the second, so that it does not change with every look.
         return counts[-1] / max(1, round(min(current, now - self._began)))
 
-
-_BACK = frozenset({Status.PENDING, Status.SCHEDULED})
 
 # Looked up once: a member of an Enum costs as much as five other names.
 _CLAIMED, _RUNNING, _COMPLETED = Status.CLAIMED, Status.RUNNING, Status.COMPLETED

@@ -6,6 +6,7 @@ from typing import Any, cast
 from sqlalchemy import Select, delete, func, literal_column, select, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
+from treadle.wire.status import TERMINAL
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.direct import DirectConnection
 from treadle_server.store.inline import InlineConnection
@@ -108,7 +109,7 @@ async def open_counts(tx: Tx, job_nums: Collection[int]) -> dict[int, int]:
     statement = (
         select(lanes.c.job_num, func.sum(counts.c.n))
         .join_from(lanes, counts, lanes.c.id == counts.c.lane)
-        .where(lanes.c.job_num.in_(sorted(job_nums)), counts.c.status.not_in(["completed", "failed", "cancelled"]))
+        .where(lanes.c.job_num.in_(sorted(job_nums)), counts.c.status.not_in(sorted(TERMINAL)))
         .group_by(lanes.c.job_num)
     )
     return {job_num: int(n) for job_num, n in await tx.connection.execute(statement)}

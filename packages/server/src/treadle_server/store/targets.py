@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from treadle.wire.status import Status
+from treadle.wire.status import LEASED, Status
 from treadle_server.store.allocate import allocate
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.many import NUMBER, TEXT, bound, is_among, rows_of
@@ -43,7 +43,7 @@ holding = and_(
     text("NOT tasks.settled"),
     text(HOLDING),
     or_(
-        status_in(Status.CLAIMED, Status.RUNNING, Status.PAUSED),
+        status_in(*LEASED, Status.PAUSED),
         and_(status_in(Status.SCHEDULED), _ran),
         and_(status_in(Status.FAILED), _c.on_failure == "hold"),
     ),

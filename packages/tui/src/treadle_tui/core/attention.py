@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from treadle.wire.transitions import ADMITS
 from treadle_tui.core.format import age, number, since
 from treadle_tui.core.queues import QueueRow
 from treadle_tui.core.schedules import ScheduleRow, late_words
@@ -112,7 +113,7 @@ def _of_runs(worker: WorkerRow, now: datetime) -> Iterator[Concern]:
 
 def _of_target(row: TargetRow, now: datetime) -> Iterator[Concern]:
     held = since(row.item.since, now) or 0.0
-    least = HELD_SECONDS if row.state in {"paused", "failed"} else BUSY_SECONDS
+    least = HELD_SECONDS if row.state in ADMITS["resolve"] else BUSY_SECONDS
     if row.item.held and row.item.waiting and held >= least:
         yield Concern("warn", row.item.name, held_words(row, now), "target", row.item.id, held)
 

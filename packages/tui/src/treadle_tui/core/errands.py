@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.errors import TaskNotFound
+from treadle.wire.status import WAITING
 from treadle.wire.tasks import Frozen, TaskFilter, TaskItem
 from treadle_tui.core.feed import Feed
 from treadle_tui.core.format import short_id
-from treadle_tui.core.papers import IN_PLACE, Changes, copy_of, former
+from treadle_tui.core.papers import Changes, copy_of, former
 from treadle_tui.core.steer import Ask, Report
 from treadle_tui.core.steering import FAILURES, Steering, failed
 
@@ -68,7 +69,7 @@ class Errands:
         if refusal is not None:
             return Report(refusal.reason, ok=False)
         try:
-            return await (self._edit(task, changes) if task.status in IN_PLACE else self._copy(task, changes))
+            return await (self._edit(task, changes) if task.status in WAITING else self._copy(task, changes))
         except FAILURES as error:
             return failed("save", str(error))
 

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from treadle.wire.status import Status
+from treadle.wire.status import LEASED, Status
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.text import Span, Spans, Tone, clean, clip
@@ -142,6 +142,6 @@ def task_state(task: TaskItem, now: datetime, glyphs: Glyphs) -> Span:
         word = f"retry in {age(ahead)}" if ahead > 0 else "retry due"
         return Span(f"{glyphs.retry} {word}", "warn")
     glyph = glyphs.task[task.status]
-    if task.cancel_requested and task.status in {Status.CLAIMED, Status.RUNNING}:
+    if task.cancel_requested and task.status in LEASED:
         return Span(f"{glyph} pausing", "hold")
     return Span(f"{glyph} {task.status.value}", TASK_TONES[task.status])

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from treadle.wire.status import Status
+from treadle.wire.status import WAITING, Status
 from treadle.wire.tasks import BulkResult
+from treadle.wire.transitions import ADMITS, LEADS_TO
 from treadle_tui.core.actions import Verb
 from treadle_tui.core.marks import Choice
 from treadle_tui.core.steer import PAST, UNDO_SECONDS, Ask, Outcome, Plan, Report, Undo, tasks_word
@@ -15,9 +16,9 @@ PORTION = 1000
 INVERSE: dict[Verb, Verb] = {"cancel": "rerun", "pause": "resume", "resume": "pause"}
 
 _RESTORES: dict[Verb, frozenset[Status]] = {
-    "cancel": frozenset({Status.SCHEDULED, Status.PENDING}),
-    "pause": frozenset(Status),
-    "resume": frozenset({Status.PAUSED}),
+    "cancel": WAITING,
+    "pause": ADMITS["pause"],
+    "resume": LEADS_TO["pause"],
 }
 """From which states on the inverse verb brings a task back to what it was."""
 

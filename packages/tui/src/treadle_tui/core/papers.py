@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from pydantic import ValidationError
 
-from treadle.wire.status import LEASED, Status
+from treadle.wire.status import LEASED, WAITING
 from treadle.wire.tasks import CLEARED, TaskEdit, TaskItem
 from treadle_tui.core.glyphs import UNICODE
 from treadle_tui.core.steer import Refusal
@@ -40,9 +40,6 @@ FIELDS = {
 }
 """What can be changed, with what it means."""
 
-IN_PLACE = frozenset({Status.SCHEDULED, Status.PENDING})
-"""The states in which a task itself is changed; of others that do not run a copy is submitted."""
-
 _NOT_ASCII = re.compile(r"[^\n -~]")
 
 Changes: TypeAlias = dict[str, Any]
@@ -65,7 +62,7 @@ def editable(task: TaskItem) -> Refusal | None:
 def values(task: TaskItem) -> Changes:
     """Return what can be changed of a task, as it is."""
     found = task.model_dump(mode="json", include=set(FIELDS))
-    if task.status not in IN_PLACE:
+    if task.status not in WAITING:
         # A copy is due at once and in time, unless the reader says otherwise.
         found["scheduled_at"] = found["deadline"] = None
     found["tags"], found["scopes"] = found["tags"] or {}, found["scopes"] or []
@@ -76,7 +73,7 @@ def edit_text(task: TaskItem) -> str:
     """Return the text to be changed: JSON, with comments on lines of their own that begin with `//`."""
     what = (
         "Save and leave to change it; it keeps its place in the queue."
-        if task.status in IN_PLACE
+        if task.status in WAITING
         else f"It is {task.status.value} and stays so: what you save is submitted as a new task."
     )
     notes = [

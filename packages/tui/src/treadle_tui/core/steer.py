@@ -4,18 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from treadle.wire.status import LEASED, Status
+from treadle.wire.status import LEASED
+from treadle.wire.transitions import ADMITS
 from treadle_tui.core.actions import Verb
 from treadle_tui.core.marks import Choice
 from treadle_tui.core.model import LinkState
-
-ALLOWED: dict[Verb, frozenset[Status]] = {
-    "cancel": frozenset({Status.SCHEDULED, Status.PENDING, Status.CLAIMED, Status.RUNNING, Status.PAUSED}),
-    "pause": frozenset({Status.SCHEDULED, Status.PENDING, Status.CLAIMED, Status.RUNNING}),
-    "resume": frozenset({Status.PAUSED, Status.FAILED}),
-    "rerun": frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED}),
-}
-"""From which states each verb leads on; the server's own table decides in the end."""
 
 COUNT_FROM = 101
 """From how many tasks on the count must be typed."""
@@ -130,12 +123,12 @@ def plan(verb: Verb, tasks: Sequence[Choice]) -> Plan | Refusal:
         return Refusal("no task is highlighted")
     if verb == "resume":
         # `r` means the one of both verbs that is possible; failed tasks resume, for that keeps their checkpoint.
-        verb = "resume" if any(task.status in ALLOWED["resume"] for task in tasks) else "rerun"
-    able = tuple(task for task in tasks if task.status in ALLOWED[verb])
+        verb = "resume" if any(task.status in ADMITS["resume"] for task in tasks) else "rerun"
+    able = tuple(task for task in tasks if task.status in ADMITS[verb])
     if not able:
         states = ", ".join(sorted({task.status.value for task in tasks}))
         return Refusal(f"can't {verb} what is {states}")
-    return Plan(verb, able, left=tuple(task for task in tasks if task.status not in ALLOWED[verb]))
+    return Plan(verb, able, left=tuple(task for task in tasks if task.status not in ADMITS[verb]))
 
 
 def tasks_word(count: int) -> str:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from treadle.wire.targets import TargetHolder, TargetItem
 from treadle.wire.tasks import TaskFilter
+from treadle.wire.transitions import ADMITS
 from treadle_tui.core.columns import Column, Context
 from treadle_tui.core.format import age, number, short_id, since
 from treadle_tui.core.glyphs import TARGET_TONES, TargetState
@@ -93,7 +94,7 @@ def _ends(row: TargetRow, context: Context) -> Spans:
     if not row.item.held:
         return _NONE
     if row.item.until is None:
-        return (Span("by hand", "hold"),) if row.state in {"paused", "failed"} else _NONE
+        return (Span("by hand", "hold"),) if row.state in ADMITS["resolve"] else _NONE
     return (Span(f"<{age(since(context.now, row.item.until))}", "dim"),)
 
 

@@ -1,6 +1,6 @@
 """The task list's columns and orders."""
 
-from treadle.wire.status import LEASED, Status
+from treadle.wire.status import LEASED, WAITING, Status
 from treadle.wire.tags import shown
 from treadle.wire.tasks import Order, TaskItem
 from treadle_tui.core.columns import Column, Context
@@ -26,7 +26,7 @@ def _position(task: TaskItem, context: Context) -> Spans:
 
 
 def _tries(task: TaskItem, context: Context) -> Spans:
-    begun = task.run_id is not None and task.status not in {Status.SCHEDULED, Status.PENDING}
+    begun = task.run_id is not None and task.status not in WAITING
     return (Span(f"{task.retry_count + begun}/{task.max_retries + 1}", "warn" if task.retry_count else "plain"),)
 
 
@@ -46,7 +46,7 @@ def _eta(task: TaskItem, context: Context) -> Spans:
 
 
 def _running_for(task: TaskItem, context: Context) -> Spans:
-    if task.started_at is None or task.status in {Status.PENDING, Status.SCHEDULED}:
+    if task.started_at is None or task.status in WAITING:
         return _NONE
     return _duration(since(task.started_at, task.completed_at or context.now))
 

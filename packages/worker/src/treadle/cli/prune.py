@@ -3,11 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from treadle.cli.show import as_json, open_client, print_json, print_table, run, say
+from treadle.wire.status import Ended
 
 if TYPE_CHECKING:
     from treadle.wire.prune import PruneAnswer
@@ -38,7 +39,7 @@ class Age(_Number):
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice(["completed", "failed", "cancelled"]),
+    type=click.Choice(get_args(Ended)),
     help="Only these; may be given again.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")

@@ -1,33 +1,26 @@
 """`treadle cancel`, `pause`, `resume`, `rerun` and `resolve`: for tasks by id, for those of a filter, for queues."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
 from treadle.cli.show import as_json, open_client, print_json, run, say
 from treadle.cli.submit import value_of
 from treadle.cli.which import NotOneTask, explaining_filters, filter_of, full_id
+from treadle.wire.status import Ended
+from treadle.wire.transitions import ADMITS, Action
 
 if TYPE_CHECKING:
     from treadle.client import Client
     from treadle.wire.jobs import JobItem
-    from treadle.wire.tasks import Action, BulkResult, TaskFilter, TaskItem
+    from treadle.wire.tasks import BulkResult, TaskFilter, TaskItem
 
 T = TypeVar("T")
 Verb = Callable[["Client", str], Awaitable[T]]
 
 MOST_SHOWN = 10
 """Refusals of a bulk action that are shown one by one."""
-
-_MEANT: "dict[Action, tuple[str, ...]]" = {
-    "cancel": ("scheduled", "pending", "claimed", "running", "paused"),
-    "pause": ("scheduled", "pending", "claimed", "running"),
-    "resume": ("paused", "failed"),
-    "rerun": ("completed", "failed", "cancelled"),
-    "resolve": ("paused", "failed"),
-}
-"""The statuses that a filter without one means: those in which the verb does anything."""
 
 _ids = click.argument("ids", nargs=-1, metavar="[ID]...")
 _where = click.option("--where", metavar="FILTER", help="All tasks that the filter means, instead of IDs.")
@@ -50,13 +43,13 @@ def _check_one_of(**given: object) -> None:
 
 
 def _wanted(action: "Action", where: str) -> "TaskFilter":
-    from treadle.wire.status import Status
+    from treadle.filters import ordered
 
     if not where.strip():
         raise click.UsageError("--where: the filter is empty; status:all means every task")
     wanted = filter_of(where)
     if wanted.status is None:
-        wanted = wanted.model_copy(update={"status": [Status(status) for status in _MEANT[action]]})
+        wanted = wanted.model_copy(update={"status": ordered(ADMITS[action])})
     return wanted
 
 
@@ -191,9 +184,7 @@ def rerun(ids: tuple[str, ...], *, where: str | None, is_json: bool) -> None:
 @click.command()
 @_ids
 @_where
-@click.option(
-    "--status", type=click.Choice(["completed", "failed", "cancelled"]), default="completed", show_default=True
-)
+@click.option("--status", type=click.Choice(get_args(Ended)), default="completed", show_default=True)
 @click.option("--result", help="The result, as JSON when it parses as such.")
 @click.option("--error", help="The error, for a task settled as failed.")
 @as_json

@@ -1,10 +1,11 @@
 """`treadle webhooks list|set|delete|deliveries|redeliver`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say
+from treadle.wire.status import Ended
 
 if TYPE_CHECKING:
     from treadle.wire.webhooks import DeliveryItem, DeliveryState, WebhookItem
@@ -54,7 +55,7 @@ def _row(item: "WebhookItem") -> tuple[object, ...]:
     "--status",
     "statuses",
     multiple=True,
-    type=click.Choice(["completed", "failed", "cancelled"]),
+    type=click.Choice(get_args(Ended)),
     help="Only these outcomes; may be given again.",
 )
 @click.option("--rotate", is_flag=True, help="Make a new secret.")

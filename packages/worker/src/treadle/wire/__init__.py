@@ -39,7 +39,7 @@ from treadle.wire.server import (
     TokenItem,
     Whoami,
 )
-from treadle.wire.status import LEASED, OPEN, TERMINAL, Outcome, Reason, Status, WorkerState
+from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Outcome, Reason, Status, WorkerState
 from treadle.wire.targets import TargetCause, TargetHolder, TargetItem
 from treadle.wire.tasks import (
     BulkAction,
@@ -63,6 +63,7 @@ from treadle.wire.tasks import (
     TaskSubmit,
     TaskSubmitMany,
 )
+from treadle.wire.transitions import ADMITS, LEADS_TO, TRANSITIONS, Action, Transition, Verb
 from treadle.wire.webhooks import DeliveryItem, Redeliver, Redelivered, WebhookItem, WebhookSet
 from treadle.wire.workers import (
     Heartbeat,
@@ -77,12 +78,17 @@ from treadle.wire.workers import (
 )
 
 __all__ = [
+    "ADMITS",
     "GLOBAL",
     "INTERNAL",
+    "LEADS_TO",
     "LEASED",
     "OPEN",
     "PROBLEMS",
     "TERMINAL",
+    "TRANSITIONS",
+    "WAITING",
+    "Action",
     "ArtifactCreate",
     "ArtifactItem",
     "ArtifactUpload",
@@ -172,6 +178,8 @@ __all__ = [
     "TaskSubmitMany",
     "TokenCreate",
     "TokenItem",
+    "Transition",
+    "Verb",
     "WebhookItem",
     "WebhookSet",
     "Whoami",

@@ -1,6 +1,7 @@
 """The words for where a task is, how a run ended, and why."""
 
 from enum import StrEnum
+from typing import Literal, TypeAlias, get_args
 
 
 class Word(StrEnum):
@@ -28,14 +29,23 @@ class Status(Word):
     CANCELLED = "cancelled"
 
 
-TERMINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+Ended: TypeAlias = Literal["completed", "failed", "cancelled"]
+"""One of `TERMINAL`, in words."""
+
+Leased: TypeAlias = Literal["claimed", "running"]
+"""One of `LEASED`, in words."""
+
+TERMINAL = frozenset(map(Status, get_args(Ended)))
 """The states that only the explicit verbs resume, resolve and rerun leave."""
 
 OPEN = frozenset(Status) - TERMINAL
 """The states of a task that may still run."""
 
-LEASED = frozenset({Status.CLAIMED, Status.RUNNING})
+LEASED = frozenset(map(Status, get_args(Leased)))
 """The states in which a worker holds a run of the task."""
+
+WAITING = OPEN - LEASED - {Status.PAUSED}
+"""The states of a task that goes on by itself, and that an edit may change."""
 
 
 class Outcome(Word):

@@ -27,7 +27,8 @@ from treadle.wire.fields import (
 )
 from treadle.wire.ids import Uuid
 from treadle.wire.names import Room
-from treadle.wire.status import Outcome, Reason, Status
+from treadle.wire.status import Ended, Leased, Outcome, Reason, Status
+from treadle.wire.transitions import Action
 
 OnFailure = Literal["hold", "release"]
 
@@ -168,7 +169,7 @@ class RunItem(Model):
 
     task_id: str
     run_id: int
-    status: Literal["claimed", "running"] | Outcome
+    status: Leased | Outcome
     reason: Reason | None = None
     error: str | None = None
     traceback: str | None = None
@@ -266,9 +267,6 @@ class TaskEdit(TaskChanges):
         return self
 
 
-Action = Literal["cancel", "pause", "resume", "rerun", "resolve"]
-
-
 class Steer(Request):
     """The body of cancel, pause, resume and rerun; it may be left out."""
 
@@ -278,7 +276,7 @@ class Steer(Request):
 class Resolve(Steer):
     """Settles a paused or failed task by hand."""
 
-    status: Literal["completed", "failed", "cancelled"] = "completed"
+    status: Ended = "completed"
     result: GivenJson = None
     error: LongText | None = None
 
@@ -336,7 +334,7 @@ class BulkAction(Request):
     ids: list[Uuid] | None = Field(default=None, max_length=10_000)
     filter: TaskFilter | None = None
     if_versions: dict[Uuid, Version] | None = None
-    status: Literal["completed", "failed", "cancelled"] | None = None
+    status: Ended | None = None
     result: GivenJson = None
     error: LongText | None = None
 

@@ -7,11 +7,12 @@ from typing import Any
 import orjson
 
 from treadle.wire.ids import TaskId
-from treadle.wire.status import Status
+from treadle.wire.status import WAITING, Status
 from treadle.wire.tasks import TaskOptions
+from treadle.wire.transitions import Verb
 from treadle_server.access.checks import check_content, check_task_scopes
 from treadle_server.domain.life import check_version
-from treadle_server.domain.states import Verb, advance
+from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
 from treadle_server.engine.commands.submit import held_by, holder_of
@@ -97,7 +98,7 @@ class Edit(OneRow):
         if (scopes := changes.get("scopes")) is not None:
             check_task_scopes(self.principal, orjson.loads(scopes))
         check_version(task, self.if_version)
-        if task.status not in {Status.SCHEDULED, Status.PENDING}:
+        if task.status not in WAITING:
             raise InvalidTaskTransition(
                 f"edit: the task is {task.status}; only a scheduled or pending one can be changed"
             )

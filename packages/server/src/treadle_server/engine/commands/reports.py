@@ -12,12 +12,13 @@ import orjson
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.runs import LogLine
 from treadle.wire.status import REPORTABLE, Outcome, Reason, Status
+from treadle.wire.transitions import Verb
 from treadle_server.access.checks import speaks_for
 from treadle_server.access.rights import claim_task
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
-from treadle_server.domain.states import Verb, advance
+from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.steering import keep_hold

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
+from treadle.wire.transitions import TRANSITIONS, Verb
 from treadle_server.access.checks import speaks_for
 from treadle_server.domain import life
-from treadle_server.domain.states import Verb, advance
+from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
 from treadle_server.engine.commands.reports import RunReport, take_report
@@ -16,12 +17,10 @@ from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
 from treadle_server.errors import Forbidden, InvalidTaskTransition, StaleRun
 
-_VERBS = {
-    Status.RUNNING: Verb.START,
-    Status.COMPLETED: Verb.COMPLETE,
-    Status.FAILED: Verb.FAIL,
-    Status.PAUSED: Verb.INTERRUPT,
+REPORTED = {
+    to: verb for verb in (Verb.START, Verb.COMPLETE, Verb.FAIL, Verb.INTERRUPT) for to in TRANSITIONS[verb].targets
 }
+"""The statuses that a worker reports by an update, and the verb that each of them is."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +56,7 @@ class PatchStatus(OneRow):
             run_id = self.principal.run[1]
         if run_id is not None:
             life.check_owner(task, run_id)
-        verb = _VERBS.get(self.status)
+        verb = REPORTED.get(self.status)
         if verb is None:
             raise InvalidTaskTransition(f"no update leads to {self.status}; see the verbs resume, rerun and pause")
         if not task.is_leased:

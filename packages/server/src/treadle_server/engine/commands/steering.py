@@ -5,8 +5,9 @@ from datetime import datetime
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Reason, Status
+from treadle.wire.transitions import Verb
 from treadle_server.domain import life
-from treadle_server.domain.states import Verb, advance
+from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
 from treadle_server.engine.needs import Needs

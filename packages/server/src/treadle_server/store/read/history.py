@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from treadle.wire.status import OPEN, TERMINAL, Status
+from treadle.wire.status import LEASED, OPEN, TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read.runs import RunView
-
-_LIVE = frozenset({"claimed", "running"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ def _of_run(run: RunView) -> Iterator[Happening]:
     yield by_worker(run.claimed_at, "claimed")
     if run.started_at is not None:
         yield by_worker(run.started_at, "started")
-    if run.ended_at is not None and run.status not in _LIVE:
+    if run.ended_at is not None and run.status not in LEASED:
         ended = by_worker(run.ended_at, "ended")
         yield replace(ended, status=run.status, reason=run.reason, error=run.error)
 

@@ -1,0 +1,100 @@
+"""Which verb takes a task from which state to which: the one table that the code, SQL guards, docs and tests share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Status, Word
+
+
+class Verb(Word):
+    """What can happen to a task."""
+
+    PROMOTE = "promote"
+    """Its time has come."""
+    DEFER = "defer"
+    """An edit moved its time into the future."""
+    CLAIM = "claim"
+    START = "start"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    """For good: reported so, or no budget is left."""
+    RETRY = "retry"
+    REQUEUE = "requeue"
+    """Also a run that was handed back before it started."""
+    INTERRUPT = "interrupt"
+    """A pause that the worker confirmed, or whose lease ended."""
+    PAUSE = "pause"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    """The deadline."""
+    RESUME = "resume"
+    RESOLVE = "resolve"
+    RERUN = "rerun"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """The states a verb may leave, and those it may lead to."""
+
+    sources: frozenset[Status]
+    targets: frozenset[Status]
+
+
+def _from(*sources: Status, to: tuple[Status, ...]) -> Transition:
+    return Transition(frozenset(sources), frozenset(to))
+
+
+_S = Status
+TRANSITIONS: Mapping[Verb, Transition] = MappingProxyType(
+    {
+        Verb.PROMOTE: _from(_S.SCHEDULED, to=(_S.PENDING,)),
+        Verb.DEFER: _from(_S.PENDING, to=(_S.SCHEDULED,)),
+        Verb.CLAIM: _from(_S.PENDING, to=(_S.CLAIMED,)),
+        Verb.START: _from(_S.CLAIMED, to=(_S.RUNNING,)),
+        Verb.COMPLETE: _from(_S.RUNNING, to=(_S.COMPLETED,)),
+        Verb.FAIL: _from(*LEASED, to=(_S.FAILED,)),
+        Verb.RETRY: _from(*LEASED, to=(_S.SCHEDULED, _S.PENDING)),
+        Verb.REQUEUE: _from(*LEASED, to=(_S.SCHEDULED, _S.PENDING)),
+        Verb.INTERRUPT: _from(*LEASED, to=(_S.PAUSED,)),
+        Verb.PAUSE: _from(*WAITING, to=(_S.PAUSED,)),
+        Verb.CANCEL: _from(*OPEN, to=(_S.CANCELLED,)),
+        Verb.EXPIRE: _from(*OPEN, to=(_S.FAILED,)),
+        Verb.RESUME: _from(_S.PAUSED, _S.FAILED, to=(_S.PENDING, _S.SCHEDULED)),
+        Verb.RESOLVE: _from(_S.PAUSED, _S.FAILED, to=tuple(TERMINAL)),
+        Verb.RERUN: _from(*TERMINAL, to=(_S.PENDING,)),
+    }
+)
+"""Every transition there is; anything else is an `InvalidTaskTransition`."""
+
+
+Action: TypeAlias = Literal["cancel", "pause", "resume", "rerun", "resolve"]
+"""The verbs that people give."""
+
+_CARRIED_OUT_BY: Mapping[Action, tuple[Verb, ...]] = {
+    "cancel": (Verb.CANCEL,),
+    "pause": (Verb.PAUSE, Verb.INTERRUPT),  # what a worker holds is paused when its code has stopped
+    "resume": (Verb.RESUME,),
+    "rerun": (Verb.RERUN,),
+    "resolve": (Verb.RESOLVE,),
+}
+
+
+def _admits(action: Action) -> frozenset[Status]:
+    return frozenset().union(*(TRANSITIONS[verb].sources for verb in _CARRIED_OUT_BY[action]))
+
+
+def _leads_to(action: Action) -> frozenset[Status]:
+    to: frozenset[Status] = frozenset().union(*(TRANSITIONS[verb].targets for verb in _CARRIED_OUT_BY[action]))
+    # A worker that waits takes what is pending at once.
+    return to | LEASED if _S.PENDING in to else to
+
+
+ADMITS: Mapping[Action, frozenset[Status]] = MappingProxyType({action: _admits(action) for action in _CARRIED_OUT_BY})
+"""The states in which an action does anything."""
+
+LEADS_TO: Mapping[Action, frozenset[Status]] = MappingProxyType(
+    {action: _leads_to(action) for action in _CARRIED_OUT_BY}
+)
+"""Where an action that was carried out may be seen to have left a task."""

@@ -1,0 +1,123 @@
+"""Each rule stands once: what repeats one is found in the code itself."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Ended, Leased, Status
+from treadle.wire.transitions import ADMITS, LEADS_TO, TRANSITIONS, Action, Verb
+
+PACKAGES = Path(__file__).parents[2] / "packages"
+SOURCES = sorted(path for path in PACKAGES.glob("*/src/**/*.py") if "migrations" not in path.parts)
+
+HOME = {"wire/status.py", "wire/transitions.py"}
+
+QUOTED = {
+    "store/tables.py": "the text of constraints and partial indexes, as the migrations wrote it",
+    "store/hot.py": "statements by hand: the text that partial indexes are found by",
+    "engine/express.py": "the same statements' other side",
+}
+"""Where a list of statuses is written out all the same, and why."""
+
+_SQL_LIST = re.compile(r"\(\s*((?:'\w+'\s*,\s*)+'\w+')\s*\)")
+
+
+def of_source(path: Path) -> str:
+    return "/".join(path.parts[-2:])
+
+
+def status_in(node: ast.expr, known: dict[str, Status]) -> Status | None:
+    """The status that an expression names: as a text, as `Status.PAUSED`, as `_S.PAUSED` or `Status.PAUSED.value`."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return known.get(node.value)
+    if isinstance(node, ast.Attribute) and node.attr == "value":
+        return status_in(node.value, known)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in {"Status", "_S"}:
+        return Status[node.attr]
+    return None
+
+
+def lists_in(source: str) -> Iterator[tuple[int, frozenset[Status]]]:
+    """The lists of at least two statuses in a module, and nothing else in them: in Python, in types and in SQL."""
+    known = {status.value: status for status in Status}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Set | ast.List | ast.Tuple):
+            given = [one for part in node.elts if (one := status_in(part, known)) is not None]
+            if 1 < len(given) == len(node.elts):
+                yield node.lineno, frozenset(given)
+        elif isinstance(node, ast.Call):
+            given = [one for arg in node.args if (one := status_in(arg, known)) is not None]
+            if len(given) > 1:
+                yield node.lineno, frozenset(given)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for found in _SQL_LIST.finditer(node.value):
+                words = re.findall(r"'(\w+)'", found[1])
+                if set(words) <= known.keys():
+                    yield node.lineno, frozenset(known[word] for word in words)
+
+
+RULES = {
+    "LEASED": LEASED,
+    "OPEN": OPEN,
+    "TERMINAL": TERMINAL,
+    "WAITING": WAITING,
+    **{f"ADMITS[{action!r}]": statuses for action, statuses in ADMITS.items()},
+    **{f"LEADS_TO[{action!r}]": statuses for action, statuses in LEADS_TO.items()},
+    **{f"TRANSITIONS[{verb!s}].sources": one.sources for verb, one in TRANSITIONS.items()},
+    **{f"TRANSITIONS[{verb!s}].targets": one.targets for verb, one in TRANSITIONS.items()},
+}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=of_source)
+def test_no_other_list_of_statuses_repeats_the_table_of_transitions(path: Path) -> None:
+    if of_source(path) in HOME | QUOTED.keys():
+        return
+
+    repeated = [
+        f"line {line}: {', '.join(sorted(found))} is {' or '.join(name for name, one in RULES.items() if one == found)}"
+        for line, found in lists_in(path.read_text())
+        if found in RULES.values()
+    ]
+
+    assert repeated == []
+
+
+def test_what_is_written_out_all_the_same_still_is() -> None:
+    lists = {of_source(path): list(lists_in(path.read_text())) for path in SOURCES if of_source(path) in QUOTED}
+
+    assert [name for name in QUOTED if not lists.get(name)] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "ENDED = {Status.CANCELLED, Status.COMPLETED, Status.FAILED}",
+        "ENDED = ('completed', 'failed', 'cancelled')",
+        "def ended(status: Literal['completed', 'failed', 'cancelled']): ...",
+        "_S = Status\nENDED = frozenset([_S.CANCELLED, _S.COMPLETED.value, 'failed'])",
+        "status_in(Status.COMPLETED, Status.FAILED, Status.CANCELLED)",
+        "text(\"status IN ('completed', 'failed',\\n'cancelled')\")",
+    ],
+)
+def test_a_repeated_list_is_found_however_it_is_written(source: str) -> None:
+    assert [found for _, found in lists_in(source)] == [TERMINAL]
+
+
+def test_the_words_for_several_states_are_those_of_their_types() -> None:
+    assert set(get_args(Ended)) == TERMINAL
+    assert set(get_args(Leased)) == LEASED
+    assert set(Status) == TERMINAL | OPEN
+    assert LEASED | WAITING | {Status.PAUSED} == OPEN
+
+
+def test_each_action_is_carried_out_by_the_verbs_of_its_name() -> None:
+    for action in get_args(Action):
+        verb = TRANSITIONS[Verb(action)]
+        assert verb.sources <= ADMITS[action]
+        assert verb.targets <= LEADS_TO[action]
+    assert ADMITS["pause"] == WAITING | LEASED
+    assert LEADS_TO["rerun"] == {Status.PENDING} | LEASED
