@@ -90,6 +90,24 @@ async def test_silent_connections_make_place_for_those_who_come(served: Served):
         one.writer.close()
 
 
+@pytest.mark.parametrize("pieces", [[b"\xff"], [b'{"items', b'":\xc3']], ids=["one frame", "two frames"])
+async def test_a_text_that_is_no_utf8_ends_its_connection_and_is_logged_nowhere(
+    served: Served, caplog: pytest.LogCaptureFixture, pieces: list[bytes]
+):
+    raw = await Raw.open(served)
+    await raw.upgrade()
+
+    for n, piece in enumerate(pieces):
+        is_last = n == len(pieces) - 1
+        first = (0x80 if is_last else 0) | (1 if n == 0 else 0)
+        raw.writer.write(bytes([first, 0x80 | len(piece)]) + bytes(4) + piece)
+
+    # A close frame with code 1007, as RFC 6455 has it for data of the wrong kind.
+    assert (await raw.rest())[:4] == b"\x88\x02\x03\xef"
+    assert [record for record in caplog.records if record.levelno >= 30] == []
+    await well(served)
+
+
 async def test_those_with_a_token_stay_and_only_strangers_make_place(served: Served):
     async with connected(served) as socket:
         for _ in range(100):

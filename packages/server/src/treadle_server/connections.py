@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode
 from websockets.http11 import Request
 
 from treadle_server.door import SCOPE_KEY, Door
@@ -194,6 +195,18 @@ class SocketConnection(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.response.status_code == 101:
             self.scope[SCOPE_KEY] = self  # type: ignore[literal-required]
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a message on; of a text that is no UTF-8 uvicorn would log a traceback, for whoever sends one."""
+        if self.curr_msg_data_type == "text":
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:
+                self.frames = []
+                self.conn.send_close(CloseCode.INVALID_DATA)
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
 
     def send_500_response(self) -> None:
         """Answer the request for a socket with 500, unless it was answered: a server that stops does so first."""
