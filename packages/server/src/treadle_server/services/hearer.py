@@ -6,9 +6,9 @@ last few transitions for the list of them, and everything as long as somebody is
 
 import copy
 from collections.abc import Callable, Collection, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import BindParameter, bindparam, select
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import LEASED, TERMINAL, Status
@@ -41,9 +41,11 @@ T = TypeVar("T")
 Interest = Callable[[TaskId], bool]
 
 
-_JOBS = select(*(jobs.c[name] for name in JOB_FIELDS))
-_WORKERS = select(*(workers.c[name] for name in WORKER_FIELDS))
-_SCHEDULES = select(*(schedules.c[name] for name in SCHEDULE_FIELDS))
+_KEYS: BindParameter[Collection[Any]] = bindparam("keys", expanding=True)
+_TASKS = select(tasks).where(tasks.c.id.in_(_KEYS))
+_JOBS = select(*(jobs.c[name] for name in JOB_FIELDS)).where(jobs.c.num.in_(_KEYS))
+_WORKERS = select(*(workers.c[name] for name in WORKER_FIELDS)).where(workers.c.id.in_(_KEYS))
+_SCHEDULES = select(*(schedules.c[name] for name in SCHEDULE_FIELDS)).where(schedules.c.id.in_(_KEYS))
 
 
 class Hearer:
@@ -80,15 +82,15 @@ class Hearer:
             wanted = self._wanted(heard) if not told.has_gap else {}
             found: dict[TaskId, Task] = {}
             for ids in _chunks(wanted):
-                rows = await connection.execute(select(tasks).where(tasks.c.id.in_(ids)))
+                rows = await connection.execute(_TASKS, {"keys": ids})
                 found |= {task.id: task for task in map(to_task, rows)}
             for nums in _chunks({num for one in heard for num in one.jobs}):
-                told.jobs += [Job(*row) for row in await connection.execute(_JOBS.where(jobs.c.num.in_(nums)))]
+                told.jobs += [Job(*row) for row in await connection.execute(_JOBS, {"keys": nums})]
             for names in _chunks({worker_id for one in heard for worker_id in one.heard}):
-                rows = await connection.execute(_WORKERS.where(workers.c.id.in_(names)))
+                rows = await connection.execute(_WORKERS, {"keys": names})
                 told.workers += map(to_worker, rows)
             for named in _chunks({schedule_id for one in heard for schedule_id in one.schedules}):
-                rows = await connection.execute(_SCHEDULES.where(schedules.c.id.in_(named)))
+                rows = await connection.execute(_SCHEDULES, {"keys": named})
                 told.schedules += [Schedule(*row) for row in rows]
         told.tasks = [change for task_id in wanted if task_id in found for change in _changes(found[task_id], heard)]
         if self._engine.clock.monotonic() < self._settled_at:
@@ -125,7 +127,7 @@ class Hearer:
             return
         async with self._engine.store.read() as connection:
             for ids in _chunks(here):
-                rows = await connection.execute(_WORKERS.where(workers.c.id.in_(ids)))
+                rows = await connection.execute(_WORKERS, {"keys": ids})
                 self._engine.desk.hear([to_worker(row) for row in rows])
 
 

@@ -8,8 +8,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.status import Status
 from treadle_server.store.tables import status_in, tasks
 
+_NEXT = select(tasks.c.due_at).where(status_in(Status.SCHEDULED)).order_by(tasks.c.due_at).limit(1)
+
 
 async def next_due(connection: AsyncConnection) -> datetime | None:
     """Return when the next scheduled task is due."""
-    statement = select(tasks.c.due_at).where(status_in(Status.SCHEDULED)).order_by(tasks.c.due_at).limit(1)
-    return (await connection.execute(statement)).scalar()
+    return (await connection.execute(_NEXT)).scalar()

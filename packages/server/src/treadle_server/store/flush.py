@@ -158,12 +158,17 @@ async def insert_workers(tx: Tx, new: Collection[Worker]) -> None:
         await tx.connection.execute(insert(workers), [_worker_row(worker) for worker in new])
 
 
+_WRITTEN = [name for name in WORKER_FIELDS if name != "id"]
+_UPDATE_WORKERS = (
+    update(workers).where(workers.c.id == bindparam("_id")).values({name: bindparam(name) for name in _WRITTEN})
+)
+
+
 async def update_workers(tx: Tx, changed: Collection[Worker]) -> None:
     """Write every column of the workers, which are locked."""
     if changed:
-        names = [name for name in WORKER_FIELDS if name != "id"]
-        statement = update(workers).where(workers.c.id == bindparam("_id")).values({n: bindparam(n) for n in names})
-        await tx.connection.execute(statement, [{"_id": w.id} | {n: getattr(w, n) for n in names} for w in changed])
+        rows = [{"_id": worker.id} | {name: getattr(worker, name) for name in _WRITTEN} for worker in changed]
+        await tx.connection.execute(_UPDATE_WORKERS, rows)
 
 
 async def delete_workers(tx: Tx, ids: Collection[WorkerId]) -> None:

@@ -112,16 +112,20 @@ async def heads(
     return found
 
 
-async def waiting_lanes(tx: Tx) -> set[int]:
-    """Return the lanes in which anything is pending."""
-    counts = all_counts(tx.dialect)
-    statement = (
+@cache
+def _waiting_lanes(dialect: Dialect) -> Select[Any]:
+    counts = all_counts(dialect)
+    return (
         select(counts.c.lane)
         .where(counts.c.status == "pending")
         .group_by(counts.c.lane)
         .having(func.sum(counts.c.n) > 0)
     )
-    return set((await tx.connection.execute(statement)).scalars())
+
+
+async def waiting_lanes(tx: Tx) -> set[int]:
+    """Return the lanes in which anything is pending."""
+    return set((await tx.connection.execute(_waiting_lanes(tx.dialect))).scalars())
 
 
 async def lanes_of_job(tx: Tx, job_num: int) -> set[int]:

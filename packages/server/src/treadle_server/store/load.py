@@ -244,25 +244,32 @@ async def workers_by_id(tx: Tx, ids: Collection[WorkerId]) -> list[Worker]:
     return list(found.values())
 
 
+_PRESENT = select(workers.c.id).where(workers.c.state != "lost")
+_STALE = _PRESENT.where(workers.c.last_heartbeat < bindparam("before"))
+
+
 async def stale_workers(tx: Tx, before: datetime) -> list[WorkerId]:
     """Return the workers that are not lost yet and had their last heartbeat before the instant."""
-    statement = select(workers.c.id).where(workers.c.state != "lost", workers.c.last_heartbeat < before)
-    return list((await tx.connection.execute(statement)).scalars())
+    return list((await tx.connection.execute(_STALE, {"before": before})).scalars())
 
 
 async def present_workers(tx: Tx) -> list[WorkerId]:
     """Return the workers that are not lost."""
-    return list((await tx.connection.execute(select(workers.c.id).where(workers.c.state != "lost"))).scalars())
+    return list((await tx.connection.execute(_PRESENT)).scalars())
+
+
+@cache
+def _runs_of_tasks(dialect: Dialect) -> Select[Any]:
+    # All runs of the tasks, which are few: pairs of keys would be looked up in bitmaps, or by reading every run.
+    return select(*(runs.c[name] for name in RUN_FIELDS)).where(is_among(dialect, runs.c.task_seq, "seqs", NUMBER))
 
 
 async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[int, int], Run]:
     """Return resolved runs by (task seq, run id)."""
     if not keys:
         return {}
-    columns = [runs.c[name] for name in RUN_FIELDS]
-    # All runs of the tasks, which are few: pairs of keys would be looked up in bitmaps, or by reading every run.
-    statement = select(*columns).where(is_among(tx.dialect, runs.c.task_seq, "seqs", NUMBER))
-    rows = await tx.connection.execute(statement, {"seqs": bound(tx.dialect, {seq for seq, _ in keys})})
+    seqs = bound(tx.dialect, {seq for seq, _ in keys})
+    rows = await tx.connection.execute(_runs_of_tasks(tx.dialect), {"seqs": seqs})
     found = {(run.task_seq, run.run_id): run for run in map(to_run, rows)}
     return {key: found[key] for key in keys if key in found}
 
@@ -295,30 +302,43 @@ def _holds(dialect: Dialect, *conditions: ColumnElement[bool]) -> Select[Any]:
     return _locked(statement, dialect, holds)
 
 
+@cache
+def _finders_of_holds(dialect: Dialect) -> dict[str, Select[Any]]:
+    return {
+        "tasks": _holds(dialect, is_among(dialect, holds.c.task_seq, "seqs", NUMBER)),
+        "workers": _holds(dialect, is_among(dialect, holds.c.worker_id, "ids", UUID)),
+        "ended": _holds(dialect, holds.c.until <= bindparam("now")),
+        "all": _holds(dialect),
+    }
+
+
+async def _holds_found(tx: Tx, finder: str, parameters: dict[str, Any]) -> list[Hold]:
+    found = await tx.connection.execute(_finders_of_holds(tx.dialect)[finder], parameters)
+    return [Hold(*row) for row in found]
+
+
 async def holds_of_tasks(tx: Tx, seqs: Collection[int]) -> list[Hold]:
     """Return the holds that runs of the tasks still keep."""
     if not seqs:
         return []
-    statement = _holds(tx.dialect, is_among(tx.dialect, holds.c.task_seq, "seqs", NUMBER))
-    return [Hold(*row) for row in await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})]
+    return await _holds_found(tx, "tasks", {"seqs": bound(tx.dialect, seqs)})
 
 
 async def holds_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Hold]:
     """Return the holds that the workers still keep."""
     if not ids:
         return []
-    statement = _holds(tx.dialect, is_among(tx.dialect, holds.c.worker_id, "ids", UUID))
-    return [Hold(*row) for row in await tx.connection.execute(statement, {"ids": bound(tx.dialect, ids)})]
+    return await _holds_found(tx, "workers", {"ids": bound(tx.dialect, ids)})
 
 
 async def ended_holds(tx: Tx, now: datetime) -> list[Hold]:
     """Return the holds whose lease is over."""
-    return [Hold(*row) for row in await tx.connection.execute(_holds(tx.dialect, holds.c.until <= now))]
+    return await _holds_found(tx, "ended", {"now": now})
 
 
 async def all_holds(tx: Tx) -> list[Hold]:
     """Return every hold."""
-    return [Hold(*row) for row in await tx.connection.execute(_holds(tx.dialect))]
+    return await _holds_found(tx, "all", {})
 
 
 async def served_jobs(tx: Tx, nums: Collection[int]) -> set[int]:

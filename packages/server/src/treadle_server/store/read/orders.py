@@ -6,6 +6,7 @@ where it is when the task moves on, so that a window that hangs on it stands sti
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, case, or_
@@ -103,11 +104,12 @@ async def place(connection: AsyncConnection, order: str, task_id: str | None) ->
         return None
 
 
-def whole_order(order: str) -> list[ColumnElement[Any]]:
+@cache
+def whole_order(order: str) -> tuple[ColumnElement[Any], ...]:
     """Return an ORDER BY over all segments at once, so that one statement reads one moment's list."""
     segments = ORDERS[order]
     if len(segments) == 1:
-        return segments[0].order()
+        return tuple(segments[0].order())
     columns: list[ColumnElement[Any]] = [case(*((status_is(*s.statuses), i) for i, s in enumerate(segments)))]
     for at in range(max(len(segment.by) for segment in segments)):
         for up in (True, False):
@@ -117,7 +119,7 @@ def whole_order(order: str) -> list[ColumnElement[Any]]:
                 having = [segment for segment, name in named if name == column]
                 value = case((status_is(*frozenset().union(*(s.statuses for s in having))), tasks.c[column]))
                 columns.append(value.asc() if up else value.desc())
-    return columns
+    return tuple(columns)
 
 
 __all__ = ["ALL", "ORDERS", "PENDING", "Place", "Segment", "place", "place_of", "whole_order"]

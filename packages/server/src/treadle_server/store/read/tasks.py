@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Row, Select, select
+from sqlalchemy import Row, Select, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
@@ -43,9 +43,12 @@ class TaskPage:
     next_cursor: str | None
 
 
+_BY_ID = select(tasks).where(tasks.c.id == bindparam("id"))
+
+
 async def get(connection: AsyncConnection, task_id: TaskId) -> Task:
     """Return the task. Raises `TaskNotFound`."""
-    row = (await connection.execute(select(tasks).where(tasks.c.id == task_id))).first()
+    row = (await connection.execute(_BY_ID, {"id": task_id})).first()
     if row is None:
         raise TaskNotFound(f"there is no task {task_id}")
     return to_task(row)
