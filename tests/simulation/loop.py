@@ -48,31 +48,25 @@ class Stuck(Exception):
 _numbers = count()
 
 
+def _number(self: Any) -> int:
+    """Number what is put into a set for the first time."""
+    try:
+        return self._number  # type: ignore[no-any-return]
+    except AttributeError:
+        self._number = number = next(_numbers)
+        return number
+
+
 class NumberedTask(asyncio.Task[Any]):
     """A task whose place in a set does not hang on where it lies in memory."""
 
-    def __hash__(self) -> int:
-        return self.number
+    __hash__ = _number
 
 
 class NumberedFuture(asyncio.Future[Any]):
     """The same of a future."""
 
-    def __hash__(self) -> int:
-        return self.number
-
-
-def _numbered(kind: type[Any]) -> Callable[..., Any]:
-    def make(*args: Any, **kwargs: Any) -> Any:
-        made = kind.__new__(kind)
-        made.number = next(_numbers)
-        made.__init__(*args, **kwargs)
-        return made
-
-    return make
-
-
-_task, _future = _numbered(NumberedTask), _numbered(NumberedFuture)
+    __hash__ = _number
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -85,13 +79,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.main = Process("simulation")
         self._busy: list[Process] = []
         self.turns = 0
-        self.set_task_factory(lambda loop, coro, **kwargs: _task(coro, loop=loop, **kwargs))
+        self.set_task_factory(lambda loop, coro, **kwargs: NumberedTask(coro, loop=loop, **kwargs))
 
     def time(self) -> float:
         return self._now
 
     def create_future(self) -> asyncio.Future[Any]:
-        return _future(loop=self)
+        return NumberedFuture(loop=self)
 
     def start(self, process: Process, coro: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run a coroutine as a part of the process."""
