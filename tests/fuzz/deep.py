@@ -10,27 +10,14 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
+from tests.contract.checks import CHECKS
 from tests.fuzz.house import PATIENCE, SLOW, House
 from tests.fuzz.served import FRAMING, NAMES, PLACES, WAIT
 from treadle_server.api.encode import dumps
 from treadle_server.api.openapi import document
 from treadle_server.api.routes import ENDPOINTS
 
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
 AT_ONCE = 20
 """Requests to a route before the next one has its turn."""
 

@@ -34,8 +34,8 @@ class Beats(Reports):
         answer: dict[str, Any] = {"cancel": [], "pause": [], "gone": [], "taken_until": {}}
         if runs is None:
             answer["cancel"] = [key for key, hold in self.holds.items() if hold.worker_id == worker_id]
-            for task in self.runs_of(worker_id):
-                self._renewed(task, None, answer, now)
+            for held in self.runs_of(worker_id):
+                self._renewed(held, None, answer, now)
         for task_id, run_id, usage in runs or ():
             task, hold = self.tasks.get(task_id), self.holds.get((task_id, run_id))
             if task is not None and task.is_leased and (task.worker_id, task.run_id) == (worker_id, run_id):
@@ -53,9 +53,10 @@ class Beats(Reports):
     ) -> Worker:
         """Return the worker; a credential may renew its own run's lease, which is the worker's, and nothing else."""
         named = {(task_id, run_id) for task_id, run_id, _ in runs or ()}
-        is_own_run = user.run is not None and named == {user.run} and not is_more
-        if is_own_run and worker_id in self.workers and self.tasks[user.run[0]].worker_id == worker_id:
-            return self.workers[worker_id]
+        if user.run is not None and named == {user.run} and not is_more:
+            task_id, _ = user.run
+            if worker_id in self.workers and self.tasks[task_id].worker_id == worker_id:
+                return self.workers[worker_id]
         return self.own_worker(user, worker_id)
 
     def _renewed(self, task: Task, usage: float | None, answer: dict[str, Any], now: datetime) -> None:

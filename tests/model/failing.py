@@ -1,6 +1,7 @@
 """Commits that fail, commits whose answer is lost, and servers that are killed at one."""
 
 import asyncio
+from collections.abc import Coroutine
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -90,11 +91,13 @@ class Failing(Asking):
     async def _crash(self, crash: Crash, number: int) -> None:
         """Kill the server at the commit, and let the model do what was committed: nobody was told of it."""
         operation, site = crash.operation, self.sites[number]
-        request = None if isinstance(operation, Service) else self._request(operation)
-        if request is None and not isinstance(operation, Service):
+        if isinstance(operation, Service):
+            doing: Coroutine[Any, Any, Any] = site.turn(operation.name)
+        elif (request := self._request(operation)) is not None:
+            doing = self._ask(operation, request, number)
+        else:
             return
         with site.dying(done=crash.done, after=crash.after) as stopped:
-            doing = site.turn(operation.name) if request is None else self._ask(operation, request, number)
             asked, stops = asyncio.create_task(doing), asyncio.create_task(stopped.wait())
             await asyncio.wait({asked, stops}, return_when=asyncio.FIRST_COMPLETED)
             # Whoever was answered too early is heard of in the next turns of the loop.

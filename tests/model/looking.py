@@ -76,7 +76,7 @@ class Looking:
         await self._look_at_schedules(site)
 
     async def _look_at_jobs(self, site: Site) -> None:
-        found = {}
+        found: dict[str, dict[str, Any]] = {}
         for room in ("lab", "@global"):
             page = await self._get(site, f"/v1/rooms/{room}/jobs")
             found |= {one["full_name"]: one for one in page["items"]}

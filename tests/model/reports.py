@@ -103,7 +103,7 @@ class Reports(Claims):
         if said.get("code_runs") and task.taken_until is not None:
             until = max(task.taken_until, now + timedelta(seconds=task.heartbeat_increment))
         run_id, text = task.run_id, said.get("error", said.get("detail"))
-        told = {"usage": usage, "said": self.digest(said), "error": text}
+        told: dict[str, Any] = {"usage": usage, "said": self.digest(said), "error": text}
         if usage is not None and kind != "completed" and self.is_over_budget(task, usage):
             self.fail(task, Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, now, **told)
         elif kind == "completed":

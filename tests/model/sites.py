@@ -5,11 +5,12 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Protocol
 from unittest import mock
 
 import httpx
 from starlette.applications import Starlette
+from starlette.types import Message
 
 from tests.model.operations.base import USERS, Request
 from tests.model.things import ROOT
@@ -33,6 +34,14 @@ Tokens = dict[Any, str]
 
 class Killed(Exception):
     """The server is gone, as by `kill -9`."""
+
+
+class TurnedByHand(Protocol):
+    """A service, as far as it is turned here."""
+
+    async def turn(self) -> float:
+        """Do it once."""
+        ...
 
 
 class Site:
@@ -79,7 +88,7 @@ class Site:
 
     async def _ask_by_socket(self, token: str, request: Request) -> tuple[int, Any]:
         """Open a session, ask, and close it."""
-        sent, received = asyncio.Queue[dict[str, Any]](), asyncio.Queue[dict[str, Any]]()
+        sent, received = asyncio.Queue[Message](), asyncio.Queue[Message]()
         hello = {"op": "hello", "n": 0, "protocol": 1, "token": token}
         sent.put_nowait({"type": "websocket.connect"})
         sent.put_nowait(_frame([hello, {"op": request.path, "n": 1, **(request.body or {})}]))
@@ -170,7 +179,7 @@ class Site:
         if service == "tick":
             # It reads the clock that its last transaction left; the sweeper's turn reads the store's.
             await self.engine.store.read_clock()
-        services = {
+        services: dict[str, TurnedByHand] = {
             "sweep": self.sweeper, "promote": self.promoter, "poll": self.poller, "tick": self.scheduler,
         }  # fmt: skip
         await services[service].turn()
@@ -180,7 +189,7 @@ def _frame(items: list[dict[str, Any]]) -> dict[str, Any]:
     return {"type": "websocket.receive", "text": json.dumps({"items": items})}
 
 
-def _answer_in(message: dict[str, Any]) -> dict[str, Any] | None:
+def _answer_in(message: Message) -> dict[str, Any] | None:
     """Return the answer to the request among what the server sent. Raises ConnectionError when it turned us away."""
     if message["type"] == "websocket.close":
         raise ConnectionError(f"the session was closed: {message}")

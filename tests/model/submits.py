@@ -98,7 +98,7 @@ class Submits(Beats):
             option["heartbeat_increment"] = option["lease_seconds"]
         due = one.get("scheduled_at") or now + timedelta(seconds=one.get("delay") or 0)
         self.seq += 1
-        rest = {name: one.get(name) for name in ("target", "deadline", "tags", "unique_key")}
+        rest: dict[str, Any] = {name: one.get(name) for name in ("target", "deadline", "tags", "unique_key")}
         self.tasks[task_id] = task = Task(
             id=task_id, seq=self.seq, job_name=one["job"], room_id=room, submitter=user.name,
             payload=one.get("payload", {}), scheduled_at=due, created_at=now, updated_at=now,

@@ -4,10 +4,10 @@ Tasks, runs, workers and schedules are named by numbers, which mean whatever sta
 program that was shortened is still one, and prints as Python that can be run again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from tests.model.reference import SHOWN, Treadle
@@ -25,6 +25,8 @@ SPECS: tuple[dict[str, Any], ...] = (
 """What each of the jobs is registered with."""
 
 Body = dict[str, Any]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -118,10 +120,16 @@ def answered(operation: Operation, at: Moment) -> tuple[int, Any]:
     return (answer.status, answer.seen) if isinstance(answer, Told) else (200, answer)
 
 
-def nth(number: int, items: Any) -> Any:
+def nth(number: int, items: Iterable[T]) -> T | None:
     """Return one of the items; None when there are none."""
     found = list(items)
     return found[number % len(found)] if found else None
+
+
+def the(number: int, items: Iterable[T]) -> T:
+    """Return one of the items, of which there are some: there was a request that names it."""
+    found = list(items)
+    return found[number % len(found)]
 
 
 def chosen_id(number: int) -> str:

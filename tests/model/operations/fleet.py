@@ -15,6 +15,7 @@ from tests.model.operations.base import (
     Told,
     nth,
     owner,
+    the,
 )
 from tests.model.reference import Treadle
 from tests.model.things import ROOT
@@ -72,7 +73,7 @@ class Link(Operation):
         return Request(owner(worker.owner), "PUT", f"/v1/rooms/{room}/jobs", body)
 
     def answer(self, at: Moment) -> Any:
-        worker = nth(self.worker, at.then.workers.values())
+        worker = the(self.worker, at.then.workers.values())
         is_new = at.model.register_job(owner(worker.owner), JOBS[self.job], worker.id, **SPECS[self.job])
         return Told(201 if is_new else 200, JOBS[self.job])
 
@@ -90,6 +91,6 @@ class RemoveWorker(Operation):
         return Request(owner(worker.owner), "DELETE", f"/v1/workers/{worker.id}")
 
     def answer(self, at: Moment) -> Any:
-        worker = nth(self.worker, at.then.workers.values())
+        worker = the(self.worker, at.then.workers.values())
         at.model.remove_worker(owner(worker.owner), worker.id, at.now)
         return Told(204, None)

@@ -14,6 +14,7 @@ from tests.model.operations.base import (
     owner,
     run_meant,
     task_seen,
+    the,
 )
 from tests.model.reference import Treadle, written
 from tests.model.rights import Gate
@@ -33,7 +34,7 @@ class Claim(Operation):
         return Request(owner(worker.owner), "POST", "/v1/tasks/claim", body)
 
     def answer(self, at: Moment) -> Any:
-        worker = nth(self.worker, at.then.workers.values())
+        worker = the(self.worker, at.then.workers.values())
         given = None if at.knows_turns else [one["id"] for one in (at.told or {}).get("tasks", [])]
         most = self.most if given is None or at.least is None else max(at.least, len(given))
         claimed = at.model.claim(at.by(owner(worker.owner)), worker.id, most, at.now, given)
@@ -109,7 +110,7 @@ class Reports(Operation):
         return Request(owner(worker.owner), "POST", f"/v1/workers/{worker.id}/reports", {"reports": body})
 
     def answer(self, at: Moment) -> Any:
-        worker = nth(self.worker, at.then.workers.values())
+        worker = the(self.worker, at.then.workers.values())
         return at.model.report_many(at.by(owner(worker.owner)), worker.id, self._meant(at.then), at.now)
 
     def seen(self, body: Any) -> Any:
@@ -154,7 +155,7 @@ class Beat(Operation):
         return Request(owner(worker.owner), "PATCH", f"/v1/workers/{worker.id}", body)
 
     def answer(self, at: Moment) -> Any:
-        worker = nth(self.worker, at.then.workers.values())
+        worker = the(self.worker, at.then.workers.values())
         runs, stopped = self._meant(at.then)
         told = at.model.beat(at.by(owner(worker.owner)), worker.id, at.now, runs, stopped, self.draining)
         named = {name: sorted(told[name]) for name in ("cancel", "pause", "gone")}

@@ -19,6 +19,7 @@ from tests.model.operations.base import (
     problem_of,
     run_meant,
     task_seen,
+    the,
 )
 from tests.model.reference import Treadle, written
 from tests.model.rights import Gate
@@ -99,7 +100,7 @@ class Steer(Operation):
         return Request(USERS[self.user], "POST", f"/v1/tasks/{task.id}/{self.action}", body or None)
 
     def answer(self, at: Moment) -> Any:
-        task = nth(self.task, at.then.tasks.values())
+        task = the(self.task, at.then.tasks.values())
         user, version = at.by(USERS[self.user]), self._version(task)
         return at.model.shown(at.model.steer(user, task.id, self.action, at.now, if_version=version, **self.given))
 
@@ -114,7 +115,7 @@ class SteerMany(Operation):
     user: int = 0
 
     def _ids(self, model: Treadle) -> list[str]:
-        return list(dict.fromkeys(nth(number, model.tasks) for number in self.tasks if model.tasks))
+        return list(dict.fromkeys(the(number, model.tasks) for number in self.tasks if model.tasks))
 
     def request(self, model: Treadle, now: datetime) -> Request | None:
         if not (ids := self._ids(model)):
@@ -159,7 +160,7 @@ class Edit(Operation):
         return Request(USERS[self.user], "PATCH", f"/v1/tasks/{task.id}", body)
 
     def answer(self, at: Moment) -> Any:
-        task = nth(self.task, at.then.tasks.values())
+        task = the(self.task, at.then.tasks.values())
         version = None if self.since is None else max(1, task.version - self.since)
         user, changes = at.by(USERS[self.user]), self._changes(at.now)
         return at.model.shown(at.model.edit(user, task.id, changes, at.now, if_version=version))
@@ -180,7 +181,7 @@ class SubmitEach(Submit):
         return Request(USERS[self.user], "SOCKET", "submit_each", {"room": ROOMS[self.room], "tasks": items})
 
     def answer(self, at: Moment) -> Any:
-        found = []
+        found: list[Body | str] = []
         told = iter(at.told["tasks"]) if at.told else repeat(None)
         for one, receipt in zip(self._given(at.now), told, strict=False):
             try:
@@ -264,7 +265,7 @@ class Look(Operation):
         return None if task_id is None else Request(USERS[self.user], "GET", f"/v1/tasks/{task_id}")
 
     def answer(self, at: Moment) -> Any:
-        return at.model.shown(nth(self.task, at.then.tasks.values()))
+        return at.model.shown(the(self.task, at.then.tasks.values()))
 
     def seen(self, body: Any) -> Any:
         return task_seen(body)
