@@ -15,10 +15,12 @@ from typing import Any
 import psutil
 import pytest
 
-from treadle.bench.catalogue import BARS, CASES, chosen
+from treadle.bench.bars import BARS, Found, verdicts
+from treadle.bench.catalogue import BARRED, CASES, chosen
 from treadle.bench.drains import Look, rate_of
-from treadle.bench.figures import BOTH, NONE, BenchFailed, Case, Figure, Row, Sample, on_both, percentile, rows_of
-from treadle.bench.peers import Peer, find_peers, ratios
+from treadle.bench.figures import BOTH, NONE, BenchFailed, Case, Figure, Ratio, Row, Sample, percentile, rows_of
+from treadle.bench.observing import ages_of
+from treadle.bench.peers import COUNTERPARTS, Peer, find_peers, ratios
 from treadle.bench.picture import Scale, draw
 from treadle_server.app import create_app
 from treadle_server.settings import Settings
@@ -46,15 +48,16 @@ def figures_of(report: Any, case: str) -> dict[str, list[float]]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A look at three cases on SQLite, as small as can be."""
-    return quick(tmp_path_factory.mktemp("scratch"), "drain", "latency", "start", "--database", "sqlite")
+    """A look at some cases on SQLite, as small as can be."""
+    return quick(tmp_path_factory.mktemp("scratch"), "limits", "drain", "latency", "start", "--database", "sqlite")
 
 
 def test_each_case_that_was_asked_for_gives_each_of_its_figures(report: Any) -> None:
-    measured = {name: set(figures_of(report, name)) for name in ("drain", "latency", "start")}
+    measured = {name: set(figures_of(report, name)) for name in ("limits", "drain", "latency", "start")}
+    of_postgresql = {"log written for a task", "rows written for a task"}
 
     assert report["failures"] == []
-    assert measured == {name: {figure.name for figure in CASES[name].figures} for name in measured}
+    assert measured == {name: {figure.name for figure in CASES[name].figures} - of_postgresql for name in measured}
     assert all(value > 0 for row in report["rows"] for value in row["values"])
 
 
@@ -79,17 +82,26 @@ def test_the_report_says_on_what_it_was_taken(report: Any) -> None:
     assert (report["scale"], report["repeats"]) == (0.002, 1)
 
 
-def test_bars_are_those_of_the_database_that_was_measured(report: Any) -> None:
-    bars = {(row["case"], row["database"]): row["bar"] for row in report["rows"] if row["figure"] == "1 worker"}
+def test_bars_are_those_of_the_cases_and_databases_that_were_measured(report: Any) -> None:
+    bars = {(bar["what"], bar["database"]): bar["value"] for bar in report["bars"]}
 
-    assert bars == {("drain", "sqlite"): 16_000}
+    assert {what for what, _ in bars} == {bar.what for bar in BARS if bar.case in {"drain", "latency", "start"}}
+    assert {database for _, database in bars} == {"sqlite", NONE}
+    # Beside no peer nothing can be said of how far ahead it is.
+    assert bars["drain, 1 worker, ahead of pgqueuer", "sqlite"] is None
+    assert bars["submit to result of submit to start, p50", "sqlite"] > 1
+    assert bars["import treadle, on the bar machine", NONE] > 0
 
 
 @pytest.mark.postgres
 def test_on_postgresql_a_drain_runs_on_a_database_of_its_own_that_is_dropped(tmp_path: Path, postgres_url: str) -> None:
     report = quick(tmp_path, "drain", "--database", "postgresql", "--postgres-url", postgres_url)
 
-    assert [(row["database"], len(row["values"])) for row in report["rows"]] == [("postgresql", 1)]
+    assert {row["database"] for row in report["rows"]} == {"postgresql"}
+    assert set(figures_of(report, "drain")) == {figure.name for figure in CASES["drain"].figures}
+    # Its row, the claim and the completion, its run, and what is counted: more than three rows, and each is logged.
+    assert figures_of(report, "drain")["rows written for a task"][0] > 3
+    assert figures_of(report, "drain")["log written for a task"][0] > 300
     assert "synchronous_commit on" in report["versions"]["PostgreSQL"]
     assert databases_at(postgres_url) == []
 
@@ -226,44 +238,91 @@ def test_a_case_that_there_is_not_is_refused() -> None:
 
 
 def test_without_a_name_everything_with_a_bar_is_measured_and_no_curve() -> None:
-    assert chosen([]) == list(BARS)
-    assert all(any(figure.bars for figure in case.figures) for case in BARS)
+    assert chosen([]) == list(BARRED)
+    assert {case.name for case in BARRED} == {bar.case for bar in BARS} | {"limits"}
     assert [case.name for case in chosen(["start", "bars", "start"])].count("start") == 1
 
 
 def test_every_bar_is_for_a_database_that_the_case_runs_on() -> None:
-    odd = [
-        (case.name, figure.name)
-        for case in CASES.values()
-        for figure in case.figures
-        if not set(figure.bars) <= set(case.databases) <= {*BOTH, NONE}
-    ]
+    odd = [bar.what for bar in BARS if not set(bar.limits) <= set(CASES[bar.case].databases) <= {*BOTH, NONE}]
 
     assert odd == []
+
+
+def test_every_bar_is_reckoned_from_figures_that_there_are() -> None:
+    """With one value for each figure, and a peer for all that one is compared with, no bar is left out."""
+    rows = [
+        Row(case=case.name, database=database, figure=one.name, unit=one.unit, is_rate=one.is_rate, values=[2.0])
+        for case in CASES.values()
+        for database in case.databases
+        for one in case.figures
+    ]
+    compared = [
+        Ratio(
+            peer="pgqueuer 1",
+            case=row.case,
+            database=row.database,
+            figure=row.figure,
+            unit="",
+            ours=2,
+            theirs=1,
+            ratio=2,
+        )
+        for row in rows
+        if (row.case, row.figure) in COUNTERPARTS
+    ]
+
+    judged = verdicts(rows, compared)
+
+    assert [one.what for one in judged if one.value is None] == []
+    assert len(judged) == sum(len(bar.limits) for bar in BARS)
 
 
 CASE = Case(
     name="sprint",
     summary="",
-    figures=(Figure(name="speed", unit="m/s", bars=on_both(10)), Figure(name="time", unit="s", is_rate=False)),
+    figures=(Figure(name="speed", unit="m/s"), Figure(name="time", unit="s", is_rate=False)),
     measure=lambda _: [],
 )
 
 
-def test_a_row_has_the_values_of_all_repetitions_and_their_median_meets_the_bar_or_not() -> None:
+def test_a_row_has_the_values_of_all_repetitions_and_their_median() -> None:
     samples = [Sample("speed", 9), Sample("time", 3), Sample("speed", 11), Sample("speed", 12)]
 
     speed, time = rows_of(CASE, "sqlite", samples)
 
-    assert (speed.values, speed.median, speed.met) == ([9, 11, 12], 11, True)
-    assert (time.values, time.met) == ([3], None)
+    assert (speed.values, speed.median) == ([9, 11, 12], 11)
+    assert time.values == [3]
 
 
-@pytest.mark.parametrize(("is_rate", "value", "met"), [(True, 9.9, False), (False, 9.9, True), (False, 10.1, False)])
-def test_a_bar_is_a_floor_for_rates_and_a_ceiling_for_times(is_rate: bool, value: float, met: bool) -> None:
-    row = Row(case="c", database="sqlite", figure="f", unit="u", is_rate=is_rate, bar=10, values=[value])
+@pytest.mark.parametrize(("gain", "cost", "met"), [(4.9, 10.1, (False, False)), (5.0, 10.0, (True, True))])
+def test_a_bar_is_a_floor_or_a_ceiling(gain: float, cost: float, met: tuple[bool, bool]) -> None:
+    rows = [row_of("batching", "gain", gain), row_of("observers", "cost", cost, is_rate=False)]
 
-    assert row.met is met
+    by_what = {one.what: one.met for one in verdicts(rows, [])}
+
+    assert (by_what["gain of batches"], by_what["20 observers' cost"]) == met
+    assert by_what["20 observers' lag, p95"] is None
+
+
+def test_times_are_those_of_the_bar_machine() -> None:
+    """A machine with a quarter of the INSERTs and the same echo is twice as slow."""
+    limits = [row_of("limits", "single INSERT", 1_500), row_of("limits", "echo", 0.1, is_rate=False)]
+    for row in limits:
+        row.database = NONE
+    rows = [*limits, row_of("reads", "position of a task", 18, is_rate=False)]
+
+    by_what = {one.what: one for one in verdicts(rows, [])}
+
+    assert Found(rows, []).slowness() == 2
+    assert by_what["position of a task, on the bar machine"].value == 9
+    assert by_what["position of a task, on the bar machine"].met is True
+
+
+def test_what_is_shown_grows_older_until_the_next_change_is_shown() -> None:
+    ages = ages_of([(100.0, 50.0), (200.0, 199.9), (200.05, 200.05), (200.06, 200.06)])
+
+    assert [round(age) for age in ages] == [100, 110, 120, 130, 140, 150, 0, 10]
 
 
 def test_a_drain_ends_between_two_looks_where_the_wanted_task_was_completed() -> None:

@@ -6,18 +6,20 @@ from treadle.bench.curves import CURVES
 from treadle.bench.drains import DRAINS
 from treadle.bench.figures import Case
 from treadle.bench.lasting import LASTING
+from treadle.bench.limits import LIMITS
 from treadle.bench.observed import OBSERVED
 from treadle.bench.plain_http import PLAIN_HTTP
 from treadle.bench.reads import READING
+from treadle.bench.several import SEVERAL
 from treadle.bench.starts import STARTS
 from treadle.bench.submits import SUBMITS
 
-BARS = (*DRAINS, *SUBMITS, *READING, *OBSERVED, *PLAIN_HTTP, *LASTING, *STARTS)
-"""The cases with bars: what runs when none is named."""
+BARRED = (*LIMITS, *DRAINS, *SUBMITS, *READING, *OBSERVED, *PLAIN_HTTP, *SEVERAL, *LASTING, *STARTS)
+"""The cases that a bar is reckoned from: what runs when none is named."""
 
-GROUPS = {"bars": BARS, "curves": CURVES}
+GROUPS = {"bars": BARRED, "curves": CURVES}
 
-CASES = {case.name: case for case in (*BARS, *CURVES)}
+CASES = {case.name: case for case in (*BARRED, *CURVES)}
 
 
 def chosen(names: Sequence[str]) -> list[Case]:

@@ -36,8 +36,8 @@ def bench(
 ) -> None:  # fmt: skip
     """Measure how fast Treadle is on this machine, with real servers, workers and submitters.
 
-    A CASE is one of --list, `bars` (all that have bars; when none is named) or `curves`. Progress goes to the standard
-    error; exit 1 when a case could not be measured. A bar that is missed is shown, and no error.
+    A CASE is one of --list, `bars` (all that a bar is reckoned from; when none is named) or `curves`. Progress goes to
+    the standard error; exit 1 when a case could not be measured. A bar that is missed is shown, and no error.
     """
     require_server("the benchmark")
     from rich.console import Console

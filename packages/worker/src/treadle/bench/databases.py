@@ -8,14 +8,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 from treadle.bench.figures import POSTGRESQL, SQLITE, BenchFailed
+from treadle.bench.machine import cpu_seconds_of
 
 POSTGRES_URL = "TREADLE_TEST_POSTGRES_URL"
 """Where a PostgreSQL server is, unless the command line says."""
+
+
+class Written(NamedTuple):
+    """What PostgreSQL has written: bytes of its log, and rows inserted, updated and deleted."""
+
+    log: int
+    rows: int
 
 
 class Databases:
@@ -42,6 +50,18 @@ class Databases:
     def stop_analyzing(self, url: str) -> None:
         """Keep PostgreSQL from gathering statistics of the tables at the URL: as right after a burst, but for good."""
         asyncio.run(_execute(url, _NEVER_ANALYZED))
+
+    def backends_cpu(self, url: str) -> float | None:
+        """Return the processor seconds of those who serve the database at the URL; None: not on this machine."""
+        try:
+            return sum(cpu_seconds_of(pid) for (pid,) in asyncio.run(_rows(url, _BACKENDS)))
+        except BenchFailed:
+            return None
+
+    def written(self, url: str) -> Written:
+        """Return what was written until now: bytes of log by all of the server, rows in the database at the URL."""
+        (log, rows), *_ = asyncio.run(_rows(url, _WRITTEN))
+        return Written(int(log), int(rows))
 
     def versions(self) -> dict[str, str]:
         """Return the version of each database."""
@@ -129,6 +149,36 @@ BEGIN
   END LOOP;
 END $$
 """
+
+
+_BACKENDS = """
+SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+_WRITTEN = """
+SELECT pg_current_wal_lsn() - '0/0', (SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables)
+"""
+
+
+async def hold_snapshot(database: str, **_: Any) -> dict[str, Any]:
+    """Play an analyst: hold a transaction open that has read, until stopped."""
+    from treadle.bench.role import say, stopped
+
+    connection = await _connect(database)
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        await connection.fetchval("SELECT count(*) FROM tasks")
+        say({"held": True})
+        await stopped()
+    await connection.close()
+    return {"stopped": True}
+
+
+async def _rows(url: str, query: str) -> list[Any]:
+    connection = await _connect(url)
+    try:
+        return list(await connection.fetch(query))
+    finally:
+        await connection.close()
 
 
 async def _connect(url: str) -> Any:

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from treadle.bench.figures import POSTGRESQL, SQLITE, BenchFailed, Case, Figure, Sample, on_both
-from treadle.bench.stage import Run, Stage, open_stage
+from treadle.bench.figures import POSTGRESQL, BenchFailed, Case, Figure, Sample
+from treadle.bench.stage import Run, Stage, open_stage, until
 from treadle.demo.children import Child
 
 STALL_SECONDS = 60.0
@@ -40,7 +40,33 @@ class Look(NamedTuple):
     done: int
 
 
-def drain(stage: Stage, take: int, start: Callable[[], list[Child]]) -> float:
+class Meter:
+    """How much processor time passes from a drain's first start to its end; `backends` tells that of the database."""
+
+    def __init__(self, stage: Stage, backends: Callable[[], float | None]) -> None:
+        self._stage = stage
+        self._backends = backends
+        self._begun: tuple[float, float | None] = (0.0, None)
+        self.seconds = 0.0
+        """Of server and workers, and of the database where that is a process of this machine."""
+
+    def begin(self, workers: list[Child]) -> None:
+        """Wait until a worker has started its first task, and count from there."""
+        until(self._stage.has_started, workers[0], "no task was started")
+        self._begun = self._now(workers)
+
+    def end(self, workers: list[Child]) -> None:
+        """Count until here."""
+        ours, theirs = self._now(workers)
+        self.seconds = ours - self._begun[0]
+        if theirs is not None and self._begun[1] is not None:
+            self.seconds += theirs - self._begun[1]
+
+    def _now(self, workers: list[Child]) -> tuple[float, float | None]:
+        return self._stage.cpu_seconds(*workers), self._backends()
+
+
+def drain(stage: Stage, take: int, start: Callable[[], list[Child]], *, meter: Meter | None = None) -> float:
     """Start workers and return the tasks a second, from the first one's start to the completion of the last of `take`.
 
     The store is asked how many are completed; between the last two answers the rate is taken as even. Raises
@@ -50,7 +76,11 @@ def drain(stage: Stage, take: int, start: Callable[[], list[Child]]) -> float:
     base = stage.counts().get("completed", 0)
     workers = start()
     try:
+        if meter is not None:
+            meter.begin(workers)
         before, after = _watch(stage, workers, base, take)
+        if meter is not None:
+            meter.end(workers)
     finally:
         for worker in workers:
             worker.stop()
@@ -105,7 +135,20 @@ def _plain(run: Run, workers: int) -> float:
 
 
 def _drain(run: Run) -> Iterator[Sample]:
-    yield Sample("1 worker", _plain(run, 1))
+    count = run.count(PLAIN, least=100)
+    with run.home() as home:
+        url = home.get("TREADLE_DATABASE_URL")
+        with open_stage(home) as stage:
+            before = run.databases.written(url) if url else None
+            preload(stage, count)
+            meter = Meter(stage, lambda: run.databases.backends_cpu(url) if url else 0.0)
+            yield Sample("1 worker", drain(stage, count, workers_of(stage), meter=meter))
+            yield Sample("processor time", meter.seconds / count * 1e6)
+        if url and before:
+            # The server has ended: its connections have told what they wrote.
+            after = run.databases.written(url)
+            yield Sample("log written for a task", (after.log - before.log) / count)
+            yield Sample("rows written for a task", (after.rows - before.rows) / count)
 
 
 def _drain_2(run: Run) -> Iterator[Sample]:
@@ -144,9 +187,7 @@ def _burst_of(size: int) -> str:
 
 def _burst_figures() -> tuple[Figure, ...]:
     rates = tuple(Figure(name=_burst_of(size), unit="tasks/s") for size in BURSTS)
-    shares = tuple(
-        Figure(name=f"of the plain drain, {_burst_of(size)}", unit="x", bars={POSTGRESQL: 0.9}) for size in BURSTS
-    )
+    shares = tuple(Figure(name=f"of the plain drain, {_burst_of(size)}", unit="x") for size in BURSTS)
     return (Figure(name="plain drain", unit="tasks/s"), *rates, *shares)
 
 
@@ -156,9 +197,7 @@ def _queues(jobs: int) -> str:
 
 def _pending_figures() -> tuple[Figure, ...]:
     rates = tuple(Figure(name=f"first {FIRST:,}, {_queues(jobs)}", unit="tasks/s") for jobs in (1, 100))
-    shares = tuple(
-        Figure(name=f"of the plain drain, {_queues(jobs)}", unit="x", bars=on_both(0.9)) for jobs in (1, 100)
-    )
+    shares = tuple(Figure(name=f"of the plain drain, {_queues(jobs)}", unit="x") for jobs in (1, 100))
     return (Figure(name="plain drain", unit="tasks/s"), *rates, *shares)
 
 
@@ -166,13 +205,18 @@ DRAINS = (
     Case(
         name="drain",
         summary=f"{PLAIN:,} no-ops preloaded, drained by 1 worker process with a concurrency of 100",
-        figures=(Figure(name="1 worker", unit="tasks/s", bars={SQLITE: 16_000, POSTGRESQL: 12_000}),),
+        figures=(
+            Figure(name="1 worker", unit="tasks/s"),
+            Figure(name="processor time", unit="us", is_rate=False),
+            Figure(name="log written for a task", unit="bytes", is_rate=False),
+            Figure(name="rows written for a task", unit="rows", is_rate=False),
+        ),
         measure=_drain,
     ),
     Case(
         name="drain-2",
         summary="the same with 2 worker processes",
-        figures=(Figure(name="2 workers", unit="tasks/s", bars={SQLITE: 20_000}),),
+        figures=(Figure(name="2 workers", unit="tasks/s"),),
         measure=_drain_2,
     ),
     Case(

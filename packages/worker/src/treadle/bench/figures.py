@@ -1,7 +1,7 @@
-"""What is measured, in what unit, against which bar; and what came out."""
+"""What is measured, and in what unit; and what came out."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,11 +12,6 @@ if TYPE_CHECKING:
 
 SQLITE, POSTGRESQL, NONE = "sqlite", "postgresql", "none"
 BOTH = (SQLITE, POSTGRESQL)
-
-
-def on_both(limit: float) -> Mapping[str, float]:
-    """Return the same bar for both databases."""
-    return {SQLITE: limit, POSTGRESQL: limit}
 
 
 class BenchFailed(Exception):
@@ -33,11 +28,10 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number that a case measures. `bars` are by database: at least so much, or at most when less is better."""
+    """A number that a case measures."""
 
     name: str
     unit: str
-    bars: Mapping[str, float] = field(default_factory=dict)
     is_rate: bool = True
     """Whether more is better."""
 
@@ -62,7 +56,7 @@ class Case:
 
 
 class Row(BaseModel):
-    """One figure on one database: every value that was measured, and the bar."""
+    """One figure on one database: every value that was measured."""
 
     case: str
     database: str
@@ -71,20 +65,12 @@ class Row(BaseModel):
     is_rate: bool
     x: float | None = None
     axis: str | None = None
-    bar: float | None = None
     values: list[float]
 
     @property
     def median(self) -> float:
         """The middle value."""
         return median(self.values)
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the median reaches the bar; None when there is none."""
-        if self.bar is None:
-            return None
-        return self.median >= self.bar if self.is_rate else self.median <= self.bar
 
 
 class Ratio(BaseModel):
@@ -126,7 +112,6 @@ def _row(case: Case, database: str, name: str, x: float | None, values: list[flo
         is_rate=figure.is_rate,
         x=x,
         axis=case.axis,
-        bar=figure.bars.get(database),
         values=values,
     )
 

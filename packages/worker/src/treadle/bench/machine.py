@@ -3,11 +3,14 @@
 import os
 import platform
 import statistics
+import sys
 import tempfile
 import time
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from treadle.bench.figures import BenchFailed
 
 PACKAGES = (
     "treadle", "treadle-server", "pydantic", "websockets", "uvicorn", "uvloop", "starlette", "sqlalchemy", "aiosqlite",
@@ -60,6 +63,15 @@ def filesystem(place: Path) -> str:
     fields = [line.split() for line in mounts.read_text().splitlines()]
     inside = [(len(mount), kind) for _, mount, kind, *_ in fields if place.resolve().is_relative_to(mount)]
     return max(inside)[1] if inside else "unknown"
+
+
+def cpu_seconds_of(pid: int) -> float:
+    """Return the processor time that a process has taken, as Linux tells it. Raises `BenchFailed` elsewhere."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        raise BenchFailed(f"processor time is read from /proc, which {sys.platform} has not, or {pid} ended") from None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _processor() -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from treadle.bench.drains import PLAIN, drain, preload, workers_of
-from treadle.bench.figures import BenchFailed, Case, Figure, Sample, on_both
+from treadle.bench.figures import BenchFailed, Case, Figure, Sample, percentile
 from treadle.bench.stage import Run
 
 OBSERVERS = 20
@@ -11,27 +11,31 @@ OBSERVERS = 20
 
 def _observers(run: Run) -> Iterator[Sample]:
     count = run.count(PLAIN, least=100)
-    rates = {}
-    for observers in (0, OBSERVERS):
-        rates[observers] = observed_drain(run, count, observers)
-    yield Sample("alone", rates[0])
-    yield Sample(f"with {OBSERVERS} observers", rates[OBSERVERS])
-    yield Sample("cost", 100 * (1 - rates[OBSERVERS] / rates[0]))
+    alone, _ = observed_drain(run, count, 0)
+    watched, ages = observed_drain(run, count, OBSERVERS)
+    yield Sample("alone", alone)
+    yield Sample(f"with {OBSERVERS} observers", watched)
+    yield Sample("cost", 100 * (1 - watched / alone))
+    if ages:
+        yield Sample("lag, p95", percentile(ages, 0.95))
 
 
-def observed_drain(run: Run, count: int, observers: int) -> float:
-    """Return the rate of a drain that so many dashboards look at. Raises `BenchFailed` when they see nothing."""
+def observed_drain(run: Run, count: int, observers: int) -> tuple[float, list[float]]:
+    """Return the rate of a drain that so many dashboards look at, and the ages in ms of what they were shown.
+
+    Raises `BenchFailed` when they see nothing.
+    """
     with run.server() as stage:
         preload(stage, count)
         if not observers:
-            return drain(stage, count, workers_of(stage))
+            return drain(stage, count, workers_of(stage)), []
         with stage.playing("observe", observers=observers) as stop:
             rate = drain(stage, count, workers_of(stage))
             seen = stop()
     # Four snapshots each, at least.
     if seen["frames"] < observers:
         raise BenchFailed(f"{observers} observers have seen {seen['frames']} frames")
-    return rate
+    return rate, seen["ages"]
 
 
 OBSERVED = (
@@ -41,7 +45,8 @@ OBSERVED = (
         figures=(
             Figure(name="alone", unit="tasks/s"),
             Figure(name=f"with {OBSERVERS} observers", unit="tasks/s"),
-            Figure(name="cost", unit="%", bars=on_both(10), is_rate=False),
+            Figure(name="cost", unit="%", is_rate=False),
+            Figure(name="lag, p95", unit="ms", is_rate=False),
         ),
         measure=_observers,
     ),

@@ -1,9 +1,13 @@
 """Observers, as dashboards are: what they get is counted, and not painted."""
 
 import asyncio
-from dataclasses import asdict, dataclass
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
@@ -21,12 +25,15 @@ class Seen:
 
     frames: int = 0
     size: int = 0
+    ages: list[float] = field(default_factory=list)
+    """In ms, each hundredth of a second: how old the newest change was that one more observer was shown."""
 
 
-async def observe(url: str, token: str, *, observers: int) -> dict[str, int]:
-    """Play so many dashboards, each on a socket of its own, until stopped; return the frames and their bytes.
+async def observe(url: str, token: str, *, observers: int) -> dict[str, object]:
+    """Play so many dashboards, each on a socket of its own, until stopped; return the frames, their bytes and ages.
 
-    Each subscribes to what the main screen shows: counts, jobs, workers, and the first tasks of all queues.
+    Each subscribes to what the main screen shows: counts, jobs, workers, and the first tasks of all queues. One more
+    watches the task that was changed last.
     """
     seen = Seen()
     async with asyncio.TaskGroup() as group:
@@ -34,6 +41,9 @@ async def observe(url: str, token: str, *, observers: int) -> dict[str, int]:
         readers = [group.create_task(_read(socket, seen)) for socket in sockets]
         for socket in sockets:
             await socket.send(to_json({"items": _watches()}), text=True)
+        newest = (await dial(Way(url, token), "treadle bench"))[0]
+        sockets.append(newest)
+        readers.append(group.create_task(_watch_newest(newest, seen)))
         say({"ready": observers})
         await stopped()
         for reader in readers:
@@ -57,3 +67,36 @@ async def _read(socket: ClientConnection, seen: Seen) -> None:
             raise ConnectionError(f"the server dropped an observer: {closed}") from closed
         seen.frames += 1
         seen.size += len(frame)
+
+
+async def _watch_newest(socket: ClientConnection, seen: Seen) -> None:
+    window = {"order": "updated", "limit": 1}
+    watch = {"op": "watch", "n": 1, "sub": "newest", "topic": "tasks", "window": window}
+    await socket.send(to_json({"items": [watch]}), text=True)
+    shown: list[tuple[float, float]] = []
+    try:
+        async for frame in socket:
+            now = time.time()
+            for item in from_json(frame)["items"]:
+                shown += [(now, _changed_at(row)) for row in item.get("rows", ())]
+    finally:
+        seen.ages = ages_of(shown)
+
+
+def _changed_at(row: dict[str, Any]) -> float:
+    """Return when a task moved on, in seconds since 1970."""
+    at = row["completed_at"] or row["started_at"] or row["claimed_at"] or row["created_at"]
+    return datetime.fromisoformat(at).timestamp()
+
+
+def ages_of(shown: list[tuple[float, float]]) -> list[float]:
+    """Return how old what is shown was each hundredth of a second, in ms, of (shown at, changed at) in seconds.
+
+    From one showing to the next it grows older. The first one counts for nothing: it may show what nobody has changed
+    for long.
+    """
+    return [
+        (at + n / 100 - changed) * 1000
+        for (at, changed), (until, _) in pairwise(shown[1:])
+        for n in range(round((until - at) * 100) + 1)
+    ]

@@ -29,6 +29,7 @@ COUNTERPARTS: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("submit", MANY): (("hundred_at_once", "median"),),
     ("submit", BULK): (("bulk", "median"),),
     ("drain", "1 worker"): (("drain_20k", "median"), ("drain_50k", "median")),
+    ("drain", "processor time"): (("drain_cpu_us", "median"),),
     ("pending-100k", "first 5,000, 1 job"): (("first_5k_of_100k", "median"),),
     ("latency", "submit to start, p50"): (("submit_to_start", "p50_ms"),),
     ("latency", "submit to start, p99"): (("submit_to_start", "p99_ms"),),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from treadle.bench.drains import preload
-from treadle.bench.figures import BenchFailed, Case, Figure, Sample, on_both, percentile
+from treadle.bench.figures import BenchFailed, Case, Figure, Sample, percentile
 from treadle.bench.stage import Run, Stage
 from treadle.bench.tasks import make_job
 
@@ -43,9 +43,9 @@ READING = (
         name="reads",
         summary=f"over HTTP, p50 of {READS}, with 1,000,000 pending (bulk submits): 100,000 in each of {QUEUES} queues",
         figures=(
-            Figure(name=_POSITION, unit="ms", bars=on_both(10), is_rate=False),
-            Figure(name=_PAGE, unit="ms", bars=on_both(20), is_rate=False),
-            Figure(name=_COUNTS, unit="ms", bars=on_both(5), is_rate=False),
+            Figure(name=_POSITION, unit="ms", is_rate=False),
+            Figure(name=_PAGE, unit="ms", is_rate=False),
+            Figure(name=_COUNTS, unit="ms", is_rate=False),
         ),
         measure=_reads,
         is_once=True,

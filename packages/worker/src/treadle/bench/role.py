@@ -19,10 +19,14 @@ MODULE = "treadle.bench.role"
 ROLES = {
     "claim-http": "treadle.bench.http_load:claim",
     "crew": "treadle.bench.crew:crew",
+    "echo": "treadle.bench.limits:echo",
+    "echo-server": "treadle.bench.limits:serve",
     "latency": "treadle.bench.submitting:latency",
     "observe": "treadle.bench.observing:observe",
+    "pace": "treadle.bench.submitting:pace",
     "postgres": "treadle.bench.databases:serve",
     "read-http": "treadle.bench.http_load:read",
+    "snapshot": "treadle.bench.databases:hold_snapshot",
     "submit": "treadle.bench.submitting:submit",
     "submit-http": "treadle.bench.http_load:submit",
 }

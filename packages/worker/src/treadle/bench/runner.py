@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field
 
+from treadle.bench.bars import Verdict, verdicts
 from treadle.bench.databases import Databases, open_databases
 from treadle.bench.figures import NONE, BenchFailed, Case, Failure, Ratio, Row, Sample, rows_of
 from treadle.bench.machine import describe, load, versions
@@ -39,6 +40,7 @@ class Report(BaseModel):
     versions: dict[str, str]
     rows: list[Row] = Field(default_factory=list)
     ratios: list[Ratio] = Field(default_factory=list)
+    bars: list[Verdict] = Field(default_factory=list)
     failures: list[Failure] = Field(default_factory=list)
     left_out: str = ""
 
@@ -126,4 +128,5 @@ class Bench:
                 report.rows += rows_of(case, kind, self._samples.get((case.name, kind), []))
         report.failures = list(self._failures.values())
         report.ratios = ratios(self._plan.peers, report.rows)
+        report.bars = verdicts(report.rows, report.ratios)
         return report

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from treadle.bench.bars import BARS, Bar, Verdict
 from treadle.bench.catalogue import CASES
 from treadle.bench.figures import BOTH, NONE, Row
 from treadle.bench.runner import Report
 from treadle.cli.rich_cells import cell
 from treadle.wire.shown import clean_lines
 
-_HEAD = ("case", "database", "figure", "median", "min", "max", "bar", "")
+_HEAD = ("case", "database", "figure", "median", "min", "max")
+_BAR_HEAD = ("bar", "database", "value", "limit", "")
 _RATIO_HEAD = ("peer", "case", "database", "figure", "ours", "theirs", "ratio")
 
 
@@ -22,6 +24,8 @@ def print_report(report: Report, console: Console) -> None:
     _print_table(console, _HEAD, [_cells(row) for row in report.rows])
     if report.ratios:
         _print_table(console, _RATIO_HEAD, _ratio_cells(report))
+    if report.bars:
+        _print_table(console, _BAR_HEAD, [_bar_cells(one) for one in report.bars])
     for failure in report.failures:
         console.print(f"[red]{cell(failure.case)} on {cell(failure.database)} could not be measured:[/red]")
         console.print(clean_lines(failure.message), markup=False)
@@ -34,6 +38,8 @@ def as_markdown(report: Report) -> str:
     parts = [f"```sh\n{report.command}\n```", facts, _markdown(_HEAD, [_cells(row) for row in report.rows])]
     if report.ratios:
         parts.append(_markdown(_RATIO_HEAD, _ratio_cells(report)))
+    if report.bars:
+        parts.append(_markdown(_BAR_HEAD, [_bar_cells(one) for one in report.bars]))
     parts += [
         f"{one.case} on {one.database} could not be measured: {clean_lines(one.message)}" for one in report.failures
     ]
@@ -44,15 +50,30 @@ def print_cases(console: Console) -> None:
     """Print every case, what it measures, and its bars."""
     table = Table("case", "measures", "bars", pad_edge=False, box=None, show_lines=False)
     for case in CASES.values():
-        bars = [f"{figure.name}: {_bars(dict(figure.bars), figure.unit)}" for figure in case.figures if figure.bars]
+        bars = [f"{bar.what}: {_limits(bar)}" for bar in BARS if bar.case == case.name]
         table.add_row(case.name, cell(case.summary), cell("\n".join(bars)))
     console.print(table)
 
 
-def _bars(bars: dict[str, float], unit: str) -> str:
-    if set(bars) == set(BOTH) and len(set(bars.values())) == 1:
-        bars = {NONE: next(iter(bars.values()))}
-    return ", ".join(f"{_number(bar)} {unit}" + ("" if kind == NONE else f" ({kind})") for kind, bar in bars.items())
+def _limits(bar: Bar) -> str:
+    limits = dict(bar.limits)
+    if set(limits) == set(BOTH) and len(set(limits.values())) == 1:
+        limits = {NONE: next(iter(limits.values()))}
+    return ", ".join(
+        f"{_limit(limit, bar.unit, is_floor=bar.is_floor)}" + ("" if kind == NONE else f" ({kind})")
+        for kind, limit in limits.items()
+    )
+
+
+def _limit(limit: float, unit: str, *, is_floor: bool) -> str:
+    return f"{'≥' if is_floor else '≤'} {_number(limit)} {unit}"
+
+
+def _bar_cells(one: Verdict) -> tuple[str, ...]:
+    value = "not measured" if one.value is None else f"{_number(one.value)} {one.unit}"
+    verdict = {None: "", True: "met", False: "missed"}[one.met]
+    database = "" if one.database == NONE else one.database
+    return (one.what, database, value, _limit(one.limit, one.unit, is_floor=one.is_floor), verdict)
 
 
 def _facts(report: Report) -> dict[str, str]:
@@ -64,10 +85,8 @@ def _facts(report: Report) -> dict[str, str]:
 
 def _cells(row: Row) -> tuple[str, ...]:
     figure = row.figure if row.x is None else f"{row.figure}, {row.x:,g} {row.axis}"
-    bar = "" if row.bar is None else f"{'≥' if row.is_rate else '≤'} {_number(row.bar)}"
-    verdict = {None: "", True: "met", False: "missed"}[row.met]
     values = (f"{_number(row.median)} {row.unit}", _number(min(row.values)), _number(max(row.values)))
-    return (row.case, "" if row.database == NONE else row.database, figure, *values, bar, verdict)
+    return (row.case, "" if row.database == NONE else row.database, figure, *values)
 
 
 def _ratio_cells(report: Report) -> list[tuple[str, ...]]:
@@ -86,15 +105,18 @@ def _ratio_cells(report: Report) -> list[tuple[str, ...]]:
 
 
 def _verdict(report: Report) -> str:
-    barred = [row for row in report.rows if row.met is not None]
-    met = sum(row.met is True for row in barred)
-    return f"{met} of {len(barred)} bars met." if barred else "No figure here has a bar."
+    judged = [bar for bar in report.bars if bar.met is not None]
+    if not judged:
+        return "No bar is reckoned from these figures."
+    left = len(report.bars) - len(judged)
+    more = f" {left} could not be reckoned: what they compare with was not measured in this run." if left else ""
+    return f"{sum(bar.met is True for bar in judged)} of {len(judged)} bars met.{more}"
 
 
 def _print_table(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(pad_edge=False, box=None)
     for name in head:
-        is_number = name in {"median", "min", "max", "ours", "theirs"}
+        is_number = name in {"median", "min", "max", "ours", "theirs", "value", "limit"}
         table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row in rows:
         style = {"missed": "red", "met": "green"}.get(row[-1])

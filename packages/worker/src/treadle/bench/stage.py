@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from treadle.bench import tasks
 from treadle.bench.databases import Databases
 from treadle.bench.figures import NONE, BenchFailed
+from treadle.bench.machine import cpu_seconds_of
 from treadle.bench.role import MODULE
 from treadle.demo.children import Child, Children
 
@@ -70,13 +71,11 @@ class Stage:
 
     def play(self, role: str, **arguments: Any) -> Any:
         """Have a role played to its end in a process of its own, and return its answer. Raises `BenchFailed`."""
-        child = self._start_role(role, arguments)
-        limit = time.monotonic() + MEASURE_SECONDS
-        while child.is_running:
-            if time.monotonic() > limit:
-                raise BenchFailed(f"{role} did not end within {MEASURE_SECONDS:g} s")
-            time.sleep(LOOK_SECONDS)
-        return _answer(child, role)
+        return _played(self._start_role(role, arguments), role)
+
+    def cpu_seconds(self, *more: Child) -> float:
+        """Return the processor time that the server, and other processes, have taken until now."""
+        return sum(cpu_seconds_of(child.process.pid) for child in (self._server, *more))
 
     @contextmanager
     def playing(self, role: str, **arguments: Any) -> Iterator[Callable[[], Any]]:
@@ -118,6 +117,10 @@ class Stage:
         if not found:
             raise BenchFailed("no worker has noted when its first task started")
         return min(int(path.read_text()) for path in found) / 1e9
+
+    def has_started(self) -> bool:
+        """Return whether a worker has noted its first start."""
+        return any(self._directory.glob("first-*[0-9]"))
 
     def forget_starts(self) -> None:
         """Let the next drain begin anew."""
@@ -184,7 +187,8 @@ def open_stage(home: dict[str, str], **settings: str) -> Iterator[Stage]:
     environment = without_treadle() | home | settings | {"PYTHONUNBUFFERED": "1"}
     with Children(directory, environment) as children:
         started_at = time.monotonic()
-        server = children.start("server", "server", "--port", "0")
+        name = f"server-{len(list(directory.glob('server-*.log'))) + 1}"
+        server = children.start(name, "server", "--port", "0")
         with closing(Stage(children, directory, server, started_at)) as stage:
             yield stage
 
@@ -227,6 +231,20 @@ def ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def played(children: Children, role: str, arguments: dict[str, Any]) -> Any:
+    """Have a role played to its end, and return its answer. Raises `BenchFailed`."""
+    return _played(children.start(role, role, json.dumps(arguments), module=MODULE), role)
+
+
+def _played(child: Child, role: str) -> Any:
+    limit = time.monotonic() + MEASURE_SECONDS
+    while child.is_running:
+        if time.monotonic() > limit:
+            raise BenchFailed(f"{role} did not end within {MEASURE_SECONDS:g} s")
+        time.sleep(LOOK_SECONDS)
+    return _answer(child, role)
 
 
 def _address(server: Child) -> str:

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from treadle.bench.figures import NONE, Case, Figure, Sample, on_both
+from treadle.bench.figures import NONE, Case, Figure, Sample
 from treadle.bench.stage import Run, open_stage, without_treadle
 
 _COMMANDS = {
@@ -34,8 +34,8 @@ STARTS = (
         name="start-server",
         summary="from `treadle server` to a good answer of /readyz",
         figures=(
-            Figure(name="treadle server to ready, new database", unit="s", bars=on_both(1.0), is_rate=False),
-            Figure(name="treadle server to ready, again", unit="s", bars=on_both(1.0), is_rate=False),
+            Figure(name="treadle server to ready, new database", unit="s", is_rate=False),
+            Figure(name="treadle server to ready, again", unit="s", is_rate=False),
         ),
         measure=_server_start,
     ),
@@ -43,9 +43,9 @@ STARTS = (
         name="start",
         summary="a whole Python process that imports the package, or prints the help",
         figures=(
-            Figure(name="import treadle", unit="s", bars={NONE: 0.25}, is_rate=False),
+            Figure(name="import treadle", unit="s", is_rate=False),
             Figure(name="import its Client, Worker and task", unit="s", is_rate=False),
-            Figure(name="treadle --help", unit="s", bars={NONE: 0.3}, is_rate=False),
+            Figure(name="treadle --help", unit="s", is_rate=False),
         ),
         measure=_start,
         databases=(NONE,),

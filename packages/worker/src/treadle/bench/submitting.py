@@ -43,6 +43,20 @@ async def submit(
         return {"seconds": time.monotonic() - began}
 
 
+async def pace(url: str, token: str, *, rate: int, seconds: float) -> dict[str, int]:
+    """Submit no-ops at a steady rate, a tenth of it each tenth of a second; return how many were submitted."""
+    submitted = 0
+    async with Client(url, token) as client:
+        kind = make_job(0)
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < seconds:
+            due = round(min(passed + 0.1, seconds) * rate) - submitted
+            await asyncio.gather(*(client.submit(kind.bind(submitted + n)) for n in range(due)))
+            submitted += due
+            await asyncio.sleep(max(0.0, began + submitted / rate - time.monotonic()))
+    return {"submitted": submitted}
+
+
 async def latency(url: str, token: str, *, count: int, size: int = 0) -> dict[str, list[float]]:
     """Submit tasks one at a time with random gaps; return the ms to their first lines and to their results' arrival.
 
