@@ -8,6 +8,18 @@ from typing import get_args
 
 import pytest
 
+from treadle.wire.options import (
+    CLEARED,
+    OF_JOB,
+    OPTIONS,
+    GivenOptions,
+    OfJob,
+    OfTask,
+    ShownOptions,
+    TaskOptions,
+    TaskTimes,
+    TaskTraits,
+)
 from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Ended, Leased, Status
 from treadle.wire.transitions import ADMITS, LEADS_TO, TRANSITIONS, Action, Verb
 
@@ -121,3 +133,38 @@ def test_each_action_is_carried_out_by_the_verbs_of_its_name() -> None:
         assert verb.targets <= LEADS_TO[action]
     assert ADMITS["pause"] == WAITING | LEASED
     assert LEADS_TO["rerun"] == {Status.PENDING} | LEASED
+
+
+def test_what_type_checkers_are_told_of_the_options_is_what_the_models_say() -> None:
+    assert OfJob.__annotations__.keys() == TaskOptions.model_fields.keys() == OF_JOB.keys()
+    assert OfTask.__annotations__.keys() == TaskTimes.model_fields.keys() == OPTIONS.keys()
+    assert GivenOptions.__annotations__.keys() == OPTIONS.keys() | {"id"}
+    assert ShownOptions.model_fields.keys() == TaskTraits.model_fields.keys()
+
+
+def test_none_stands_beside_the_type_of_what_null_takes_away_and_of_nothing_else() -> None:
+    of_need = {name for name, kind in OfTask.__annotations__.items() if "N" in {str(one)[1:] for one in get_args(kind)}}
+
+    assert of_need == CLEARED
+
+
+def test_each_option_says_what_it_is_and_holds_where_nobody_says_anything() -> None:
+    assert [name for name, option in OPTIONS.items() if option.help.endswith(".") or option.help[0].isupper()] == []
+    TaskOptions.model_validate({name: option.default for name, option in OF_JOB.items()})
+    assert {name for name, option in OF_JOB.items() if option.default is None} == CLEARED & OF_JOB.keys()
+
+
+OF_OPTIONS = {
+    "wire/options.py": "where they are declared",
+    "domain/tasks.py": "a task's own fields",
+    "store/tables.py": "its columns",
+    "store/hot.py": "its columns, by hand",
+}
+"""Where all options may be named one by one."""
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=of_source)
+def test_no_other_module_names_the_options_one_by_one(path: Path) -> None:
+    words = set(re.findall(r"\w+", path.read_text()))
+
+    assert of_source(path) in OF_OPTIONS or not OF_JOB.keys() <= words

@@ -7,6 +7,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import WebSocketRoute
 
+from treadle.wire.options import OF_JOB
 from treadle_server.api.auth import Access
 from treadle_server.api.catalog import Catalog
 from treadle_server.api.context import Api
@@ -17,7 +18,7 @@ from treadle_server.api.waits import Waits
 from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.clock import Clock, SystemClock
 from treadle_server.engine.engine import Engine
-from treadle_server.engine.rules import Rules, TaskDefaults
+from treadle_server.engine.rules import Rules, defaults_with
 from treadle_server.errors import TreadleError
 from treadle_server.internal import executors as executing
 from treadle_server.internal.bridge import Bridge
@@ -42,16 +43,7 @@ def rules_of(settings: Settings, internal: Executors | None = None) -> Rules:
     return Rules(
         allowed_categories=frozenset(settings.allowed_categories),
         worker_timeout=settings.worker_timeout_seconds,
-        defaults=TaskDefaults(
-            max_retries=settings.max_retries,
-            max_requeues=settings.max_requeues,
-            retry_base=settings.retry_base,
-            retry_multiplier=settings.retry_multiplier,
-            retry_randomization=settings.retry_randomization,
-            lease_seconds=settings.lease_seconds,
-            heartbeat_increment=settings.heartbeat_increment,
-            start_timeout=settings.start_timeout,
-        ),
+        defaults=defaults_with(**settings.model_dump(include=set(OF_JOB))),
         internal_jobs=frozenset() if internal is None else frozenset(internal.jobs()),
         internal_timeout=settings.internal_task_timeout_seconds,
         on_restart=settings.on_restart,

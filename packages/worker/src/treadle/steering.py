@@ -4,8 +4,9 @@ from typing import Any, Unpack
 
 from treadle.asking import Asking
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
-from treadle.options import TaskEdits, wire_edits
+from treadle.options import wire_edits
 from treadle.wire.jobs import JobItem
+from treadle.wire.options import TaskEdits
 from treadle.wire.tasks import BulkResult, TaskItem
 from treadle.wire.transitions import LEADS_TO, Action
 

@@ -5,7 +5,6 @@ import inspect
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from types import FrameType
 from typing import (
     TYPE_CHECKING,
@@ -15,7 +14,6 @@ from typing import (
     Literal,
     ParamSpec,
     Protocol,
-    TypedDict,
     TypeVar,
     Unpack,
     cast,
@@ -28,6 +26,7 @@ from treadle.registry import qualified, remember
 from treadle.schedules import Schedule, checked
 from treadle.signature import Signature
 from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name
+from treadle.wire.options import OF_JOB, TaskDefaults
 
 if TYPE_CHECKING:
     from treadle.arguments import Call
@@ -44,27 +43,6 @@ C = ParamSpec("C")
 T_co = TypeVar("T_co", covariant=True)
 
 Isolation = Literal["async", "thread", "process"]
-
-_SETTINGS = ("max_retries", "max_requeues", "retry_base", "retry_multiplier", "retry_randomization", "timeout")
-
-
-class TaskDefaults(TypedDict, total=False):
-    """What `@task` takes beside the names; each is a default that a submit may override."""
-
-    priority: int
-    max_retries: int
-    max_requeues: int
-    retry_base: float | timedelta
-    retry_multiplier: float
-    retry_randomization: float
-    timeout: float | timedelta
-    lease_seconds: float | timedelta
-    heartbeat_increment: float | timedelta
-    start_timeout: float | timedelta
-    on_failure: Literal["hold", "release"]
-    weight: int
-    budget: float
-    pool: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +140,8 @@ class Task(Generic[P, R_co]):
             "retain": self.retain,
             "replace": replace,
         }
-        for name in _SETTINGS:
-            if (value := getattr(settings, name)) is not None:
+        for name in OF_JOB:
+            if (value := getattr(settings, name, None)) is not None:
                 body[name] = value
         if self.fair is not None:
             body["fair"] = self.fair
@@ -350,9 +328,9 @@ def _isolation(function: Callable[..., Any], wanted: Isolation | None) -> Isolat
 
 
 def _defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) -> Options:
-    unknown = defaults.keys() - TaskDefaults.__annotations__.keys()
+    unknown = defaults.keys() - OF_JOB.keys()
     if unknown:
-        known = ", ".join(sorted(TaskDefaults.__annotations__))
+        known = ", ".join(sorted(OF_JOB))
         raise DefinitionError(
             f"@task of {function.__qualname__} doesn't know {', '.join(sorted(unknown))}; it takes {known}"
         )

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import orjson
 from starlette.responses import Response
 
 from treadle.wire.ids import WorkerId
+from treadle.wire.options import ShownOptions
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Schedule
@@ -38,24 +40,24 @@ def _json(text: str | None) -> orjson.Fragment | None:
     return None if text is None else orjson.Fragment(text)
 
 
+_SHOWN = tuple(name for name in ShownOptions.model_fields if name not in {"tags", "scopes"})
+"""The options that are shown as they are kept; the others are kept as text."""
+
+_shown = attrgetter(*_SHOWN)
+
+
 def light_task(task: Task) -> dict[str, Any]:
     """Return the task without payload, result and checkpoint, which may be large."""
-    return {
+    data = {
         "id": task.id,
         "job_name": task.job_name,
         "room_id": task.room,
         "status": task.status,
-        "priority": task.priority,
         "error": task.error,
         "reason": task.reason,
         "run_id": None if task.run_id == NEVER_RUN else task.run_id,
         "retry_count": task.retry_count,
         "requeue_count": task.requeue_count,
-        "max_retries": task.max_retries,
-        "max_requeues": task.max_requeues,
-        "retry_base": task.retry_base,
-        "retry_multiplier": task.retry_multiplier,
-        "retry_randomization": task.retry_randomization,
         "next_retry_at": task.next_retry_at,
         "created_at": task.created_at,
         "scheduled_at": task.due_at,
@@ -65,25 +67,17 @@ def light_task(task: Task) -> dict[str, Any]:
         "deadline": task.deadline,
         "worker_id": task.worker_id,
         "taken_until": task.taken_until,
-        "timeout": task.timeout,
-        "lease_seconds": task.lease_seconds,
-        "heartbeat_increment": task.heartbeat_increment,
-        "start_timeout": task.start_timeout,
-        "target": task.target,
-        "on_failure": task.on_failure,
-        "weight": task.weight,
-        "pool": task.pool,
         "tags": _json(task.tags),
         "scopes": _json(task.scopes),
-        "budget": task.budget,
         "usage": task.usage,
         "progress": _json(task.progress),
-        "unique_key": task.unique_key,
         "submitter": task.submitter,
         "cancel_requested": task.cancel_requested,
         "settled": task.settled,
         "version": task.version,
     }
+    data.update(zip(_SHOWN, _shown(task), strict=True))
+    return data
 
 
 def task_data(task: Task, position: int | None = None, blocked_by: list[str] | None = None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from treadle.wire.ids import WorkerId
 from treadle.wire.jobs import JobPatch, JobRegister
 from treadle.wire.names import InvalidJobName, parse_job_name
-from treadle.wire.tasks import TaskOptions
+from treadle.wire.options import OF_JOB
 from treadle_server.access.checks import check_register, sight_of
 from treadle_server.api import body
 from treadle_server.api.catalog import check_text
@@ -23,7 +23,7 @@ from treadle_server.services.rates import Rates
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read.jobs import JobView
 
-_OPTIONS = set(TaskOptions.model_fields)
+_OPTIONS = set(OF_JOB)
 
 
 async def register(call: Call) -> Response:

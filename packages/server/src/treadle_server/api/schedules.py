@@ -6,8 +6,8 @@ from typing import Any
 from pydantic_core import from_json
 from starlette.responses import Response
 
+from treadle.wire.options import TaskTraits
 from treadle.wire.schedules import ScheduleContent, SchedulePatch, SchedulePut
-from treadle.wire.tasks import TaskTraits
 from treadle_server.access.checks import check_create
 from treadle_server.access.scopes import check_scopes
 from treadle_server.api import body

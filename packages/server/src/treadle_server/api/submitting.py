@@ -10,8 +10,9 @@ from typing import Any
 import orjson
 
 from treadle.wire.ids import TaskId
+from treadle.wire.options import OF_JOB
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskOfMany, TaskOptions, TaskSubmit
+from treadle.wire.tasks import TaskOfMany, TaskSubmit
 from treadle.wire.values import is_kept
 from treadle_server.access.checks import check_create, check_task_scopes
 from treadle_server.access.scopes import check_scopes
@@ -28,7 +29,7 @@ from treadle_server.errors import Forbidden, InvalidPayload, SchemaConflict, Tre
 TRIES = 5
 """How often a payload is checked anew when its job's schema changes at the same moment."""
 
-_OPTIONS = frozenset(TaskOptions.model_fields)
+_OPTIONS = frozenset(OF_JOB)
 
 _PLAIN = frozenset({"id", "job", "payload"})
 _JOB = re.compile(r"[A-Za-z0-9@_:.-]{1,255}")

@@ -1,12 +1,13 @@
 """What the server's settings say about tasks and jobs, in the form that the engine uses."""
 
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
 import orjson
 
+from treadle.wire.options import OF_JOB
 from treadle_server.domain.jobs import Job
 from treadle_server.errors import InvalidCategory
 
@@ -24,25 +25,19 @@ def check_category(category: str, allowed: Collection[str], *, of: str = "") -> 
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class TaskDefaults:
-    """What holds for a task when neither the call nor its job says anything."""
+    """What holds for a task when neither the call nor its job says anything, by each option's name.
 
-    priority: int = 0
-    max_retries: int = 0
-    max_requeues: int = 0
-    retry_base: float = 5.0
-    retry_multiplier: float = 2.0
-    retry_randomization: float = 0.0
-    timeout: float | None = None
-    lease_seconds: float = 60.0
-    heartbeat_increment: float | None = None
-    """None: as long as the lease."""
-    start_timeout: float = 60.0
-    on_failure: str = "hold"
-    weight: int = 1
-    budget: float | None = None
-    pool: str | None = None
+    It is known by its identity: what is merged with a job's own is looked up for every task.
+    """
+
+    values: Mapping[str, Any]
+
+
+def defaults_with(**settings: Any) -> TaskDefaults:
+    """Return the options' own defaults with those of the server's settings over them."""
+    return TaskDefaults({name: option.default for name, option in OF_JOB.items()} | settings)
 
 
 @lru_cache(maxsize=4096)
@@ -53,8 +48,8 @@ def _parsed(defaults: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _merged(defaults: TaskDefaults, of_job: str) -> dict[str, Any]:
-    options = {name: value for name, value in _parsed(of_job).items() if value is not None}
-    return {**asdict(defaults), **options}
+    options = {name: value for name, value in _parsed(of_job).items() if value is not None and name in OF_JOB}
+    return {**defaults.values, **options}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ class Rules:
     allowed_categories: frozenset[str] = frozenset({"tasks", "modifiers", "selections", "analysis"})
     worker_timeout: float = 60.0
     """Seconds without a heartbeat after which a worker is lost."""
-    defaults: TaskDefaults = field(default_factory=TaskDefaults)
+    defaults: TaskDefaults = field(default_factory=defaults_with)
     internal_jobs: frozenset[str] = frozenset()
     """The full names of the `@internal` jobs that this server has executors for."""
     internal_timeout: float = 3600.0

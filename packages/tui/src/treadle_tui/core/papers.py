@@ -9,36 +9,29 @@ from typing import Any, NoReturn, TypeAlias
 
 from pydantic import ValidationError
 
+from treadle.wire.options import CLEARED, OPTIONS, TaskOptions, TaskTimes, TaskTraits
 from treadle.wire.status import LEASED, WAITING
-from treadle.wire.tasks import CLEARED, TaskEdit, TaskItem
+from treadle.wire.tasks import TaskEdit, TaskItem
 from treadle_tui.core.glyphs import UNICODE
 from treadle_tui.core.steer import Refusal
 from treadle_tui.core.text import clean
 
+
+def _words(name: str) -> str:
+    """Return what an option means, what null stands for, and how it looks."""
+    option = OPTIONS[name]
+    null = f"; null for {option.null}" if option.null else ""
+    return f"{option.help}{null}" + (f": {option.example}" if option.example else "")
+
+
+_KINDS = (TaskTimes, TaskTraits, TaskOptions)
+"""What is one task's own comes first, what it shares with others of its job last."""
+
 FIELDS = {
     "payload": "what the function gets; checked against the job's schema",
-    "priority": "a whole number; higher ones come first",
-    "scheduled_at": "when it is due, with a time zone: 2026-11-21T12:00:00Z",
-    "deadline": "past it the task fails; null for never",
-    "tags": 'values by name, to find it by: {"order": "A-17", "region": {"name": "eu"}}',
-    "target": "the thing that only one task at a time may have; null for none",
-    "on_failure": "hold or release: what a failed one does to its target",
-    "weight": "how many of a worker's slots it takes",
-    "pool": "the workers that may run it; null for any",
-    "unique_key": "of the open tasks of a job one may have it; null for none",
-    "max_retries": "how often it is tried again after its code failed",
-    "retry_base": "seconds before the first of these",
-    "retry_multiplier": "by how much each further delay is longer",
-    "retry_randomization": "a share more, at random, at most",
-    "max_requeues": "how often it is put back after its worker was lost",
-    "timeout": "seconds that a run may take; null for any",
-    "start_timeout": "seconds to start what is claimed",
-    "lease_seconds": "how long a claim lasts without a heartbeat",
-    "heartbeat_increment": "seconds that a heartbeat extends it to; null for as long as the lease",
-    "budget": "how much it may use, in its own unit; null for any",
-    "scopes": "what its runs may do beside their own work",
+    **{name: _words(name) for kind in _KINDS for name in kind.__annotations__ if name != "delay"},
 }
-"""What can be changed, with what it means."""
+"""What can be changed, with what it means; `scheduled_at` says what a delay would."""
 
 _NOT_ASCII = re.compile(r"[^\n -~]")
 

@@ -7,17 +7,18 @@ import click
 from treadle.cli.show import as_json
 from treadle.cli.steer import steer_ids
 from treadle.cli.submit import payload_of, value_of
-from treadle.cli.task_options import named, task_times, task_traits
+from treadle.cli.task_options import flag_of, named, task_times, task_traits
+from treadle.wire.options import CLEARED, OPTIONS
 
 if TYPE_CHECKING:
     from treadle.client import Client
     from treadle.wire.tasks import TaskItem
 
-_CLEARED = (
-    "budget", "checkpoint", "deadline", "heartbeat-increment", "pool", "run-timeout", "scopes", "tags", "target",
-    "unique-key",
-)  # fmt: skip
-_WIRE = {"run-timeout": "timeout"}
+_OF_MANY = {name: name for name, option in OPTIONS.items() if option.each is not None}
+"""What a flag gives one by one is taken away as a whole."""
+
+_CLEARED = {"checkpoint": "checkpoint"} | {_OF_MANY.get(name) or flag_of(name): name for name in CLEARED}
+"""What can be taken away, with its name on the wire."""
 
 
 @click.command()
@@ -26,7 +27,7 @@ _WIRE = {"run-timeout": "timeout"}
 @click.option("--checkpoint", help="What the next run gets, as JSON when it parses as such.")
 @task_times
 @task_traits
-@click.option("--clear", multiple=True, type=click.Choice(_CLEARED), help="Take it away; may be given again.")
+@click.option("--clear", multiple=True, type=click.Choice(sorted(_CLEARED)), help="Take it away; may be given again.")
 @click.option("--if-version", type=int, help="Only while the task has this version.")
 @as_json
 def edit(
@@ -44,7 +45,7 @@ def edit(
     if checkpoint is not None:
         changes["checkpoint"] = value_of(checkpoint)
     for name in clear:
-        if (wire := _WIRE.get(name, name.replace("-", "_"))) in changes:
+        if (wire := _CLEARED[name]) in changes:
             raise click.UsageError(f"{name}: give it or --clear it, not both")
         changes[wire] = None
     if not changes:

@@ -1,72 +1,102 @@
-"""What a task is like, as options of `treadle submit`, `edit` and `schedules set`: each declared once."""
+"""What a task is like, as flags of `treadle submit`, `edit` and `schedules set`: read from `treadle.wire.options`."""
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 
+from treadle.wire.fields import Instant
+from treadle.wire.options import OPTIONS, Option, TaskOptions, TaskTimes, TaskTraits
+
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+
     from treadle.options import Options
 
 Function = Callable[..., None]
+Decorate = Callable[[Function], Function]
 
 _INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S%z"])
 
-_TRAITS = (
-    click.option("--priority", type=int, help="Higher goes first."),
-    click.option("--run-timeout", type=click.FloatRange(0, min_open=True), help="Seconds that a run may take."),
-    click.option("--max-retries", type=click.IntRange(0), help="How often it is tried again."),
-    click.option("--max-requeues", type=click.IntRange(0), help="How often it is put back after a lost worker."),
-    click.option("--retry-base", type=click.FloatRange(0), help="Seconds before the first retry."),
-    click.option("--retry-multiplier", type=click.FloatRange(1), help="By how much each delay is longer."),
-    click.option("--retry-randomization", type=click.FloatRange(0), help="A share more, at random, at most."),
-    click.option("--lease-seconds", type=click.FloatRange(0, min_open=True), help="How long a claim lasts."),
-    click.option("--heartbeat-increment", type=click.FloatRange(0), help="Seconds that a heartbeat extends it to."),
-    click.option("--start-timeout", type=click.FloatRange(0, min_open=True), help="Seconds to start what is claimed."),
-    click.option("--on-failure", type=click.Choice(["hold", "release"]), help="What a failed one does to its target."),
-    click.option("--target", help="The named resource that it has for itself."),
-    click.option("--weight", type=click.IntRange(1), help="How much of a worker's concurrency it takes."),
-    click.option("--budget", type=click.FloatRange(0), help="How much it may use, in its own unit."),
-    click.option("--pool", help="The pool of workers that may run it."),
-    click.option(
-        "--tag",
-        "tags",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="A tag, KEY:=JSON for one that is no text; may be given again.",
-    ),
-    click.option("--scope", "scopes", multiple=True, help="A scope that its runs have; may be given again."),
-    click.option("--unique-key", help="Of the open tasks of a job one may hold the key."),
-)
 
-_TIMES = (
-    click.option("--delay", type=click.FloatRange(0), help="Seconds until it is due."),
-    click.option("--at", "scheduled_at", type=_INSTANT, help="When it is due, with a zone."),
-    click.option("--deadline", type=_INSTANT, help="Past it the task fails."),
-)
+def flag_of(name: str) -> str:
+    """Return how an option is called on the command line, without the dashes."""
+    return OPTIONS[name].flag or name.replace("_", "-")
 
 
 def task_traits(function: Function) -> Function:
     """Add the options that a task has whenever it is put in."""
-    return _with(_TRAITS, function)
+    return _with([*_flags(TaskOptions), *_flags(TaskTraits)], function)
 
 
 def task_times(function: Function) -> Function:
     """Add when a task is due, and until when it is of use."""
-    return _with(_TIMES, function)
+    return _with(_flags(TaskTimes), function)
 
 
-def _with(options: "tuple[Callable[[Function], Function], ...]", function: Function) -> Function:
-    for option in reversed(options):
-        function = option(function)
+def _with(flags: list[Decorate], function: Function) -> Function:
+    for flag in reversed(flags):
+        function = flag(function)
     return function
+
+
+def _flags(model: "type[BaseModel]") -> list[Decorate]:
+    """Return a flag for each option that the model itself adds to those that it takes over."""
+    return [_flag(name, OPTIONS[name], model.model_fields[name]) for name in model.__annotations__]
+
+
+def _flag(name: str, option: Option, field: "FieldInfo") -> Decorate:
+    flag = f"--{flag_of(name)}"
+    if option.each is not None:
+        many = _sentence(f"{option.each}; may be given again")
+        return click.option(flag, name, multiple=True, metavar=option.form, help=many)
+    return click.option(flag, name, type=_type(*_parts(field.annotation)), help=_sentence(option.help))
+
+
+def _parts(annotation: Any) -> tuple[type, list[Any]]:
+    """Return the bare type, None left out, and what is said of its bounds."""
+    said: list[Any] = []
+    while True:
+        if NoneType in get_args(annotation):
+            annotation = next(one for one in get_args(annotation) if one is not NoneType)
+        elif hasattr(annotation, "__metadata__"):
+            said += _bounds(annotation.__metadata__)
+            annotation = annotation.__origin__
+        else:
+            return annotation, said
+
+
+def _bounds(metadata: tuple[Any, ...]) -> Iterator[Any]:
+    for one in metadata:
+        yield from getattr(one, "metadata", (one,))
+
+
+def _type(kind: Any, bounds: list[Any]) -> "click.ParamType[Any]":
+    """Return click's type: of numbers it checks what is too small, all else is checked with the whole task."""
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind))
+    if kind is Instant:
+        return _INSTANT
+    if kind not in {int, float}:
+        return click.STRING
+    least = next((one.ge for one in bounds if hasattr(one, "ge")), None)
+    above = next((one.gt for one in bounds if hasattr(one, "gt")), None)
+    if least is not None and least < 0:
+        return click.INT if kind is int else click.FLOAT
+    ranged = click.IntRange if kind is int else click.FloatRange
+    return ranged(least if above is None else above, min_open=above is not None)
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def named(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were given, by the names that they have on the wire. Raises click's `UsageError`."""
     found = dict(given)
-    found["timeout"] = found.pop("run_timeout")
     found["tags"] = dict(map(_tag, found["tags"])) or None
     found["scopes"] = list(found["scopes"]) or None
     return {name: value for name, value in found.items() if value is not None}
@@ -103,4 +133,4 @@ def pair(argument: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-__all__ = ["named", "options_of", "pair", "task_times", "task_traits"]
+__all__ = ["flag_of", "named", "options_of", "pair", "task_times", "task_traits"]

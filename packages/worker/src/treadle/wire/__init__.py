@@ -5,6 +5,7 @@ from treadle.wire.fields import Instant, Model, Request
 from treadle.wire.ids import JobId, RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister, Percentiles, QueueHistory, QueueStats
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, InvalidRoom, JobName, parse_job_name, parse_room
+from treadle.wire.options import OPTIONS, Option, TaskOptions
 from treadle.wire.pages import Page
 from treadle.wire.problems import PROBLEMS, Problem, ProblemType
 from treadle.wire.prune import Prune, PruneAnswer, PruneGroup
@@ -58,7 +59,6 @@ from treadle.wire.tasks import (
     TaskFilter,
     TaskItem,
     TaskOfMany,
-    TaskOptions,
     TaskPatch,
     TaskSubmit,
     TaskSubmitMany,
@@ -84,6 +84,7 @@ __all__ = [
     "LEADS_TO",
     "LEASED",
     "OPEN",
+    "OPTIONS",
     "PROBLEMS",
     "TERMINAL",
     "TRANSITIONS",
@@ -126,6 +127,7 @@ __all__ = [
     "Missed",
     "Model",
     "NewToken",
+    "Option",
     "Outcome",
     "Page",
     "Paused",

@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from treadle.wire.fields import Flag, GivenObject, Instant, JsonObject, Model, Origin, Request, Text
 from treadle.wire.ids import Uuid
-from treadle.wire.tasks import TaskOptions
+from treadle.wire.options import TaskOptions
 
 Fair = Literal["room"]
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from treadle.wire.fields import Flag, GivenObject, Instant, JsonObject, Model, PositiveSeconds, Request, Text, Version
+from treadle.wire.options import TaskTraits
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskTraits
 
 Missed = Literal["late", "skip"]
 """What becomes of ticks that came while no instance could be made: one late run for all of them, or none."""

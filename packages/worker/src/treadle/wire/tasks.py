@@ -6,8 +6,6 @@ from pydantic import Field, StringConstraints, model_validator
 
 from treadle.wire.fields import (
     Amount,
-    Budget,
-    GivenInstant,
     GivenJson,
     GivenObject,
     Instant,
@@ -15,58 +13,20 @@ from treadle.wire.fields import (
     JsonObject,
     LongText,
     Model,
-    PositiveSeconds,
-    Priority,
     Request,
     RunNumber,
-    Seconds,
-    Tags,
     Text,
     Version,
-    Weight,
 )
 from treadle.wire.ids import Uuid
 from treadle.wire.names import Room
+from treadle.wire.options import CLEARED, ShownOptions, TaskTimes
 from treadle.wire.status import Ended, Leased, Outcome, Reason, Status
 from treadle.wire.transitions import Action
 
-OnFailure = Literal["hold", "release"]
 
-
-class TaskOptions(Request):
-    """How a task is run. What is left out comes from the job, then from the server's settings; an explicit 0 counts."""
-
-    priority: Priority | None = None
-    max_retries: Budget | None = None
-    max_requeues: Budget | None = None
-    retry_base: Seconds | None = None
-    retry_multiplier: Annotated[float, Field(strict=True, ge=1, le=100, allow_inf_nan=False)] | None = None
-    retry_randomization: Annotated[float, Field(strict=True, ge=0, le=10, allow_inf_nan=False)] | None = None
-    timeout: PositiveSeconds | None = None
-    lease_seconds: PositiveSeconds | None = None
-    heartbeat_increment: Seconds | None = None
-    start_timeout: PositiveSeconds | None = None
-    on_failure: OnFailure | None = None
-    weight: Weight | None = None
-    budget: Amount | None = None
-    pool: Text | None = None
-
-
-class TaskTraits(TaskOptions):
-    """What else belongs to a task, whenever it is put in: of a submit, a schedule and an edit alike."""
-
-    target: Text | None = None
-    tags: Tags | None = None
-    scopes: list[Text] | None = Field(default=None, max_length=64)
-    unique_key: Text | None = None
-
-
-class TaskTimes(TaskTraits):
-    """When a task is due, and until when it is of use."""
-
-    delay: Seconds | None = None
-    scheduled_at: GivenInstant | None = None
-    deadline: GivenInstant | None = None
+class _Timed(TaskTimes):
+    """A task that is due at one time."""
 
     @model_validator(mode="after")
     def _one_time(self) -> Self:
@@ -75,7 +35,7 @@ class TaskTimes(TaskTraits):
         return self
 
 
-class TaskSubmit(TaskTimes):
+class TaskSubmit(_Timed):
     """One invocation of a job: `POST /v1/rooms/{room}/tasks/{job_name}`."""
 
     payload: GivenObject = Field(default_factory=dict)
@@ -108,14 +68,18 @@ class Receipt(Model):
     version: int = 1
 
 
-class TaskItem(Model):
-    """A task as the server shows it."""
+class TaskHead(Model):
+    """Which task it is, and where it stands."""
 
     id: str
     job_name: str
     room_id: str
     status: Status
-    priority: int = 0
+
+
+class TaskItem(ShownOptions, TaskHead):
+    """A task as the server shows it."""
+
     payload: JsonObject = Field(default_factory=dict)
     result: Json = None
     error: str | None = None
@@ -124,11 +88,6 @@ class TaskItem(Model):
     """The current run, or the last one; null before the first claim."""
     retry_count: int = 0
     requeue_count: int = 0
-    max_retries: int = 0
-    max_requeues: int = 0
-    retry_base: float | None = None
-    retry_multiplier: float | None = None
-    retry_randomization: float | None = None
     next_retry_at: Instant | None = None
     created_at: Instant
     scheduled_at: Instant
@@ -139,25 +98,13 @@ class TaskItem(Model):
     deadline: Instant | None = None
     worker_id: str | None = None
     taken_until: Instant | None = None
-    timeout: float | None = None
-    lease_seconds: float | None = None
-    heartbeat_increment: float | None = None
-    start_timeout: float | None = None
-    target: str | None = None
-    on_failure: OnFailure | None = None
     blocked_by: list[str] | None = None
     """The tasks that hold its target."""
     queue_position: int | None = None
     """Its 1-based place in the job's queue; null unless pending."""
-    weight: int = 1
-    pool: str | None = None
-    tags: JsonObject | None = None
-    scopes: list[str] | None = None
-    budget: float | None = None
     usage: float | None = None
     progress: Json = None
     checkpoint: Json = None
-    unique_key: str | None = None
     submitter: str | None = None
     cancel_requested: bool = False
     settled: bool = False
@@ -198,7 +145,7 @@ class TaskEvent(Model):
     worker_name: str | None = None
 
 
-class TaskChanges(TaskTimes):
+class TaskChanges(_Timed):
     """What an edit may change of a task that does not run yet: all that a submit says of it but its id.
 
     What is left out stays. Null takes away what a task need not have (`CLEARED`); the rest may not be null.
@@ -219,11 +166,6 @@ class TaskChanges(TaskTimes):
 
 EDITABLE = frozenset(TaskChanges.model_fields) - {"checkpoint", "if_version"}
 """What only an edit may change; a checkpoint may come with a status too."""
-
-CLEARED = frozenset(
-    {"timeout", "heartbeat_increment", "budget", "pool", "target", "tags", "scopes", "unique_key", "deadline"}
-)
-"""What null takes away. A `heartbeat_increment` of null is as long as the lease, as in a submit."""
 
 _CHANGES = ", ".join(name for name in TaskChanges.model_fields if name != "if_version")
 

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from treadle.wire.ids import TaskId
+from treadle.wire.options import OF_JOB
 from treadle.wire.status import WAITING, Status
-from treadle.wire.tasks import TaskOptions
 from treadle.wire.transitions import Verb
 from treadle_server.access.checks import check_content, check_task_scopes
 from treadle_server.domain.life import check_version
@@ -21,7 +21,7 @@ from treadle_server.engine.principal import Principal
 from treadle_server.engine.world import World
 from treadle_server.errors import InvalidTaskTransition
 
-_AS_GIVEN = (*(TaskOptions.model_fields.keys() - {"pool", "heartbeat_increment"}), "payload", "tags", "scopes")
+_AS_GIVEN = (*(OF_JOB.keys() - {"pool", "heartbeat_increment"}), "payload", "tags", "scopes")
 """What is a task's own field and nothing else."""
 
 _TIMES = frozenset({"delay", "scheduled_at", "deadline"})

@@ -222,8 +222,8 @@ def new_task(
 ) -> Task:
     """Return the task that a submission makes, with each `option` as `Rules.options` gives it."""
     due_at = item.due_at or (now + timedelta(seconds=item.delay or 0))
-    lease = option["lease_seconds"]
-    increment = option["heartbeat_increment"]
+    if option["heartbeat_increment"] is None:
+        option = {**option, "heartbeat_increment": option["lease_seconds"]}
     return Task(
         seq=seq,
         id=item.id or TaskId(str(uuid7())),
@@ -232,34 +232,21 @@ def new_task(
         job_name=job.full_name,
         room=room,
         status=Status.SCHEDULED if due_at > now else Status.PENDING,
-        priority=option["priority"],
         due_at=due_at,
         created_at=now,
         updated_at=now,
         payload=item.payload,
         content_hash=item.content_hash,
         submitter=user,
-        max_retries=option["max_retries"],
-        max_requeues=option["max_requeues"],
-        retry_base=option["retry_base"],
-        retry_multiplier=option["retry_multiplier"],
-        retry_randomization=option["retry_randomization"],
-        lease_seconds=lease,
-        start_timeout=option["start_timeout"],
-        heartbeat_increment=lease if increment is None else increment,
         schema_version=job.schema_version,
-        timeout=option["timeout"],
-        weight=option["weight"],
-        on_failure=option["on_failure"],
         blocked=item.target is not None,
         target_num=target_num,
         target=item.target,
         deadline=item.deadline,
-        pool=option["pool"],
         tags=item.tags,
         scopes=item.scopes,
         unique_key=item.unique_key,
-        budget=option["budget"],
+        **option,
     )
 
 
