@@ -8,6 +8,10 @@ literal it proves that a partial index applies, and a claim of 122 tasks read th
 122 times (575 ms; 4.5 along the primary key). And the number stands in an array: an equation may be read the other way
 round, from all tasks to those that are given. What follows from a change, counts and runs that are over, is written by
 the same statement: a way there and back less for each.
+
+What the row itself tells, or what is the same for many, is not sent for each of them: an array of instants or UUIDs
+costs the driver more than all the rest. Without them a claim and a completion took the backend 5
+microseconds a task less of 60, and the server 6 of 91.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -62,29 +66,29 @@ _COUNTED = f"WITH counted AS ({DELTAS})"
 """What `_arrays` puts before a statement, whose own values are counted from $5."""
 
 _PG_CLAIM = """
-UPDATE tasks SET status = 'claimed', version = v.version, updated_at = $11, run_id = v.run_id, worker_id = v.worker_id,
-       claimed_at = $11, started_at = NULL, taken_until = v.taken_until, cancel_requested = false, unfenced = false,
-       next_retry_at = NULL
-  FROM unnest($5::bigint[], $6::int[], $7::int[], $8::int[], $9::uuid[], $10::timestamptz[])
-       AS v (seq, was, version, run_id, worker_id, taken_until)
- WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = $12
+UPDATE tasks SET status = 'claimed', version = tasks.version + 1, updated_at = $9, run_id = tasks.run_id + 1,
+       worker_id = ($8::uuid[])[v.worker], claimed_at = $9, started_at = NULL,
+       taken_until = $9::timestamptz + make_interval(secs => tasks.lease_seconds), cancel_requested = false,
+       unfenced = false, next_retry_at = NULL
+  FROM unnest($5::bigint[], $6::int[], $7::int[]) AS v (seq, was, worker)
+ WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = $10
 """
 _PG_START = """
-UPDATE tasks SET status = 'running', version = v.version, updated_at = $8, started_at = $8, unfenced = false
-  FROM unnest($5::bigint[], $6::int[], $7::int[]) AS v (seq, was, version)
- WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = $9
+UPDATE tasks SET status = 'running', version = tasks.version + 1, updated_at = $7, started_at = $7, unfenced = false
+  FROM unnest($5::bigint[], $6::int[]) AS v (seq, was)
+ WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = $8
 """
 _PG_COMPLETE = """, moved AS (
-UPDATE tasks SET status = 'completed', version = v.version, updated_at = $12, started_at = v.started_at,
-       completed_at = $12, result = v.result::jsonb, taken_until = NULL, next_retry_at = NULL, error = NULL,
-       reason = NULL, progress = NULL, cancel_requested = false, unfenced = false
-  FROM unnest($5::bigint[], $6::int[], $7::int[], $8::timestamptz[], $9::text[], $10::float8[], $11::bytea[])
-       AS v (seq, was, version, started_at, result, usage, digest)
- WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = ANY ($13::text[])
+UPDATE tasks SET status = 'completed', version = v.version, updated_at = $11,
+       started_at = coalesce(tasks.started_at, $11), completed_at = $11, result = v.result::jsonb, taken_until = NULL,
+       next_retry_at = NULL, error = NULL, reason = NULL, progress = NULL, cancel_requested = false, unfenced = false
+  FROM unnest($5::bigint[], $6::int[], $7::int[], $8::text[], $9::float8[], $10::bytea[])
+       AS v (seq, was, version, result, usage, digest)
+ WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = ANY ($12::text[])
 RETURNING tasks.seq, tasks.run_id, tasks.worker_id, v.usage, tasks.claimed_at, tasks.started_at, v.digest
 )
 INSERT INTO runs (task_seq, run_id, status, worker_id, usage, claimed_at, started_at, ended_at, digest)
-SELECT seq, run_id, 'completed', worker_id, usage, claimed_at, started_at, $12, digest FROM moved
+SELECT seq, run_id, 'completed', worker_id, usage, claimed_at, started_at, $11, digest FROM moved
 """
 _PG_RUN = """
 INSERT INTO runs (task_seq, run_id, status, reason, error, traceback, worker_id, usage, claimed_at, started_at,
@@ -171,8 +175,10 @@ async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = _NO_COUNTS) -
     if not claimed:
         return
     if tx.dialect == "postgresql":
-        rows = [(t.seq, was, t.version, t.run_id, t.worker_id, t.taken_until) for t, was in claimed]
-        _all_of(await _arrays(tx, _PG_CLAIM, rows, counts, claimed[0][0].claimed_at, Status.PENDING), rows)
+        workers = {worker_id: i for i, worker_id in enumerate(dict.fromkeys(t.worker_id for t, _ in claimed), 1)}
+        rows = [(t.seq, was, workers[t.worker_id]) for t, was in claimed]
+        shared = (list(workers), claimed[0][0].claimed_at, Status.PENDING)
+        _all_of(await _arrays(tx, _PG_CLAIM, rows, counts, *shared), rows)
         return
     await apply_counts(tx, counts)
     assert claimed[0][0].claimed_at is not None
@@ -189,7 +195,7 @@ async def start(tx: Tx, started: Sequence[Moved], counts: Counts = _NO_COUNTS) -
     if not started:
         return
     if tx.dialect == "postgresql":
-        rows = [(t.seq, was, t.version) for t, was in started]
+        rows = [(t.seq, was) for t, was in started]
         _all_of(await _arrays(tx, _PG_START, rows, counts, started[0][0].started_at, Status.CLAIMED), rows)
         return
     await apply_counts(tx, counts)
@@ -206,9 +212,7 @@ async def complete(tx: Tx, completed: Sequence[Moved], ended: Sequence[Run], cou
     if tx.dialect == "postgresql":
         runs = {run.task_seq: run for run in ended}
         rows = [
-            (t.seq, was, t.version, t.started_at, t.result, run.usage, run.digest)
-            for t, was in completed
-            for run in (runs[t.seq],)
+            (t.seq, was, t.version, t.result, run.usage, run.digest) for t, was in completed for run in (runs[t.seq],)
         ]
         _all_of(await _arrays(tx, _PG_COMPLETE, rows, counts, now, [Status.CLAIMED, Status.RUNNING]), rows)
         return

@@ -127,9 +127,18 @@ class Stage:
         for path in self._directory.glob("first-*[0-9]"):
             path.unlink()
 
+    def await_first_start(self, worker: Child) -> None:
+        """Wait until a worker has started its first task."""
+        until(lambda: any(self._directory.glob("first-*[0-9]")), worker, "no worker started a task")
+
+    @property
+    def server_pid(self) -> int:
+        """Return the process of the server."""
+        return self._server.process.pid
+
     def server_memory(self) -> Memory:
         """Return the server's resident memory."""
-        return memory_of(self._server.process.pid)
+        return memory_of(self.server_pid)
 
     def _get(self, path: str) -> tuple[int, bytes]:
         self._connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
