@@ -59,3 +59,17 @@ def test_only_the_tasks_that_were_told_last_are_known(monkeypatch):
     merged.late([(TaskId(str(n)), 1) for n in range(100)], is_foreign=True)
 
     assert len(merged._told) == 10
+
+
+def test_of_what_the_only_writer_commits_nothing_is_noted_once_others_have_told_all_that_they_did():
+    at = 0.0
+    merged, one = Order(lambda: at), TaskId("a")
+    merged.late([(one, 3)], is_foreign=False, is_sole=True)
+    assert merged.late([(one, 2)], is_foreign=True) == {0}, "what another server did before comes later"
+
+    at += order.UNTOLD + 1
+    assert merged.late([(one, 4)], is_foreign=False, is_sole=True) == frozenset()
+
+    assert not merged._told
+    assert merged.late([(one, 6)], is_foreign=True) == frozenset(), "another server has joined since"
+    assert merged.late([(one, 5)], is_foreign=True) == {0}

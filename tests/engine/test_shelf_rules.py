@@ -77,6 +77,19 @@ async def test_what_was_read_and_not_handed_out_is_there_for_the_next_claim(rows
     assert len(rows.read) == 1
 
 
+async def test_a_lane_whose_stock_lasted_is_read_for_the_next_claims_too_and_a_dropped_one_is_not(rows) -> None:
+    shelf = Shelf()
+    rows.rows = [task(n) for n in range(100, 300)]
+    for _ in range(2):
+        await claim(shelf, 10)
+        rows.rows = rows.rows[10:]
+
+    shelf.drop([1])
+    await claim(shelf, 10)
+
+    assert [depth for _, depth in rows.read] == [10, 40, 10]
+
+
 async def test_a_dropped_lane_is_read_anew_and_no_other(rows) -> None:
     shelf = Shelf()
     rows.rows.append(task(20, lane=2))
@@ -247,7 +260,7 @@ async def test_no_more_than_so_many_tasks_of_a_lane_are_kept_and_the_rest_is_not
 
     assert len(await seqs(shelf)) == MOST_OF_LANE
     assert await claim(shelf, MOST_OF_LANE) == [one.seq for one in rows.rows[:MOST_OF_LANE]]
-    assert await seqs(shelf) == [one.seq for one in rows.rows[:10]], "the database's word, for the rows are still there"
+    assert await seqs(shelf) == [one.seq for one in rows.rows[:40]], "the database's word, for the rows are still there"
 
 
 async def test_large_payloads_are_not_kept(rows) -> None:
@@ -305,7 +318,7 @@ async def test_a_lane_that_gave_more_than_its_share_is_read_deeper_the_next_time
     rows.read.clear()
     await shelf.fill(KEEPS, range(1, 101), 100, NOW)
 
-    assert rows.read == [(1, 100)], "as deep as the claim, of which it may well be all again"
+    assert rows.read == [(1, 400)], "for the claim, of which it may well be all again, and for the next ones"
 
 
 async def test_where_nothing_is_kept_no_more_is_read_and_locked_than_is_taken(monkeypatch):

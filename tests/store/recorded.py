@@ -20,9 +20,11 @@ def recording(store: SqlStore) -> Iterator[Recorded]:
     found: Recorded = {}
     fetch, change = DirectConnection.fetch, DirectConnection.change
 
-    async def fetched(self: DirectConnection, statement: str, values: Sequence[Any] = ()) -> Any:
+    async def fetched(
+        self: DirectConnection, statement: str, values: Sequence[Any] = (), *, is_apart: bool = False
+    ) -> Any:
         found.setdefault(statement, tuple(values))
-        return await fetch(self, statement, values)
+        return await fetch(self, statement, values, is_apart=is_apart)
 
     async def changed(self: DirectConnection, statement: str, values: Sequence[Any]) -> int:
         found.setdefault(statement, tuple(values))

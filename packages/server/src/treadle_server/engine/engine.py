@@ -322,6 +322,7 @@ class Engine:
     def _publish(self, admitted: Admitted, carried: Carried, world: World, handover: Handover) -> None:
         """Tell what the commit changed, in the order in which it was done."""
         told: Batch = world.batch
+        told.is_sole = world.tx.is_sole
         told.lanes = self.desk.still_ready(admitted.woken | carried.woken | world.woken | handover.left)
         told.tasks = [*admitted.changes, *carried.changes, *told.tasks, *handover.changes]
         told.runs = carried.runs + told.runs

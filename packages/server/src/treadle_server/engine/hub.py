@@ -66,6 +66,8 @@ class Batch:
     """Workers that serve a job from now on, each with the job's number."""
     is_foreign: bool = False
     """Whether another server of the same database committed it; then only what somebody here wants to know is in it."""
+    is_sole: bool = False
+    """Whether nobody but this server wrote to the database when it was committed."""
     has_gap: bool = False
     """Whether more has changed than can be told: everything is to be read anew."""
     due_at: datetime | None = None
@@ -140,7 +142,7 @@ class Hub:
         batch.seq = self.seq
         if self.order is not None and batch.tasks:
             versions = ((task.id, task.version) for task, _ in batch.tasks)
-            batch.late = self.order.late(versions, is_foreign=batch.is_foreign)
+            batch.late = self.order.late(versions, is_foreign=batch.is_foreign, is_sole=batch.is_sole)
         for listener in list(self._listeners):
             try:
                 listener(batch)

@@ -135,7 +135,7 @@ class Shelf:
             depth = max(LEAST_READ, 4 * need) if tx.is_sole else need
             parts = PARTS if tx.is_sole and len(short) >= PARTS else 1
             for part in range(parts):
-                found |= await self._read(tx, short[part::parts], min(most, depth + depth * part // parts), now)
+                found |= await self._read(tx, short[part::parts], depth + depth * part // parts, most, now)
         return found
 
     def taken(self, lanes: Mapping[int, int]) -> None:
@@ -149,14 +149,20 @@ class Shelf:
     def _need(self, lane: int, share: int, most: int) -> int:
         return min(most, max(share, ceil(1.25 * most * self._parts.get(lane, 0))))
 
-    async def _read(self, tx: Tx, lanes: Collection[int], depth: int, now: datetime) -> dict[int, Stock]:
+    async def _read(self, tx: Tx, lanes: Collection[int], depth: int, most: int, now: datetime) -> dict[int, Stock]:
+        """Read the heads of the lanes, to the same depth as far as it can be borne.
+
+        That is no more than the claim takes, except of a lane whose last stock ran short without being dropped: what
+        is read beyond the claim waits for the next ones, and saves a statement for each.
+        """
         read: dict[int, Stock] = {}
         alike: dict[int, list[int]] = defaultdict(list)
         for lane in lanes:
-            alike[min(depth, self._bearable(lane))].append(lane)
-        for most, several in alike.items():
-            for lane, tasks in (await heads(tx, several, most, now)).items():
-                stock = read[lane] = Stock(is_all=len(tasks) < most)
+            bound = MOST_OF_LANE if tx.is_sole and lane in self._stocks else most
+            alike[min(depth, bound, self._bearable(lane))].append(lane)
+        for deep, several in alike.items():
+            for lane, tasks in (await heads(tx, several, deep, now)).items():
+                stock = read[lane] = Stock(is_all=len(tasks) < deep)
                 for task in tasks:
                     stock.add(task)
                 if tasks:

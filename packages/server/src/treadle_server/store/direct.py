@@ -6,6 +6,7 @@ a Unix socket, 2 cores, a thousand each in one run). A task passes fourteen of t
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -52,6 +53,16 @@ TRIES = 5
 """How often a transaction is begun that finds other writers, or another time, than its server believed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """A change that waits for a statement to go along with: each way there and back costs both sides 0.1 ms."""
+
+    values: tuple[Any, ...]
+    """What it is to be sent with."""
+    write: Callable[[], Awaitable[None]]
+    """Writes it by itself."""
+
+
 class DirectConnection:
     """A transaction of the writer on PostgreSQL."""
 
@@ -61,6 +72,7 @@ class DirectConnection:
         self._connection = connection
         self._driver = driver
         self._version = version
+        self._postponed: Postponed | None = None
 
     def data_version(self) -> int | None:
         """Return a number that stands as long as nobody else has written; None when others may at any time."""
@@ -71,26 +83,52 @@ class DirectConnection:
         """Return the SQL dialect."""
         return self._connection.dialect
 
+    async def postpone(self, change: Postponed) -> None:
+        """Write the change with the next statement that takes it along, or before any other and the commit."""
+        await self.settle()
+        self._postponed = change
+
+    def take_along(self) -> Postponed | None:
+        """Return what was postponed: whoever calls writes it."""
+        change, self._postponed = self._postponed, None
+        return change
+
+    async def settle(self) -> None:
+        """Write what was postponed."""
+        if (change := self.take_along()) is not None:
+            await change.write()
+
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
         """Run a statement through SQLAlchemy; a list of parameters runs it for each."""
+        await self.settle()
         return await self._connection.execute(statement, parameters)
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
         """Run SQL through SQLAlchemy."""
+        await self.settle()
         return await self._connection.exec_driver_sql(statement, parameters)
 
     async def run_sync(self, function: Callable[[Connection], T], /) -> T:
         """Call `function` with a connection that is not asynchronous."""
+        await self.settle()
         return await self._connection.run_sync(function)
 
-    async def fetch(self, statement: str, values: Sequence[Any] = ()) -> "Sequence[Sequence[Any]]":
-        """Run SQL on the driver itself and return its rows as they come: UUIDs are objects."""
+    async def fetch(
+        self, statement: str, values: Sequence[Any] = (), *, is_apart: bool = False
+    ) -> "Sequence[Sequence[Any]]":
+        """Run SQL on the driver itself and return its rows as they come: UUIDs are objects.
+
+        What `is_apart` reads nothing that may be postponed.
+        """
+        if not is_apart:
+            await self.settle()
         with _named(statement):
             rows: Sequence[Sequence[Any]] = await self._driver.fetch(statement, *values)
             return rows
 
     async def change(self, statement: str, values: Sequence[Any]) -> int:
         """Run SQL on the driver itself and return how many rows it changed."""
+        await self.settle()
         with _named(statement):
             return int((await self._driver.execute(statement, *values)).rsplit(" ", 1)[1])
 
@@ -150,7 +188,9 @@ class PostgresWriter:
             try:
                 with _named("BEGIN"):
                     await (self._join(driver) if is_first else self._begin(driver))
-                yield DirectConnection(connection, driver, None if is_first else self._sole.version)
+                lent = DirectConnection(connection, driver, None if is_first else self._sole.version)
+                yield lent
+                await lent.settle()
                 with _named("COMMIT"):
                     await driver.execute("COMMIT")
             except BaseException:

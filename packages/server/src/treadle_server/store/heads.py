@@ -86,7 +86,7 @@ def heads_statement(dialect: Dialect, *, is_sole: bool = False) -> Select[Any]:
 
 
 _heads = Prepared(heads_statement)
-_heads_of_sole = Prepared(partial(heads_statement, is_sole=True))
+_heads_of_sole = Prepared(partial(heads_statement, is_sole=True), is_apart=True)
 
 
 async def heads(

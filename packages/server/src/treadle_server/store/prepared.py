@@ -30,8 +30,10 @@ class Prepared:
     objects.
     """
 
-    def __init__(self, build: Callable[[Dialect], Query]) -> None:
+    def __init__(self, build: Callable[[Dialect], Query], *, is_apart: bool = False) -> None:
+        """What `is_apart` reads nothing that PostgreSQL's transaction may have postponed."""
         self._build = build
+        self._is_apart = is_apart
         self._statements: dict[Dialect, Query] = {}
         self._texts: dict[Dialect, _Compiled] = {}
 
@@ -41,7 +43,7 @@ class Prepared:
         values = tuple(parameters[name] if name in parameters else constants[name] for name in names)
         if isinstance(tx.connection, InlineConnection):
             return tx.connection.fetch(text, values)
-        return await cast("DirectConnection", tx.connection).fetch(text, values)
+        return await cast("DirectConnection", tx.connection).fetch(text, values, is_apart=self._is_apart)
 
     def statement(self, dialect: Dialect) -> Query:
         """Return the statement."""
