@@ -253,6 +253,8 @@ class Walk:
 
     async def _stranger(self) -> None:
         """Let another process change the order of a queue behind the writer's back, while that does nothing."""
+        # A seat that owed a beat was given one without a word to the writer, who may sleep although it can serve now.
+        self.engine.seat_changed()
         while self.engine.desk.can_serve or self.engine.store.connections_checked_out():  # noqa: ASYNC110 - no event
             await asyncio.sleep(0)
         if self.known:
