@@ -53,6 +53,9 @@ class Lockstep(Failing):
                 return
             case Step(seconds):
                 await self.world.jump(seconds)
+                self.model.see_clock(self.world.now(), self.world.passed())
+                for site in self.sites:
+                    site.see_clock(self.world.now())
                 return
             case Service(name):
                 await self.sites[number].turn(name)

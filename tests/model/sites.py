@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import datetime
 from typing import Any, Protocol
 from unittest import mock
 
@@ -173,6 +174,10 @@ class Site:
             path = f"/v1/rooms/@global/jobs/{job['full_name']}"
             status, _ = await self.ask(Request(ROOT, "PATCH", path, {"paused": job["paused"]}))
             assert status == 200
+
+    def see_clock(self, now: datetime) -> None:
+        """Have the server see the store's clock, as it does whenever it writes."""
+        self.engine.drift.look(now)
 
     async def turn(self, service: str) -> None:
         """Let a service do its turn."""

@@ -21,8 +21,13 @@ class Sweeps(Schedules):
 
     def __init__(self, worker_timeout: float = 60.0) -> None:
         super().__init__(worker_timeout)
-        self.swept: dict[int, tuple[datetime, float]] = {}
-        """When each server last swept."""
+        self.apart: dict[int, list[float]] = {}
+        """How far the clock was from one that nobody sets, in seconds, as each server saw it since it last swept."""
+
+    def see_clock(self, now: datetime, passed: float) -> None:
+        """Every server sees what the clock shows."""
+        for seen in self.apart.values():
+            seen.append(now.timestamp() - passed)
 
     def promote(self, now: datetime) -> None:
         """Put what is due into the queue."""
@@ -36,8 +41,9 @@ class Sweeps(Schedules):
         The first sweep, and one that finds that the clock was set, takes nothing: it gives every lease anew. After so
         many `commits` the server has gone.
         """
-        last, self.swept[server] = self.swept.get(server), (now, passed)
-        if last is None or abs((now - last[0]).total_seconds() - (passed - last[1])) > JUMP:
+        self.see_clock(now, passed)
+        seen, self.apart[server] = self.apart.get(server), [now.timestamp() - passed]
+        if seen is None or max(seen) - min(seen) > JUMP:
             for stage in (self._restamp_present, self._restamp_leases)[:commits]:
                 stage(now)
             self.stamped_at[server] = now
@@ -101,7 +107,7 @@ class Sweeps(Schedules):
     def restart(self, server: int) -> None:
         """The server is gone, and another begins: whose turn it was is forgotten."""
         self.turns = Turns()
-        self.swept.pop(server, None)
+        self.apart.pop(server, None)
 
     def _restamp_present(self, now: datetime) -> None:
         for hold in list(self.holds.values()):

@@ -115,6 +115,26 @@ async def test_a_clock_that_jumps_an_hour_takes_no_run_from_its_worker_l5(shop, 
     assert task.taken_until <= clock.now() + task.lease
 
 
+@pytest.mark.parametrize("jump", [-60, 60])
+async def test_a_clock_that_jumps_and_back_between_two_sweeps_takes_no_run_from_its_worker_l5(
+    shop, clock, sweeper, jump
+) -> None:
+    """What was claimed in between has a lease that ends by what the clock showed then."""
+    worker = await shop.worker()
+    await sweeper.turn()
+    clock.advance(1)
+    clock.jump(jump)
+    await shop.submit(options={"lease_seconds": 40, "start_timeout": 40})
+    [claimed] = await shop.claim(worker)
+    clock.advance(1)
+    clock.jump(-jump)
+
+    await sweeper.turn()
+
+    task = await shop.get(claimed.id)
+    assert (task.status, task.taken_until) == (Status.CLAIMED, clock.now() + task.lease)
+
+
 async def test_a_sweeper_that_takes_over_stamps_every_lease_anew_before_any_expires_g11(shop, clock, sweeper) -> None:
     """The server that led is gone, and the workers that it had are on their way to another."""
     worker = await shop.worker()

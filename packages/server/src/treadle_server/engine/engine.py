@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import IntegrityError
 
 from treadle.wire.ids import WorkerId
-from treadle_server.clock import Clock
+from treadle_server.clock import Clock, Drift
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.claiming import Claiming
 from treadle_server.engine.commands import HandBack, Submit, SubmitEach
@@ -72,6 +72,8 @@ class Engine:
         self.store = store
         self.rules = rules or Rules()
         self.clock = clock or store.clock
+        self.drift = Drift(self.clock.monotonic)
+        """How the clock was set between transactions: each writes leases by what it shows at that time."""
         self.hub = Hub()
         self.desk = Desk(self.clock.monotonic, worker_timeout=self.rules.worker_timeout)
         self.express = Express(self.hub)
@@ -268,6 +270,7 @@ class Engine:
         try:
             async with self.store.write() as tx:
                 now = self.clock.now()
+                self.drift.look(now)
                 express = self._memory.look(tx) and express
                 admitted = await self._admit(tx, batch, now) if express else Admitted()
                 carried, world = await self._apply(tx, batch, now)
