@@ -4,10 +4,12 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
+from treadle.http import request_of
+from treadle.wire.operations import OPERATIONS
 from treadle.wire.options import (
     CLEARED,
     OF_JOB,
@@ -22,6 +24,8 @@ from treadle.wire.options import (
 )
 from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Ended, Leased, Status
 from treadle.wire.transitions import ADMITS, LEADS_TO, TRANSITIONS, Action, Verb
+from treadle_server.api.routes import BY_NAME, ENDPOINTS
+from treadle_server.live.live import OPS
 
 PACKAGES = Path(__file__).parents[2] / "packages"
 SOURCES = sorted(path for path in PACKAGES.glob("*/src/**/*.py") if "migrations" not in path.parts)
@@ -84,13 +88,15 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=of_source)
-def test_no_other_list_of_statuses_repeats_the_table_of_transitions(path: Path) -> None:
-    if of_source(path) in HOME | QUOTED.keys():
-        return
+def names_of(statuses: frozenset[Status]) -> list[str]:
+    return [name for name, one in RULES.items() if one == statuses]
 
+
+def test_no_other_list_of_statuses_repeats_the_table_of_transitions() -> None:
     repeated = [
-        f"line {line}: {', '.join(sorted(found))} is {' or '.join(name for name, one in RULES.items() if one == found)}"
+        f"{of_source(path)}:{line}: {', '.join(sorted(found))} is {' or '.join(names_of(found))}"
+        for path in SOURCES
+        if of_source(path) not in HOME | QUOTED.keys()
         for line, found in lists_in(path.read_text())
         if found in RULES.values()
     ]
@@ -163,8 +169,90 @@ OF_OPTIONS = {
 """Where all options may be named one by one."""
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=of_source)
-def test_no_other_module_names_the_options_one_by_one(path: Path) -> None:
-    words = set(re.findall(r"\w+", path.read_text()))
+def test_no_other_module_names_the_options_one_by_one() -> None:
+    naming = {of_source(path) for path in SOURCES if OF_JOB.keys() <= set(re.findall(r"\w+", path.read_text()))}
 
-    assert of_source(path) in OF_OPTIONS or not OF_JOB.keys() <= words
+    assert naming <= OF_OPTIONS.keys()
+
+
+def test_each_operation_is_bound_once_and_tried_in_its_place() -> None:
+    assert [endpoint.name for endpoint in ENDPOINTS] == list(OPERATIONS)
+
+
+OF_THE_SOCKET = {
+    "await": "results are pushed",
+    "unawait": "likewise",
+    "return": "a session's own",
+    "watch": "an observer's",
+    "unwatch": "an observer's",
+    "every": "an observer's",
+    "submit_each": "over HTTP all or none",
+    "action": "over HTTP a route for each verb",
+    "edit": "over HTTP the route takes reports too",
+    "ping": "over HTTP /healthz, which needs no token",
+}
+"""Operations of the socket that need something of their own, and why."""
+
+
+def test_the_socket_needs_for_an_operation_what_its_route_needs() -> None:
+    shared = OPS.keys() - OF_THE_SOCKET.keys()
+
+    assert {name: OPS[name].needs for name in shared} == {name: BY_NAME[name].needs for name in shared}
+
+
+@pytest.mark.parametrize(
+    ("op", "fields", "request_line"),
+    [
+        ("submit", {"room": "lab", "tasks": [], "wait": True, "brief": True}, "POST /v1/rooms/lab/tasks {'tasks': []}"),
+        ("submit_each", {"room": "@global", "tasks": []}, "POST /v1/rooms/@global/tasks {'tasks': []}"),
+        ("get", {"id": "a/b"}, "GET /v1/tasks/a%2Fb None"),
+        ("history", {"id": "a"}, "GET /v1/tasks/a/events None"),
+        ("action", {"id": "a", "action": "cancel"}, "POST /v1/tasks/a/cancel {}"),
+        ("action", {"id": "a", "action": "resolve", "error": "e"}, "POST /v1/tasks/a/resolve {'error': 'e'}"),
+        ("edit", {"id": "a", "priority": 3}, "PATCH /v1/tasks/a {'priority': 3}"),
+        ("job", {"job": "lab:tasks:add", "paused": True}, "PATCH /v1/rooms/lab/jobs/lab:tasks:add {'paused': True}"),
+        ("register", {"room": "lab", "name": "add"}, "PUT /v1/rooms/lab/jobs {'name': 'add'}"),
+        ("ping", {}, "GET /healthz None"),
+    ],
+)
+def test_plain_http_says_what_the_socket_would(op: str, fields: dict[str, Any], request_line: str) -> None:
+    method, path, body = request_of(op, fields)
+
+    assert f"{method} {path} {body}" == request_line
+
+
+_MOVE = re.compile(
+    r"UPDATE tasks SET status = '(\w+)'.*?\bWHERE\b(.*?)(?=\bUPDATE\b|\bINSERT\b|\bRETURNING\b|$)", re.DOTALL
+)
+_GUARD = re.compile(r"\bstatus\s*(?:=\s*(?:'(\w+)'|\$\d+|ANY)|IN\s*\(([^)]*)\))")
+
+
+def moves_in(source: str) -> Iterator[tuple[str, str]]:
+    """The statements by hand that give tasks another status: to which, and under which conditions."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _MOVE.findall(node.value)
+
+
+def leads_to(status: Status) -> set[Status]:
+    """From where the table leads to a status, also through a start that is told with an end."""
+    sources = {source for one in TRANSITIONS.values() if status in one.targets for source in one.sources}
+    return sources | TRANSITIONS[Verb.START].sources if sources & TRANSITIONS[Verb.START].targets else sources
+
+
+def test_a_statement_by_hand_names_the_statuses_that_it_leaves_and_the_table_leads_from_them() -> None:
+    moves = [one for path in SOURCES if "store" in path.parts for one in moves_in(path.read_text())]
+
+    for to, conditions in moves:
+        guard = _GUARD.search(conditions)
+        assert guard is not None, f"a task becomes {to} whatever it was: {conditions}"
+        left = set(re.findall(r"\w+", guard[1] or guard[2] or ""))
+        assert left <= leads_to(Status(to)), f"the table does not lead from {left} to {to}"
+    assert {"claimed", "running", "completed"} <= {to for to, _ in moves}
+
+
+def test_a_statement_without_its_guard_is_found() -> None:
+    (move,) = moves_in("text(\"UPDATE tasks SET status = 'running', version = ? WHERE seq = ? AND version = ?\")")
+
+    assert _GUARD.search(move[1]) is None
+    assert leads_to(Status.COMPLETED) == LEASED | {Status.PAUSED, Status.FAILED}

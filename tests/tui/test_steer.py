@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from treadle.wire.status import Status
 from treadle.wire.tasks import BulkProblem, BulkResult, FrozenTask
 from treadle.wire.transitions import ADMITS
+from treadle_tui.core.actions import PAST
 from treadle_tui.core.outcome import PORTION, portions, report, undo_of
-from treadle_tui.core.steer import COUNT_FROM, PAST, Plan, Refusal, plan
+from treadle_tui.core.steer import COUNT_FROM, Plan, Refusal, plan
 
 
 def aim(key: str, status: str = "pending", version: int = 1) -> FrozenTask:

@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any
 
 import httpx
 from pydantic import ValidationError
@@ -24,60 +23,22 @@ from treadle.network import NetworkClient
 from treadle.older import refuses, without
 from treadle.reaching import Folded, delays, shuffled, unreachable
 from treadle.values import encoded
+from treadle.wire.operations import OPERATIONS
 from treadle.wire.problems import Problem
 
 Fields = dict[str, Any]
 
 
-class Route(NamedTuple):
-    """How a socket request is made over HTTP."""
-
-    method: str
-    path: str
-    body: Any = None
+_INSTEAD = {"submit_each": "submit", "ping": "healthz"}
+"""What is asked for over HTTP where the socket has an operation of its own."""
 
 
-def _submit(f: Fields) -> Route:
-    return Route("POST", f"/v1/rooms/{_part(f['room'])}/tasks", {"tasks": f["tasks"]})
+def request_of(op: str, fields: Fields) -> tuple[str, str, Fields | None]:
+    """Return method, path and body of what a client asks for on the socket as `op`."""
+    if op != "action":
+        return OPERATIONS[_INSTEAD.get(op, op)].request(fields)
+    return OPERATIONS[fields["action"]].request({name: value for name, value in fields.items() if name != "action"})
 
-
-def _task(method: str, tail: str = "") -> Callable[[Fields], Route]:
-    return lambda f: Route(method, f"/v1/tasks/{_part(f['id'])}{tail}")
-
-
-def _action(f: Fields) -> Route:
-    body = {name: value for name, value in f.items() if name not in {"id", "action"}}
-    return Route("POST", f"/v1/tasks/{_part(f['id'])}/{f['action']}", body)
-
-
-def _edit(f: Fields) -> Route:
-    return Route("PATCH", f"/v1/tasks/{_part(f['id'])}", {name: value for name, value in f.items() if name != "id"})
-
-
-def _register(f: Fields) -> Route:
-    body = {name: value for name, value in f.items() if name != "room"}
-    return Route("PUT", f"/v1/rooms/{_part(f['room'])}/jobs", body)
-
-
-def _job(f: Fields) -> Route:
-    room = f["job"].partition(":")[0]
-    return Route("PATCH", f"/v1/rooms/{_part(room)}/jobs/{_part(f['job'])}", {"paused": f["paused"]})
-
-
-ROUTES: dict[str, Callable[[Fields], Route]] = {
-    "submit": _submit,
-    "submit_each": _submit,
-    "get": _task("GET"),
-    "runs": _task("GET", "/runs"),
-    "logs": _task("GET", "/logs"),
-    "action": _action,
-    "actions": lambda f: Route("POST", "/v1/tasks/actions", f),
-    "edit": _edit,
-    "register": _register,
-    "job": _job,
-    "ping": lambda _: Route("GET", "/healthz"),
-}
-"""The HTTP route of each request that a client makes on the socket."""
 
 _SAFE = frozenset({"GET", "PUT", "DELETE"})
 
@@ -148,8 +109,8 @@ class HttpChannel:
 
     async def call(self, op: str, fields: Fields | None = None, *, resend: bool = True) -> Any:
         """Do what the socket's `op` does; raises as `Session.call`."""
-        route = ROUTES[op](fields or {})
-        return await self.request(route.method, route.path, route.body, resend=resend)
+        method, path, body = request_of(op, fields or {})
+        return await self.request(method, path, body, resend=resend)
 
     async def request(
         self,
@@ -315,7 +276,3 @@ def _content(body: Any) -> dict[str, Any]:
 
 def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if params is None else {name: value for name, value in params.items() if value is not None}
-
-
-def _part(text: str) -> str:
-    return quote(text, safe="@:")

@@ -1,13 +1,15 @@
 """What an endpoint is: one line of the table in `routes.py`."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from treadle.wire.operations import OPERATIONS, Operation
+from treadle.wire.pages import Page
 from treadle_server.access.needs import Needs
 from treadle_server.api.context import Call
 
@@ -24,29 +26,26 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """A method and a path, what they need, and what they take and give."""
+class Endpoint(Operation):
+    """An operation of the wire, with what it needs and what answers it."""
 
-    method: str
-    path: str
+    name: str
     handler: Handler
     needs: Needs
     """What the gate checks before the handler is called (api/gate.py)."""
-    body: type[BaseModel] | None = None
-    body_optional: bool = False
     items: Items | None = None
-    answer: Any = None
-    """The model of the answer, or None when it has no JSON body."""
-    status: int = 200
-    also: tuple[int, ...] = ()
-    """Other statuses of success."""
-    problems: tuple[str, ...] = ()
-    """Problem types that it may answer beside those of every endpoint."""
-    query: tuple[str, ...] = ()
     streams: bool = False
     """Whether the handler reads the body by itself, however large it is."""
     late: timedelta = timedelta(0)
     """How long after its end a credential is still taken, because the command looks at when the run ended."""
+
+    @classmethod
+    def of(cls, name: str, handler: Handler, needs: Needs, **more: Any) -> Self:
+        """Return the endpoint of the operation of this name."""
+        said = {field.name: getattr(OPERATIONS[name], field.name) for field in fields(Operation)}
+        if (item := said["item"]) is not None:
+            said["answer"] = Page.__class_getitem__(item)
+        return cls(**said, name=name, handler=handler, needs=needs, **more)
 
     @property
     def is_open(self) -> bool:

@@ -110,7 +110,7 @@ def _responses(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
     names = [*endpoint.problems, *ALWAYS] + ([] if endpoint.is_open else list(GUARDED))
     if endpoint.body is not None:
         names.append("payload-too-large")
-    for name in sorted(set(names), key=lambda name: PROBLEMS[name].status):
+    for name in sorted(set(names), key=lambda name: (PROBLEMS[name].status, name)):
         kind = PROBLEMS[name]
         said = found.setdefault(str(kind.status), {"description": kind.title})
         if kind.title not in said["description"]:

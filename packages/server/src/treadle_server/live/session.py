@@ -25,6 +25,7 @@ from treadle_server.api.gate import check_row, check_user
 from treadle_server.api.narrowing import narrowed
 from treadle_server.api.parsing import NotJson, parse
 from treadle_server.api.problems import problem_body
+from treadle_server.api.routes import BY_NAME
 from treadle_server.domain.sight import Sight
 from treadle_server.door import trust
 from treadle_server.engine.principal import Principal
@@ -87,6 +88,11 @@ class Op:
 
     handler: Handler
     needs: Needs
+
+    @classmethod
+    def of(cls, name: str, handler: Handler) -> "Op":
+        """Return what does over the socket what the operation of this name does over HTTP: it needs the same."""
+        return cls(handler, BY_NAME[name].needs)
 
 
 @dataclass(slots=True, eq=False)

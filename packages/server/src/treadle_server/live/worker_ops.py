@@ -220,10 +220,10 @@ async def close(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 OPS: dict[str, Op] = {
-    "open": Op(open_worker, Needs.BE_WORKER),
-    "reports": Op(reports, Needs.OWN_WORKER),
-    "beat": Op(beat, Needs.OWN_WORKER),
-    "reclaim": Op(reclaim, Needs.RUN),
+    "open": Op.of("open", open_worker),
+    "reports": Op.of("reports", reports),
+    "beat": Op.of("beat", beat),
+    "reclaim": Op.of("reclaim", reclaim),
     "return": Op(give_back, Needs.OWN_WORKER),
-    "close": Op(close, Needs.OWN_WORKER),
+    "close": Op.of("close", close),
 }

@@ -8,6 +8,7 @@ Scope: TypeAlias = Literal[
     "queues", "tasks", "workers", "targets", "schedules", "events", "attention", "detail", "everywhere"
 ]
 Verb: TypeAlias = Literal["cancel", "pause", "resume", "rerun"]
+PAST: dict[Verb, str] = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "rerun": "rerun"}
 Takes: TypeAlias = Literal["queue", "filter", "order", "theme", "context", "task", "file", "time", "factor"]
 
 ARGUMENTS: dict[Takes, str] = {

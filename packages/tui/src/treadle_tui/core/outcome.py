@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from treadle.wire.status import WAITING, Status
 from treadle.wire.tasks import BulkResult
 from treadle.wire.transitions import ADMITS, LEADS_TO
-from treadle_tui.core.actions import Verb
+from treadle_tui.core.actions import PAST, Verb
 from treadle_tui.core.marks import Choice
-from treadle_tui.core.steer import PAST, UNDO_SECONDS, Ask, Outcome, Plan, Report, Undo, tasks_word
+from treadle_tui.core.steer import UNDO_SECONDS, Ask, Outcome, Plan, Report, Undo, tasks_word
 from treadle_tui.core.text import clean
 
 PORTION = 1000

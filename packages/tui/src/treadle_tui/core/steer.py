@@ -13,8 +13,6 @@ from treadle_tui.core.model import LinkState
 COUNT_FROM = 101
 """From how many tasks on the count must be typed."""
 
-PAST: dict[Verb, str] = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "rerun": "rerun"}
-
 UNDO_SECONDS = 5.0
 
 Question: TypeAlias = Literal["none", "yes", "count"]
