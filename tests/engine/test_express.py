@@ -14,6 +14,7 @@ from tests.engine.conftest import ADMIN, Shop
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Status
 from treadle_server.engine.commands import (
+    Beat,
     FindWorker,
     RegisterJob,
     RegisterWorker,
@@ -404,6 +405,29 @@ async def test_what_another_writer_changed_is_read_anew_and_the_report_judged_by
     assert isinstance(refused[0], StaleRun)
     assert (await shop.get(one.id)).status is Status.CLAIMED
     assert (await shop.get(other.id)).status is Status.COMPLETED
+
+
+async def test_a_heartbeat_leaves_the_runs_that_it_renews_to_the_express_way(shop, clock, monkeypatch) -> None:
+    worker = await shop.worker()
+    await shop.submit(3)
+    going, paused, cancelled = await shop.claim(worker, 3)
+    await shop.engine.run(reports(worker, (going.id, 0, RunReport(kind="started"))))
+    clock.advance(40)
+    await shop.engine.run(Beat(principal=ADMIN, worker_id=worker))
+    await shop.steer(paused, "pause")
+    await shop.steer(cancelled, "cancel")
+    noted = note_the_long_way(shop.engine, monkeypatch)
+
+    assert await shop.engine.run(reports(worker, (going.id, 0, RunReport(kind="completed")))) == {}
+
+    assert not noted
+    done = await shop.get(going.id)
+    assert (done.status, done.version, done.taken_until) == (Status.COMPLETED, 4, None)
+    assert await shop.engine.run(reports(worker, (paused.id, 0, RunReport(kind="paused", starts=True)))) == {}
+    assert (await shop.get(paused.id)).status is Status.PAUSED
+    refused = await shop.engine.run(reports(worker, (cancelled.id, 0, RunReport(kind="completed", starts=True))))
+    assert list(refused) == [0]
+    assert len(noted) == 2
 
 
 async def test_a_job_that_somebody_else_deleted_takes_no_submit_z6(shop, database_url) -> None:

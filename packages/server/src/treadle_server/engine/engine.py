@@ -313,7 +313,7 @@ class Engine:
 
     def _remember(self, world: World, handover: Handover) -> None:
         """Keep what is known current with what was committed."""
-        self.express.forget(world.opened)
+        self.express.follow(world.tasks[task_id] for task_id in world.opened)
         if world.changes.restamped:
             self.express.clear()
         self.express.know(change.task for change in handover.changes)

@@ -75,10 +75,17 @@ class Express:
         if len(self._workers) > MOST_WORKERS:
             self._workers.clear()
 
-    def forget(self, task_ids: Iterable[TaskId]) -> None:
-        """Forget runs that something else has changed."""
-        for task_id in task_ids:
-            self._known.pop(task_id, None)
+    def follow(self, changed: Iterable[Task]) -> None:
+        """Go on with tasks as something else has changed them; those that are no longer leased are forgotten.
+
+        A heartbeat renews all that its worker holds. When these were forgotten 1.6 % of a drain's tasks went the long
+        way on a quiet machine, and 3 % on a busy one: each costs ten times as much.
+        """
+        for task in changed:
+            self._known.pop(task.id, None)
+            if task.is_leased:
+                # Its own object: whoever asked for the change is answered with the task as it was then.
+                self.know([copy.copy(task)])
 
     def clear(self) -> None:
         """Forget everything: a transaction failed, and with it what was noted of its tasks."""
