@@ -223,7 +223,10 @@ def _portion(waiting: list[Removed]) -> tuple[list[Removed], list[Removed]]:
 
 
 _DELETE = "DELETE FROM tasks WHERE seq = ?"
-_PG_DELETE = "DELETE FROM tasks WHERE seq = ANY($1::bigint[])"
+_PG_DELETE = """
+WITH ended AS (DELETE FROM runs WHERE task_seq = ANY($1::bigint[]))
+DELETE FROM tasks WHERE seq = ANY($1::bigint[])
+"""
 _DELETE_LINES = (
     "DELETE FROM task_logs WHERE task_seq = {seq} AND (run_id, line) IN"
     " (SELECT run_id, line FROM task_logs WHERE task_seq = {seq} ORDER BY run_id, line LIMIT {most})"
