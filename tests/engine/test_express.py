@@ -13,6 +13,7 @@ from tests.conftest import _database_of, _postgres_database
 from tests.engine.conftest import ADMIN, Shop
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Status
+from treadle_server.engine import express
 from treadle_server.engine.commands import (
     Beat,
     FindWorker,
@@ -428,6 +429,22 @@ async def test_a_heartbeat_leaves_the_runs_that_it_renews_to_the_express_way(sho
     refused = await shop.engine.run(reports(worker, (cancelled.id, 0, RunReport(kind="completed", starts=True))))
     assert list(refused) == [0]
     assert len(noted) == 2
+
+
+async def test_no_more_runs_are_known_than_so_many_and_none_that_were_claimed_elsewhere(shop, monkeypatch) -> None:
+    monkeypatch.setattr(express, "MOST_KNOWN", 3)
+    worker = await shop.worker()
+    await shop.submit(9)
+    sizes = []
+    for most in (2, 2, 2):
+        await shop.claim(worker, most)
+        sizes.append(len(shop.engine.express._known))
+    shop.engine.express.clear()
+
+    await shop.engine.run(Beat(principal=ADMIN, worker_id=worker))
+
+    assert sizes == [2, 4, 2]
+    assert not shop.engine.express._known
 
 
 async def test_a_job_that_somebody_else_deleted_takes_no_submit_z6(shop, database_url) -> None:

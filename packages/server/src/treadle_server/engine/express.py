@@ -27,6 +27,9 @@ from treadle_server.store.base import Tx
 from treadle_server.store.counts import CountKey
 from treadle_server.store.targets import lock_targets, settle_targets
 
+MOST_KNOWN = 100_000
+"""Runs that are known; when there are more, all are forgotten: their ends were told at another server, or never."""
+
 MOST_WORKERS = 10_000
 """Workers that are remembered; when there are more, all are forgotten and read again as they report."""
 
@@ -62,6 +65,8 @@ class Express:
 
     def know(self, claimed: Iterable[Task]) -> None:
         """Remember runs that were handed out: their claim is committed."""
+        if len(self._known) > MOST_KNOWN:
+            self._known.clear()
         for task in claimed:
             if task.budget is None and task.schedule_id is None:
                 self._known[task.id] = task
@@ -82,8 +87,8 @@ class Express:
         way on a quiet machine, and 3 % on a busy one: each costs ten times as much.
         """
         for task in changed:
-            self._known.pop(task.id, None)
-            if task.is_leased:
+            was_known = self._known.pop(task.id, None) is not None
+            if was_known and task.is_leased:
                 # Its own object: whoever asked for the change is answered with the task as it was then.
                 self.know([copy.copy(task)])
 
