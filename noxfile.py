@@ -35,6 +35,18 @@ KNOWN_TYPES = 0.95
 HERE = "not terminal and not web and not pgbouncer and not soak and not crossed"
 """What needs nothing but Python, and no patience."""
 
+REACHED = 95
+"""Per cent of the lines and branches of the server's domain, and of its store, that the tests are to reach."""
+
+REACHING = tuple(
+    f"tests/{folder}"
+    for folder in (
+        *("access", "api", "artifacts", "domain", "engine", "live", "promises", "read", "retention", "schedules"),
+        *("servers", "services", "store", "webhooks"),
+    )
+)
+"""Where the tests are that reach them."""
+
 NOT_LOWEST = ("tests/worker/test_frameworks.py", "tests/worker/test_types.py")
 """Tests of the SDK beside others' programs, which would bring newer releases of what it needs."""
 
@@ -77,6 +89,20 @@ def tests_postgres(session: nox.Session) -> None:
     """Only what runs on PostgreSQL."""
     with postgres_url() as url:
         run_tests(session, f"postgres and {HERE}", env={POSTGRES_URL: url})
+
+
+@nox.session(default=False)
+def coverage(session: nox.Session) -> None:
+    """How much of the server's domain and store the tests reach, by branches, on both databases; what is left."""
+    with TemporaryDirectory() as directory, postgres_url() as url:
+        env = {POSTGRES_URL: url, "COVERAGE_FILE": str(Path(directory, "coverage"))}
+        several = ["-n", str(os.cpu_count() or 2), "--dist", "worksteal", "-m", HERE]
+        session.run("coverage", "run", "-m", "pytest", *several, *(session.posargs or REACHING), env=env)
+        session.run("coverage", "combine", "-q", env=env)
+        session.run("coverage", "report", env=env)
+        for part in ("domain", "store"):
+            bar = ["--skip-covered", f"--fail-under={REACHED}", f"--include=*/treadle_server/{part}/*"]
+            session.run("coverage", "report", "--format=total", *bar, env=env)
 
 
 @nox.session(default=False)
