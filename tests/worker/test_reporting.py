@@ -173,7 +173,7 @@ async def test_the_code_of_a_target_is_stopped_before_its_lease_ends() -> None:
     """G5."""
     stopped = asyncio.Event()
     leases = Leases(lambda _: asyncio.sleep(0, {}))
-    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 0.4, "target": "robot"}, monotonic())
+    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 1.0, "target": "robot"}, monotonic())
     held.stop_code = stopped.set
 
     leases.guard(held)
@@ -209,8 +209,8 @@ async def test_a_target_that_can_not_be_stopped_ends_its_process_before_its_leas
     aborted = threading.Event()
     killed = threading.Event()
     leases = Leases(lambda _: asyncio.sleep(0, {}))
-    coroutine = leases.add({"id": "c", "run_id": 0, "seconds_left": 0.4, "target": "robot"}, monotonic())
-    process = leases.add({"id": "p", "run_id": 0, "seconds_left": 0.4, "target": "arm"}, monotonic())
+    coroutine = leases.add({"id": "c", "run_id": 0, "seconds_left": 4.0, "target": "robot"}, monotonic())
+    process = leases.add({"id": "p", "run_id": 0, "seconds_left": 4.0, "target": "arm"}, monotonic())
     process.kill = killed.set
     for held in (coroutine, process):
         held.code_runs = True
@@ -218,7 +218,7 @@ async def test_a_target_that_can_not_be_stopped_ends_its_process_before_its_leas
     watch = Watch(leases, abort=aborted.set)
 
     watch.start()
-    both = aborted.wait(5) and killed.wait(5)  # Blocks the loop, as bad code would.
+    both = aborted.wait(20) and killed.wait(20)  # Blocks the loop, as bad code would.
     watch.stop()
 
     assert both
