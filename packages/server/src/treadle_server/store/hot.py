@@ -10,8 +10,8 @@ round, from all tasks to those that are given. What follows from a change, count
 the same statement: a way there and back less for each.
 
 What the row itself tells, or what is the same for many, is not sent for each of them: an array of instants or UUIDs
-costs the driver more than all the rest. Without them a claim and a completion took the backend 5
-microseconds a task less of 60, and the server 6 of 91.
+costs the driver more than all the rest. Without them a claim took
+the backend 22 microseconds a task instead of 26.
 """
 
 import re
