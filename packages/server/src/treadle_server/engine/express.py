@@ -83,8 +83,8 @@ class Express:
     def follow(self, changed: Iterable[Task]) -> None:
         """Go on with tasks as something else has changed them; those that are no longer leased are forgotten.
 
-        A heartbeat renews all that its worker holds. When these were forgotten 1.6 % of a drain's tasks went the long
-        way on a quiet machine, and 3 % on a busy one: each costs ten times as much.
+        A heartbeat renews all that its worker holds. When these were forgotten 2 to 3 % of a drain's tasks went the
+        long way, each of which costs ten times as much.
         """
         for task in changed:
             was_known = self._known.pop(task.id, None) is not None
