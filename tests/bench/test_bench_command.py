@@ -58,7 +58,10 @@ def test_each_case_that_was_asked_for_gives_each_of_its_figures(report: Any) -> 
 
     assert report["failures"] == []
     assert measured == {name: {figure.name for figure in CASES[name].figures} - of_postgresql for name in measured}
-    assert all(value > 0 for row in report["rows"] for value in row["values"])
+    # A drain as small as this may be over before the system counts a hundredth of a second.
+    smallest = {row["figure"]: min(row["values"]) for row in report["rows"]}
+    assert smallest.pop("processor time") >= 0
+    assert all(value > 0 for value in smallest.values()), smallest
 
 
 def test_plain_http_is_measured_by_tasks_that_the_store_has(tmp_path: Path) -> None:
