@@ -1,7 +1,8 @@
 """Feeds without a server: views that take long, and one that is forgotten while somebody waits for it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from time import thread_time
 from types import SimpleNamespace
@@ -16,6 +17,14 @@ from treadle_server.live.views import Rows
 from treadle_server.services.base import Health, supervise
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _no_others_garbage() -> Iterator[None]:
+    """Times are told here: a collection of all that a thousand tests have left takes half a second."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 class Slow:
