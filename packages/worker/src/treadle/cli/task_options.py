@@ -111,8 +111,15 @@ def options_of(given: dict[str, Any]) -> "Options":
     try:
         return Options.model_validate(named(given))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise click.UsageError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from None
+        raise click.UsageError(_by_flag(error.errors(include_url=False)[0]["msg"])) from None
+
+
+def _by_flag(said: str) -> str:
+    """Return what was said of an option with the flag that it was given by, in the place of its name."""
+    said = said.removeprefix("Value error, ")
+    place, colon, why = said.partition(":")
+    name, dot, below = place.partition(".")
+    return f"--{flag_of(name)}{f' {below}' if dot else ''}:{why}" if colon and name in OPTIONS else said
 
 
 def _tag(argument: str) -> tuple[str, Any]:
