@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.api.rooms import SCHEMA, Room, Scoped, make_room, problem
-from treadle.options import Options, TaskEdits
+from treadle.client.options import Options, TaskEdits
 from treadle.wire.tasks import CLEARED, EDITABLE, TaskChanges, TaskSubmit
 
 LATER, LATEST = "2999-01-01T00:00:00Z", "2999-01-02T00:00:00Z"

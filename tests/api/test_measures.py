@@ -8,9 +8,9 @@ import pytest
 from tests.api.rooms import Room
 from tests.clients import client_at
 from tests.live.sockets import connected
-from treadle.lease import BUSY_BEAT, IDLE_BEAT
 from treadle.wire.jobs import JobItem
 from treadle.wire.workers import BUSY_BEAT_SECONDS, IDLE_BEAT_SECONDS, WorkerItem
+from treadle.worker.lease import BUSY_BEAT, IDLE_BEAT
 from treadle_server.engine.commands import ExpireLeases
 from treadle_server.store.read import workers as read_workers
 from treadle_server.testing import Served, serve

@@ -13,8 +13,8 @@ from tests.artifacts.conftest import _by_hand
 from tests.artifacts.studio import Studio, opened, problem
 from tests.conftest import FakeClock
 from treadle import Client
-from treadle.content import Content
-from treadle.uploads import Uploader
+from treadle.tasks.content import Content
+from treadle.worker.uploads import Uploader
 from treadle_server.artifacts import stores
 from treadle_server.testing import serve
 

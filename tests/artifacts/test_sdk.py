@@ -12,7 +12,6 @@ import pytest
 from tests.artifacts import tasks
 from tests.worker.conftest import working_at
 from treadle import Client, Context, SyncClient, TaskFailed, task
-from treadle.content import Content
 from treadle.errors import (
     ArtifactConflict,
     ArtifactNotFound,
@@ -21,8 +20,9 @@ from treadle.errors import (
     ProtocolMismatch,
     StaleRun,
 )
-from treadle.inline import InlineWorker
-from treadle.uploads import CHUNK, Uploader
+from treadle.tasks.content import Content
+from treadle.testing.inline import InlineWorker
+from treadle.worker.uploads import CHUNK, Uploader
 from treadle_server.errors import StoreUnavailable
 from treadle_server.testing import Served, serve
 

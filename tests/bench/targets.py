@@ -16,7 +16,7 @@ from tests.bench.report import show
 from tests.bench.site import databases, open_site
 from tests.bench.visits import visit
 from treadle import Client, Options, TaskHandle
-from treadle.tasks import Bound
+from treadle.client.bound import Bound
 
 MOST_AT_ONCE = 10_000
 BOUND = 1.5

@@ -22,7 +22,7 @@ from tests.terminal.jobs import rotate
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import scene, task
 from treadle import Client
-from treadle.bearer import Bearer
+from treadle.transport.bearer import Bearer
 from treadle_tui.core.link import SessionLink
 
 from .screened import Counted, Timed, shown

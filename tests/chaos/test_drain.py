@@ -13,7 +13,7 @@ import pytest
 from tests.chaos import shifts
 from tests.chaos.processes import ServerProcess, WorkerProcess, running_server
 from treadle import Client, Options
-from treadle.handle import TaskHandle
+from treadle.client.handle import TaskHandle
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_database, pytest.mark.timeout(110)]
 

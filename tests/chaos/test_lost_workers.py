@@ -139,7 +139,7 @@ class Holding:
     """A worker on the wire that was pushed claims and starts none: what a busy one with prefetch looks like."""
 
     def __init__(self, wire: Wire, token: str) -> None:
-        from treadle.session import Session
+        from treadle.transport.session import Session
 
         self.claims: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.session = Session((wire.url,), token, on_push=self._on_push)

@@ -16,7 +16,7 @@ from tests.chaos import guarded
 from tests.chaos.processes import ServerProcess, WorkerProcess, running_server
 from tests.chaos.wires import Wire, wire_to
 from treadle import Client, Options
-from treadle.handle import TaskHandle
+from treadle.client.handle import TaskHandle
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_database, pytest.mark.slow, pytest.mark.timeout(110)]
 

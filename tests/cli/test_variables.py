@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from treadle import task, variables
 from treadle.cli.group import treadle
 from treadle.variables import misspelt
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 
 @pytest.fixture(autouse=True)

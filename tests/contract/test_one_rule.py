@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from treadle.http import request_of
+from treadle.transport.http import request_of
 from treadle.wire.operations import OPERATIONS
 from treadle.wire.options import (
     CLEARED,

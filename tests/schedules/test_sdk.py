@@ -9,7 +9,7 @@ import pytest
 
 from tests.worker.conftest import Working, client, until, working
 from treadle import Client, Cron, Every, Options, errors, task
-from treadle.schedules import registration
+from treadle.tasks.registrations import registration
 from treadle_server.testing import Served, serve
 
 SOMEDAY = datetime(2999, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from tests.chaos.processes import free_port
 from tests.servers.conftest import open_site
 from tests.worker.proxies import Proxy, proxy_to
 from treadle import Client, Context, Worker, task
-from treadle.reaching import shuffled
+from treadle.transport.addresses import shuffled
 
 pytestmark = pytest.mark.anyio
 

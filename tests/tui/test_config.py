@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from treadle.bearer import Way
+from treadle.transport.bearer import Way
 from treadle_tui.cli import watch
 from treadle_tui.core.actions import ACTIONS, BY_NAME
 from treadle_tui.core.config import ConfigError, parse_config, read_config

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from textual.pilot import Pilot
 
-from treadle.bearer import Bearer
+from treadle.transport.bearer import Bearer
 from treadle_server.testing import Served, serve
 from treadle_tui.app import Dashboard
 from treadle_tui.core.feed import Feed

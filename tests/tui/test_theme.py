@@ -122,7 +122,7 @@ async def test_8_without_colours_the_highlighted_row_and_what_is_wrong_still_sta
 @pytest.mark.parametrize(("term", "theme"), [("xterm-256color", "treadle-dark"), ("xterm", "treadle-sixteen")])
 def test_8_the_theme_follows_the_terminal(term: str, theme: str) -> None:
     code = (
-        "from treadle.bearer import Bearer;"
+        "from treadle.transport.bearer import Bearer;"
         "from treadle_tui.app import Dashboard; from treadle_tui.core.feed import Feed;"
         "from treadle_tui.core.link import SessionLink; from treadle_tui.core.model import Model;"
         "model = Model(); link = SessionLink(('http://127.0.0.1:9',), Bearer());"

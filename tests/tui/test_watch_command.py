@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from tests.chaos.wires import Wire
-from treadle.bearer import Bearer
 from treadle.errors import TreadleError
 from treadle.filters import parse
+from treadle.transport.bearer import Bearer
 from treadle_tui.cli import watch
 from treadle_tui.core.feed import Lost, Opened, Pushed
 from treadle_tui.core.link import SessionLink

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.worker.fakes import HELLO
-from treadle.bearer import Way
-from treadle.dialing import OPENING
 from treadle.errors import SocketRefused
-from treadle.line import LEAVING
-from treadle.link import SETTLING
-from treadle.reaching import delays
-from treadle.session import ROUND, Session
+from treadle.transport.bearer import Way
+from treadle.transport.dialing import OPENING
+from treadle.transport.retries import delays
+from treadle.transport.session import ROUND, Session
+from treadle.worker.connector import LEAVING
+from treadle.worker.link import SETTLING
 
 LONGEST_DELAY = 5.0
 
@@ -76,8 +76,8 @@ async def _seconds_until_it_is_back(urls: tuple[str, ...], possible_at: float, p
             await asyncio.sleep(2 * limit)
         raise SocketRefused(f"{way.url} opens no websocket")
 
-    patch.setattr("treadle.session.dial", dial)
-    patch.setattr("treadle.session.monotonic", loop.time)
+    patch.setattr("treadle.transport.session.dial", dial)
+    patch.setattr("treadle.transport.session.monotonic", loop.time)
     session = Session(urls, "secret", on_push=lambda _: None)
     async with asyncio.TaskGroup() as group:
         group.create_task(session.run())

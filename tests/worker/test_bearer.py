@@ -13,14 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from treadle import Client
-from treadle.bearer import Way, bearer_of
 from treadle.cli.group import treadle
 from treadle.errors import ConnectionFailed, SocketRefused, Unauthorized
-from treadle.http import HttpChannel
-from treadle.lease import Leases
-from treadle.pulse import Pulse
-from treadle.session import Session
 from treadle.settings import Settings
+from treadle.transport.bearer import Way, bearer_of
+from treadle.transport.http import HttpChannel
+from treadle.transport.session import Session
+from treadle.worker.fallback_heartbeat import FallbackHeartbeat
+from treadle.worker.lease import Leases
 
 SECRET = "the-superusers-token"
 REFUSAL = json.dumps({"type": "/v1/problems/unauthorized", "title": "Unauthorized", "status": 401, "detail": "no"})
@@ -137,7 +137,7 @@ async def test_each_address_of_a_list_is_looked_at_by_itself(settings: Settings)
 async def test_a_proxy_of_the_environment_gets_no_request_to_this_machine_though_the_list_has_others(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle.http.shuffled", list)
+    monkeypatch.setattr("treadle.transport.http.shuffled", list)
     async with listening() as proxy, listening() as here:
         here.answer = "204 No Content\r\nContent-Length: 0\r\n\r\n"
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
@@ -187,16 +187,16 @@ async def test_the_heartbeat_beside_the_loop_goes_by_the_same_rule(
     async with listening() as ear:
         names({"elsewhere.test": then(["192.0.2.1"], ["127.0.0.1"]), "here.test": then(["127.0.0.1"], ["192.0.2.1"])})
         for host in ("elsewhere.test", "here.test"):
-            pulse = Pulse(
+            fallback = FallbackHeartbeat(
                 Leases(lambda _: asyncio.sleep(0, {}), lambda: None),
                 (f"http://{host}:{ear.port}",),
                 bearer_of(None, settings),
                 worker_id=lambda: "w",
                 apply=lambda *_: None,
             )
-            await asyncio.to_thread(pulse._beat)
-            for way in list(pulse._connections):
-                pulse._disconnect(way)
+            await asyncio.to_thread(fallback._beat)
+            for way in list(fallback._connections):
+                fallback._disconnect(way)
 
         assert ear.secrets == [False, True]
 

@@ -16,12 +16,12 @@ from tests.worker.conftest import working_at
 from tests.worker.proxies import proxy_to
 from tests.worker.test_networks import double
 from treadle import Client
-from treadle.content import Content
 from treadle.errors import ConnectionLost
-from treadle.http import HttpChannel
-from treadle.network import NetworkClient
-from treadle.uploads import Uploader
+from treadle.tasks.content import Content
+from treadle.transport.http import HttpChannel
+from treadle.transport.http_client import NetworkClient
 from treadle.wire.artifacts import ArtifactItem
+from treadle.worker.uploads import Uploader
 from treadle_server.testing import serve
 
 pytestmark = pytest.mark.anyio

@@ -11,9 +11,10 @@ import pytest
 from tests.worker import jobs
 from treadle import Client, Context, Options, SyncClient, task
 from treadle.clock import monotonic
-from treadle.credentials import Credential, Credentials
 from treadle.errors import ConnectionFailed, StaleRun, error_for, problem_named
-from treadle.lease import Held
+from treadle.tasks.context import Credential
+from treadle.worker.credentials import Credentials
+from treadle.worker.lease import Held
 from treadle_server.testing import Served, serve
 
 pytestmark = pytest.mark.anyio
@@ -142,7 +143,7 @@ async def test_a_credential_is_asked_for_once_and_again_when_half_of_its_lease_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server, run, passed = FakeServer(), held(), 0.0
-    monkeypatch.setattr("treadle.credentials.monotonic", lambda: monotonic() + passed)
+    monkeypatch.setattr("treadle.worker.credentials.monotonic", lambda: monotonic() + passed)
     credentials = credentials_of(server)
 
     assert [await credentials.of(run), await credentials.of(run)] == ["c1", "c1"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treadle.demo.children import Children as DemoChildren
-from treadle.processes import Child
+from treadle.isolation.processes import Child
 
 PACKAGES = Path(__file__).parents[2] / "packages"
 NAMES = ("json", "token", "socket", "asyncio", "runpy", "treadle", "pydantic", "click", "sitecustomize", "textual")

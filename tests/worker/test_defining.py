@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from treadle import Client, Context, Options, Worker, errors, task
-from treadle.registry import collect
 from treadle.settings import Settings
+from treadle.tasks.registry import collect
 
 
 class Point(BaseModel):

@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from treadle import Client, task
-from treadle.http import HttpChannel
-from treadle.link import HttpLink
 from treadle.settings import Settings
+from treadle.transport.http import HttpChannel
+from treadle.worker.link import HttpLink
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio

@@ -17,8 +17,8 @@ from tests.worker.proxies import proxy_to
 from tests.worker.test_session import echo, session_to
 from treadle import Client, Context, Worker, task
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError, Unauthorized
-from treadle.http import HttpChannel
 from treadle.settings import Settings
+from treadle.transport.http import HttpChannel
 from treadle_server.testing import Served, serve
 
 pytestmark = pytest.mark.anyio
@@ -191,7 +191,7 @@ async def test_what_may_not_be_repeated_is_not_when_its_answer_was_lost_n4(serve
 async def test_a_defect_in_one_part_of_a_worker_ends_none_of_the_others_n4(
     server: Served, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from treadle.lease import Leases
+    from treadle.worker.lease import Leases
 
     async def broken(self: Leases) -> None:
         raise KeyError("a defect")
@@ -254,7 +254,7 @@ async def test_a_token_that_its_file_keeps_is_refused_in_the_end_n4(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TREADLE_TOKEN", raising=False)
-    monkeypatch.setattr("treadle.bearer.KEPT_SECONDS", 0.2)
+    monkeypatch.setattr("treadle.transport.bearer.KEPT_SECONDS", 0.2)
     _write(tmp_path / "mine", "of-another-server")
     async with serve(f"sqlite:///{tmp_path / 'treadle.db'}", data_dir=tmp_path / "data") as server:
         worker = Worker([double], url=server.url, settings=settings_in(tmp_path / "mine"), drain_grace=0.5)

@@ -8,7 +8,7 @@ import pytest
 from tests.worker.fakes import HELLO, fake_server
 from treadle import Client
 from treadle.errors import ValidationFailed
-from treadle.http import HttpChannel
+from treadle.transport.http import HttpChannel
 
 pytestmark = pytest.mark.anyio
 

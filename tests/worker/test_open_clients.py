@@ -157,7 +157,7 @@ async def test_a_result_is_asked_for_again_after_the_server_was_away(server: Ser
         handle = await client.submit(double.bind(1))
         waiting = asyncio.ensure_future(handle.result())
         await asyncio.sleep(0)
-        client.opening().board.fail(errors.ConnectionFailed("away"))
+        client.opening().waiters.fail(errors.ConnectionFailed("away"))
         with pytest.raises(errors.ConnectionFailed, match="away"):
             await waiting
 

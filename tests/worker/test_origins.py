@@ -7,7 +7,7 @@ import pytest
 
 from tests.worker.conftest import working_at
 from treadle import Client, Worker, errors, task
-from treadle.registry import Names
+from treadle.client.names import Names
 from treadle.settings import Settings
 from treadle_server.testing import Served
 

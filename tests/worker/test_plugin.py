@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from treadle import Context, Retry, SyncClient, task
-from treadle.inline import InlineWorker
+from treadle.testing.inline import InlineWorker
 
 pytest_plugins = ["pytester"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.worker import jobs
 from treadle import Client, Context, Options, Pause, TaskCancelled, TaskFailed, task
-from treadle.handle import TaskHandle
+from treadle.client.handle import TaskHandle
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ async def working_in_thread(either: Any, *tasks: Any) -> Any:
 async def test_a_blocked_event_loop_keeps_its_leases_and_the_task_that_blocks_is_named_l1_e4(
     client: Client, either: Any, target: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A thread beats over a connection of its own; with a target it also tells the watch that the lease goes on."""
+    """A thread beats over a connection of its own; with a target it also tells the watchdog that the lease goes on."""
 
     @task(lease_seconds=5, max_requeues=0, max_retries=0)
     async def blocking() -> str:

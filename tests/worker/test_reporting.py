@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from treadle import endings
 from treadle.clock import monotonic
 from treadle.errors import ConnectionLost, StaleRun, ValidationFailed, problem_named
-from treadle.lease import Leases, abort_margin, stop_margin
-from treadle.reports import KEPT_LINES, Answer, Report, Reporter
+from treadle.tasks import endings
 from treadle.values import LONGEST_TEXT, clean
-from treadle.watch import Watch
+from treadle.worker.lease import Leases, abort_margin, stop_margin
+from treadle.worker.reports import KEPT_LINES, Answer, Report, Reporter
+from treadle.worker.watchdog import Watchdog
 
 pytestmark = pytest.mark.anyio
 
@@ -205,7 +205,7 @@ def test_results_and_errors_become_reports_that_any_store_keeps() -> None:
 
 
 async def test_a_target_that_can_not_be_stopped_ends_its_process_before_its_lease_does() -> None:
-    """G5: the watch is a thread, which a blocked event loop doesn't stop."""
+    """G5: the watchdog is a thread, which a blocked event loop doesn't stop."""
     aborted = threading.Event()
     killed = threading.Event()
     leases = Leases(lambda _: asyncio.sleep(0, {}))
@@ -215,11 +215,11 @@ async def test_a_target_that_can_not_be_stopped_ends_its_process_before_its_leas
     for held in (coroutine, process):
         held.code_runs = True
         leases.guard(held)
-    watch = Watch(leases, abort=aborted.set)
+    watchdog = Watchdog(leases, abort=aborted.set)
 
-    watch.start()
+    watchdog.start()
     both = aborted.wait(20) and killed.wait(20)  # Blocks the loop, as bad code would.
-    watch.stop()
+    watchdog.stop()
 
     assert both
     assert monotonic() < max(coroutine.expires, process.expires)
@@ -232,40 +232,40 @@ async def test_code_that_was_frozen_with_its_worker_has_a_second_to_stop_by_itse
 ) -> None:
     """A worker that woke on a busy machine had 50 ms, and ended itself though its code would have stopped."""
     now = 0.0
-    monkeypatch.setattr("treadle.watch.monotonic", lambda: now)
+    monkeypatch.setattr("treadle.worker.watchdog.monotonic", lambda: now)
     aborted: list[float] = []
     leases = Leases(lambda _: asyncio.sleep(0, {}))
     held = leases.add({"id": "c", "run_id": 0, "seconds_left": 0.4, "target": "robot"}, now)
     held.code_runs, held.stop = True, "lease"
     held.timer = asyncio.get_running_loop().call_later(60, lambda: None)
-    watch = Watch(leases, abort=lambda: aborted.append(now))
+    watchdog = Watchdog(leases, abort=lambda: aborted.append(now))
 
     now = 9.0
-    watch._end_lost_targets(was_frozen=True)
+    watchdog._end_lost_targets(was_frozen=True)
     now = 9.9
-    watch._end_lost_targets(was_frozen=False)
+    watchdog._end_lost_targets(was_frozen=False)
     assert aborted == []
     now = 10.05
-    watch._end_lost_targets(was_frozen=False)
+    watchdog._end_lost_targets(was_frozen=False)
     assert aborted == [10.05]
     leases.drop(held)
 
 
 async def test_code_that_woke_before_its_lease_ended_has_no_moment_longer_g5(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("treadle.watch.monotonic", lambda: now)
+    monkeypatch.setattr("treadle.worker.watchdog.monotonic", lambda: now)
     aborted: list[float] = []
     leases = Leases(lambda _: asyncio.sleep(0, {}))
     held = leases.add({"id": "c", "run_id": 0, "seconds_left": 6.0, "target": "robot"}, now)
     held.code_runs, held.stop = True, "lease"
     held.timer = asyncio.get_running_loop().call_later(60, lambda: None)
-    watch = Watch(leases, abort=lambda: aborted.append(now))
+    watchdog = Watchdog(leases, abort=lambda: aborted.append(now))
 
     now = held.last_moment - 0.1
-    watch._end_lost_targets(was_frozen=True)
+    watchdog._end_lost_targets(was_frozen=True)
     assert aborted == []
     now = held.last_moment
-    watch._end_lost_targets(was_frozen=False)
+    watchdog._end_lost_targets(was_frozen=False)
 
     assert aborted == [held.last_moment]
     leases.drop(held)

@@ -119,7 +119,7 @@ async def test_a_failure_is_retried_and_each_run_keeps_its_whole_traceback(clien
     for run in runs:
         assert run.traceback is not None
         assert 'raise ZeroDivisionError("on purpose")' in run.traceback
-        assert "treadle/threads.py" not in run.traceback
+        assert "treadle/isolation/threads.py" not in run.traceback
 
 
 async def test_the_default_back_off_is_five_seconds_then_twice_that(client: Client, working: Any, until: Any) -> None:

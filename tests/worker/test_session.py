@@ -10,7 +10,6 @@ import pytest
 
 from tests.worker.fakes import FakeServer, fake_server
 from treadle import Client, task
-from treadle.dialing import MAX_FRAME
 from treadle.errors import (
     ConnectionFailed,
     ConnectionLost,
@@ -21,7 +20,8 @@ from treadle.errors import (
     Unauthorized,
     problem_named,
 )
-from treadle.session import Session
+from treadle.transport.dialing import MAX_FRAME
+from treadle.transport.session import Session
 
 pytestmark = pytest.mark.anyio
 

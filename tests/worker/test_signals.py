@@ -33,7 +33,7 @@ def handlers() -> Iterator[dict[int, Any]]:
 def test_after_run_signals_do_what_they_did_before(
     monkeypatch: pytest.MonkeyPatch, handlers: dict[int, Any], factory: Callable[[], asyncio.AbstractEventLoop] | None
 ) -> None:
-    monkeypatch.setattr("treadle.worker.loop_factory", lambda: factory)
+    monkeypatch.setattr("treadle.worker.worker.loop_factory", lambda: factory)
     worker = Worker([nothing], url="http://127.0.0.1:1", token="none")
     worker.stop()
 

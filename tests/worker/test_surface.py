@@ -11,9 +11,9 @@ import pytest
 
 import treadle
 from treadle import errors
-from treadle.bearer import Way, bearer_of
+from treadle.client.sync import SyncClient, SyncHandle
 from treadle.settings import InvalidSetting, Settings
-from treadle.sync import SyncClient, SyncHandle
+from treadle.transport.bearer import Way, bearer_of
 from treadle.wire.problems import PROBLEMS
 from treadle_server.testing import serve
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.worker.fakes import FakeServer, fake_server
 from treadle import Client, Options, Worker, task
-from treadle.lease import IDLE_BEAT, Leases
+from treadle.worker.lease import IDLE_BEAT, Leases
 
 pytestmark = pytest.mark.anyio
 
@@ -28,8 +28,8 @@ async def test_an_idle_worker_sends_nothing_but_a_heartbeat_each_15_seconds_t10(
 ) -> None:
     """Time passes a hundred times as fast for the heartbeats; the frames of ten idle intervals are counted."""
     fast = 100
-    monkeypatch.setattr("treadle.lease.IDLE_BEAT", IDLE_BEAT / fast)
-    monkeypatch.setattr("treadle.lease.BUSY_BEAT", 2 / fast)
+    monkeypatch.setattr("treadle.worker.lease.IDLE_BEAT", IDLE_BEAT / fast)
+    monkeypatch.setattr("treadle.worker.lease.BUSY_BEAT", 2 / fast)
     beats = asyncio.Queue[float]()
     loop = asyncio.get_running_loop()
 

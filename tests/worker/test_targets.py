@@ -12,14 +12,14 @@ from tests.worker.conftest import working_at
 from tests.worker.fakes import fake_server
 from treadle import task
 from treadle.clock import monotonic
-from treadle.credentials import Credentials
-from treadle.execute import Runner
-from treadle.http import HttpChannel
-from treadle.lease import Held, Key, Leases
-from treadle.link import HttpLink, Poll
-from treadle.reports import Answer, Report, Reporter
-from treadle.session import Session
-from treadle.uploads import Uploader
+from treadle.transport.http import HttpChannel
+from treadle.transport.session import Session
+from treadle.worker.credentials import Credentials
+from treadle.worker.lease import Held, Key, Leases
+from treadle.worker.link import HttpLink, Poll
+from treadle.worker.reports import Answer, Report, Reporter
+from treadle.worker.runner import Runner
+from treadle.worker.uploads import Uploader
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -179,7 +179,7 @@ async def test_g5_a_session_knows_when_the_latest_of_its_answered_requests_was_m
 ) -> None:
     """One that was made later and has no answer says nothing of what is read meanwhile."""
     clock = HandClock()
-    monkeypatch.setattr("treadle.session.monotonic", clock)
+    monkeypatch.setattr("treadle.transport.session.monotonic", clock)
     asked = asyncio.Event()
 
     def answer(item: dict[str, Any]) -> Any:
@@ -207,7 +207,7 @@ async def test_g5_a_session_knows_when_the_latest_of_its_answered_requests_was_m
 async def test_g5_over_http_a_lease_counts_from_when_the_claim_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other requests have connections of their own, whose answers may overtake the claim."""
     clock = HandClock()
-    monkeypatch.setattr("treadle.link.monotonic", clock)
+    monkeypatch.setattr("treadle.worker.link.monotonic", clock)
     taken: list[Held] = []
     took = asyncio.Event()
 

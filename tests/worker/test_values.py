@@ -26,9 +26,10 @@ from tests.worker.oddities import (
     saves_in_thread,
     talks,
 )
-from treadle import Client, Options, endings, task
+from treadle import Client, Options, task
 from treadle.errors import InvalidArguments, PayloadTooLarge
-from treadle.tasks import Task
+from treadle.tasks import endings
+from treadle.tasks.definition import Task
 from treadle.wire.values import MOST_LEVELS
 from treadle_server.testing import Served, serve
 

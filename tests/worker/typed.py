@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, assert_type
 
 from treadle import Client, Context, Options, SyncClient, SyncHandle, TaskHandle, task
-from treadle.tasks import Bound
+from treadle.client.bound import Bound
 from treadle.wire.pages import Page
 from treadle.wire.tasks import TaskItem
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from treadle_tui.core.config import Config, ConfigError, Place, default_path, read_config
 
 if TYPE_CHECKING:
-    from treadle.bearer import Bearer
+    from treadle.transport.bearer import Bearer
     from treadle_tui.app import Dashboard
     from treadle_tui.core.sitting import Sitting
 
@@ -63,8 +63,8 @@ def bearer_for(place: Place, wishes: Wishes) -> "Bearer":
     One given by hand, or in the file that the configuration names for the place, or in the environment, goes to every
     address of the place; the one that a local server wrote goes to this machine alone.
     """
-    from treadle.bearer import Bearer, bearer_of
     from treadle.settings import Settings
+    from treadle.transport.bearer import Bearer, bearer_of
 
     if wishes.token is None and place.token_file is not None:
         # Once here, so that what is wrong with the file is said before the screen is up; later the banner says it.
@@ -161,7 +161,7 @@ def place_of(url: str) -> str:
     """Return what people call the server at `url`: `local`, or its host and port."""
     from urllib.parse import urlsplit
 
-    from treadle.reaching import is_loopback
+    from treadle.transport.addresses import is_loopback
 
     split = urlsplit(url)
     return "local" if is_loopback(split.hostname) else split.netloc.rpartition("@")[2]

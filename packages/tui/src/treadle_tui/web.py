@@ -19,7 +19,7 @@ from aiohttp.typedefs import Middleware
 from textual_serve.server import Server
 
 from treadle.cli.show import say
-from treadle.reaching import is_loopback
+from treadle.transport.addresses import is_loopback
 
 COOKIE = "treadle-watch"
 TEMPLATES = Path(__file__).parent / "web_page"

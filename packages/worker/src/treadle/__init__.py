@@ -7,50 +7,53 @@ package, or `treadle.wire` beneath it, costs next to nothing.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from treadle.version import __version__
+
 if TYPE_CHECKING:
     from treadle import errors
-    from treadle.client import Client
-    from treadle.context import Context
-    from treadle.current import current_client
+    from treadle.client.bound import Bound
+    from treadle.client.client import Client
+    from treadle.client.current import current_client
+    from treadle.client.handle import TaskHandle
+    from treadle.client.options import Options
+    from treadle.client.sync import SyncClient, SyncHandle
     from treadle.errors import TaskCancelled, TaskFailed, TreadleError, WaitTimeout
-    from treadle.handle import TaskHandle
     from treadle.ids import new_task_id
-    from treadle.options import Options
-    from treadle.outcomes import Intermittent, Interrupted, MalformedPayload, Pause, ResourceUnavailable, Retry
-    from treadle.schedules import Cron, Every
     from treadle.settings import Settings
-    from treadle.sync import SyncClient, SyncHandle
-    from treadle.tasks import Bound, Task, task
-    from treadle.worker import Worker
+    from treadle.tasks.context import Context
+    from treadle.tasks.decorator import task
+    from treadle.tasks.definition import Task
+    from treadle.tasks.outcomes import Intermittent, Interrupted, MalformedPayload, Pause, ResourceUnavailable, Retry
+    from treadle.tasks.schedules import Cron, Every
+    from treadle.worker.worker import Worker
 
-__version__ = "0.1.0"
 
 _HOMES = {
-    "Bound": "treadle.tasks",
-    "Client": "treadle.client",
-    "Context": "treadle.context",
-    "Cron": "treadle.schedules",
-    "Every": "treadle.schedules",
-    "Intermittent": "treadle.outcomes",
-    "Interrupted": "treadle.outcomes",
-    "MalformedPayload": "treadle.outcomes",
-    "Options": "treadle.options",
-    "Pause": "treadle.outcomes",
-    "ResourceUnavailable": "treadle.outcomes",
-    "Retry": "treadle.outcomes",
+    "Bound": "treadle.client.bound",
+    "Client": "treadle.client.client",
+    "Context": "treadle.tasks.context",
+    "Cron": "treadle.tasks.schedules",
+    "Every": "treadle.tasks.schedules",
+    "Intermittent": "treadle.tasks.outcomes",
+    "Interrupted": "treadle.tasks.outcomes",
+    "MalformedPayload": "treadle.tasks.outcomes",
+    "Options": "treadle.client.options",
+    "Pause": "treadle.tasks.outcomes",
+    "ResourceUnavailable": "treadle.tasks.outcomes",
+    "Retry": "treadle.tasks.outcomes",
     "Settings": "treadle.settings",
-    "SyncClient": "treadle.sync",
-    "SyncHandle": "treadle.sync",
-    "Task": "treadle.tasks",
+    "SyncClient": "treadle.client.sync",
+    "SyncHandle": "treadle.client.sync",
+    "Task": "treadle.tasks.definition",
     "TaskCancelled": "treadle.errors",
     "TaskFailed": "treadle.errors",
-    "TaskHandle": "treadle.handle",
+    "TaskHandle": "treadle.client.handle",
     "TreadleError": "treadle.errors",
     "WaitTimeout": "treadle.errors",
-    "Worker": "treadle.worker",
-    "current_client": "treadle.current",
+    "Worker": "treadle.worker.worker",
+    "current_client": "treadle.client.current",
     "new_task_id": "treadle.ids",
-    "task": "treadle.tasks",
+    "task": "treadle.tasks.decorator",
 }
 """Where each public name is defined."""
 

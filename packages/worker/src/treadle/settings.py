@@ -95,8 +95,8 @@ class Settings(BaseSettings):
     def read_local_token(self) -> str | None:
         """Return the token in `data_dir/token`; None when there is none.
 
-        It is a superuser's, and for this machine's servers alone: `treadle.bearer` says where it may go, and nobody
-        else shows it. Raises `InvalidSetting` when the file is there and can't be read.
+        It is a superuser's, and for this machine's servers alone: `treadle.transport.bearer` says where it may go, and
+        nobody else shows it. Raises `InvalidSetting` when the file is there and can't be read.
         """
         try:
             return self.token_path.read_text().strip() or None

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from treadle.bearer import Bearer
 from treadle.errors import ConnectionFailed, ProtocolMismatch, SocketRefused, TreadleError, Unauthorized
-from treadle.session import Session
+from treadle.transport.bearer import Bearer
+from treadle.transport.session import Session
 from treadle_tui.core.feed import Event, Lost, Opened, Pushed
 
 AGAIN_SECONDS = 3.0

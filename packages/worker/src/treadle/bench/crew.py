@@ -4,7 +4,7 @@ import asyncio
 
 from treadle.bench.role import say, stopped
 from treadle.bench.tasks import make_job, stamp
-from treadle.worker import Worker
+from treadle.worker.worker import Worker
 
 
 async def crew(url: str, token: str, *, workers: int, concurrency: int) -> dict[str, int]:

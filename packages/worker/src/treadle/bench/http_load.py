@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 
 from treadle.bench.figures import BenchFailed
 from treadle.bench.tasks import make_job
-from treadle.client import Client
+from treadle.client.client import Client
 
 _END = b"\r\n\r\n"
 _LENGTH = b"content-length:"

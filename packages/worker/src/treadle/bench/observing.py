@@ -11,9 +11,9 @@ from pydantic_core import from_json, to_json
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from treadle.bearer import Way
 from treadle.bench.role import say, stopped
-from treadle.dialing import dial
+from treadle.transport.bearer import Way
+from treadle.transport.dialing import dial
 
 ROWS = 50
 """Rows of tasks that a dashboard of a usual size shows."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from treadle.bench.figures import BenchFailed
 from treadle.bench.tasks import carry, make_job, stamp
-from treadle.client import Client
-from treadle.tasks import Bound
+from treadle.client.bound import Bound
+from treadle.client.client import Client
 
 WARM_UP = 20
 """Tasks that go before a latency is measured: the worker may still be starting."""

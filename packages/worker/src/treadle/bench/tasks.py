@@ -9,7 +9,8 @@ import time
 from functools import cache
 from pathlib import Path
 
-from treadle.tasks import Task, task
+from treadle.tasks.decorator import task
+from treadle.tasks.definition import Task
 
 DIRECTORY = "TREADLE_BENCH_DIR"
 JOBS = "TREADLE_BENCH_JOBS"

@@ -13,7 +13,7 @@ import click
 from treadle.cli.show import as_json, open_client, print_json, run, say, styled
 
 if TYPE_CHECKING:
-    from treadle.client import Client
+    from treadle.client.client import Client
     from treadle.settings import Settings
 
 PINGS = 20
@@ -105,8 +105,8 @@ def _files() -> list[Finding]:
 
 def _withheld(settings: "Settings") -> str | None:
     """Return why one of the addresses is not shown the local token; None where all are, or are not known by name."""
-    from treadle.bearer import bearer_of
     from treadle.errors import ConnectionFailed
+    from treadle.transport.bearer import bearer_of
 
     bearer = bearer_of(None, settings)
     for url in settings.urls:
@@ -118,7 +118,7 @@ def _withheld(settings: "Settings") -> str | None:
 
 
 async def _reach(client: "Client") -> Finding:
-    from treadle import __version__
+    from treadle.version import __version__
 
     health = await client.http().request("GET", "/v1/healthz")
     version = health.get("version", "unknown")

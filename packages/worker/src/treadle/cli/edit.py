@@ -11,7 +11,7 @@ from treadle.cli.task_options import flag_of, named, task_times, task_traits
 from treadle.wire.options import CLEARED, OPTIONS
 
 if TYPE_CHECKING:
-    from treadle.client import Client
+    from treadle.client.client import Client
     from treadle.wire.tasks import TaskItem
 
 _OF_MANY = {name: name for name, option in OPTIONS.items() if option.each is not None}

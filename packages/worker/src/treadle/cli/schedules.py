@@ -10,7 +10,7 @@ from treadle.cli.submit import payload_of
 from treadle.cli.task_options import options_of, task_traits
 
 if TYPE_CHECKING:
-    from treadle.client import Client
+    from treadle.client.client import Client
     from treadle.wire.schedules import Missed, ScheduleItem
 
 _room = click.option("--room", default="@global", show_default=True, help="The room that the tasks are submitted from.")

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from treadle.wire.shown import clean, clean_json, clean_lines
 
 if TYPE_CHECKING:
-    from treadle.client import Client
+    from treadle.client.client import Client
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 
 def open_client(room: str | None = None) -> "Client":
     """Return a client that gives up at once: someone waits at the terminal."""
-    from treadle.client import Client
+    from treadle.client.client import Client
 
     return Client(room=room, patience=0)
 

@@ -12,7 +12,7 @@ from treadle.wire.status import Ended
 from treadle.wire.transitions import ADMITS, Action
 
 if TYPE_CHECKING:
-    from treadle.client import Client
+    from treadle.client.client import Client
     from treadle.wire.jobs import JobItem
     from treadle.wire.tasks import BulkResult, TaskFilter, TaskItem
 

@@ -9,7 +9,7 @@ from treadle.cli.show import as_json, open_client, print_json, run, say, say_res
 from treadle.cli.task_options import options_of, pair, task_times, task_traits
 
 if TYPE_CHECKING:
-    from treadle.options import Options
+    from treadle.client.options import Options
 
 
 @click.command()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
-    from treadle.options import Options
+    from treadle.client.options import Options
 
 Function = Callable[..., None]
 Decorate = Callable[[Function], Function]
@@ -106,7 +106,7 @@ def options_of(given: dict[str, Any]) -> "Options":
     """Return the options that were given. Raises click's `UsageError` for a value that is none."""
     from pydantic import ValidationError
 
-    from treadle.options import Options
+    from treadle.client.options import Options
 
     try:
         return Options.model_validate(named(given))

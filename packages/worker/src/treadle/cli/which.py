@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from treadle.client import Client
+    from treadle.client.client import Client
     from treadle.wire.tasks import TaskFilter
 
 _FILTER = """

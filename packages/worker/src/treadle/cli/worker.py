@@ -12,7 +12,7 @@ from treadle.cli.show import say
 from treadle.wire.shown import CleanFormatter
 
 if TYPE_CHECKING:
-    from treadle.tasks import Task
+    from treadle.tasks.definition import Task
 
 
 @click.command()
@@ -37,7 +37,7 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
 
     MODULE is importable from the current directory too: `treadle worker examples.hello`.
     """
-    from treadle.worker import Worker
+    from treadle.worker.worker import Worker
 
     handler = logging.StreamHandler()
     handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
@@ -50,7 +50,7 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
 
 def load(names: tuple[str, ...]) -> "list[Task[..., Any]]":
     """Import modules and return their tasks; raises `click.UsageError` when there is no such module, or no task."""
-    from treadle.registry import collect
+    from treadle.tasks.registry import collect
 
     here = os.getcwd()  # noqa: PTH109 - what goes into sys.path is text
     if here not in sys.path:

@@ -8,19 +8,19 @@ from typing import Any
 
 import httpx
 
-from treadle import endings
 from treadle.clock import monotonic
-from treadle.credentials import Credentials
 from treadle.errors import ConnectionLost, InvalidTaskTransition, ProblemError, TreadleError
-from treadle.execute import Runner
-from treadle.http import HttpChannel
 from treadle.internal.link import LOST, Run, RunLink, RunUploader
-from treadle.lease import Key, Leases
-from treadle.reaching import delays
-from treadle.reports import ENDS, Answer, Report, Reporter
-from treadle.tasks import Task
-from treadle.watch import Watch
-from treadle.worker import Lifespan
+from treadle.tasks import endings
+from treadle.tasks.definition import Task
+from treadle.transport.http import HttpChannel
+from treadle.transport.retries import delays
+from treadle.worker.config import Lifespan
+from treadle.worker.credentials import Credentials
+from treadle.worker.lease import Key, Leases
+from treadle.worker.reports import ENDS, Answer, Report, Reporter
+from treadle.worker.runner import Runner
+from treadle.worker.watchdog import Watchdog
 
 log: logging.Logger = logging.getLogger("treadle.internal")
 
@@ -161,14 +161,14 @@ class Executor:
                 )
                 loops = [group.create_task(work) for work in (self._reporter.run(), self._leases.run())]
                 self._reporter.online.set()
-                watch = Watch(self._leases) if self._is_alone else None
-                if watch is not None:
-                    watch.start()
+                watchdog = Watchdog(self._leases) if self._is_alone else None
+                if watchdog is not None:
+                    watchdog.start()
                 self._ready.set()
                 await self._stops.wait()
                 await self._drain()
-                if watch is not None:
-                    watch.stop()
+                if watchdog is not None:
+                    watchdog.stop()
                 for loop in loops:
                     loop.cancel()
         finally:

@@ -13,10 +13,10 @@ from treadle.errors import (
     StoreUnavailable,
     TooManyRequests,
 )
-from treadle.http import HttpChannel
-from treadle.lease import Key
-from treadle.reports import Answer, Report
-from treadle.uploads import Uploader
+from treadle.transport.http import HttpChannel
+from treadle.worker.lease import Key
+from treadle.worker.reports import Answer, Report
+from treadle.worker.uploads import Uploader
 
 _NO_FIELDS = frozenset({"task_id", "run_id", "kind", "starts"})
 _TAKEN: Answer = {"status": 200}

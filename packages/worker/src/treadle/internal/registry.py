@@ -9,16 +9,16 @@ from typing import Any
 
 import httpx
 
+from treadle.client.options import seconds
 from treadle.errors import DefinitionError, DuplicateTask
-from treadle.http import HttpChannel
 from treadle.internal.executor import Executor
-from treadle.options import seconds
-from treadle.processes import origin_of
-from treadle.registry import by_name
+from treadle.isolation.processes import origin_of
 from treadle.settings import InvalidSetting, Settings
-from treadle.tasks import Task
+from treadle.tasks.definition import Task
+from treadle.tasks.registry import by_name
+from treadle.transport.http import HttpChannel
 from treadle.wire.names import INTERNAL
-from treadle.worker import Lifespan
+from treadle.worker.config import Lifespan
 
 try:
     from taskiq import AsyncBroker, AsyncTaskiqDecoratedTask, InMemoryBroker, TaskiqEvents, TaskiqState

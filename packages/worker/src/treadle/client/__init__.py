@@ -1,0 +1,1 @@
+"""What submits tasks, waits for them and steers them, awaited or blocking."""

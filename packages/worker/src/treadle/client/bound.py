@@ -1,0 +1,55 @@
+"""A task with its arguments, and what a client has to know of a task: no more, so that it works for every kind."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from pydantic import TypeAdapter
+
+from treadle.client.options import Options
+from treadle.wire.names import JobName
+
+if TYPE_CHECKING:
+    from treadle.settings import Settings
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Returning(Protocol):
+    """A function's signature, as far as its result goes."""
+
+    @property
+    def returns(self) -> TypeAdapter[Any] | None:
+        """What the result is read with; None where it has no type."""
+
+
+class Submittable(Protocol):
+    """What a client has to know of a task: its job's name, how it is registered, and what it returns."""
+
+    @property
+    def full_name(self) -> str:
+        """The job, `room:category:name`."""
+
+    @property
+    def job(self) -> JobName:
+        """The job's name in its parts."""
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What it runs."""
+
+    @property
+    def signature(self) -> Returning:
+        """What it takes and gives."""
+
+    def registration(self, settings: "Settings", *, replace: bool = False) -> dict[str, Any]:
+        """Return the body that registers the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound(Generic[R_co]):
+    """A task with its arguments: what `Client.submit` and `Client.submit_many` take."""
+
+    task: Submittable
+    payload: dict[str, Any]
+    options: Options | None = None

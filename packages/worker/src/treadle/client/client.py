@@ -1,0 +1,349 @@
+"""The asynchronous client: submits tasks, waits for their results, and steers them."""
+
+import asyncio
+import os
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from treadle.client import open_clients
+from treadle.client.admin import Admin
+from treadle.client.bound import Bound, Submittable
+from treadle.client.connection import Connection
+from treadle.client.handle import TaskHandle
+from treadle.client.names import Names
+from treadle.client.options import Options
+from treadle.client.queries import Queries
+from treadle.client.results import RawTask
+from treadle.client.scheduling import Scheduling
+from treadle.client.steering import Steering
+from treadle.errors import Forbidden, InvalidArguments, JobNotFound, NoClient
+from treadle.ids import new_task_id
+from treadle.transport.bearer import Bearer, TokenSource, bearer_of
+from treadle.values import plain_request
+from treadle.wire.jobs import JobItem
+from treadle.wire.names import GLOBAL, SHARED_ROOMS, InvalidJobName, JobName, parse_job_name
+from treadle.wire.runs import LogItem
+from treadle.wire.tasks import RunItem
+
+if TYPE_CHECKING:
+    from treadle.settings import Settings
+    from treadle.transport.http import HttpChannel
+
+R = TypeVar("R")
+
+_MANY = 10_000
+"""Tasks of one request at most."""
+
+_CHECKED = frozenset({"submit", "submit_each"})
+"""Requests whose tasks were checked one by one when they were made."""
+
+
+class Client(Queries, Steering, Scheduling, Admin):
+    """Submits, awaits and steers tasks; open in an `async with` block, or from `open` to `close`.
+
+    `url` and `token` default to `TREADLE_URL` and `TREADLE_TOKEN`, then to a local server's; the token that such a
+    server wrote is shown to loopback addresses alone (`treadle.transport.bearer`). `room` is the room that
+    tasks are submitted from; left out, it is each task's own. A `token` may be a coroutine function that gives the one
+    to show at the moment; then all goes over plain HTTP. A broken connection is mended for `patience` seconds
+    before requests fail. The socket is opened by the first request that wants it; where none can be opened, plain
+    HTTP does the same.
+
+    While it is open, `task.submit(…)` finds it as `current_client` says; with `default=False` only from inside its own
+    `async with` blocks. It may be used from other threads' event loops too, opened again after it was closed, and its
+    blocks may be nested. Before and after, and in a process forked meanwhile, requests raise `NoClient`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: TokenSource | Bearer | None = None,
+        *,
+        room: str | None = None,
+        register_missing: bool = True,
+        patience: float | timedelta = 30.0,
+        settings: "Settings | None" = None,
+        default: bool = True,
+    ) -> None:
+        from treadle.settings import Settings, split_urls
+
+        self.settings: Settings = settings or Settings()
+        self._urls = split_urls(url) if url else self.settings.urls
+        self._bearer = bearer_of(token, self.settings)
+        self.room: str | None = room or (self.settings.room if self.settings.room != GLOBAL else None)
+        self._register_missing = register_missing
+        self._names = Names(self._urls)
+        self._patience = patience.total_seconds() if isinstance(patience, timedelta) else patience
+        self._is_default = default
+        self._opening: Connection | None = None
+        self._was_plain = self._bearer.fresh is not None
+
+    def __repr__(self) -> str:
+        return f"<Client of {', '.join(self._urls)}>"
+
+    async def __aenter__(self) -> Self:
+        (await self._opened()).holders += 1
+        open_clients.enter(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        open_clients.leave(self)
+        opening = self._opening
+        if opening is None:
+            return
+        opening.holders -= 1
+        if opening.holders <= 0 and not opening.is_kept:
+            await self.close()
+
+    async def open(self) -> Self:
+        """Open the client until `close`, and return it; nothing happens when it is open already."""
+        (await self._opened()).is_kept = True
+        return self
+
+    async def close(self) -> None:
+        """Close the client, whoever has opened it; nothing happens when it is closed."""
+        opening, self._opening = self._opening, None
+        open_clients.hide(self)
+        self._names.clear()
+        if opening is None:
+            return
+        if opening.pid != os.getpid() or opening.loop.is_closed():
+            opening.forsake()
+        else:
+            self._was_plain = opening.is_plain
+            await opening.run(opening.close())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be made."""
+        return self._opening is not None and self._opening.is_open
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether everything goes, or went until it was closed, over plain HTTP, because no socket could be opened."""
+        return self._was_plain if self._opening is None else self._opening.is_plain
+
+    def opening(self) -> Connection:
+        """Return what the client has while it is open; raise `NoClient` when it is not."""
+        opening = self._opening
+        if opening is not None and opening.is_open:
+            return opening
+        how = "use it inside `async with client:`, or between `await client.open()` and `await client.close()`"
+        if opening is not None and opening.pid != os.getpid():
+            how = f"it was opened in process {opening.pid}, which this one was forked from: open it here too"
+        raise NoClient(f"{self!r} is not open: {how}")
+
+    def http(self) -> "HttpChannel":
+        """Return the client's HTTP connections, which lists and the fall-back use; raise `NoClient`."""
+        return self.opening().http()
+
+    async def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine in the event loop that the client is open in; raises `NoClient` when it is not open."""
+        try:
+            opening = self.opening()
+        except NoClient:
+            work.close()
+            raise
+        return await opening.run(work)
+
+    async def call(self, op: str, fields: Mapping[str, Any] | None = None, *, resend: bool = True) -> Any:
+        """Make one request of the protocol, over the socket or else over HTTP, and return its answer as it is.
+
+        Raises `InvalidArguments` for fields that can't be sent, and names the place.
+        """
+        opening = self.opening()
+        body = fields if op in _CHECKED else plain_request(op, fields or {})
+        return await opening.run(opening.call(op, body, resend=resend))
+
+    async def submit(self, bound: Bound[R], *, options: Options | None = None, wait: bool = False) -> TaskHandle[R]:
+        """Submit `task.bind(…)` and return its handle; `options` go over the bound ones.
+
+        `wait` has the result pushed without being asked for, which saves a request when it is awaited anyway. A job
+        that is missing is registered when the token may. Raises `JobNotFound`, `InvalidPayload`, `TaskConflict`,
+        `Forbidden` and `ConnectionFailed`, and `DuplicateTask` when this process has another module's task of this
+        name at the server.
+        """
+        _check_bound(bound)
+        self._names.check(bound.task)
+        if self.opening().is_plain:
+            return (await self.submit_many([bound], options=options, wait=wait))[0]
+        task = bound.task
+        item = _item(task.full_name, bound.payload, _over(options, bound.options))
+        room = self.room or task.job.room
+        try:
+            return await self._send_one(room, item, task, wait=wait)
+        except JobNotFound as missing:
+            if not self._register_missing:
+                raise
+            await self._register_all({task}, missing)
+            return await self._send_one(room, item, task, wait=wait)
+
+    async def submit_many(
+        self, bounds: Sequence[Bound[R]], *, options: Options | None = None, wait: bool = False
+    ) -> list[TaskHandle[R]]:
+        """Submit many tasks, all or none (of each 10,000), in one request; raises as `submit`."""
+        for bound in bounds:
+            _check_bound(bound)
+            self._names.check(bound.task)
+        items = [_item(bound.task.full_name, bound.payload, _over(options, bound.options)) for bound in bounds]
+        room = self.room or _common_room({bound.task.job.room for bound in bounds})
+        tasks = [bound.task for bound in bounds]
+        try:
+            return await self._send(room, items, tasks, wait=wait)
+        except JobNotFound as missing:
+            if not self._register_missing:
+                raise
+            await self._register_all(set(tasks), missing)
+            return await self._send(room, items, tasks, wait=wait)
+
+    async def submit_raw(
+        self, job: str, payload: Mapping[str, Any], *, options: Options | None = None, wait: bool = False
+    ) -> TaskHandle[Any]:
+        """Submit to a job by its full name, `room:category:name`, with a JSON payload; raises as `submit`."""
+        name = _parsed(job)
+        item = _item(str(name), plain_request(job, {"payload": payload})["payload"], options)
+        return (await self._send(self.room or name.room, [item], [None], wait=wait))[0]
+
+    def handle(self, task_id: str) -> TaskHandle[Any]:
+        """Return a handle of a task that was submitted before."""
+        return TaskHandle(self, task_id)
+
+    async def register(self, task: Submittable, *, replace: bool = False) -> JobItem:
+        """Register a task's job, its schema and defaults; raises `SchemaConflict`, `Forbidden`, `InvalidCategory`.
+
+        Warns when another module's function was registered as this job, and raises `DuplicateTask` as `submit`.
+        """
+        self._names.check(task)
+        body = {"room": task.job.room, **task.registration(self.settings, replace=replace)}
+        registered = await self.call("register", body)
+        self._names.compare([registered])
+        return JobItem.model_validate(registered)
+
+    async def runs(self, task_id: str) -> list[RunItem]:
+        """Return the attempts at a task, first to last."""
+        answer = await self.call("runs", {"id": task_id})
+        return [RunItem.model_validate(item) for item in answer["items"]]
+
+    async def logs(self, task_id: str) -> list[LogItem]:
+        """Return the last 1,000 lines that a task's code logged, first to last."""
+        answer = await self.call("logs", {"id": task_id})
+        return [LogItem.model_validate(item) for item in answer["items"]]
+
+    async def ping(self) -> dict[str, Any]:
+        """Ask for the server's time, to see that it answers."""
+        answer: dict[str, Any] = await self.call("ping")
+        return answer
+
+    def ending(self, task_id: str) -> "asyncio.Future[RawTask]":
+        """Return the future of a task's end, in the client's loop; the server is asked to push it."""
+        return self.opening().waiters.wait(task_id)
+
+    async def _send(
+        self, room: str, items: list[dict[str, Any]], tasks: Sequence[Submittable | None], *, wait: bool
+    ) -> list[TaskHandle[Any]]:
+        """Send tasks, all or none of each request, and return their handles."""
+        return await self.run(self._send_all(room, items, tasks, wait=wait))
+
+    async def _send_all(
+        self, room: str, items: list[dict[str, Any]], tasks: Sequence[Submittable | None], *, wait: bool
+    ) -> list[TaskHandle[Any]]:
+        opening = self.opening()
+        waiters = opening.waiters
+        # A result may be pushed before the submit's answer is read: its place is made first.
+        endings = {item["id"]: waiters.expect(item["id"]) for item in items} if wait and not opening.is_plain else {}
+        answers: list[RawTask] = []
+        try:
+            for start in range(0, len(items), _MANY):
+                body = {"room": room, "tasks": items[start : start + _MANY], "wait": wait, "brief": True}
+                # Sent again after a lost answer: the same ids with the same content are the same tasks.
+                answers += (await opening.call("submit", body))["tasks"]
+        except BaseException:
+            waiters.forget(endings)
+            raise
+        if opening.is_plain:
+            waiters.forget(endings)
+            endings = {}
+        # A unique key may have led to an older task, whose end was not asked for.
+        waiters.forget(endings.keys() - {answer["id"] for answer in answers})
+        return [
+            TaskHandle(
+                self,
+                answer["id"],
+                returns=None if task is None else task.signature.returns,
+                submitted=answer,
+                ending=endings.get(answer["id"]),
+            )
+            for answer, task in zip(answers, tasks, strict=True)
+        ]
+
+    async def _send_one(self, room: str, item: dict[str, Any], task: Submittable, *, wait: bool) -> TaskHandle[Any]:
+        """Send one task, in one request with all that this turn of the loop submits."""
+        return await self.run(self._batched(room, item, task, wait=wait))
+
+    async def _batched(self, room: str, item: dict[str, Any], task: Submittable, *, wait: bool) -> TaskHandle[Any]:
+        opening = self.opening()
+        ending = opening.waiters.expect(item["id"]) if wait else None
+        try:
+            receipt = await opening.batcher.add(room, item, wait=wait)
+        except BaseException:
+            opening.waiters.forget([item["id"]])
+            raise
+        if receipt["id"] != item["id"]:
+            # A unique key led to an older task, whose end was not asked for.
+            opening.waiters.forget([item["id"]])
+            ending = None
+        return TaskHandle(self, receipt["id"], returns=task.signature.returns, submitted=receipt, ending=ending)
+
+    async def _register_all(self, tasks: set[Submittable], missing: JobNotFound) -> None:
+        for task in tasks:
+            try:
+                await self.register(task)
+            except Forbidden as forbidden:
+                raise missing from forbidden
+
+    async def _opened(self) -> Connection:
+        opening = self._opening
+        if opening is None or not opening.is_open:
+            if opening is not None:
+                opening.forsake()
+            opening = self._opening = Connection(self._urls, self._bearer, patience=self._patience)
+        await opening.start()
+        if self._is_default:
+            open_clients.show(self)
+        return opening
+
+
+def _item(job: str, payload: dict[str, Any], options: Options | None) -> dict[str, Any]:
+    # The id is the submitter's, so that a submit whose answer was lost can be repeated.
+    item: dict[str, Any] = {"id": new_task_id(), "job": job, "payload": payload}
+    return item if options is None else item | options.wire()
+
+
+def _check_bound(bound: object) -> None:
+    if hasattr(bound, "bind") and isinstance(job := getattr(bound, "job", None), JobName):
+        raise InvalidArguments(f"{bound!r} has no arguments yet: submit {job.name}.bind(…)")
+    if not isinstance(bound, Bound):
+        raise InvalidArguments(f"submit task.bind(…), not {bound!r}: a plain call runs the function here and now")
+
+
+def _over(options: Options | None, base: Options | None) -> Options | None:
+    return base if options is None else options.over(base)
+
+
+def _parsed(job: str) -> JobName:
+    try:
+        return parse_job_name(job)
+    except InvalidJobName as error:
+        raise InvalidArguments(str(error)) from None
+
+
+def _common_room(rooms: set[str]) -> str:
+    own = rooms - SHARED_ROOMS
+    if len(own) > 1:
+        raise InvalidArguments(
+            f"the tasks are of several rooms ({', '.join(sorted(own))}): submit each room's by itself"
+        )
+    return next(iter(own or rooms), GLOBAL)

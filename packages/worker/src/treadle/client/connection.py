@@ -1,0 +1,231 @@
+"""What a client has while it is open: a socket, HTTP connections and who waits for which end, all of one event loop."""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from treadle.client.results import RawTask, ResultWaiters
+from treadle.client.submit_batcher import SubmitBatcher
+from treadle.errors import ConnectionLost, SocketRefused, TreadleError, WouldBlock
+from treadle.transport.bearer import Bearer
+from treadle.wire.status import TERMINAL
+
+if TYPE_CHECKING:
+    from treadle.transport.http import HttpChannel
+    from treadle.transport.session import Session
+
+R = TypeVar("R")
+
+_POLL = 60
+"""Seconds that one request waits for a task's end, where there is no socket to push it."""
+
+_inherited: list["Connection"] = []
+"""What a fork brought along. Kept, for the collector would close what belongs to the process that this one came from:
+the two share the selector that its event loop waits at."""
+
+
+class Connection:
+    """One opening of a client, from `start` to `close`.
+
+    It belongs to the process and the event loop that it was made in; `run` and `block` reach it from elsewhere. A
+    background task that fails ends it, and `close` raises what it failed with.
+    """
+
+    def __init__(self, urls: tuple[str, ...], bearer: Bearer, *, patience: float) -> None:
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.pid: int = os.getpid()
+        self.holders = 0
+        """How many `with` blocks of the client it is open for."""
+        self.is_kept = False
+        """Whether it was opened with `open`, and so stays when they have ended."""
+        self.is_plain: bool = bearer.fresh is not None
+        """Whether all goes over plain HTTP: until a socket opens, or for good with a token that changes."""
+        self.waiters: ResultWaiters = ResultWaiters(self._ask, self.spawn)
+        self.batcher: SubmitBatcher = SubmitBatcher(lambda fields: self.call("submit_each", fields), self.spawn)
+        self._thread = threading.get_ident()
+        self._urls = urls
+        self._bearer = bearer
+        self._patience = patience
+        self._group = asyncio.TaskGroup()
+        self._background: set[asyncio.Task[None]] = set()
+        self._session: Session | None = None
+        self._http: HttpChannel | None = None
+        # Thirty-two long polls at once, where there is no socket; a further one waits for its turn.
+        self._polls = asyncio.Semaphore(32)
+        self._polled: set[str] = set()
+        self._unborn: set[str] = set()
+        """Tasks whose submit is under way: their ends are asked for with it."""
+        self._started = asyncio.Event()
+        self._closing = asyncio.Event()
+        # Its parent is the group: it ends with the client, not with whoever opened it.
+        self._main = self.loop.create_task(self._run(), name="treadle-client")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be made: not after `close`, the loop's end, or a fork."""
+        return not self._closing.is_set() and self.pid == os.getpid() and not self.loop.is_closed()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this code runs in the connection's loop."""
+        return asyncio.get_running_loop() is self.loop
+
+    async def start(self) -> None:
+        """Wait until background tasks can be started."""
+        if self.is_here:
+            await self._started.wait()
+
+    async def close(self) -> None:
+        """Close everything; in the connection's loop. Raises what a background task failed with."""
+        self._closing.set()
+        await asyncio.wait({self._main})
+        if not self._main.cancelled() and (error := self._main.exception()) is not None:
+            raise error
+
+    def forsake(self) -> None:
+        """Leave it as it is: it is another process's, or its loop has ended."""
+        if self.pid != os.getpid():
+            _inherited.append(self)
+
+    async def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine in the connection's loop, from whichever loop this code runs in."""
+        if self.is_here:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+
+    def block(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine in the connection's loop, and block this thread until it returns.
+
+        Raises `WouldBlock` in the loop's own thread, and `ConnectionLost` when the loop ends first.
+        """
+        if threading.get_ident() == self._thread:
+            work.close()
+            raise WouldBlock(
+                "a blocking call in the thread of the client's event loop would wait for itself for ever: use"
+                " `await task.submit(…)` and `await handle.result()` here, or block in another thread"
+            )
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise ConnectionLost("the client was closed, or its event loop ended, before the answer came") from None
+        except BaseException:
+            # Ctrl-C ends the wait, so nobody waits for the request any more.
+            future.cancel()
+            raise
+
+    def http(self) -> "HttpChannel":
+        """Return the HTTP connections, which lists and the fall-back use."""
+        if self._http is None:
+            from treadle.transport.http import HttpChannel
+
+            self._http = HttpChannel(self._urls, self._bearer, patience=self._patience, first_patience=0.0)
+        return self._http
+
+    async def call(self, op: str, fields: Mapping[str, Any] | None = None, *, resend: bool = True) -> Any:
+        """Make one request of the protocol, over the socket or else over HTTP, and return its answer as it is."""
+        body = dict(fields or {})
+        ids = {task["id"] for task in body["tasks"]} if body.get("wait") else set()
+        self._unborn |= ids
+        try:
+            if not self.is_plain:
+                with contextlib.suppress(SocketRefused):
+                    return await self._socket().call(op, body, resend=resend)
+            answer = await self.http().call(op, body, resend=resend)
+        finally:
+            self._unborn -= ids
+        if ids:
+            # Over plain HTTP nothing is pushed that was not asked for.
+            self.spawn(self.waiters.ask_again(ids))
+        return answer
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a background task, which ends with the connection at the latest."""
+        task = self._group.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _run(self) -> None:
+        try:
+            async with self._group:
+                self._started.set()
+                await self._closing.wait()
+                self._tell()
+                if self._session is not None:
+                    await self._session.close()
+                for task in self._background:
+                    task.cancel()
+        finally:
+            self._closing.set()
+            self._started.set()
+            self._tell()
+            if self._http is not None:
+                await self._http.close()
+
+    def _tell(self) -> None:
+        """Tell whoever waits that nothing will come any more."""
+        self.waiters.close()
+        self.batcher.close()
+
+    def _socket(self) -> "Session":
+        if self._session is None:
+            from treadle.transport.session import Session
+
+            self._session = Session(
+                self._urls,
+                self._bearer,
+                on_push=self._on_push,
+                on_connect=self._on_connect,
+                on_down=self._on_down,
+                patience=self._patience,
+            )
+            self.spawn(self._session.run())
+        return self._session
+
+    def _on_push(self, item: dict[str, Any]) -> None:
+        if item["push"] == "result":
+            self.waiters.arrive(item["tasks"])
+
+    async def _on_connect(self) -> None:
+        # Also from plain HTTP: a poll that is under way ends with its answer.
+        self.is_plain = False
+        await self._ask_again()
+
+    def _on_down(self, error: TreadleError) -> None:
+        if not isinstance(error, SocketRefused):
+            self.waiters.fail(error)
+        elif not self.is_plain:
+            self.is_plain = True
+            # What was to be pushed is polled for, until a socket opens.
+            self.spawn(self._ask_again())
+
+    async def _ask_again(self) -> None:
+        await self.waiters.ask_again(set(self.waiters.ids) - self._unborn)
+
+    async def _ask(self, ids: list[str]) -> None:
+        if not self.is_plain:
+            with contextlib.suppress(SocketRefused):
+                await self._socket().call("await", {"ids": ids})
+                return
+        for task_id in set(ids) - self._polled:
+            self._polled.add(task_id)
+            self.spawn(self._poll(task_id))
+
+    async def _poll(self, task_id: str) -> None:
+        prefer = {"Prefer": f"wait={_POLL}"}
+        path = f"/v1/tasks/{task_id}"
+        try:
+            async with self._polls:
+                while self.is_plain:
+                    task: RawTask = await self.http().request("GET", path, headers=prefer, timeout=_POLL + 15)
+                    if task["status"] in TERMINAL:
+                        self.waiters.arrive([task])
+                        return
+        except TreadleError as error:
+            self.waiters.refuse(task_id, error)
+        finally:
+            self._polled.discard(task_id)

@@ -1,0 +1,29 @@
+"""Which client is meant where none is named: the innermost around the code, or else the only one of the process."""
+
+from treadle.client.client import Client
+from treadle.client.open_clients import innermost, shown
+from treadle.errors import NoClient
+
+
+def current_client() -> Client:
+    """Return the innermost open client of this coroutine or thread, or else the only one that the process has open.
+
+    Handlers of a web framework find the client that its lifespan has entered so, threads and other event loops too.
+    Raises `NoClient` when there is none, or several to choose from.
+    """
+    client: Client | None = innermost()
+    if client is not None:
+        return client
+    found: list[Client] = shown()
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NoClient(
+            "no client is open: submit inside `async with Client():` or `with SyncClient():`, or open one for the whole"
+            " process with its open(), as in docs/frameworks.md"
+        )
+    named = ", ".join(map(repr, found))
+    raise NoClient(
+        f"{len(found)} clients are open in this process ({named}) and none of them around this code: say which one with"
+        " client.submit(task.bind(…)), or open all but one with default=False"
+    )

@@ -1,0 +1,145 @@
+"""A submitted task in the submitter's hands."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from treadle.client.options import TaskEdits
+from treadle.client.results import RawTask
+from treadle.errors import TaskCancelled, TaskFailed, TreadleError, WaitTimeout
+from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle.wire.tasks import Receipt, RunItem, TaskItem
+
+if TYPE_CHECKING:
+    from treadle.client.client import Client
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class TaskHandle(Generic[R_co]):
+    """A task that was submitted: wait for its result, look at it, steer it."""
+
+    def __init__(
+        self,
+        client: "Client",
+        task_id: str,
+        *,
+        returns: TypeAdapter[Any] | None = None,
+        submitted: RawTask | None = None,
+        ending: "asyncio.Future[RawTask] | None" = None,
+    ) -> None:
+        self.id: TaskId = TaskId(task_id)
+        self._client = client
+        self._returns = returns
+        self._submitted = submitted
+        self._ending = ending
+
+    def __repr__(self) -> str:
+        return f"<TaskHandle {self.id}>"
+
+    @property
+    def client(self) -> "Client":
+        """The client that asks for it."""
+        return self._client
+
+    @property
+    def submitted(self) -> Receipt | None:
+        """What the server said when it took the task; None for a handle made from an id."""
+        return None if self._submitted is None else Receipt.model_validate(self._submitted)
+
+    async def result(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - part of the API, as in asyncio.wait_for
+        """Wait up to `timeout` seconds (None: for ever) for the task's end and return its result.
+
+        The result has the type that the task function is annotated with; raw submits give JSON. Raises `WaitTimeout`,
+        `TaskFailed`, `TaskCancelled`, `TaskNotFound`, and `ConnectionFailed` when the server stays away.
+        """
+        return self._unpack(await self._wait(timeout))
+
+    async def wait(self, timeout: float | None = None) -> TaskItem:  # noqa: ASYNC109
+        """Wait for the task's end, whatever it is, and return its last state; raises as `result`, but for the end."""
+        return TaskItem.model_validate(await self._wait(timeout))
+
+    async def get(self) -> TaskItem:
+        """Return the task as it is now."""
+        return await self._client.get(self.id)
+
+    async def status(self) -> Status:
+        """Return where the task is now."""
+        return (await self.get()).status
+
+    async def runs(self) -> list[RunItem]:
+        """Return the attempts at the task, first to last."""
+        return await self._client.runs(self.id)
+
+    async def artifacts(self) -> list[ArtifactItem]:
+        """Return the files that the task's runs have stored, the last run's first."""
+        return await self._client.artifacts(self.id)
+
+    async def download(self, name: str, to: str | os.PathLike[str], *, run: int | None = None) -> Path:
+        """Save an artifact of the last run that has it, or of `run`, as a file or in a directory; return the file.
+
+        Raises `ArtifactNotFound` and `OSError`.
+        """
+        return await self._client.download(self.id, name, to, run=run)
+
+    async def cancel(self) -> TaskItem:
+        """Cancel the task; raises `InvalidTaskTransition` when it has ended."""
+        return await self._client.cancel(self.id)
+
+    async def pause(self) -> TaskItem:
+        """Pause the task: a running one stops with its checkpoint."""
+        return await self._client.pause(self.id)
+
+    async def resume(self) -> TaskItem:
+        """Let a paused or failed task go on from its checkpoint."""
+        self._ending = None
+        return await self._client.resume(self.id)
+
+    async def rerun(self) -> TaskItem:
+        """Run an ended task again from its start."""
+        self._ending = None
+        return await self._client.rerun(self.id)
+
+    async def edit(self, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
+        """Change the task while it waits; as `Client.edit`."""
+        return await self._client.edit(self.id, if_version=if_version, **changes)
+
+    async def _wait(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
+        return await self._client.run(self._end(timeout))
+
+    async def _end(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
+        if self._ending is None:
+            self._ending = self._client.ending(self.id)
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(self._ending)
+        except TimeoutError:
+            raise WaitTimeout(f"task {self.id} had not ended after {timeout:g} s; it goes on") from None
+        except TreadleError:
+            # Whoever waits again asks again: the server may be back, or the client open once more.
+            self._ending = None
+            raise
+
+    def _unpack(self, task: RawTask) -> R_co:
+        status, error = task["status"], task.get("error")
+        if status == Status.COMPLETED:
+            return self._typed(task.get("result"))
+        item = TaskItem.model_validate(task)
+        if status == Status.CANCELLED:
+            raise TaskCancelled(f"task {self.id} was cancelled{f': {error}' if error else ''}", item)
+        raise TaskFailed(f"task {self.id} failed ({item.reason or 'error'}): {error or 'no error was given'}", item)
+
+    def _typed(self, result: Any) -> R_co:
+        if self._returns is None:
+            return result  # type: ignore[no-any-return]
+        try:
+            return self._returns.validate_json(to_json(result))  # type: ignore[no-any-return]
+        except ValidationError:
+            # Annotations of results are promises that nobody checked when the function returned.
+            return result  # type: ignore[no-any-return]

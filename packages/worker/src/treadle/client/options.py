@@ -1,0 +1,96 @@
+"""Options of one submit: when, how urgently and how often a task is run."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Unpack, overload
+
+from pydantic import ValidationError, field_validator
+
+from treadle.errors import InvalidArguments
+from treadle.wire.ids import Uuid
+from treadle.wire.options import GivenOptions, TaskEdits, TaskTimes
+
+_OF_ONE_TASK = frozenset({"id", "delay", "scheduled_at", "deadline"})
+
+
+@overload
+def seconds(value: float | timedelta | None) -> float | None: ...
+@overload
+def seconds(value: Any) -> Any: ...
+def seconds(value: Any) -> Any:
+    """Return a duration in seconds, as it goes over the wire; whatever else it is stays as it is."""
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+class Options(TaskTimes):
+    """How one task is run. What is left out comes from the job, then from the server; an explicit 0 counts.
+
+    Durations are seconds or timedeltas, instants are aware datetimes. Raises `InvalidArguments`, which names the option
+    and the value.
+    """
+
+    id: Uuid | None = None
+    """The task's id, a UUID: the same id with the same content is the same task."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **values: Unpack[GivenOptions]) -> None: ...
+
+    else:
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise InvalidArguments(_explain(error)) from None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _seconds(cls, value: Any) -> Any:
+        return seconds(value)
+
+    def wire(self) -> dict[str, Any]:
+        """Return the options that were given, as JSON."""
+        return self.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+
+    def over(self, base: "Options | None") -> "Options":
+        """Return these options with `base` under them."""
+        if base is None:
+            return self
+        return base.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
+
+def wire_edits(changes: "TaskEdits") -> dict[str, Any]:
+    """Return the changes as they go over the wire: durations in seconds."""
+    return {name: seconds(value) for name, value in changes.items()}
+
+
+def template(options: Options | None, deadline: float | timedelta | None) -> dict[str, Any]:
+    """Return what each task of a schedule is like, as it goes over the wire.
+
+    Raises `InvalidArguments` for an option that is one task's alone, and for a deadline that is not after the tick.
+    """
+    said = {} if options is None else options.wire()
+    if unfit := sorted(said.keys() & _OF_ONE_TASK):
+        raise InvalidArguments(
+            f"{', '.join(unfit)}: not of a schedule, whose tasks come with its ticks; their deadline is given beside"
+            " the options, in seconds from the tick"
+        )
+    if deadline is None:
+        return said
+    if (after := seconds(deadline) or 0) <= 0:
+        raise InvalidArguments(f"deadline={deadline!r} of a schedule is a duration, more than 0")
+    return {**said, "deadline": float(after)}
+
+
+def _explain(error: ValidationError) -> str:
+    places = []
+    for detail in error.errors(include_url=False):
+        name = ".".join(map(str, detail["loc"]))
+        if detail["type"] == "extra_forbidden":
+            places.append(f"there is no option {name}; there are {', '.join(sorted(Options.model_fields))}")
+        else:
+            places.append(f"{name}: {detail['msg']}, not {detail['input']!r}")
+    return "; ".join(places)
+
+
+__all__ = ["Options", "TaskEdits", "seconds", "template", "wire_edits"]

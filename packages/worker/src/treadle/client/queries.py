@@ -1,0 +1,163 @@
+"""What a client reads: lists of tasks, jobs, workers, targets and tokens, over HTTP."""
+
+import builtins
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from treadle.client.requests import Listing, Requester
+from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.jobs import JobItem
+from treadle.wire.pages import Page
+from treadle.wire.server import NewToken, SigningKeys, Stats, TokenItem, Whoami
+from treadle.wire.status import Status
+from treadle.wire.targets import TargetItem
+from treadle.wire.tasks import TaskItem
+from treadle.wire.workers import WorkerItem
+
+
+class Queries(Requester):
+    """The reading half of `Client`. Every method raises `ConnectionFailed` and the server's `ProblemError`.
+
+    Lists are awaited for one page, of 50 unless `limit` says otherwise, or gone through to their end by `async for`,
+    in pages of `limit`.
+    """
+
+    def list(
+        self,
+        *,
+        room: str | None = None,
+        status: "Status | str | builtins.list[Status] | None" = None,
+        job: str | None = None,
+        target: str | None = None,
+        worker: str | None = None,
+        tag: str | None = None,
+        id: str | None = None,  # noqa: A002 - the wire's name
+        text: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Listing[TaskItem]:
+        """Return tasks, newest first, for which all that is given holds.
+
+        `tag` is `key` or `key=value`, of a nested one `region.name=eu`, `id` the beginning of the task's id, `text`
+        part of its id, job's name, payload or error.
+        """
+        statuses = [status] if isinstance(status, str) else status
+        params = {
+            "status": ",".join(statuses) if statuses else None,
+            "job": job,
+            "target": target,
+            "worker": worker,
+            "tag": tag,
+            "id": id,
+            "text": text,
+        }
+        path = "/v1/tasks" if room is None else f"/v1/rooms/{_part(room)}/tasks"
+        return self._list(TaskItem, path, limit, offset, params=params, by_cursor=True)
+
+    def jobs(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[JobItem]:
+        """Return the jobs that are seen from a room, with the counts of their queues."""
+        return self._list(JobItem, f"/v1/rooms/{_part(room)}/jobs", limit, offset)
+
+    async def job(self, full_name: str, *, room: str | None = None) -> JobItem:
+        """Return one job, as seen from `room` (its own when left out)."""
+        seen_from = room or full_name.partition(":")[0]
+        path = f"/v1/rooms/{_part(seen_from)}/jobs/{_part(full_name)}"
+        return JobItem.model_validate(await self.request("GET", path))
+
+    def workers(self, *, room: str | None = None, limit: int | None = None, offset: int = 0) -> Listing[WorkerItem]:
+        """Return the workers, or those that serve a room's jobs."""
+        path = "/v1/workers" if room is None else f"/v1/rooms/{_part(room)}/workers"
+        return self._list(WorkerItem, path, limit, offset)
+
+    async def worker(self, worker_id: str) -> WorkerItem:
+        """Return one worker."""
+        return WorkerItem.model_validate(await self.request("GET", f"/v1/workers/{_part(worker_id)}"))
+
+    def targets(
+        self,
+        room: str = "@global",
+        *,
+        held: bool | None = None,
+        text: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Listing[TargetItem]:
+        """Return a room's targets, newest first: the held ones, the free ones, those whose name has `text` in it."""
+        params = {"held": None if held is None else str(held).lower(), "text": text}
+        return self._list(TargetItem, f"/v1/rooms/{_part(room)}/targets", limit, offset, params=params)
+
+    async def target(self, name: str, *, room: str = "@global") -> TargetItem:
+        """Return one target: what holds it and why, and who waits; raises `TargetNotFound`."""
+        path = f"/v1/rooms/{_part(room)}/targets/{_part(name)}"
+        return TargetItem.model_validate(await self.request("GET", path))
+
+    async def artifacts(self, task_id: str, *, run: int | None = None) -> "builtins.list[ArtifactItem]":
+        """Return all that the task's runs, or one of them, have stored: the last run's first, each run's by name."""
+        found: builtins.list[ArtifactItem] = []
+        while True:
+            params = {"run": run, "limit": 500, "offset": len(found)}
+            answer = await self.request("GET", f"/v1/tasks/{_part(task_id)}/artifacts", params=params)
+            page = Page[ArtifactItem].model_validate(answer)
+            found += page.items
+            if not page.items or len(found) >= page.total:
+                return found
+
+    async def download(self, task_id: str, name: str, to: "str | os.PathLike[str]", *, run: int | None = None) -> Path:
+        """Save an artifact of the last run that has it, or of `run`, as a file, or in a directory that there is.
+
+        The file appears when it is whole and its digest is the one that was stored. Raises `ArtifactNotFound` and
+        `OSError`, and as every method here.
+        """
+        path = Path(to)
+        place = path / name.rsplit("/", 1)[-1] if path.is_dir() else path  # noqa: ASYNC240 - one look
+        part = "/".join(quote(segment, safe="") for segment in name.split("/"))
+        where = f"/v1/tasks/{_part(task_id)}/artifacts/{part}"
+        return await self.run(self._download(where, place, run))
+
+    async def _download(self, where: str, place: Path, run: int | None) -> Path:
+        from treadle.client.downloads import download
+
+        return await download(self.http(), where, place, params={"run": run})
+
+    async def stats(self) -> Stats:
+        """Return totals over all jobs."""
+        return Stats.model_validate(await self.request("GET", "/v1/stats"))
+
+    async def whoami(self) -> Whoami:
+        """Return whose token the client shows."""
+        return Whoami.model_validate(await self.request("GET", "/v1/whoami"))
+
+    def tokens(self, *, limit: int | None = None, offset: int = 0) -> Listing[TokenItem]:
+        """Return the tokens, without their secrets; superusers only."""
+        return self._list(TokenItem, "/v1/tokens", limit, offset)
+
+    async def create_token(
+        self,
+        name: str,
+        *,
+        superuser: bool = False,
+        scopes: "builtins.list[str] | None" = None,
+        expires_at: datetime | None = None,
+    ) -> NewToken:
+        """Make a token for a user; its secret is in the answer and never shown again. Superusers only."""
+        body: dict[str, Any] = {"name": name, "superuser": superuser}
+        if scopes is not None:
+            body["scopes"] = scopes
+        if expires_at is not None:
+            body["expires_at"] = expires_at
+        return NewToken.model_validate(await self.request("POST", "/v1/tokens", body))
+
+    async def revoke_token(self, token_id: str) -> None:
+        """Revoke a token, by its id; superusers only."""
+        await self.request("DELETE", f"/v1/tokens/{_part(token_id)}")
+
+    async def rotate_keys(self, *, revoke: bool = False) -> SigningKeys:
+        """Sign temporary credentials with a new key; `revoke` ends all that were signed before. Superusers only."""
+        return SigningKeys.model_validate(await self.request("POST", "/v1/signing-keys", {"revoke": revoke}))
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="@:")

@@ -1,0 +1,111 @@
+"""What each part of the client asks the server with: requests, and lists page by page."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from treadle.wire.fields import Model
+from treadle.wire.pages import Page
+
+if TYPE_CHECKING:
+    from treadle.transport.http import HttpChannel
+
+M = TypeVar("M", bound=Model)
+R = TypeVar("R")
+
+_PAGE = 50
+"""Items of a page that is asked for alone."""
+
+_PAGES = 500
+"""Items of each page when all are read: as many as the server gives at once."""
+
+
+class Listing(Generic[M]):
+    """A list at the server: `await` it for one page, or take `async for` to go through it page by page to its end.
+
+    `read` gets a page, by its `limit` and its `offset` or `cursor`. Raises, when it is awaited or gone through,
+    `NoClient`, `ConnectionFailed` and the server's `ProblemError`.
+    """
+
+    def __init__(
+        self,
+        read: "Callable[[Mapping[str, Any]], Coroutine[Any, Any, Page[M]]]",
+        *,
+        limit: int | None,
+        offset: int,
+        by_cursor: bool,
+    ) -> None:
+        self._read = read
+        self._limit = limit
+        self._offset = offset
+        self._by_cursor = by_cursor
+
+    def __await__(self) -> "Generator[Any, None, Page[M]]":
+        return self.page().__await__()
+
+    async def __aiter__(self) -> AsyncIterator[M]:
+        page = await self._first(_PAGES)
+        while True:
+            for item in page.items:
+                yield item
+            following = await self.after(page)
+            if following is None:
+                return
+            page = following
+
+    async def page(self) -> "Page[M]":
+        """Return the page that `limit` (50 unless given) and `offset` say."""
+        return await self._first(_PAGE)
+
+    async def after(self, page: "Page[M]") -> "Page[M] | None":
+        """Return the page that follows another one, None after the last."""
+        limit = self._limit or _PAGES
+        end = page.offset + len(page.items)
+        if not self._by_cursor:
+            is_last = not page.items or end >= page.total
+            return None if is_last else await self._read({"limit": limit, "offset": end})
+        # What is added meanwhile moves nothing into a page that was not read yet.
+        cursor = page.next_cursor
+        return None if cursor is None else await self._read({"limit": limit, "cursor": cursor})
+
+    async def _first(self, limit: int) -> "Page[M]":
+        return await self._read({"limit": limit if self._limit is None else self._limit, "offset": self._offset})
+
+
+class Requester:
+    """What each part of the client asks with."""
+
+    def http(self) -> "HttpChannel":
+        """Return the client's HTTP connections."""
+        raise NotImplementedError
+
+    async def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine in the event loop that the client is open in; raises `NoClient` when it is not."""
+        raise NotImplementedError
+
+    async def call(self, op: str, fields: Mapping[str, Any] | None = None, *, resend: bool = True) -> Any:
+        """Make one request of the protocol, over the socket or else over HTTP, and return its answer as it is."""
+        raise NotImplementedError
+
+    async def request(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
+        """Send one request and return the answer's JSON; as `HttpChannel.request`, and raises `NoClient`."""
+        return await self.run(self._request(method, path, body, **how))
+
+    async def _request(self, method: str, path: str, body: Any, **how: Any) -> Any:
+        return await self.http().request(method, path, body, **how)
+
+    def _list(
+        self,
+        model: type[M],
+        path: str,
+        limit: int | None,
+        offset: int,
+        *,
+        params: Mapping[str, Any] | None = None,
+        by_cursor: bool = False,
+    ) -> Listing[M]:
+        async def read(where: Mapping[str, Any]) -> "Page[M]":
+            answer = await self.request("GET", path, params={**(params or {}), **where})
+            page: Page[M] = Page[model].model_validate(answer)  # type: ignore[valid-type]
+            return page
+
+        return Listing(read, limit=limit, offset=offset, by_cursor=by_cursor)

@@ -1,0 +1,90 @@
+"""What a client does with schedules: lists, sets, pauses, runs and deletes them, over HTTP."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from treadle.client.options import template
+from treadle.client.requests import Listing, Requester
+from treadle.wire.names import GLOBAL
+from treadle.wire.schedules import Missed, ScheduleItem
+from treadle.wire.tasks import TaskItem
+
+if TYPE_CHECKING:
+    from treadle.client.options import Options
+
+_OF_EACH = ("payload", "cron", "zone", "interval", "paused", "content_hash", "if_version")
+
+
+class Scheduling(Requester):
+    """The part of `Client` that is about schedules.
+
+    Every method raises `ConnectionFailed` and the server's `ProblemError`: `ScheduleNotFound`, `Forbidden`,
+    `ValidationFailed` …
+    """
+
+    def schedules(self, room: str = GLOBAL, *, limit: int | None = None, offset: int = 0) -> Listing[ScheduleItem]:
+        """Return the schedules that are seen from a room, newest first: with their next tick and last task."""
+        return self._list(ScheduleItem, f"/v1/rooms/{_part(room)}/schedules", limit, offset)
+
+    async def schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
+        """Return one schedule; raises `ScheduleNotFound`."""
+        return ScheduleItem.model_validate(await self.request("GET", _path(room, name)))
+
+    async def set_schedule(
+        self,
+        name: str,
+        *,
+        job: str,
+        room: str = GLOBAL,
+        payload: Mapping[str, Any] | None = None,
+        cron: str | None = None,
+        zone: str | None = None,
+        interval: float | None = None,
+        jitter: float = 0,
+        missed: Missed = "late",
+        options: "Options | None" = None,
+        deadline: float | timedelta | None = None,
+        paused: bool | None = None,
+        content_hash: str | None = None,
+        if_version: int | None = None,
+    ) -> ScheduleItem:
+        """Make a schedule, or replace the one of this name; what stays the same keeps its next tick.
+
+        `cron` (in `zone`) or `interval` (seconds) says when; `options` are those of each task, `deadline` is how long
+        after its tick it is of use. Raises `InvalidArguments` for options that are one task's alone.
+        """
+        given = dict(zip(_OF_EACH, (payload, cron, zone, interval, paused, content_hash, if_version), strict=True))
+        body = template(options, deadline)
+        body |= {"job": job, "jitter": jitter, "missed": missed}
+        body |= {name: value for name, value in given.items() if value is not None}
+        return ScheduleItem.model_validate(await self.request("PUT", _path(room, name), body))
+
+    async def pause_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
+        """Pause a schedule: it makes no tasks until it is resumed."""
+        return await self._patch(room, name, paused=True)
+
+    async def resume_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
+        """Let a paused schedule go on, with its next tick from now."""
+        return await self._patch(room, name, paused=False)
+
+    async def run_schedule(self, name: str, *, room: str = GLOBAL) -> TaskItem:
+        """Put a schedule's task in now and return it; raises `TaskConflict` while its last one is open."""
+        return TaskItem.model_validate(await self.request("POST", f"{_path(room, name)}/run"))
+
+    async def delete_schedule(self, name: str, *, room: str = GLOBAL) -> None:
+        """Delete a schedule; a task of it that runs goes on to its end."""
+        await self.request("DELETE", _path(room, name), resend=False)
+
+    async def _patch(self, room: str, name: str, **fields: Any) -> ScheduleItem:
+        answer = await self.request("PATCH", _path(room, name), fields, resend=True)
+        return ScheduleItem.model_validate(answer)
+
+
+def _path(room: str, name: str) -> str:
+    return f"/v1/rooms/{_part(room)}/schedules/{_part(name)}"
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="@:")

@@ -1,0 +1,86 @@
+"""What a client does to tasks and queues: cancel, pause, resume, rerun, resolve, edit."""
+
+from typing import Any, Unpack
+
+from treadle.client.options import wire_edits
+from treadle.client.requests import Requester
+from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
+from treadle.wire.jobs import JobItem
+from treadle.wire.options import TaskEdits
+from treadle.wire.tasks import BulkResult, TaskItem
+from treadle.wire.transitions import LEADS_TO, Action
+
+
+class Steering(Requester):
+    """The part of `Client` that changes tasks. Every method raises `ConnectionFailed` and a `ProblemError`."""
+
+    async def get(self, task_id: str) -> TaskItem:
+        """Return a task as it is now; raises `TaskNotFound`."""
+        return TaskItem.model_validate(await self.call("get", {"id": task_id}))
+
+    async def cancel(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
+        """Cancel a task, at once; raises `InvalidTaskTransition` when it has ended, `TaskConflict` by `if_version`."""
+        return await self._act(task_id, "cancel", if_version=if_version)
+
+    async def pause(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
+        """Pause a task; a running one stops when its worker has stopped the code."""
+        return await self._act(task_id, "pause", if_version=if_version)
+
+    async def resume(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
+        """Let a paused or failed task go on from its checkpoint."""
+        return await self._act(task_id, "resume", if_version=if_version)
+
+    async def rerun(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
+        """Run an ended task again from its start."""
+        return await self._act(task_id, "rerun", if_version=if_version)
+
+    async def resolve(
+        self,
+        task_id: str,
+        *,
+        status: str = "completed",
+        result: Any = None,
+        error: str | None = None,
+        if_version: int | None = None,
+    ) -> TaskItem:
+        """Settle a paused or failed task by hand: `completed`, `failed` or `cancelled`."""
+        return await self._act(task_id, "resolve", status=status, result=result, error=error, if_version=if_version)
+
+    async def edit(self, /, task_id: str, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
+        """Change a task that doesn't run yet: its payload, its checkpoint, and all that `Options` says but its id.
+
+        None takes away what a task need not have, such as `timeout`, `target` or `unique_key`. Raises
+        `InvalidTaskTransition` when it is claimed or over, `TaskConflict` by `if_version` or when another task holds
+        the unique key, `Forbidden` also for scopes that are not held, and `ValidationFailed`.
+        """
+        body = {"id": task_id, **wire_edits(changes), **({} if if_version is None else {"if_version": if_version})}
+        return TaskItem.model_validate(await self.call("edit", body, resend=if_version is None))
+
+    async def act(self, /, action: Action, **which: Any) -> BulkResult:
+        """One verb for many tasks, as `BulkAction` says: `ids=[…]` or `filter={…}`."""
+        return BulkResult.model_validate(await self.call("actions", {"action": action, **which}, resend=False))
+
+    async def pause_queue(self, full_name: str) -> JobItem:
+        """Pause a queue: nothing is claimed from it."""
+        return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": True}))
+
+    async def resume_queue(self, full_name: str) -> JobItem:
+        """Let a paused queue go on."""
+        return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": False}))
+
+    async def _act(self, task_id: str, action: Action, **fields: Any) -> TaskItem:
+        body = {"id": task_id, "action": action, **{name: value for name, value in fields.items() if value is not None}}
+        try:
+            return TaskItem.model_validate(await self.call("action", body, resend=False))
+        except ConnectionLost:
+            return await self._act_again(task_id, action, body)
+
+    async def _act_again(self, task_id: str, action: Action, body: dict[str, Any]) -> TaskItem:
+        """Repeat a verb whose answer was lost; a refusal that the first try explains is no refusal."""
+        try:
+            return TaskItem.model_validate(await self.call("action", body, resend=False))
+        except (InvalidTaskTransition, TaskConflict):
+            item = await self.get(task_id)
+            if item.status in LEADS_TO[action]:
+                return item
+            raise

@@ -1,0 +1,87 @@
+"""Submits of many coroutines, gathered into one request: a frame costs as much as twenty tasks in it."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from treadle.errors import ConnectionLost, InvalidArguments, ProblemError, TreadleError, error_for, problem_of
+
+MOST = 1000
+"""Tasks of one request; further ones make the next."""
+
+Item = dict[str, Any]
+Receipt = dict[str, Any]
+Send = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class SubmitBatcher:
+    """What was submitted in this turn of the loop, by room; each task is taken or refused by itself."""
+
+    def __init__(self, send: Send, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+        self._send = send
+        self._spawn = spawn
+        self._waiting: dict[tuple[str, bool], list[tuple[Item, asyncio.Future[Receipt]]]] = defaultdict(list)
+        self._unanswered: set[asyncio.Future[Receipt]] = set()
+
+    async def add(self, room: str, item: Item, *, wait: bool) -> Receipt:
+        """Submit one task and return its receipt; raises the `TreadleError` that it is refused with."""
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._flush)
+        future: asyncio.Future[Receipt] = loop.create_future()
+        self._waiting[room, wait].append((item, future))
+        self._unanswered.add(future)
+        try:
+            return await future
+        finally:
+            self._unanswered.discard(future)
+
+    def close(self) -> None:
+        """The client is closed: whoever still waits is told, for nobody else will."""
+        self._waiting.clear()
+        for future in self._unanswered:
+            if not future.done():
+                future.set_exception(ConnectionLost("the client was closed before the answer to the submit came"))
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, defaultdict(list)
+        for (room, wait), batch in waiting.items():
+            for start in range(0, len(batch), MOST):
+                self._spawn(self._submit(room, batch[start : start + MOST], wait=wait))
+
+    async def _submit(self, room: str, batch: list[tuple[Item, "asyncio.Future[Receipt]"]], *, wait: bool) -> None:
+        # Sent again after a lost answer: the same ids with the same content are the same tasks.
+        fields = {"room": room, "tasks": [item for item, _ in batch], "wait": wait}
+        try:
+            answers = (await self._send(fields))["tasks"]
+        except (ProblemError, InvalidArguments) as error:
+            await self._by_halves(room, batch, error, wait=wait)
+            return
+        except TreadleError as error:
+            _refuse(batch, error)
+            return
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if future.done():
+                continue
+            if (problem := answer.get("problem")) is not None:
+                future.set_exception(error_for(problem_of(problem)))
+            else:
+                future.set_result(answer)
+
+    async def _by_halves(
+        self, room: str, batch: list[tuple[Item, "asyncio.Future[Receipt]"]], error: TreadleError, *, wait: bool
+    ) -> None:
+        """Find those for which a request was refused as a whole: it is too large, or over plain HTTP one is wrong."""
+        if len(batch) == 1:
+            _refuse(batch, error)
+            return
+        middle = len(batch) // 2
+        for half in (batch[:middle], batch[middle:]):
+            await self._submit(room, half, wait=wait)
+
+
+def _refuse(batch: list[tuple[Item, "asyncio.Future[Receipt]"]], error: TreadleError) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)

@@ -1,0 +1,361 @@
+"""The blocking client: `Client`, run by an event loop in a thread of its own."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
+
+from pydantic import PrivateAttr
+
+from treadle.client.bound import Bound
+from treadle.client.client import Client
+from treadle.client.handle import TaskHandle
+from treadle.client.open_clients import enter, leave
+from treadle.client.options import Options, TaskEdits
+from treadle.client.requests import Listing
+from treadle.errors import NoClient
+from treadle.transport.bearer import Bearer, TokenSource
+from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.fields import Model
+from treadle.wire.ids import TaskId
+from treadle.wire.pages import Page
+from treadle.wire.status import Status
+from treadle.wire.tasks import Receipt, RunItem, TaskItem
+
+if TYPE_CHECKING:
+    from treadle.settings import Settings
+
+M = TypeVar("M", bound=Model)
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Loop:
+    """An event loop in a daemon thread, which keeps one client open; one for each process that uses the client.
+
+    A process forked from another has its memory and not its threads, so it starts from an empty one.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closing = asyncio.Event()
+        self._holders = 0
+        self._is_kept = False
+
+    def open(self, *, is_kept: bool) -> None:
+        """Open the client until `close`, or until as many calls of `let_go` as were not `is_kept`."""
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive() or not self._client.is_open:
+                self._start()
+            if is_kept:
+                self._is_kept = True
+            else:
+                self._holders += 1
+
+    def let_go(self) -> None:
+        """End one `with` block; the last one closes the client, unless it is kept open."""
+        with self._lock:
+            self._holders -= 1
+            if self._holders <= 0 and not self._is_kept:
+                self._stop()
+
+    def close(self) -> None:
+        """Close the client, whoever has opened it."""
+        with self._lock:
+            self._stop()
+
+    def _start(self) -> None:
+        opened: Future[None] = Future()
+        self._holders, self._is_kept = 0, False
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._main(opened)), name="treadle-client", daemon=True
+        )
+        self._thread.start()
+        opened.result()
+
+    def _stop(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None and thread.is_alive() and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._closing.set)
+            thread.join()
+
+    async def _main(self, opened: Future[None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._closing = asyncio.Event()
+        try:
+            await self._client.open()
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for the opening
+            opened.set_exception(error)
+            return
+        opened.set_result(None)
+        try:
+            await self._closing.wait()
+        finally:
+            await self._client.close()
+
+
+def _of_client(
+    method: Callable[Concatenate[Client, P], Coroutine[Any, Any, R]],
+) -> "Callable[Concatenate[SyncClient, P], R]":
+    def blocking(self: "SyncClient", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.run(method(self.client, *args, **kwargs))
+
+    return _documented(blocking, method)
+
+
+def _list_of_client(
+    method: Callable[Concatenate[Client, P], Listing[M]],
+) -> "Callable[Concatenate[SyncClient, P], SyncPage[M]]":
+    def blocking(self: "SyncClient", /, *args: P.args, **kwargs: P.kwargs) -> SyncPage[M]:
+        return SyncPage.first(self.client, method(self.client, *args, **kwargs))
+
+    return _documented(blocking, method)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _documented(blocking: F, method: Callable[..., Any]) -> F:
+    blocking.__name__, blocking.__qualname__ = method.__name__, method.__qualname__
+    blocking.__doc__ = method.__doc__
+    return blocking
+
+
+def block(client: Client, work: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine in the loop that the client is open in; raises `NoClient` and `WouldBlock`."""
+    try:
+        opening = client.opening()
+    except NoClient:
+        work.close()
+        raise
+    return opening.block(work)
+
+
+class SyncPage(Page[M]):
+    """A page of a list for code that blocks; a `for` loop goes on with the pages that follow."""
+
+    _after: Callable[[Page[M]], Page[M] | None] = PrivateAttr()
+
+    @classmethod
+    def first(cls, client: Client, listing: Listing[M]) -> "SyncPage[M]":
+        """Read the page that the listing begins with."""
+        made = cls.model_construct(**block(client, listing.page()).__dict__)
+        made._after = lambda page: block(client, listing.after(page))  # noqa: SLF001 - its own
+        return made
+
+    def __iter__(self) -> Generator[M, None, None]:  # type: ignore[override]  # as in Page
+        page: Page[M] | None = self
+        while page is not None:
+            yield from page.items
+            page = self._after(page)
+
+
+class SyncHandle(Generic[R_co]):
+    """A `TaskHandle` whose methods block; they raise `WouldBlock` in the thread of the client's own event loop."""
+
+    def __init__(self, handle: TaskHandle[R_co]) -> None:
+        self.handle = handle
+        self.id: TaskId = handle.id
+
+    def __repr__(self) -> str:
+        return f"<SyncHandle {self.id}>"
+
+    @property
+    def submitted(self) -> Receipt | None:
+        """What the server said when it took the task."""
+        return self.handle.submitted
+
+    def result(self, timeout: float | None = None) -> R_co:
+        """Wait up to `timeout` seconds (None: for ever) and return the task's result; as `TaskHandle.result`."""
+        return block(self.handle.client, self.handle.result(timeout))
+
+    def wait(self, timeout: float | None = None) -> TaskItem:
+        """Wait for the task's end, whatever it is, and return its last state; as `TaskHandle.wait`."""
+        return block(self.handle.client, self.handle.wait(timeout))
+
+    def get(self) -> TaskItem:
+        """Return the task as it is now."""
+        return block(self.handle.client, self.handle.get())
+
+    def status(self) -> Status:
+        """Return where the task is now."""
+        return block(self.handle.client, self.handle.status())
+
+    def runs(self) -> list[RunItem]:
+        """Return the attempts at the task, first to last."""
+        return block(self.handle.client, self.handle.runs())
+
+    def artifacts(self) -> list[ArtifactItem]:
+        """Return the files that the task's runs have stored, the last run's first."""
+        return block(self.handle.client, self.handle.artifacts())
+
+    def download(self, name: str, to: str | os.PathLike[str], *, run: int | None = None) -> Path:
+        """Save an artifact as a file or in a directory, and return the file; as `TaskHandle.download`."""
+        return block(self.handle.client, self.handle.download(name, to, run=run))
+
+    def cancel(self) -> TaskItem:
+        """Cancel the task; raises `InvalidTaskTransition` when it has ended."""
+        return block(self.handle.client, self.handle.cancel())
+
+    def pause(self) -> TaskItem:
+        """Pause the task: a running one stops with its checkpoint."""
+        return block(self.handle.client, self.handle.pause())
+
+    def resume(self) -> TaskItem:
+        """Let a paused or failed task go on from its checkpoint."""
+        return block(self.handle.client, self.handle.resume())
+
+    def rerun(self) -> TaskItem:
+        """Run an ended task again from its start."""
+        return block(self.handle.client, self.handle.rerun())
+
+    def edit(self, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
+        """Change the task while it waits; as `Client.edit`."""
+        return block(self.handle.client, self.handle.edit(if_version=if_version, **changes))
+
+
+class SyncClient:
+    """`Client` for code that blocks: the same arguments, methods and errors; open in a `with` block or from `open` on.
+
+    Tasks are submitted as `client.submit(task.bind(…))`, or with `task.submit_sync(…)`, which finds the client as
+    `current_client` says. Usable from several threads at once. What it does runs in an event loop in a thread of its
+    own; a forked process has none until it opens the client for itself.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: TokenSource | Bearer | None = None,
+        *,
+        room: str | None = None,
+        register_missing: bool = True,
+        patience: float | timedelta = 30.0,
+        settings: "Settings | None" = None,
+        default: bool = True,
+    ) -> None:
+        self.client = Client(
+            url,
+            token,
+            room=room,
+            register_missing=register_missing,
+            patience=patience,
+            settings=settings,
+            default=default,
+        )
+        self._loops: dict[int, _Loop] = {}
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self.client).removeprefix('<')}"
+
+    def __enter__(self) -> Self:
+        self._loop().open(is_kept=False)
+        enter(self.client)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        leave(self.client)
+        self._loop().let_go()
+
+    def open(self) -> Self:
+        """Open the client until `close`, and return it; nothing happens when it is open already in this process.
+
+        For programs without a place for a `with` block: call it before each request of a web framework that forks.
+        """
+        self._loop().open(is_kept=True)
+        return self
+
+    def close(self) -> None:
+        """Close the client, whoever has opened it; nothing happens when it is closed."""
+        self._loop().close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be made in this process."""
+        return self.client.is_open
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine of `self.client` in the client's loop and return what it returns.
+
+        Raises `NoClient` when the client is not open, and `WouldBlock` in the loop's own thread.
+        """
+        return block(self.client, work)
+
+    def _loop(self) -> _Loop:
+        # A single step, so that threads agree on one without a lock, which a fork might copy while it is held.
+        return self._loops.setdefault(os.getpid(), _Loop(self.client))
+
+    def submit(self, bound: Bound[R], *, options: Options | None = None, wait: bool = False) -> SyncHandle[R]:
+        """Submit `task.bind(…)`; as `Client.submit`."""
+        return SyncHandle(self.run(self.client.submit(bound, options=options, wait=wait)))
+
+    def submit_many(
+        self, bounds: Sequence[Bound[R]], *, options: Options | None = None, wait: bool = False
+    ) -> list[SyncHandle[R]]:
+        """Submit many tasks, all or none; as `Client.submit_many`."""
+        return [SyncHandle(handle) for handle in self.run(self.client.submit_many(bounds, options=options, wait=wait))]
+
+    def submit_raw(
+        self, job: str, payload: Mapping[str, Any], *, options: Options | None = None, wait: bool = False
+    ) -> SyncHandle[Any]:
+        """Submit to a job by its full name; as `Client.submit_raw`."""
+        return SyncHandle(self.run(self.client.submit_raw(job, payload, options=options, wait=wait)))
+
+    def handle(self, task_id: str) -> SyncHandle[Any]:
+        """Return a handle of a task that was submitted before."""
+        return SyncHandle(self.client.handle(task_id))
+
+    call = _of_client(Client.call)
+    register = _of_client(Client.register)
+    get = _of_client(Client.get)
+    list = _list_of_client(Client.list)
+    runs = _of_client(Client.runs)
+    logs = _of_client(Client.logs)
+    cancel = _of_client(Client.cancel)
+    pause = _of_client(Client.pause)
+    resume = _of_client(Client.resume)
+    rerun = _of_client(Client.rerun)
+    resolve = _of_client(Client.resolve)
+    edit = _of_client(Client.edit)
+    act = _of_client(Client.act)
+    jobs = _list_of_client(Client.jobs)
+    job = _of_client(Client.job)
+    pause_queue = _of_client(Client.pause_queue)
+    resume_queue = _of_client(Client.resume_queue)
+    workers = _list_of_client(Client.workers)
+    worker = _of_client(Client.worker)
+    targets = _list_of_client(Client.targets)
+    target = _of_client(Client.target)
+    artifacts = _of_client(Client.artifacts)
+    download = _of_client(Client.download)
+    stats = _of_client(Client.stats)
+    whoami = _of_client(Client.whoami)
+    tokens = _list_of_client(Client.tokens)
+    create_token = _of_client(Client.create_token)
+    revoke_token = _of_client(Client.revoke_token)
+    prune = _of_client(Client.prune)
+    webhooks = _list_of_client(Client.webhooks)
+    webhook = _of_client(Client.webhook)
+    set_webhook = _of_client(Client.set_webhook)
+    delete_webhook = _of_client(Client.delete_webhook)
+    deliveries = _list_of_client(Client.deliveries)
+    redeliver = _of_client(Client.redeliver)
+    schedules = _list_of_client(Client.schedules)
+    schedule = _of_client(Client.schedule)
+    set_schedule = _of_client(Client.set_schedule)
+    pause_schedule = _of_client(Client.pause_schedule)
+    resume_schedule = _of_client(Client.resume_schedule)
+    run_schedule = _of_client(Client.run_schedule)
+    delete_schedule = _of_client(Client.delete_schedule)
+    rotate_keys = _of_client(Client.rotate_keys)
+    ping = _of_client(Client.ping)

@@ -1,0 +1,212 @@
+"""The child process: runs one task after another for its worker, and dies with it."""
+
+import asyncio
+import importlib
+import os
+import runpy
+import socket
+import sys
+import threading
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import NamedTemporaryFile
+from types import ModuleType
+from typing import Any
+
+from treadle.errors import BadValue, ConnectionFailed, error_for
+from treadle.isolation import pipes
+from treadle.isolation.lease_killer import end_group, kill_at_the_end
+from treadle.tasks.content import Content, Uploading
+from treadle.tasks.context import Context, Credential, Level, Saved
+from treadle.tasks.definition import Task
+from treadle.tasks.endings import Ending, completed, raised
+from treadle.tasks.registry import collect
+from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.problems import Problem
+
+MAIN = "__treadle_main__"
+"""What a script's `__name__` is in the child, so that its `if __name__ == "__main__":` doesn't start another worker."""
+
+
+class ParentLink:
+    """The socket to the worker. A thread reads it; its end ends this process."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._writing = threading.Lock()
+        self.runs: SimpleQueue[pipes.Message] = SimpleQueue()
+        self.saves: SimpleQueue[pipes.Message] = SimpleQueue()
+        self.uploads: SimpleQueue[pipes.Message] = SimpleQueue()
+        self.credentials: SimpleQueue[pipes.Message] = SimpleQueue()
+        self.running: Running | None = None
+        threading.Thread(target=self._read, name="treadle-parent", daemon=True).start()
+
+    def send(self, message: pipes.Message) -> None:
+        """Write one message, whole."""
+        data = pipes.encode(message)
+        with self._writing:
+            self._sock.sendall(data)
+
+    def _read(self) -> None:
+        try:
+            while True:
+                message = pipes.receive(self._sock)
+                if "run" in message:
+                    self.runs.put(message)
+                elif "credential" in message:
+                    self.credentials.put(message)
+                elif "saved" in message:
+                    self.saves.put(message)
+                elif "uploaded" in message:
+                    self.uploads.put(message["uploaded"])
+                elif self.running is not None:
+                    self.running.stop()
+        except (EOFError, OSError):
+            # The worker is gone: nobody can take the result, and the task runs again elsewhere.
+            end_group()
+
+
+class ParentPort:
+    """A context's port that leads to the worker."""
+
+    def __init__(self, parent: ParentLink, run: list[Any]) -> None:
+        self._parent = parent
+        self._run = run
+
+    def progress(self, share: float | None, message: str | None) -> None:
+        """Send how far the run is."""
+        self._parent.send({"progress": [share, message]})
+
+    def log(self, message: str, level: Level) -> None:
+        """Send a line."""
+        self._parent.send({"log": [message, level]})
+
+    def spend(self, total: float) -> None:
+        """Send what the run has used in all."""
+        self._parent.send({"spend": total})
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        """Send a checkpoint and block until it is stored, in async code too: nothing else runs here."""
+        self._parent.send({"save": checkpoint})
+        answer = self._parent.saves.get()
+        if (problem := answer["saved"]) is not None:
+            raise error_for(Problem.model_validate(problem))
+        if "bad" in answer:
+            raise BadValue(answer["bad"])
+        return Saved()
+
+    def credentials(self) -> Awaitable[str]:
+        """Ask for a credential and block until it is there."""
+        self._parent.send({"credential": True})
+        answer = self._parent.credentials.get()
+        while answer["of"] != self._run:
+            # It was asked for by a thread of a task that has ended without it.
+            answer = self._parent.credentials.get()
+        if (problem := answer.get("problem")) is not None:
+            raise error_for(Problem.model_validate(problem))
+        return Credential(answer["credential"])
+
+    def upload(self, content: Content) -> Uploading:
+        """Have the worker, which has the token, upload a file, and block until it is stored, in async code too."""
+        with _on_disk(content.data) as path:
+            self._parent.send(
+                {"upload": {"path": str(path), "name": content.name, "content_type": content.content_type}}
+            )
+            answer = self._parent.uploads.get()
+        if "problem" in answer:
+            raise error_for(Problem.model_validate(answer["problem"]))
+        if "error" in answer:
+            raise ConnectionFailed(answer["error"])
+        return Uploading(ArtifactItem.model_validate(answer["item"]))
+
+
+@contextmanager
+def _on_disk(data: bytes | Path) -> Iterator[Path]:
+    """Give a file with the bytes: what goes through the pipe is small."""
+    if isinstance(data, Path):
+        yield data
+        return
+    with NamedTemporaryFile(prefix="treadle-") as file:
+        file.write(data)
+        file.flush()
+        yield Path(file.name)
+
+
+class Running:
+    """The task that runs now, for the reading thread to stop."""
+
+    def __init__(self, task: Task[..., Any], context: Context, arguments: dict[str, Any]) -> None:
+        self._task = task
+        self._context = context
+        self._arguments = arguments
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._code: asyncio.Task[Any] | None = None
+
+    def stop(self) -> None:
+        """Tell the code to stop: its context, and its coroutine when it is one."""
+        self._context.stop()
+        if self._loop is not None and self._code is not None:
+            self._loop.call_soon_threadsafe(self._code.cancel)
+
+    def run(self) -> Ending:
+        """Call the function and return its ending."""
+        first = (self._context,) if self._task.signature.wants_context else ()
+        try:
+            if self._task.is_async:
+                return completed(asyncio.run(self._await(first)))
+            return completed(self._task.function(*first, **self._arguments))
+        except BaseException as error:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
+            return raised(error)
+
+    async def _await(self, first: tuple[Context, ...]) -> Any:
+        self._loop = asyncio.get_running_loop()
+        self._code = asyncio.current_task()
+        return await self._task.function(*first, **self._arguments)
+
+
+def main(fd: int, lease_killer: int, paths: list[str]) -> None:
+    """Serve the worker at the other end of `fd` until it goes; `lease_killer` is read for until when at most.
+
+    `paths` is where the worker looks for modules: from here on the child, and what it starts, look there too.
+    """
+    sys.path[:] = paths
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    threading.Thread(target=kill_at_the_end, args=(lease_killer,), name="treadle-lease-killer", daemon=True).start()
+    parent = ParentLink(socket.socket(fileno=fd))
+    found: dict[str, Task[..., Any]] = {}
+    while True:
+        message = parent.runs.get()
+        parent.send({"end": _serve(parent, message, found)})
+
+
+def _serve(parent: ParentLink, message: pipes.Message, found: dict[str, Task[..., Any]]) -> Ending:
+    claim, name = message["run"], message["run"]["job_name"]
+    try:
+        if name not in found:
+            found.update({task.full_name: task for task in collect([_load(message["origin"])])})
+        task = found[name]
+        port = ParentPort(parent, [claim["id"], claim["run_id"]])
+        context = Context(claim, port, urls=tuple(message["urls"]))
+        parent.running = Running(task, context, task.signature.arguments(claim["payload"]))
+    except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
+        return raised(error)
+    parent.send({"begun": True})
+    try:
+        return parent.running.run()
+    finally:
+        parent.running = None
+
+
+def _load(origin: dict[str, str]) -> ModuleType:
+    if "module" in origin:
+        return importlib.import_module(origin["module"])
+    module = ModuleType(MAIN)
+    sys.modules[MAIN] = module
+    vars(module).update(runpy.run_path(origin["path"], run_name=MAIN))
+    return module
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,174 @@
+"""Child processes that run tasks, and can be killed: started when needed, used again when they ended well."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from treadle.errors import DefinitionError, TreadleError
+from treadle.isolation import pipes
+from treadle.isolation.lease_killer import LeaseKiller
+from treadle.settings import TOKEN_VARIABLE
+from treadle.tasks.definition import Task
+
+
+class ChildDied(TreadleError):
+    """A child process ended without saying how its task did: killed, out of memory, or crashed."""
+
+
+class Child:
+    """One child process, which runs one task at a time."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        lease_killer: LeaseKiller,
+    ) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self.lease_killer = lease_killer
+        """Ends the child with the lease of the target that its task holds."""
+
+    @classmethod
+    async def start(cls) -> "Child":
+        """Start a Python of the same kind, with the same paths."""
+        ours, theirs = socket.socketpair()
+        lease_killer = LeaseKiller()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-m",
+                "treadle.isolation.child",
+                str(theirs.fileno()),
+                str(lease_killer.reader),
+                *_paths(),
+                pass_fds=[theirs.fileno(), lease_killer.reader],
+                stdin=asyncio.subprocess.DEVNULL,
+                env=_environment(),
+                # A group of its own: killing it ends what the task started too, and Ctrl-C reaches the worker alone.
+                start_new_session=True,
+            )
+        except BaseException:
+            ours.close()
+            lease_killer.close()
+            raise
+        finally:
+            theirs.close()
+            lease_killer.handed_over()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        return cls(process, reader, writer, lease_killer)
+
+    async def run(self, message: pipes.Message, on_message: Callable[["Child", pipes.Message], None]) -> dict[str, Any]:
+        """Run a task and return its ending; raises `ChildDied`."""
+        self.send(message)
+        try:
+            while True:
+                answer = await pipes.read(self._reader)
+                if "end" in answer:
+                    ending: dict[str, Any] = answer["end"]
+                    return ending
+                on_message(self, answer)
+        except EOFError:
+            code = await self._process.wait()
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            raise ChildDied(f"the task's process ended by {how} before the task did") from None
+
+    def send(self, message: pipes.Message) -> None:
+        """Send the child a message; one that is gone gets none."""
+        self._writer.write(pipes.encode(message))
+
+    def kill(self) -> None:
+        """End the child, and what it started, at once; safe from any thread."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def close(self) -> None:
+        """Kill the child and wait for its end."""
+        self.kill()
+        self.lease_killer.close()
+        self._writer.close()
+        await self._process.wait()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a child: the worker's without its token, for the code has the credential of its run.
+
+    The child starts without the current directory, where a file may have the name of one of the standard library's. It
+    takes the worker's paths, that directory with them, when it comes to the worker's own modules.
+    """
+    ours = {name: value for name, value in os.environ.items() if name.upper() != TOKEN_VARIABLE}
+    here = str(Path.cwd())
+    # Where this package is must be among them; that it lies in the current directory is possible.
+    starts = dict.fromkeys([*(path for path in _paths() if path != here), str(Path(__file__).parents[1])])
+    return ours | {"PYTHONPATH": os.pathsep.join(starts)}
+
+
+def _paths() -> list[str]:
+    """Return where this process looks for modules, and last of all, where it stands in for nothing, right here."""
+    here = str(Path.cwd())
+    return list(dict.fromkeys([*(path or here for path in sys.path), here]))
+
+
+class Children:
+    """The worker's child processes; idle ones wait for the next task."""
+
+    def __init__(self) -> None:
+        self._idle: list[Child] = []
+        self._all: set[Child] = set()
+
+    async def take(self) -> Child:
+        """Return an idle child, or start one; the caller gives it back, or ends it."""
+        if self._idle:
+            return self._idle.pop()
+        child = await Child.start()
+        self._all.add(child)
+        return child
+
+    def give_back(self, child: Child) -> None:
+        """Keep a child whose task ended well for the next one."""
+        self._idle.append(child)
+
+    async def end(self, child: Child) -> None:
+        """End a child that was killed or left its task undone."""
+        self._all.discard(child)
+        await child.close()
+
+    async def close(self) -> None:
+        """End all children."""
+        children, self._all, self._idle = self._all, set(), []
+        for child in children:
+            await child.close()
+
+
+def origin_of(task: Task[..., Any]) -> dict[str, str]:
+    """Return where a child process finds a task: a module's name, or the script's path.
+
+    Raises `DefinitionError` for a function that no import reaches.
+    """
+    function = task.function
+    if "<locals>" in function.__qualname__:
+        raise DefinitionError(
+            f"{function.__qualname__} has isolation='process' and stands inside another function, where a child process"
+            " can't find it: move it to its module's top level"
+        )
+    if function.__module__ != "__main__":
+        return {"module": function.__module__}
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return {"module": spec.name}
+    path = getattr(main, "__file__", None)
+    if path is None:
+        raise DefinitionError(f"{task.full_name} has isolation='process' and was typed in: put it into a module")
+    return {"path": str(Path(path).resolve())}

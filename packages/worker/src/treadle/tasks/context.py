@@ -1,0 +1,229 @@
+"""What a task's code sees of its run: `Context`, the first parameter of the functions that want one."""
+
+from collections.abc import Awaitable, Generator
+from threading import Event
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
+
+from treadle.tasks.outcomes import Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable
+
+    from treadle.client.client import Client
+    from treadle.tasks.content import Content, Source, Uploading
+    from treadle.wire.artifacts import ArtifactItem
+    from treadle.wire.runs import Claim
+
+Level = Literal["debug", "info", "warning", "error", "critical"]
+
+_LEVELS = frozenset(get_args(Level))
+
+_MOST_USAGE = 1e15
+"""What a run may use in all, as the wire models have it."""
+
+_UNSET: Any = object()
+
+
+class Port(Protocol):
+    """Where a context's words go: to the worker in the same process, or through a pipe to it."""
+
+    def progress(self, share: float | None, message: str | None) -> None:
+        """Send how far the run is."""
+
+    def log(self, message: str, level: Level) -> None:
+        """Send a line."""
+
+    def spend(self, total: float) -> None:
+        """Send what the run has used in all."""
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        """Send a checkpoint; the awaitable ends when it is stored. Blocks until then where the code is synchronous."""
+
+    def upload(self, content: "Content") -> "Uploading":
+        """Upload an artifact; as with `save`, it blocks where the code is synchronous."""
+
+    def credentials(self) -> Awaitable[str]:
+        """Ask for a credential of the run; gives a `Credential`, at once, where the code is synchronous."""
+
+
+class Context:
+    """A run, as its code sees it. Works in async functions, in threads and in child processes alike."""
+
+    def __init__(
+        self, claim: dict[str, Any], port: Port, resources: Any = _UNSET, *, urls: tuple[str, ...] = ()
+    ) -> None:
+        self._claim = claim
+        self._port = port
+        self._resources = resources
+        self._urls = urls
+        self._usage = 0.0
+        self._checkpoint = claim.get("checkpoint")
+        self._cancelled = Event()
+        self._task: Claim | None = None
+
+    @property
+    def task(self) -> "Claim":
+        """The task as it was claimed."""
+        if self._task is None:
+            from treadle.wire.runs import Claim
+
+            self._task = Claim.model_validate(self._claim)
+        return self._task
+
+    @property
+    def run_id(self) -> int:
+        """The number of this attempt, from 0."""
+        return int(self._claim["run_id"])
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The arguments as they were submitted, in JSON."""
+        payload: dict[str, Any] = self._claim["payload"]
+        return payload
+
+    @property
+    def checkpoint(self) -> Any:
+        """What an earlier run, or this one, saved last; None at first."""
+        return self._checkpoint
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        """Store a checkpoint (JSON) that the next run gets after a retry, a loss or a resume.
+
+        `await ctx.save(…)` in async code; in threads and processes the call itself returns when it is stored. Raises
+        `StaleRun` when the run is no longer this worker's: stop then. Raises `BadValue` for what can't be kept (a NUL
+        character, NaN, what is no JSON …), which names the place, and fails the run unless it is caught.
+        """
+        from treadle.values import plain
+
+        data = plain(checkpoint, "checkpoint")
+        self._checkpoint = data
+        return self._port.save(data)
+
+    def progress(self, share: float | None = None, message: str | None = None) -> None:
+        """Show how far the run is: a share from 0 to 1, a message, or both. The last one of a moment is sent."""
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"progress is a share between 0 and 1, not {share}")
+        from treadle.values import clean
+
+        # Cleaned first: what is spelt out takes more room.
+        shown = None if message is None else clean(str(message))[:1000]
+        self._port.progress(None if share is None else float(share), shown)
+
+    def log(self, message: str, level: Level = "info") -> None:
+        """Send a line to whoever watches the task; it is kept with the run. What can't be kept of it is spelt out."""
+        from treadle.values import clean
+
+        self._port.log(clean(str(message)), level if level in _LEVELS else "info")
+
+    def spend(self, amount: float) -> None:
+        """Add to what the task has used, in the unit of its budget, over all of its runs.
+
+        Past the budget the run is stopped, and the task fails with the reason budget-exceeded.
+        """
+        if not 0 <= amount <= _MOST_USAGE - self._usage:
+            raise ValueError(f"a run spends amounts from 0 up, {_MOST_USAGE:g} in all, not {amount}")
+        self._usage += float(amount)
+        self._port.spend(self._usage)
+
+    def upload(self, source: "Source", *, name: str | None = None, content_type: str | None = None) -> "Uploading":
+        """Store a file with the run, under its own name or `name`: a path, bytes, or an async iterator of bytes.
+
+        `await ctx.upload(…)` gives the artifact in async code; in threads and processes the call itself returns when it
+        is stored. The type follows from the name unless it is given. A file is streamed, and must not change meanwhile.
+        Raises `InvalidArguments` for what can't be uploaded, `StaleRun` or `ArtifactConflict` when the run is no longer
+        this worker's or has such an artifact with other content, and `ConnectionFailed`; then nothing is stored.
+        """
+        from treadle.tasks.content import Uploading, content_of, is_stream, plain
+
+        if is_stream(source):
+            return Uploading(self._upload_stream(source, name, content_type))  # type: ignore[arg-type]
+        return self._port.upload(content_of(plain(source), name, content_type))
+
+    async def _upload_stream(
+        self, source: "AsyncIterable[bytes]", name: str | None, content_type: str | None
+    ) -> "ArtifactItem":
+        from treadle.errors import InvalidArguments
+        from treadle.tasks.content import content_of, spooled
+
+        if name is None:
+            raise InvalidArguments("an async iterator has no name of its own: upload(pieces(), name='…')")
+        async with spooled(source) as path:
+            return await self._port.upload(content_of(path, name, content_type))
+
+    @property
+    def usage(self) -> float:
+        """What the run has used so far."""
+        return self._usage
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run is to stop: its task was cancelled or paused, its time is over, or its lease is lost.
+
+        Async code gets a `CancelledError` besides; a thread must look here, for nothing can stop it.
+        """
+        return self._cancelled.is_set()
+
+    def wait_cancelled(self, timeout: float | None = None) -> bool:
+        """Block a thread for `timeout` seconds, or until the run is to stop; return whether it is. A better sleep."""
+        return self._cancelled.wait(timeout)
+
+    def raise_if_cancelled(self) -> None:
+        """Raise `Interrupted` when the run is to stop; let it through, and the run ends as it was asked to."""
+        if self._cancelled.is_set():
+            raise Interrupted("the run was asked to stop")
+
+    def credentials(self) -> "Credential":
+        """Return a temporary token that reaches this run and the task's scopes, and nothing else.
+
+        `await ctx.credentials()` in async code; in threads and processes the call itself returns it, a `str`. It dies
+        with the run, and shortly after the lease that it was made for: ask again when it is wanted again. Raises
+        `StaleRun` when the run is no longer this worker's.
+        """
+        # The port gives it at once where the code is synchronous, and otherwise what only can be awaited.
+        return cast("Credential", self._port.credentials())
+
+    def client(self, **options: Any) -> "Client":
+        """Return a client that acts with the run's credential: `async with ctx.client() as client:`.
+
+        Over plain HTTP, for its requests show a fresh credential each time. `options` are those of `Client`. In
+        synchronous code `SyncClient(ctx.url, ctx.credentials)` does the same.
+        """
+        from treadle.client.client import Client
+
+        return Client(self.url, self.credentials, **{"default": False, **options})
+
+    @property
+    def url(self) -> str | None:
+        """Where the run's server is; several URLs are separated by commas."""
+        return ",".join(self._urls) or None
+
+    @property
+    def resources(self) -> Any:
+        """What the worker's lifespan yielded; raises `RuntimeError` in a child process, which can't share it."""
+        if self._resources is _UNSET:
+            raise RuntimeError(
+                "a task with isolation='process' can't use its worker's resources: make what it needs in the function,"
+                " or use isolation='thread'"
+            )
+        return self._resources
+
+    def stop(self) -> None:
+        """Set `cancelled`; called by the worker."""
+        self._cancelled.set()
+
+
+class Saved:
+    """A checkpoint that is stored already: awaiting it does nothing."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+class Credential(str):
+    """A credential that is at hand. Awaiting it gives itself, so that code of every kind may write the same."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, "Credential"]:
+        yield from ()
+        return self

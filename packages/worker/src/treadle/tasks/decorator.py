@@ -1,0 +1,170 @@
+"""The `@task` decorator: a function with a job's name, a schema and defaults, that can be submitted."""
+
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from types import FrameType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    Protocol,
+    Unpack,
+    overload,
+)
+
+from treadle.client.options import Options
+from treadle.errors import DefinitionError
+from treadle.tasks.definition import Isolation, P, R, Task, TaskFunction
+from treadle.tasks.registry import remember
+from treadle.tasks.schedules import Schedule, checked
+from treadle.tasks.signature import Signature
+from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name
+from treadle.wire.options import OF_JOB, TaskDefaults
+
+if TYPE_CHECKING:
+    from treadle.tasks.context import Context
+
+
+class Decorator(Protocol):
+    """What `@task(…)` returns: it makes a `Task` of a function and keeps its parameter and result types."""
+
+    @overload
+    def __call__(
+        self, function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /
+    ) -> "TaskFunction[P, R, Concatenate[Context, P], Coroutine[Any, Any, R]]": ...
+    @overload
+    def __call__(
+        self, function: "Callable[Concatenate[Context, P], R]", /
+    ) -> "TaskFunction[P, R, Concatenate[Context, P], R]": ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, R, P, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
+
+
+@overload
+def task(
+    function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]", /
+) -> "TaskFunction[P, R, Concatenate[Context, P], Coroutine[Any, Any, R]]": ...
+@overload
+def task(function: "Callable[Concatenate[Context, P], R]", /) -> "TaskFunction[P, R, Concatenate[Context, P], R]": ...
+@overload
+def task(function: Callable[P, Coroutine[Any, Any, R]], /) -> TaskFunction[P, R, P, Coroutine[Any, Any, R]]: ...
+@overload
+def task(function: Callable[P, R], /) -> TaskFunction[P, R, P, R]: ...
+@overload
+def task(
+    positional_name: str | None = None,
+    /,
+    *,
+    name: str | None = None,
+    category: str = "tasks",
+    room: str = GLOBAL,
+    isolation: Isolation | None = None,
+    retain: bool = True,
+    fair: Literal["room"] | None = None,
+    schedule: Schedule | None = None,
+    **defaults: Unpack[TaskDefaults],
+) -> Decorator: ...
+def task(
+    function: Callable[..., Any] | str | None = None,
+    /,
+    *,
+    name: str | None = None,
+    category: str = "tasks",
+    room: str = GLOBAL,
+    isolation: Isolation | None = None,
+    retain: bool = True,
+    fair: Literal["room"] | None = None,
+    schedule: Schedule | None = None,
+    **defaults: Unpack[TaskDefaults],
+) -> Any:
+    """Make a function a task: `@task`, `@task("name")` or `@task(category="analysis", timeout=30)`.
+
+    The job is `{room}:{category}:{name}`, its name the function's unless given, first or as `name=`. A first parameter
+    annotated `Context` is injected and no argument. `isolation` says where it runs: `async` functions in the worker's
+    loop, others in a `thread`; `process` gives it a child process that a timeout or cancel really kills. `retain` keeps
+    the job, and what is queued, while no worker lives. `fair="room"` lets rooms take turns. `schedule=Cron(…)` or
+    `Every(…)` puts it in again and again, from the start of the first worker that has it. The other keywords are the
+    defaults of `Options`.
+
+    Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module has one of that
+    name already.
+    """
+    if isinstance(function, str):
+        if name is not None:
+            raise DefinitionError(f"@task({function!r}, name={name!r}) has two names: give one")
+        function, name = None, function
+    frame = sys._getframe(1)  # noqa: SLF001 - the scope that local annotations are looked up in
+
+    def decorate(inner: Callable[..., Any]) -> Task[..., Any]:
+        job = _job_name(room, category, name, inner)
+        made: Task[..., Any] = Task(
+            inner,
+            job=job,
+            isolation=_isolation(inner, isolation),
+            retain=retain,
+            fair=fair,
+            defaults=_defaults(inner, defaults),
+            signature=Signature(inner, _locals(inner, frame)),
+            schedule=checked(inner.__qualname__, schedule),
+        )
+        remember(made.full_name, inner, frame)
+        return made
+
+    if function is None:
+        return decorate
+    return decorate(function)
+
+
+def _job_name(room: str, category: str, given: str | None, function: Callable[..., Any]) -> JobName:
+    if isinstance(function, Task):
+        raise DefinitionError(f"{function!r} is a task already: decorate it once")
+    if not callable(function) or inspect.isclass(function) or not hasattr(function, "__qualname__"):
+        hint = "" if callable(function) else ": @task takes the task's name first, and all else by keyword"
+        raise DefinitionError(f"@task decorates functions, not {function!r}{hint}")
+    name = function.__name__ if given is None else given
+    try:
+        job = parse_job_name(f"{room}:{category}:{name}")
+    except InvalidJobName as error:
+        raise DefinitionError(f"{function.__qualname__} can't be a task: {error}") from None
+    if job != (room, category, name):
+        raise DefinitionError(f"{function.__qualname__} can't be a task: room and category may hold no ':'")
+    return job
+
+
+def _isolation(function: Callable[..., Any], wanted: Isolation | None) -> Isolation:
+    is_async = inspect.iscoroutinefunction(function)
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise DefinitionError(f"{function.__qualname__} is a generator: a task returns one result; return a list")
+    if wanted is None:
+        return "async" if is_async else "thread"
+    if wanted not in {"async", "thread", "process"}:
+        raise DefinitionError(f"isolation={wanted!r} of {function.__qualname__} must be 'async', 'thread' or 'process'")
+    if wanted == "async" and not is_async:
+        raise DefinitionError(f"{function.__qualname__} is no async function: use isolation='thread' or 'process'")
+    if wanted == "thread" and is_async:
+        raise DefinitionError(f"{function.__qualname__} is async: use isolation='async' or 'process'")
+    return wanted
+
+
+def _defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) -> Options:
+    unknown = defaults.keys() - OF_JOB.keys()
+    if unknown:
+        known = ", ".join(sorted(OF_JOB))
+        raise DefinitionError(
+            f"@task of {function.__qualname__} doesn't know {', '.join(sorted(unknown))}; it takes {known}"
+        )
+    try:
+        return Options.model_validate(dict(defaults))
+    except ValueError as error:
+        raise DefinitionError(f"@task of {function.__qualname__}: {error}") from None
+
+
+def _locals(function: Callable[..., Any], frame: FrameType) -> Mapping[str, Any] | None:
+    # Only a function inside another one needs its scope; a module's own names are looked up late.
+    return dict(frame.f_locals) if "<locals>" in function.__qualname__ else None

@@ -1,0 +1,104 @@
+"""How a run's end becomes a report: results, errors and the outcomes that exceptions stand for."""
+
+import traceback
+from typing import Any
+
+from treadle.errors import BadValue, InvalidArguments
+from treadle.tasks.outcomes import Intermittent, Interrupted, MalformedPayload, Pause, ResourceUnavailable, Retry
+from treadle.values import clean, plain, said_by
+from treadle.wire.status import Reason
+
+Ending = dict[str, Any]
+"""The fields of a report that ends a run, without the run's name."""
+
+
+def completed(result: Any) -> Ending:
+    """Return the report of a run that returned; a result that can't be kept fails it for good, and names the place."""
+    try:
+        return {"kind": "completed", "result": plain(result, "result")}
+    except BadValue as error:
+        return spoilt(str(error))
+
+
+def spoilt(explanation: str) -> Ending:
+    """Return the report of a run whose result or checkpoint can't be kept: its code has run, and is not run again."""
+    return {"kind": "exception", "reason": Reason.INTERNAL_ERROR.value, "error": clean(explanation)}
+
+
+def refused(kind: str, detail: object) -> Ending:
+    """Return the report of a run whose end the server does not take: it is too large, for instance."""
+    what = {"completed": "result", "paused": "checkpoint"}.get(kind, kind)
+    return spoilt(f"{what}: the server refused it: {detail}"[:10_000])
+
+
+def raised(error: BaseException) -> Ending:
+    """Return the report of a run that raised: an outcome, or a failure with the whole traceback."""
+    message = said_by(error)
+    match error:
+        case Retry():
+            ending: Ending = {"kind": "failed", "error": message, "traceback": trace_of(error)}
+            return ending if error.after is None else ending | {"retry_after": error.after}
+        case Pause():
+            return _paused(message, error.checkpoint)
+        case BadValue():
+            return _exception(Reason.INTERNAL_ERROR, error)
+        case MalformedPayload() | InvalidArguments():
+            return _exception(Reason.MALFORMED_PAYLOAD, error)
+        case ResourceUnavailable():
+            return _exception(Reason.RESOURCE_UNAVAILABLE, error)
+        case Intermittent():
+            return _exception(Reason.INTERMITTENT_TASK, error)
+        case Interrupted():
+            return {"kind": "failed", "error": message}
+        case _:
+            text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+            return {"kind": "failed", "error": text, "traceback": trace_of(error)}
+
+
+def _paused(message: str, checkpoint: Any) -> Ending:
+    ending = {"kind": "paused", "detail": message}
+    try:
+        return ending if checkpoint is None else ending | {"checkpoint": plain(checkpoint, "checkpoint")}
+    except BadValue as error:
+        return spoilt(str(error))
+
+
+def malformed(explanation: str) -> Ending:
+    """Return the report of a task that can't be run as it is: never tried again."""
+    return {"kind": "exception", "reason": Reason.MALFORMED_PAYLOAD.value, "error": clean(explanation)}
+
+
+def timed_out(timeout: float, trace: str | None = None) -> Ending:
+    """Return the report of a run that took longer than it may; `trace` shows where it was."""
+    ending: Ending = {
+        "kind": "failed",
+        "reason": Reason.TIMEOUT.value,
+        "error": f"the run took longer than its timeout of {timeout:g} s and was stopped",
+    }
+    return ending if trace is None else ending | {"traceback": trace}
+
+
+def shut_down() -> Ending:
+    """Return the report of a run that its worker stopped in order to go."""
+    return {"kind": "exception", "reason": Reason.WORKER_SHUTDOWN.value, "error": "the worker was shut down"}
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the whole traceback, causes and groups included, without the frames of this package."""
+    shown = error.__traceback__
+    while shown is not None and shown.tb_next is not None and _is_ours(shown.tb_frame.f_globals.get("__name__", "")):
+        shown = shown.tb_next
+    return clean("".join(traceback.format_exception(type(error), error, shown)))
+
+
+def _exception(reason: Reason, error: BaseException) -> Ending:
+    return {"kind": "exception", "reason": reason.value, "error": said_by(error), "traceback": trace_of(error)}
+
+
+def _is_ours(module: str) -> bool:
+    return module in {
+        "treadle.isolation.child",
+        "treadle.isolation.threads",
+        "treadle.tasks.definition",
+        "treadle.worker.calls",
+    }

@@ -1,0 +1,54 @@
+"""Exceptions that a task's code raises to end its run otherwise than by returning.
+
+TaskOutcome
+├── Retry                 failed; try again after a time of one's own choosing
+├── Pause                 stop here and keep the checkpoint until someone resumes the task
+├── MalformedPayload      the payload makes no sense: never try again
+├── ResourceUnavailable   something that the task needs is not there: never try again
+├── Intermittent          not the task's fault: run it again, on the budget of requeues
+└── Interrupted           raised by `Context.raise_if_cancelled`
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from treadle.client.options import seconds
+
+
+class TaskOutcome(Exception):
+    """A run's end that is neither a result nor an ordinary error."""
+
+
+class Retry(TaskOutcome):
+    """Fail, and try again after `after` (seconds or a timedelta; None: the task's own back-off), while retries last."""
+
+    def __init__(self, after: float | timedelta | None = None, message: str = "") -> None:
+        super().__init__(message or "the task asked for a retry")
+        self.after: float | None = seconds(after)
+
+
+class Pause(TaskOutcome):
+    """Stop, and keep the task paused until someone resumes it.
+
+    `checkpoint`, when given, replaces what was saved before; the next run gets it.
+    """
+
+    def __init__(self, detail: str = "", *, checkpoint: Any = None) -> None:
+        super().__init__(detail or "the task paused itself")
+        self.checkpoint = checkpoint
+
+
+class MalformedPayload(TaskOutcome):
+    """The payload makes no sense to the task: it fails and is never tried again."""
+
+
+class ResourceUnavailable(TaskOutcome):
+    """Something that the task needs doesn't exist: it fails and is never tried again."""
+
+
+class Intermittent(TaskOutcome):
+    """What went wrong is not the task's fault: it is put back, on the budget of requeues."""
+
+
+class Interrupted(TaskOutcome):
+    """The run was cancelled, paused or taken away, and the code saw it."""

@@ -1,0 +1,28 @@
+"""What a worker tells its server of a task's schedule."""
+
+import json
+from hashlib import sha256
+from typing import Any
+
+from treadle.client.options import seconds, template
+from treadle.tasks.definition import Task
+
+
+def registration(task: "Task[..., Any]") -> tuple[str, dict[str, Any]]:
+    """Return the schedule's name, and the body that sets it.
+
+    Its hash says what the code says: as long as that stays the same, a worker that starts changes nothing, and what
+    people have changed since stays. Raises `InvalidArguments` for what the task can't be called with.
+    """
+    plan = task.schedule
+    assert plan is not None
+    body: dict[str, Any] = {
+        "job": task.full_name,
+        "payload": task.signature.payload((), plan.arguments),
+        "jitter": float(seconds(plan.jitter) or 0),
+        "missed": plan.missed,
+        **plan.timing(),
+        **template(plan.options, plan.deadline),
+    }
+    said = json.dumps(body, sort_keys=True).encode()
+    return plan.name or f"{task.job.category}:{task.job.name}", body | {"content_hash": sha256(said).hexdigest()}

@@ -1,0 +1,95 @@
+"""When a task is put in by itself: `@task(schedule=Cron("*/5 * * * *"))` or `@task(schedule=Every(30))`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from treadle.client.options import Options, seconds, template
+from treadle.errors import DefinitionError, InvalidArguments
+from treadle.wire.schedules import Missed
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What both kinds of schedule say."""
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What the task is called with."""
+    jitter: float | timedelta = 0
+    """By how much later than its tick a task is due at most, at random."""
+    missed: Missed = "late"
+    """What becomes of ticks that were missed: one late run for all of them, or `skip`, none."""
+    name: str | None = None
+    """The schedule's name in the job's room; `category:name` of the job when it is left out."""
+    options: Options | None = None
+    """How each of its tasks is run; they have no id, delay or time of their own."""
+    deadline: float | timedelta | None = None
+    """How long after its tick a task is of use."""
+
+    def __post_init__(self) -> None:
+        if self.missed not in {"late", "skip"}:
+            raise DefinitionError(f"missed={self.missed!r} of a schedule must be 'late' or 'skip'")
+        if (seconds(self.jitter) or 0) < 0:
+            raise DefinitionError(f"jitter={self.jitter!r} of a schedule is a duration, 0 or more")
+        try:
+            template(self.options, self.deadline)
+        except InvalidArguments as error:
+            raise DefinitionError(str(error)) from None
+
+    def timing(self) -> dict[str, Any]:
+        """Return when, as it goes over the wire."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Cron(_Plan):
+    """Ticks by a cron expression in the time zone `tz`: five fields, or six with the second first.
+
+    The server knows the expressions and the zones, and refuses what is none when the worker starts. Raises
+    `DefinitionError` for another number of fields.
+    """
+
+    expression: str
+    tz: str = "UTC"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.expression, str) or len(self.expression.split()) not in {5, 6}:
+            raise DefinitionError(
+                f"Cron({self.expression!r}) has not five fields (minute hour day-of-month month day-of-week), nor six"
+                " with the second first"
+            )
+
+    def timing(self) -> dict[str, Any]:
+        """Return when, as it goes over the wire."""
+        return {"cron": self.expression, "zone": self.tz}
+
+
+@dataclass(frozen=True)
+class Every(_Plan):
+    """Ticks every `interval` seconds (or a timedelta), one second at least; the phase is kept.
+
+    Raises `DefinitionError` for a shorter one.
+    """
+
+    interval: float | timedelta
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (seconds(self.interval) or 0) < 1:
+            raise DefinitionError(f"Every({self.interval!r}) is shorter than one second")
+
+    def timing(self) -> dict[str, Any]:
+        """Return when, as it goes over the wire."""
+        return {"interval": float(seconds(self.interval) or 0)}
+
+
+Schedule: TypeAlias = Cron | Every
+
+
+def checked(function_name: str, schedule: object) -> "Schedule | None":
+    """Return a decorator's schedule. Raises `DefinitionError` when it is none."""
+    if schedule is None or isinstance(schedule, Cron | Every):
+        return schedule
+    raise DefinitionError(f"@task of {function_name}: schedule={schedule!r} is neither Cron(…) nor Every(…)")

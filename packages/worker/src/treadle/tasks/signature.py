@@ -1,0 +1,215 @@
+"""A function's signature as a pydantic model: what its payload looks like, and how it becomes arguments again."""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError, create_model
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic_core import to_json, to_jsonable_python
+
+from treadle.errors import BadValue, DefinitionError, InvalidArguments
+from treadle.values import plain, said_by
+from treadle.wire.values import fault, is_kept
+
+_CONTEXT = "treadle.tasks.context.Context"
+_CONTEXT_SPELLINGS = frozenset({"Context", "treadle.Context", "context.Context", _CONTEXT})
+
+
+_BYTES = ConfigDict(val_json_bytes="base64")
+"""Results are sent with bytes in base64, as arguments are."""
+
+
+class _QuietSchema(GenerateJsonSchema):
+    """A default that is no JSON, such as a sentinel, is left out of the schema without a warning."""
+
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {  # noqa: RUF012 - as pydantic declares it
+        "skipped-choice",
+        "non-serializable-default",
+    }
+
+
+class Signature:
+    """The parameters of `function`, without the `Context` that is injected.
+
+    Raises `DefinitionError` for `*args`, `**kwargs` and positional-only parameters. Annotations are resolved on first
+    use, so that they may name what the module defines further down.
+    """
+
+    def __init__(self, function: Callable[..., Any], local_names: Mapping[str, Any] | None = None) -> None:
+        self.function = function
+        self.name: str = getattr(function, "__qualname__", repr(function))
+        self._locals = dict(local_names or {})
+        parameters = list(inspect.signature(function).parameters.values())
+        self.wants_context: bool = bool(parameters) and self._is_context(parameters[0])
+        self.parameters: list[inspect.Parameter] = parameters[1:] if self.wants_context else parameters
+        for parameter in self.parameters:
+            self._check(parameter)
+        self.names: tuple[str, ...] = tuple(parameter.name for parameter in self.parameters)
+        self._model: type[BaseModel] | None = None
+        self._returns: TypeAdapter[Any] | None = None
+
+    @property
+    def model(self) -> type[BaseModel]:
+        """The pydantic model of the arguments; raises `DefinitionError` when an annotation can't be used."""
+        if self._model is None:
+            self._model = self._make_model()
+        return self._model
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the payload; the function's own name is no part of it, so that it may be renamed."""
+        schema = self.model.model_json_schema(by_alias=True, schema_generator=_QuietSchema)
+        schema.pop("title", None)
+        kept: dict[str, Any] = _with_kept_defaults(schema)
+        return kept
+
+    @property
+    def returns(self) -> TypeAdapter[Any]:
+        """What turns a JSON result back into what the function returns; anything goes when it doesn't say."""
+        if self._returns is None:
+            self._returns = self._make_returns()
+        return self._returns
+
+    def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as a JSON payload that holds what was given; raise `InvalidArguments`."""
+        if len(args) > len(self.names):
+            raise InvalidArguments(f"{self.name} takes {len(self.names)} arguments, {len(args)} were given")
+        given = dict(zip(self.names, args, strict=False))
+        twice = given.keys() & kwargs.keys()
+        if twice:
+            raise InvalidArguments(f"{self.name} got {', '.join(sorted(twice))} twice, by position and by name")
+        try:
+            model = self.model.model_validate({**given, **kwargs})
+        except ValidationError as error:
+            raise InvalidArguments(self._explain(error)) from None
+        try:
+            dumped: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            found: object = fault(dumped)
+        except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
+            dumped, found = {}, self._bad_value(model, error)
+        if found is not None:
+            raise InvalidArguments(f"{self.name} can't be called so: {found}")
+        return dumped
+
+    def _bad_value(self, model: BaseModel, error: Exception) -> object:
+        """Return what can't be sent of the arguments, and where."""
+        try:
+            plain(dict(zip(self.names, model.__dict__.values(), strict=True)), "")
+        except BadValue as found:
+            return found
+        return said_by(error)
+
+    def arguments(self, payload: Any) -> dict[str, Any]:
+        """Return a payload as keyword arguments, with defaults filled in; raise `InvalidArguments`."""
+        try:
+            # As JSON rather than as Python: strict models take a datetime's text in JSON only.
+            model = self.model.model_validate_json(to_json(payload))
+        except ValidationError as error:
+            raise InvalidArguments(self._explain(error)) from None
+        values = model.__dict__
+        return {name: values[field] for name, field in zip(self.names, type(model).model_fields, strict=True)}
+
+    def _explain(self, error: ValidationError) -> str:
+        places = "; ".join(
+            f"{'.'.join(map(str, detail['loc'])) or 'arguments'}: {detail['msg']}"
+            + ("" if detail["type"] in {"missing", "extra_forbidden"} else f", not {_brief(detail['input'])}")
+            for detail in error.errors(include_url=False)
+        )
+        return f"{self.name} can't be called so: {places}"
+
+    def _check(self, parameter: inspect.Parameter) -> None:
+        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+            star = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+            raise DefinitionError(
+                f"{self.name} takes {star}{parameter.name}: a task's payload is checked against named parameters;"
+                f" name them, or take one dict or list instead of {star}{parameter.name}"
+            )
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise DefinitionError(
+                f"{self.name} takes {parameter.name} by position only: a payload has names; remove the '/'"
+            )
+        if self._is_context(parameter):
+            raise DefinitionError(f"{self.name} takes its Context as {parameter.name}: make it the first parameter")
+
+    def _is_context(self, parameter: inspect.Parameter) -> bool:
+        annotation = parameter.annotation
+        if isinstance(annotation, str):
+            if annotation in _CONTEXT_SPELLINGS:
+                return True
+            try:
+                annotation = self._resolve(annotation)
+            except DefinitionError:
+                return False
+        return f"{getattr(annotation, '__module__', '')}.{getattr(annotation, '__qualname__', '')}" == _CONTEXT
+
+    def _resolve(self, annotation: Any) -> Any:
+        """Return an annotation with its names looked up where the function stands."""
+        if annotation is inspect.Parameter.empty:
+            return Any
+        stand_in = types.SimpleNamespace(__annotations__={"it": annotation})
+        scope = getattr(inspect.unwrap(self.function), "__globals__", {})
+        try:
+            return typing.get_type_hints(stand_in, scope, self._locals or None, include_extras=True)["it"]
+        except (NameError, SyntaxError, TypeError, AttributeError) as error:
+            raise DefinitionError(
+                f"{self.name}: the annotation {annotation!r} can't be resolved ({error}); import what it names at"
+                " runtime, not under TYPE_CHECKING"
+            ) from error
+
+    def _make_model(self) -> type[BaseModel]:
+        # Fields are numbered and arguments are their aliases: an argument may be called json, copy or _x,
+        # which BaseModel keeps for itself.
+        fields: dict[str, Any] = {}
+        for number, parameter in enumerate(self.parameters):
+            annotation: Any = typing.Annotated[self._resolve(parameter.annotation), Field(alias=parameter.name)]
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[f"a{number}"] = (annotation, default)
+        config = ConfigDict(
+            extra="forbid",
+            arbitrary_types_allowed=False,
+            ser_json_bytes="base64",
+            val_json_bytes="base64",
+            # As they are, so that they are refused: NaN would become null.
+            ser_json_inf_nan="constants",
+        )
+        try:
+            model: type[BaseModel] = create_model(self.function.__name__, __config__=config, **fields)
+            model.model_json_schema(by_alias=True, schema_generator=_QuietSchema)
+        except (PydanticUserError, TypeError, NameError) as error:
+            raise DefinitionError(f"{self.name}: its arguments can't be described in JSON: {error}") from error
+        return model
+
+    def _make_returns(self) -> TypeAdapter[Any]:
+        try:
+            annotation = self._resolve(inspect.signature(self.function).return_annotation)
+        except DefinitionError:
+            return TypeAdapter(Any)
+        try:
+            # Nobody's None is in the way, and a class by itself takes no configuration from outside.
+            or_none: Any = typing.Optional[annotation]  # noqa: UP045 - it may be a text
+            return TypeAdapter(or_none, config=_BYTES)
+        except PydanticUserError:
+            return TypeAdapter(Any)
+
+
+def _with_kept_defaults(schema: Any) -> Any:
+    """Return a schema without defaults that can't be kept; the function has them anyway. An infinity becomes null."""
+    if isinstance(schema, list):
+        return [_with_kept_defaults(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {name: _with_kept_defaults(part) for name, part in schema.items()}
+    # A property may be called default, too; its schema can be kept.
+    if "default" in parts and not is_kept(parts["default"]):
+        finite = to_jsonable_python(parts.pop("default"), inf_nan_mode="null")
+        if is_kept(finite):
+            parts["default"] = finite
+    return parts
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"

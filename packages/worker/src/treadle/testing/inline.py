@@ -1,0 +1,151 @@
+"""A worker for tests: it runs what is queued in the calling thread, one task after another, and then stops."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from treadle.errors import InvalidArguments
+from treadle.settings import Settings, split_urls
+from treadle.tasks import endings
+from treadle.tasks.content import Content, Uploading
+from treadle.tasks.context import Context, Credential, Level, Saved
+from treadle.tasks.definition import Task
+from treadle.tasks.endings import Ending
+from treadle.tasks.registry import by_name
+from treadle.transport.http import HttpChannel
+from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.tasks import TaskItem
+from treadle.worker.link import HttpLink
+from treadle.worker.uploads import Uploader
+
+
+class InlineWorker:
+    """Claims the tasks of `tasks` over HTTP and runs them here and now: breakpoints, mocks and coverage just work.
+
+    Timeouts, cancels and isolation are not heeded. Close it, or use it as a context manager.
+    """
+
+    def __init__(self, tasks: Iterable[Task[..., Any]], *, url: str, token: str | None, resources: Any = None) -> None:
+        self._tasks = by_name(tasks)
+        self._urls = split_urls(url)
+        self._token = token
+        self._resources = resources
+        self._runner = asyncio.Runner()
+        self._http: HttpChannel | None = None
+        self._link: HttpLink | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run_all(self, limit: int = 1000) -> list[TaskItem]:
+        """Run what is due until nothing is left, or `limit` tasks were run; return them as they are then.
+
+        Raises what the server answers when it refuses the worker or its jobs.
+        """
+        return self._runner.run(self._run_all(limit))
+
+    def close(self) -> None:
+        """Remove the worker from the server."""
+        if self._http is not None:
+            self._runner.run(self._close())
+        self._runner.close()
+
+    async def _open(self) -> HttpLink:
+        if self._link is None:
+            self._http = HttpChannel(self._urls, self._token)
+            self._link = HttpLink(self._http)
+            settings = Settings()
+            jobs = [{"room": task.job.room, **task.registration(settings)} for task in self._tasks.values()]
+            await self._link.open({"worker": {"name": "inline", "concurrency": 1_000_000}, "jobs": jobs})
+        return self._link
+
+    async def _run_all(self, limit: int) -> list[TaskItem]:
+        link = await self._open()
+        assert self._http is not None
+        ended: list[TaskItem] = []
+        while len(ended) < limit and (claims := await link.claim(1, wait=0)):
+            for claim in claims:
+                ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
+                port = _Port(claim, partial(self._upload, claim))
+                ending = await run_claim(self._tasks[claim["job_name"]], claim, port, self._resources, self._urls)
+                sent = [{**ref, "kind": "started"}, *({**ref, **report} for report in port.reports), {**ref, **ending}]
+                await link.reports(sent)
+                ended.append(TaskItem.model_validate(await self._http.request("GET", f"/v1/tasks/{claim['id']}")))
+        return ended
+
+    def _upload(self, claim: dict[str, Any], content: Content) -> ArtifactItem:
+        """Upload in a loop of its own: a function that is not async blocks this one."""
+
+        async def work() -> ArtifactItem:
+            uploader = Uploader(self._urls, self._token)
+            try:
+                return await uploader.upload((claim["id"], claim["run_id"]), content)
+            finally:
+                await uploader.close()
+
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(asyncio.run, work()).result()
+
+    async def _close(self) -> None:
+        assert self._http is not None
+        assert self._link is not None
+        try:
+            await self._link.close_worker()
+        finally:
+            await self._http.close()
+
+
+class _Port:
+    """Keeps what the code says, in order, until it ended."""
+
+    def __init__(self, claim: dict[str, Any], upload: Callable[[Content], ArtifactItem]) -> None:
+        self._credential = Credential(claim["credentials"])
+        self._upload = upload
+        self.reports: list[dict[str, Any]] = []
+        self.usage: float | None = None
+
+    def progress(self, share: float | None, message: str | None) -> None:
+        said = {"share": share, "message": message}
+        self.reports.append({"kind": "progress", **{name: value for name, value in said.items() if value is not None}})
+
+    def log(self, message: str, level: Level) -> None:
+        self.reports.append({"kind": "logs", "lines": [{"level": level, "message": message}]})
+
+    def spend(self, total: float) -> None:
+        self.usage = total
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        self.reports.append({"kind": "checkpoint", "checkpoint": checkpoint})
+        return Saved()
+
+    def upload(self, content: Content) -> Uploading:
+        return Uploading(self._upload(content))
+
+    def credentials(self) -> Awaitable[str]:
+        return self._credential
+
+
+async def run_claim(
+    task: Task[..., Any], claim: dict[str, Any], port: _Port, resources: Any = None, urls: tuple[str, ...] = ()
+) -> Ending:
+    """Run a claimed task in this coroutine and return its ending."""
+    try:
+        arguments = task.signature.arguments(claim["payload"])
+    except InvalidArguments as error:
+        return endings.malformed(str(error))
+    context = Context(claim, port, resources, urls=urls)
+    first = (context,) if task.signature.wants_context else ()
+    try:
+        result = task.function(*first, **arguments)
+        ending = endings.completed(await result if task.is_async else result)
+    except Exception as error:  # noqa: BLE001 - whatever the task raised is its end
+        ending = endings.raised(error)
+    return ending if port.usage is None else ending | {"usage": port.usage}

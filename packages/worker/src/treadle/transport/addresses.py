@@ -1,0 +1,29 @@
+"""Servers' addresses: in which order to try them, which of them are this machine, what to say where none answers."""
+
+import ipaddress
+import random
+import ssl
+from collections.abc import Sequence
+
+
+def shuffled(urls: Sequence[str]) -> list[str]:
+    """Return the addresses of one cluster in an order of chance, so that its servers share the connections."""
+    return random.sample(urls, len(urls))
+
+
+def is_loopback(host: str | None) -> bool:
+    """Return whether a URL's host is this machine, which no proxy stands before."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
+def unreachable(url: str, error: Exception) -> str:
+    """Return what to say when no server is reached: nobody answers, or one whose certificate is not trusted."""
+    cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return f"the certificate of {url} is not trusted here ({cause}): name its authority's PEM file in SSL_CERT_FILE"
+    return f"no server answers at {url} ({cause}): start one with `treadle server`, or set TREADLE_URL"

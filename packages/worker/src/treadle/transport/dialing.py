@@ -1,0 +1,160 @@
+"""How a session is opened: which server is tried when, and what each refusal means."""
+
+import asyncio
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+from treadle.errors import (
+    ConnectionFailed,
+    ProtocolMismatch,
+    SocketRefused,
+    TreadleError,
+    Unauthorized,
+    error_for,
+    problem_named,
+    problem_of,
+)
+from treadle.transport.addresses import unreachable
+from treadle.transport.bearer import Way
+from treadle.wire.frames import PROTOCOL
+from treadle.wire.problems import Problem
+
+MAX_FRAME = 16 * 1024 * 1024
+"""Bytes of one frame at most, either way."""
+
+OPENING = 10.0
+"""Seconds that a server has for each step of the opening, unless the caller says otherwise."""
+
+_CLOSE_TIMEOUT = 2.0
+"""Seconds that the other end has to close its side too; one that stands still keeps nobody from ending."""
+
+_DOWN = frozenset({429, 500, 502, 503, 504})
+"""Answers to the upgrade that say: not now."""
+
+_LATER = frozenset({1001, 1012, 1013})
+"""Close codes that say: not now."""
+
+_BUSY = frozenset({"store-unavailable", "too-many-requests", "internal-server-error"})
+"""Problems that say: not now."""
+
+
+class _Connect(connect):
+    """Follows no redirect: what is shown to one server is not for another."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+async def dial(way: Way, client: str | None, *, limit: float = OPENING) -> tuple[ClientConnection, dict[str, Any]]:
+    """Open a socket at one server and greet; return it with what the server said of itself.
+
+    `limit` is in seconds, for the connection and for the greeting. Raises a `ProblemError` or `ProtocolMismatch` when a
+    Treadle server refuses for good, `SocketRefused` when somebody is there who doesn't open a websocket, or breaks it
+    off, so that plain HTTP may do, and `ConnectionFailed` when nobody answers, or not now.
+    """
+    try:
+        return await _dial(way, client, limit)
+    except Unauthorized as refused:
+        raise way.explained(refused) from None
+
+
+async def _dial(way: Way, client: str | None, limit: float) -> tuple[ClientConnection, dict[str, Any]]:
+    url = way.url
+    pinned: dict[str, Any] = {} if way.address is None else {"host": way.address}
+    try:
+        ws = await _Connect(
+            f"ws{url.removeprefix('http')}/v1/session",
+            additional_headers={"Authorization": f"Bearer {way.token}"} if way.token else {},
+            max_size=MAX_FRAME,
+            compression=None,
+            open_timeout=limit,
+            close_timeout=_CLOSE_TIMEOUT,
+            proxy=None if way.is_direct else True,
+            **pinned,
+        )
+    except InvalidStatus as error:
+        raise _refusal(url, error) from None
+    except TimeoutError:
+        raise SocketRefused(f"{url} did not open a websocket within {limit:.0f} s") from None
+    except (ConnectionResetError, BrokenPipeError) as error:
+        raise SocketRefused(f"{url} opens no websocket: {error}") from None
+    except OSError as error:
+        raise ConnectionFailed(unreachable(url, error)) from None
+    except WebSocketException as error:
+        raise SocketRefused(f"{url} opens no websocket: {error}") from None
+    try:
+        return ws, await _greet(ws, client, limit)
+    except TimeoutError:
+        ws.transport.abort()
+        raise SocketRefused(f"{url} opened a websocket and did not greet within {limit:.0f} s") from None
+    except ConnectionClosed:
+        raise close_error(ws) or _broken_off(url, ws) from None
+    except BaseException:
+        ws.transport.abort()
+        raise
+
+
+async def _greet(ws: ClientConnection, client: str | None, limit: float) -> dict[str, Any]:
+    hello: dict[str, Any] = {"op": "hello", "n": 0, "protocol": PROTOCOL}
+    if client is not None:
+        hello["client"] = client
+    async with asyncio.timeout(limit):
+        await ws.send(to_json({"items": [hello]}), text=True)
+        message = await ws.recv()
+    for item in items_of(message):
+        if item.get("re") != 0:
+            continue
+        if "problem" in item:
+            problem = problem_of(item["problem"])
+            raise ConnectionFailed(problem.title) if problem.name in _BUSY else error_for(problem)
+        if isinstance(item.get("ok"), dict):
+            greeting: dict[str, Any] = item["ok"]
+            return greeting
+    raise SocketRefused(f"a websocket that is no Treadle server's: its first frame answers no hello: {message[:200]!r}")
+
+
+def items_of(message: str | bytes) -> list[dict[str, Any]]:
+    """Return the items of a frame; raise `SocketRefused` for what is none, which no server of ours sends."""
+    try:
+        items: list[dict[str, Any]] = from_json(message)["items"]
+        is_frame = isinstance(items, list) and all(isinstance(item, dict) for item in items)
+    except (ValueError, KeyError, TypeError):
+        is_frame = False
+    if not is_frame:
+        raise SocketRefused(f"what came over the websocket is no frame: {message[:200]!r}")
+    return items
+
+
+def _refusal(url: str, error: InvalidStatus) -> TreadleError:
+    status, body = error.response.status_code, error.response.body
+    if status in _DOWN:
+        return ConnectionFailed(f"{url} answers {status}: it is not ready, or its proxy doesn't reach it")
+    try:
+        problem = Problem.model_validate_json(body or b"")
+    except ValidationError:
+        return SocketRefused(f"{url} answers {status} instead of opening a websocket")
+    if problem.is_ours and problem.status in {401, 403}:
+        return error_for(problem)
+    return SocketRefused(f"{url} opens no websocket: {problem.title}")
+
+
+def _broken_off(url: str, ws: ClientConnection) -> ConnectionFailed:
+    """Return what to raise for a websocket that was closed before the greeting, by a server or by what is between."""
+    said = f" ({ws.close_reason})" if ws.close_reason else ""
+    if ws.close_code in _LATER:
+        return ConnectionFailed(f"{url} takes no sessions at this moment{said}")
+    return SocketRefused(f"{url} broke the websocket off before it greeted{said}")
+
+
+def close_error(ws: ClientConnection) -> TreadleError | None:
+    """Return the error that a close code stands for; None when connecting again may help."""
+    reason = ws.close_reason or "no reason given"
+    if ws.close_code == 4401:
+        return Unauthorized(problem_named("unauthorized", f"{reason}; set TREADLE_TOKEN to a valid token"))
+    if ws.close_code == 4400:
+        return ProtocolMismatch(f"the server refused a frame: {reason}; are its version and this one's compatible?")
+    return None

@@ -1,0 +1,279 @@
+"""Plain HTTP: lists, and everything that the socket does, for those who can't open one."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from pydantic import ValidationError
+
+from treadle.errors import (
+    ConnectionFailed,
+    ConnectionLost,
+    ProblemError,
+    TreadleError,
+    Unauthorized,
+    ValidationFailed,
+    error_for,
+)
+from treadle.transport.addresses import shuffled, unreachable
+from treadle.transport.bearer import Bearer, TokenSource, Way, bearer_of
+from treadle.transport.http_client import NetworkClient
+from treadle.transport.older_servers import refuses, without
+from treadle.transport.retries import QuietLog, delays
+from treadle.values import encoded
+from treadle.wire.operations import OPERATIONS
+from treadle.wire.problems import Problem
+
+Fields = dict[str, Any]
+
+
+_INSTEAD = {"submit_each": "submit", "ping": "healthz"}
+"""What is asked for over HTTP where the socket has an operation of its own."""
+
+
+def request_of(op: str, fields: Fields) -> tuple[str, str, Fields | None]:
+    """Return method, path and body of what a client asks for on the socket as `op`."""
+    if op != "action":
+        return OPERATIONS[_INSTEAD.get(op, op)].request(fields)
+    return OPERATIONS[fields["action"]].request({name: value for name, value in fields.items() if name != "action"})
+
+
+_SAFE = frozenset({"GET", "PUT", "DELETE"})
+
+_NOT_REACHED = frozenset({401, 403, 404, 407, 503})
+"""What a proxy answers that passed nothing on; after any other answer of a stranger the request may have been done."""
+
+log = logging.getLogger("treadle.http")
+
+
+class HttpChannel:
+    """The same requests as `Session.call`, one HTTP request each; several URLs are tried in turn.
+
+    `patience` is how many seconds a request is tried again while no server answers, and `first_patience` (left out: as
+    long) until one has answered at all. What proxies and strangers answer in a server's place is no answer.
+    """
+
+    def __init__(
+        self,
+        urls: tuple[str, ...],
+        token: TokenSource | Bearer | None,
+        *,
+        patience: float = 0.0,
+        first_patience: float | None = None,
+        timeout: float = 30.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._urls = shuffled(urls)
+        self._patience = patience
+        self._first_patience = patience if first_patience is None else first_patience
+        self._has_answered = False
+        self._waits = QuietLog(log)
+        self._timeout = timeout
+        self._bearer = bearer_of(token)
+        self._transport = transport
+        # Without TLS no certificates are read.
+        self._secure = any(url.startswith("https:") for url in urls)
+        self._clients: dict[bool, httpx.AsyncClient] = {}
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for client in self._clients.values():
+            await client.aclose()
+
+    def _client(self, *, direct: bool) -> httpx.AsyncClient:
+        """Return the connections to servers that no proxy stands before, or to the others."""
+        if direct not in self._clients:
+            # A hundred connections at most; a further request waits for one.
+            limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
+            # SSL_CERT_FILE counts everywhere, proxies only beyond this machine.
+            verify = httpx.create_ssl_context() if self._secure else True
+            self._clients[direct] = NetworkClient(
+                limits=limits, trust_env=not direct, verify=verify, transport=self._transport
+            )
+        return self._clients[direct]
+
+    def _request(self, way: Way, method: str, path: str, **options: Any) -> httpx.Request:
+        url, headers = httpx.URL(way.url + path), dict(options.pop("headers", None) or {})
+        if way.token:
+            headers["Authorization"] = f"Bearer {way.token}"
+        extensions = {}
+        if way.address is not None:
+            # To the address that was looked at; the server, and its certificate, still go by the name.
+            headers["Host"] = url.netloc.decode()
+            extensions = {"sni_hostname": url.host}
+            url = url.copy_with(host=way.address)
+        client = self._client(direct=way.is_direct)
+        return client.build_request(method, url, headers=headers, extensions=extensions, **options)
+
+    async def call(self, op: str, fields: Fields | None = None, *, resend: bool = True) -> Any:
+        """Do what the socket's `op` does; raises as `Session.call`."""
+        method, path, body = request_of(op, fields or {})
+        return await self.request(method, path, body, resend=resend)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        resend: bool | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - of the connection, not of the caller
+    ) -> Any:
+        """Send one request and return the answer's JSON, None when it has no body.
+
+        `resend` (the default for GET, PUT and DELETE) allows to send it again when the connection broke. Raises
+        `ConnectionFailed`, `ConnectionLost`, `InvalidArguments` for a body that can't be sent, and the problem's
+        `ProblemError`.
+        """
+        again = method in _SAFE if resend is None else resend
+        options = {
+            "params": _given(params),
+            "headers": {**(headers or {}), **({"Content-Type": "application/json"} if body is not None else {})},
+            "timeout": self._timeout if timeout is None else timeout,
+        }
+        try:
+            return await self._anywhere(method, path, options | _content(body), again=again)
+        except ValidationFailed as refusal:
+            if not refuses(str(refusal)):
+                raise
+        return await self._anywhere(method, path, options | _content(without(body)), again=again)
+
+    async def _anywhere(self, method: str, path: str, options: Mapping[str, Any], *, again: bool) -> Any:
+        """Send a request to whichever server answers; raises as `request`."""
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+        for delay in delays():
+            error: TreadleError = ConnectionFailed("no server's address is given")
+            for url in list(self._urls):
+                try:
+                    answer = await self._ask(url, method, path, options)
+                except ConnectionLost as lost:
+                    if not again:
+                        raise
+                    error = ConnectionFailed(str(lost))
+                except ConnectionFailed as failed:
+                    error = failed
+                except ProblemError:
+                    self._has_answered = True
+                    raise
+                else:
+                    self._has_answered = True
+                    self._waits.over()
+                    return answer
+                self._urls.append(self._urls.pop(0))
+            if loop.time() - since >= (self._patience if self._has_answered else self._first_patience):
+                raise error
+            self._waits.say(error, "trying again")
+            await asyncio.sleep(delay)
+        raise AssertionError("the delays never end")
+
+    async def _ask(self, url: str, method: str, path: str, options: Mapping[str, Any]) -> Any:
+        """Send a request to one server, by the first way that leads there; raises as `request`."""
+        error = ConnectionFailed(url)
+        for way in await self._bearer.ways(url):
+            try:
+                response = await self._client(direct=way.is_direct).send(self._request(way, method, path, **options))
+            except (httpx.ConnectError, httpx.ConnectTimeout) as failed:
+                error = ConnectionFailed(unreachable(url, failed))
+            except httpx.RequestError as broken:
+                why = str(broken) or type(broken).__name__
+                raise ConnectionLost(f"the connection to {url} broke before the answer came ({why})") from None
+            else:
+                return _answer(response, way)
+        raise error
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, params: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[tuple[httpx.Response, str | None]]:
+        """Open an answer to be read piece by piece, with the ETag that the server said of it.
+
+        A redirect, to a store of artifacts, is followed without the token. Raises as `request`; `ConnectionLost` also
+        from the block, when the connection breaks.
+        """
+        error = ConnectionFailed("no server's address is given")
+        for url in list(self._urls):
+            try:
+                ways = await self._bearer.ways(url)
+            except ConnectionFailed as failed:
+                error, ways = failed, []
+            for way in ways:
+                try:
+                    async with self._followed(way, path, _given(params)) as found:
+                        yield found
+                        return
+                except (httpx.ConnectError, httpx.ConnectTimeout) as failed:
+                    error = ConnectionFailed(unreachable(url, failed))
+                except httpx.RequestError as broken:
+                    raise ConnectionLost(f"the download broke ({str(broken) or type(broken).__name__})") from None
+            self._urls.append(self._urls.pop(0))
+        raise error
+
+    @asynccontextmanager
+    async def _followed(
+        self, way: Way, path: str, params: dict[str, Any] | None
+    ) -> AsyncIterator[tuple[httpx.Response, str | None]]:
+        # Compressed on the way it would be another length, and another digest.
+        options: dict[str, Any] = {"headers": {"Accept-Encoding": "identity"}, "timeout": self._timeout}
+        request = self._request(way, "GET", path, params=params, **options)
+        async with _opened(self._client(direct=way.is_direct), request, way) as first:
+            etag = first.headers.get("etag")
+            if not first.is_redirect:
+                yield first, etag
+                return
+            location = first.headers["location"]
+        elsewhere = Way(location)
+        async with (
+            NetworkClient(trust_env=not elsewhere.is_direct) as plain,
+            _opened(plain, plain.build_request("GET", location, **options), elsewhere) as second,
+        ):
+            yield second, etag
+
+
+@asynccontextmanager
+async def _opened(client: httpx.AsyncClient, request: httpx.Request, way: Way) -> AsyncIterator[httpx.Response]:
+    response = await client.send(request, stream=True)
+    try:
+        if response.is_error:
+            await response.aread()
+            raise _refusal(response, way)
+        yield response
+    finally:
+        await response.aclose()
+
+
+def _answer(response: httpx.Response, way: Way) -> Any:
+    if response.is_success:
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError:
+            raise ConnectionLost(f"{response.url} answers no JSON: is a Treadle server there?") from None
+    raise _refusal(response, way)
+
+
+def _refusal(response: httpx.Response, way: Way) -> ProblemError | ConnectionFailed:
+    """Return the server's problem; or, when a proxy or a stranger answers in its place, that it was not reached."""
+    try:
+        problem = Problem.model_validate_json(response.content)
+    except ValidationError:
+        problem = None
+    if problem is not None and problem.is_ours:
+        error = error_for(problem)
+        return way.explained(error) if isinstance(error, Unauthorized) else error
+    said = f"{response.request.method} {response.url} answers {response.status_code}: is a Treadle server there?"
+    return ConnectionFailed(said) if response.status_code in _NOT_REACHED else ConnectionLost(said)
+
+
+def _content(body: Any) -> dict[str, Any]:
+    return {"content": None if body is None else encoded(body)}
+
+
+def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if params is None else {name: value for name, value in params.items() if value is not None}

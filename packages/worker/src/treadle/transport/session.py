@@ -1,0 +1,370 @@
+"""The session socket: one websocket that carries requests, answers and pushes, and comes back when it breaks."""
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from treadle.clock import monotonic
+from treadle.errors import (
+    ConnectionFailed,
+    ConnectionLost,
+    InvalidArguments,
+    PayloadTooLarge,
+    ProblemError,
+    ProtocolMismatch,
+    SocketRefused,
+    TreadleError,
+    Unauthorized,
+    error_for,
+    problem_named,
+    problem_of,
+)
+from treadle.transport.addresses import shuffled
+from treadle.transport.bearer import Bearer, Refusals, bearer_of
+from treadle.transport.dialing import MAX_FRAME, OPENING, close_error, dial, items_of
+from treadle.transport.older_servers import is_older, without
+from treadle.transport.retries import QuietLog, delays
+from treadle.values import encoded
+
+FULL_FRAME = 1024 * 1024
+"""Bytes after which a frame is sent and the next one begun, so that one large batch doesn't hold up the rest."""
+
+FRAME_OVERHEAD = 64
+"""Bytes of a frame around its items, generously."""
+
+MAX_PENDING = 10_000
+"""Unanswered requests at most; a further one waits until an answer came."""
+
+STEADY = 1.0
+"""Seconds after which a connection that breaks was one; after a shorter one there is a pause before the next."""
+
+ROUND = 10.0
+"""Seconds in which all addresses are tried for the socket, where plain HTTP does meanwhile (at least 2.5 for each)."""
+
+log: logging.Logger = logging.getLogger("treadle.session")
+
+Push = Callable[[dict[str, Any]], None]
+
+
+@dataclass(slots=True)
+class _Request:
+    item: dict[str, Any]
+    future: asyncio.Future[Any]
+    resend: bool
+    bound: bool
+    asked: float
+    sent: bool = False
+
+
+class Session:
+    """A connection that `run` keeps open; `call` asks, `on_push` gets what the server sends by itself.
+
+    `patience` is how many seconds requests wait for a broken connection to come back before they fail; a first
+    connection that can't be made fails them at once unless `first_patience` says otherwise. Where somebody is there who
+    opens no websocket they fail with `SocketRefused` at once, for plain HTTP may do. Whatever they failed with, the
+    session goes on trying, each address in turn, until a Treadle server refuses it.
+
+    `on_connect` runs after each opening, beside the requests; `on_disconnect` when the connection broke; `on_down` when
+    requests were failed because no server could be reached. Give each session to one event loop only.
+    """
+
+    def __init__(
+        self,
+        urls: tuple[str, ...],
+        token: str | Bearer | None,
+        *,
+        on_push: Push,
+        on_connect: Callable[[], Awaitable[None]] | None = None,
+        on_disconnect: Callable[[], None] | None = None,
+        on_down: Callable[[TreadleError], None] | None = None,
+        patience: float = 30.0,
+        first_patience: float = 0.0,
+        client: str | None = None,
+    ) -> None:
+        self._urls = shuffled(urls)
+        self._bearer = bearer_of(token)
+        self._refusals = Refusals(self._bearer, urls)
+        self._on_push = on_push
+        self._on_connect = on_connect
+        self._on_disconnect = on_disconnect
+        self._on_down = on_down
+        self._patience = patience
+        self._first_patience = first_patience
+        self._client = client
+        self._ws: ClientConnection | None = None
+        self._next = 1
+        self._pending: dict[int, _Request] = {}
+        self._outbox: list[int] = []
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._closing = False
+        self._running: asyncio.Task[Any] | None = None
+        self._ended: TreadleError | None = None
+        self.hello: dict[str, Any] | None = None
+        """What the server said of itself when the connection was last opened."""
+        self.heard: float = -math.inf
+        """When the latest of the answered requests was made, by our monotonic clock.
+
+        What is read behind its answer was written by the server later than that."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the socket is open and greeted at this moment."""
+        return self._ws is not None
+
+    async def call(
+        self, op: str, fields: dict[str, Any] | None = None, *, resend: bool = True, bound: bool = False
+    ) -> Any:
+        """Send one request and return its `ok`.
+
+        With `resend` the request is sent again when the connection broke before the answer came: only for what does
+        no harm twice. Without it that raises `ConnectionLost`. A `bound` request belongs to the connection that is
+        open now: it fails at once when there is none, and never goes to the next one. Raises the problem's
+        `ProblemError`, and `ConnectionFailed` when no server could be reached in time.
+        """
+        if bound and self._ws is None:
+            raise ConnectionFailed("there is no connection at this moment")
+        while len(self._pending) >= MAX_PENDING and self._ended is None:
+            self._room.clear()
+            await self._room.wait()
+        if self._ended is not None:
+            raise self._ended
+        n = self._next
+        self._next += 1
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending[n] = _Request({"op": op, "n": n, **(fields or {})}, future, resend, bound, monotonic())
+        self._outbox.append(n)
+        self._wake.set()
+        try:
+            return await future
+        finally:
+            self._pending.pop(n, None)
+            self._room.set()
+
+    async def run(self) -> None:
+        """Keep the connection until `close`; end early, failing all requests, when the server refuses for good."""
+        self._running = asyncio.current_task()
+        pauses = delays()
+        try:
+            while not self._closing:
+                ws = await self._connect()
+                since = monotonic()
+                await self._serve(ws)
+                if monotonic() - since >= STEADY:
+                    pauses = delays()
+                elif not self._closing:
+                    await asyncio.sleep(min(next(pauses), STEADY))
+        except TreadleError as error:
+            self._end(error)
+        except asyncio.CancelledError:
+            if not self._closing:
+                raise
+        finally:
+            self._end(ConnectionFailed("the session was closed"))
+
+    def drop(self) -> None:
+        """Break the connection, whose other end doesn't answer, and connect anew."""
+        if self._ws is not None:
+            self._ws.transport.abort()
+
+    async def close(self) -> None:
+        """Close the connection and fail what is unanswered."""
+        self._closing = True
+        self._end(ConnectionFailed("the session was closed"))
+        if self._ws is not None:
+            await self._ws.close()
+        elif self._running is not None:
+            # It is connecting, or waits before it tries again.
+            self._running.cancel()
+
+    async def _connect(self) -> ClientConnection:
+        since = monotonic()
+        patience = self._first_patience if self.hello is None else self._patience
+        # A client that fails at once raises the error: there is nothing to log.
+        waits = QuietLog(log, level=logging.WARNING if patience > 0 else logging.DEBUG)
+        limit: float | None = None
+        for delay in delays():
+            ws, error = await self._round(limit)
+            if ws is not None:
+                return ws
+            if is_plain := isinstance(error, SocketRefused):
+                # From now on plain HTTP does what is asked, and a hanging address must not keep the others from it.
+                limit = max(2.5, ROUND / len(self._urls))
+            waits.say(error, self._refusals.then if isinstance(error, Unauthorized) else "trying again")
+            if is_plain or monotonic() - since >= patience:
+                self._fail(error)
+            await asyncio.sleep(delay)
+        raise AssertionError("the delays never end")
+
+    async def _round(self, limit: float | None) -> tuple[ClientConnection | None, TreadleError]:
+        """Try each address once, for `limit` seconds; return the connection, or what is to be told of all that failed.
+
+        Raises the refusal of a server, when no other one opened.
+        """
+        error: TreadleError = ConnectionFailed("no server's address is given")
+        refusal: TreadleError | None = None
+        for url in list(self._urls):
+            # Whoever is tried next time, or when this connection has broken, is another server.
+            self._urls.append(self._urls.pop(0))
+            try:
+                async with asyncio.timeout(limit):
+                    ws, self.hello = await self._dial(url)
+            except ConnectionFailed as failed:
+                error = _better(error, failed)
+            except TimeoutError:
+                error = _better(error, SocketRefused(f"{url} opened no session within {limit or OPENING:g} s"))
+            except (ProblemError, ProtocolMismatch) as refused:
+                refusal = refused
+            except Exception as odd:  # noqa: BLE001 - an address that can't even be tried must not end the others' turn
+                error = ConnectionFailed(f"{url} can't be tried ({type(odd).__name__}: {odd})")
+            else:
+                return ws, error
+        if refusal is None:
+            return None, error
+        if self._is_final(refusal):
+            raise refusal
+        return None, refusal
+
+    def _is_final(self, refusal: TreadleError) -> bool:
+        return not isinstance(refusal, Unauthorized) or self._refusals.is_final()
+
+    async def _dial(self, url: str) -> tuple[ClientConnection, dict[str, Any]]:
+        """Try the ways to one server; raises as `dial`."""
+        error: TreadleError = ConnectionFailed(url)
+        for way in await self._bearer.ways(url):
+            try:
+                return await dial(way, self._client)
+            except ConnectionFailed as failed:
+                error = _better(error, failed)
+        raise error
+
+    async def _serve(self, ws: ClientConnection) -> None:
+        self._ws = ws
+        self._outbox = sorted(self._pending)
+        self._wake.set()
+        try:
+            async with asyncio.TaskGroup() as group:
+                helpers = [group.create_task(self._write(ws))]
+                if self._on_connect is not None:
+                    helpers.append(group.create_task(_run(self._on_connect)))
+                await self._read(ws)
+                for helper in helpers:
+                    helper.cancel()
+        except* SocketRefused as strange:
+            log.warning("%s; connecting anew", strange.exceptions[0])
+        except* Exception:
+            # A defect, or a server that doesn't speak as documented: neither ends who goes on with another connection.
+            log.exception("the session's connection is given up, and made anew")
+        finally:
+            self._ws = None
+            if self._on_disconnect is not None:
+                self._on_disconnect()
+            await ws.close()
+        fatal = close_error(ws)
+        if fatal is not None and not self._closing and self._is_final(fatal):
+            raise fatal
+        self._lose(too_large=ws.close_code == 1009)
+
+    async def _read(self, ws: ClientConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                for item in items_of(await ws.recv()):
+                    if (n := item.get("re")) is not None:
+                        self._answer(n, item)
+                    elif "push" in item:
+                        self._on_push(item)
+
+    def _answer(self, n: int, item: dict[str, Any]) -> None:
+        request = self._pending.get(n)
+        if request is None or request.future.done():
+            return
+        self.heard = max(self.heard, request.asked)
+        if "ok" in item:
+            request.future.set_result(item["ok"])
+        else:
+            request.future.set_exception(error_for(problem_of(item.get("problem"))))
+
+    async def _write(self, ws: ClientConnection) -> None:
+        # Every coroutine that asked in one turn of the loop has added its item before this task wakes.
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                numbers, self._outbox = self._outbox, []
+                for frame in self._frames(numbers):
+                    await ws.send(frame, text=True)
+
+    def _frames(self, numbers: list[int]) -> Iterator[bytes]:
+        parts: list[bytes] = []
+        size = 0
+        for n in numbers:
+            request = self._pending.get(n)
+            if request is None or request.future.done():
+                continue
+            try:
+                part = encoded(without(request.item) if is_older(self.hello) else request.item)
+            except InvalidArguments as error:
+                request.future.set_exception(error)
+                continue
+            most = self._most_bytes()
+            if len(part) > most:
+                request.future.set_exception(_too_large(len(part), most))
+                continue
+            request.sent = True
+            if parts and size + len(part) > min(FULL_FRAME, most):
+                yield b'{"items":[' + b",".join(parts) + b"]}"
+                parts, size = [], 0
+            parts.append(part)
+            size += len(part) + 1
+        if parts:
+            yield b'{"items":[' + b",".join(parts) + b"]}"
+
+    def _most_bytes(self) -> int:
+        """Return how large a request may be: as large as the server takes frames, less what stands around it."""
+        told: int = (self.hello or {}).get("max_bytes", MAX_FRAME)
+        return min(told, MAX_FRAME) - FRAME_OVERHEAD
+
+    def _lose(self, *, too_large: bool) -> None:
+        """After the connection broke: fail what was sent and may not be sent again."""
+        for request in self._pending.values():
+            if request.future.done() or not (request.sent or request.bound):
+                continue
+            if too_large:
+                request.future.set_exception(_too_large(None, MAX_FRAME))
+            elif request.bound or not request.resend:
+                lost = "the connection broke before the answer came: look whether it was done before you try again"
+                request.future.set_exception(ConnectionLost(lost))
+
+    def _fail(self, error: TreadleError) -> None:
+        for request in list(self._pending.values()):
+            if not request.future.done():
+                request.future.set_exception(error)
+        if self._on_down is not None:
+            self._on_down(error)
+
+    def _end(self, error: TreadleError) -> None:
+        if self._ended is None:
+            self._ended = error
+            self._fail(error)
+            self._room.set()
+
+
+def _better(one: TreadleError, other: TreadleError) -> TreadleError:
+    """Return what is more to go by: somebody who may be reached over plain HTTP, or else the later of the two."""
+    return one if isinstance(one, SocketRefused) else other
+
+
+async def _run(hook: Callable[[], Awaitable[None]]) -> None:
+    await hook()
+
+
+def _too_large(size: int | None, most: int) -> PayloadTooLarge:
+    seen = "more than the server takes" if size is None else f"{size} bytes, more than {most}"
+    return PayloadTooLarge(problem_named("payload-too-large", f"the request has {seen}: send less at a time"))

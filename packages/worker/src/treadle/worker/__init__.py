@@ -1,0 +1,1 @@
+"""What claims tasks, holds their leases, runs them and reports of them."""

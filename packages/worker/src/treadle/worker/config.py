@@ -1,0 +1,54 @@
+"""What a worker is: its tasks, its size, its names and its server."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from treadle.client.names import Names
+from treadle.tasks.definition import Task
+from treadle.transport.bearer import Bearer
+from treadle.version import __version__
+
+if TYPE_CHECKING:
+    from treadle.settings import Settings
+
+Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """What a worker is: its tasks, its size, its names and its server."""
+
+    tasks: dict[str, Task[..., Any]]
+    urls: tuple[str, ...]
+    token: Bearer
+    concurrency: int
+    min_concurrency: int
+    prefetch: int | None
+    name: str
+    group: str | None
+    pool: str | None
+    lifespan: Lifespan | None
+    drain_grace: float
+    replace_schema: bool
+    settings: "Settings"
+    names: Names
+
+    def opening(self, worker_id: str | None, held: list[dict[str, Any]], *, draining: bool) -> dict[str, Any]:
+        """Return the body that opens the worker on a connection."""
+        worker: dict[str, Any] = {
+            "name": self.name,
+            "concurrency": self.concurrency,
+            "min_concurrency": self.min_concurrency,
+            "version": __version__,
+            **({"id": worker_id} if worker_id else {}),
+            **({"group": self.group} if self.group else {}),
+            **({"pool": self.pool} if self.pool else {}),
+        }
+        jobs = [
+            {"room": task.job.room, **task.registration(self.settings, replace=self.replace_schema), "widen": True}
+            for task in self.tasks.values()
+        ]
+        body = {"worker": worker, "jobs": jobs, "links": [], "held": held, "prefetch": self.prefetch}
+        return body | ({"draining": True} if draining else {})

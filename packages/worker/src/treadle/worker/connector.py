@@ -1,0 +1,285 @@
+"""Keeps a worker's link up: over the socket where one can be opened, over plain HTTP until then, under one id."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from treadle.clock import monotonic
+from treadle.errors import (
+    ConnectionFailed,
+    InternalServerError,
+    ProblemError,
+    SocketRefused,
+    StoreUnavailable,
+    TooManyRequests,
+    TreadleError,
+    Unauthorized,
+    WorkerNotFound,
+)
+from treadle.ids import new_worker_id
+from treadle.transport.bearer import Refusals
+from treadle.transport.retries import QuietLog, delays
+from treadle.transport.session import Session
+from treadle.worker.link import CLAIM_WAIT, Claims, HttpLink, Link, Poll, SocketLink
+
+if TYPE_CHECKING:
+    from treadle.worker.config import WorkerConfig
+    from treadle.worker.lease import Leases
+    from treadle.worker.runner import Runner
+
+log = logging.getLogger("treadle.worker")
+
+BUSY = (StoreUnavailable, TooManyRequests, InternalServerError)
+"""What a server answers that has no time, or no database, at this moment."""
+
+LEAVING = CLAIM_WAIT + 2
+"""Seconds that the last claim over plain HTTP has to end by itself, when a socket is there."""
+
+Refs = list[dict[str, Any]]
+
+
+class Connector:
+    """What a worker says to the server goes over this, and what it is told comes from it.
+
+    The session never stops trying for a socket. While none can be opened the worker is open over plain HTTP; when one
+    is, the last claim over HTTP ends first, and then the socket goes on with the same worker and its leases.
+
+    `online` is set while the worker is open; `on_open` is told its id each time, `on_refused` why a server refused it,
+    and `on_drain` that it is to take no more.
+    """
+
+    def __init__(
+        self,
+        config: "WorkerConfig",
+        leases: "Leases",
+        online: asyncio.Event,
+        *,
+        on_open: Callable[[str], None],
+        on_refused: Callable[[TreadleError], None],
+        on_drain: Callable[[], None],
+        spawn: Callable[[Coroutine[Any, Any, object]], asyncio.Task[object]],
+    ) -> None:
+        self._config = config
+        self._leases = leases
+        self._online = online
+        self._on_open = on_open
+        self._on_refused = on_refused
+        self._on_drain = on_drain
+        self._spawn = spawn
+        self._take: Claims
+        self._runner: Runner
+        # Chosen here, so that an opening whose answer was lost makes no second worker.
+        self.worker_id: str = new_worker_id()
+        self._link: Link | None = None
+        self._plain: asyncio.Task[object] | None = None
+        """What works over plain HTTP."""
+        self._wants_plain = False
+        """Whether no socket could be opened, and none has been since."""
+        self._leaves_plain = False
+        """Whether a socket is there, which goes on as soon as plain HTTP has ended."""
+        self._is_over = False
+        self._refusals = Refusals(config.token, config.urls)
+        self._waits = QuietLog(log)
+        self.has_opened = False
+        """Whether a server has ever taken the worker."""
+        self._session = Session(
+            config.urls,
+            config.token,
+            on_push=self._on_push,
+            on_connect=self._open_on_socket,
+            on_disconnect=self._on_disconnect,
+            on_down=self._on_down,
+            patience=math.inf,
+            first_patience=math.inf,
+            client=config.name,
+        )
+
+    async def run(self, runner: "Runner") -> None:
+        """Keep the link up, and give claims to the runner, until it is closed or refused."""
+        self._runner = runner
+        await self._session.run()
+
+    async def close(self) -> None:
+        """End the link."""
+        self._is_over = True
+        await self._session.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server has taken the worker, and can be told something."""
+        return self._link is not None and self._online.is_set()
+
+    # What is said
+
+    async def reports(self, reports: Refs) -> Refs:
+        """Send reports. Raises `ConnectionFailed` and `ProblemError`, as everything that is said."""
+        return await self._at_hand().reports(reports)
+
+    async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a heartbeat."""
+        if not self._online.is_set():
+            raise ConnectionFailed("the worker is not open")
+        return await self._at_hand().beat(body)
+
+    async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
+        """Renew one run's lease; the answer has fresh credentials."""
+        return await self._at_hand().reclaim(ref)
+
+    async def give_back(self, refs: Refs) -> None:
+        """Hand claims back; those that can't be return by themselves."""
+        try:
+            await self._at_hand().give_back(refs)
+        except TreadleError as error:
+            log.info("claims could not be handed back, and return by themselves: %s", error)
+
+    async def close_worker(self) -> None:
+        """Remove the worker."""
+        await self._at_hand().close_worker()
+
+    def drop(self) -> None:
+        """Break a connection that answers no more: what it leads to is not there any more, though nobody said so."""
+        if self._link is not None:
+            self._link.drop()
+
+    def _at_hand(self) -> Link:
+        if self._link is None:
+            raise ConnectionFailed("the worker is not open")
+        return self._link
+
+    # The socket
+
+    async def _open_on_socket(self) -> None:
+        """Go on with this connection; if it breaks meanwhile, with whatever there was before."""
+        self._leaves_plain = True
+        try:
+            await self._leave_plain()
+            await self._open(SocketLink(self._session))
+            self._wants_plain = False
+        except ConnectionFailed:
+            # The session is about to connect anew, and to call this again.
+            log.debug("the connection broke while the worker was being opened")
+        except ProblemError as error:
+            self._on_refused(error)
+        finally:
+            self._leaves_plain = False
+            self._work_plainly()
+
+    def _on_disconnect(self) -> None:
+        if isinstance(self._link, SocketLink):
+            self._online.clear()
+
+    def _on_down(self, error: TreadleError) -> None:
+        if isinstance(error, SocketRefused):
+            if self._plain is None and not self._is_over:
+                log.warning("%s: working over plain HTTP until one opens", error)
+            self._wants_plain = True
+            self._work_plainly()
+        elif not self._is_over:
+            self._on_refused(error)
+
+    def _on_push(self, item: dict[str, Any]) -> None:
+        match item["push"]:
+            case "claim":
+                self._runner.take(item["tasks"], self._session.heard)
+            case "cancel" | "pause" | "gone" as why:
+                self._leases.stop_runs(item["runs"], why)
+                if why == "gone":
+                    # Who lost a run owes a heartbeat, and is given no other one until it came.
+                    self._leases.beat_now()
+            case "drain":
+                self._on_drain()
+
+    # Plain HTTP
+
+    def _work_plainly(self) -> None:
+        if self._wants_plain and self._plain is None and not (self._leaves_plain or self._is_over):
+            self._plain = self._spawn(self._over_http())
+
+    async def _leave_plain(self) -> None:
+        """Let the last claim over plain HTTP end, and with it everything else that is under way there."""
+        if (plain := self._plain) is None:
+            return
+        self._runner.freed.set()
+        if self._online.is_set():
+            await asyncio.wait({plain}, timeout=LEAVING)
+        # Its end is short: what it still has under way has seconds to come back.
+        plain.cancel()
+        await asyncio.wait({plain})
+
+    async def _over_http(self) -> None:
+        from treadle.transport.http import HttpChannel
+
+        http = HttpChannel(self._config.urls, self._config.token, patience=math.inf)
+        link = HttpLink(http)
+        try:
+            while not self._leaves_plain:
+                try:
+                    await self._open(link)
+                    self._runner.freed.set()
+                    await self._poll(link)
+                except Unauthorized as error:
+                    if self._refusals.is_final():
+                        raise
+                    self._waits.say(error, self._refusals.then)
+                    await asyncio.sleep(1)
+        except TreadleError as error:
+            self._on_refused(error)
+        finally:
+            self._online.clear()
+            self._link = None
+            try:
+                if not self._is_over:
+                    await link.leave()
+            finally:
+                await http.close()
+                self._plain = None
+                self._work_plainly()
+
+    async def _poll(self, link: HttpLink) -> None:
+        poll = Poll(
+            link,
+            self._runner.take,
+            free=lambda: self._runner.free,
+            room=self._runner.freed,
+            known=lambda: set(self._leases.held),
+            leaves=lambda: self._leaves_plain,
+        )
+        try:
+            await poll.run()
+        except WorkerNotFound:
+            log.warning("the server has forgotten the worker: it registers anew")
+            self._forget()
+
+    # Either
+
+    async def _open(self, link: Link) -> None:
+        """Open the worker, anew when the server has forgotten it. Raises `ConnectionFailed` and `ProblemError`."""
+        for delay in delays():
+            sent = monotonic()
+            try:
+                answer = await link.open(self._opening())
+            except WorkerNotFound:
+                self._forget()
+            except BUSY as error:
+                self._waits.say(f"the server does not take the worker yet: {error}", "trying again")
+            else:
+                break
+            await asyncio.sleep(delay)
+        self._link = link
+        self._leases.apply(answer, sent)
+        self.has_opened = True
+        self._online.set()
+        self._runner.start_waiting()
+        self._config.names.compare(answer.get("jobs", ()))
+        log.info("worker %s is open for %d jobs", self.worker_id, len(self._config.tasks))
+        self._on_open(self.worker_id)
+
+    def _opening(self) -> dict[str, Any]:
+        return self._config.opening(self.worker_id, self._leases.refs(), draining=self._leases.is_draining)
+
+    def _forget(self) -> None:
+        """The server removed the worker: what it holds is lost, and it comes back as another."""
+        self.worker_id = new_worker_id()
+        self._leases.stop_runs(self._leases.refs(), "gone")

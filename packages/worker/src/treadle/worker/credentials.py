@@ -1,0 +1,45 @@
+"""What a task's code shows to the server: the temporary credential of its run, asked for when it is wanted."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from treadle.clock import monotonic
+from treadle.errors import ConnectionFailed
+from treadle.tasks.context import Credential
+from treadle.transport.retries import delays
+from treadle.worker.lease import Held
+
+Reclaim = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Renews the lease of a run and returns it with fresh credentials, as the socket's `reclaim`."""
+
+
+class Credentials:
+    """The credentials of the runs that a worker holds; `urls` is where they are good."""
+
+    def __init__(self, reclaim: Reclaim, online: asyncio.Event, urls: tuple[str, ...]) -> None:
+        self._reclaim = reclaim
+        self._online = online
+        self.urls = urls
+
+    async def of(self, held: Held) -> Credential:
+        """Return a credential that lives at least half a lease longer, unless the lease itself ends before.
+
+        While the server is away this waits. Raises `StaleRun` when the run is no longer the worker's, and another
+        `ProblemError` when the server refuses.
+        """
+        if held.credential is None or monotonic() >= held.credential[1]:
+            asked, answer = await self._ask(held)
+            held.credential = (answer["credentials"], asked + answer["seconds_left"] / 2)
+        return Credential(held.credential[0])
+
+    async def _ask(self, held: Held) -> tuple[float, dict[str, Any]]:
+        for delay in delays():
+            await self._online.wait()
+            asked = monotonic()
+            try:
+                return asked, await self._reclaim(held.ref)
+            except ConnectionFailed:
+                # The worker is opened anew, and `online` set again, before it can be asked again.
+                await asyncio.sleep(delay)
+        raise AssertionError("the delays never end")

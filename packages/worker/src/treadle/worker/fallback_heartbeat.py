@@ -1,0 +1,127 @@
+"""The fallback heartbeat: a thread that beats for a worker whose event loop doesn't, over a connection of its own."""
+
+import http.client
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic_core import from_json, to_json
+
+from treadle.clock import monotonic
+from treadle.errors import TreadleError
+from treadle.transport.bearer import Bearer, Way, bearer_of
+from treadle.worker.lease import BUSY_BEAT, Leases
+
+log: logging.Logger = logging.getLogger("treadle.worker")
+
+MISSED = 2
+"""Heartbeats of the loop that are missed before this thread sends one."""
+
+TIMEOUT = BUSY_BEAT * 2
+"""Seconds that the server has for each step of a request."""
+
+Apply = Callable[[dict[str, Any], float], None]
+
+
+class FallbackHeartbeat:
+    """Sends heartbeats over plain HTTP as long as the loop sends none; `apply` gets the answers, in this thread."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        urls: tuple[str, ...],
+        token: str | Bearer | None,
+        *,
+        worker_id: Callable[[], str | None],
+        apply: Apply,
+    ) -> None:
+        self._leases = leases
+        self._urls = urls
+        self._bearer = bearer_of(token)
+        self._worker_id = worker_id
+        self._apply = apply
+        self._stopping = threading.Event()
+        self._connections: dict[Way, _Connection] = {}
+        self._thread = threading.Thread(target=self._run, name="treadle-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen for the loop's heartbeats."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; the thread is gone within moments."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(min(1.0, self._leases.pace)):
+            if self._leases.held and monotonic() - self._leases.last_beat > MISSED * self._leases.pace:
+                self._beat()
+        for way in list(self._connections):
+            self._disconnect(way)
+
+    def _beat(self) -> None:
+        worker_id = self._worker_id()
+        if worker_id is None:
+            return
+        sent = monotonic()
+        body = to_json(self._leases.body())
+        for way in self._ways():
+            try:
+                answer = self._patch(way, f"/v1/workers/{worker_id}", body)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                log.warning("no heartbeat over HTTP at %s either: %s", way.url, error)
+                self._disconnect(way)
+                continue
+            if answer is not None:
+                # Noted at once: the loop, which is blocked, can't, and a target's code is ended by what is noted.
+                self._leases.note(answer, sent)
+                self._apply(answer, sent)
+            return
+
+    def _ways(self) -> Iterator[Way]:
+        for url in self._urls:
+            try:
+                yield from self._bearer.ways_now(url)
+            except TreadleError as error:
+                log.warning("no heartbeat over HTTP at %s either: %s", url, error)
+
+    def _patch(self, way: Way, path: str, body: bytes) -> dict[str, Any] | None:
+        connection = self._connections.get(way)
+        if connection is None:
+            connection = self._connections[way] = _Connection(way)
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {way.token}"} if way.token else {})
+        connection.request("PATCH", urlsplit(way.url).path + path, body, headers)
+        response = connection.getresponse()
+        content = response.read()
+        if response.status != 200:
+            log.warning("a heartbeat over HTTP was answered %s: %s", response.status, content[:200])
+            return None
+        answer: dict[str, Any] = from_json(content)
+        return answer
+
+    def _disconnect(self, way: Way) -> None:
+        if (connection := self._connections.pop(way, None)) is not None:
+            with suppress(OSError):
+                connection.close()
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection to the address of a way, whatever its name leads to by then."""
+
+    def __init__(self, way: Way) -> None:
+        split = urlsplit(way.url)
+        self._is_secure = split.scheme == "https"
+        port = split.port or (443 if self._is_secure else 80)
+        super().__init__(split.hostname or "", port, timeout=TIMEOUT)
+        self._address = way.address or self.host
+
+    def connect(self) -> None:
+        """Connect; http.client does so before it sends anything."""
+        self.sock = socket.create_connection((self._address, self.port), TIMEOUT)
+        if self._is_secure:
+            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)

@@ -1,0 +1,255 @@
+"""The runs that a worker holds: their leases, by its own monotonic clock, and the heartbeats that renew them."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal
+
+from treadle.clock import monotonic
+from treadle.errors import TreadleError
+from treadle.transport.retries import QuietLog
+
+log: logging.Logger = logging.getLogger("treadle.worker")
+
+Key = tuple[str, int]
+Stop = Literal["cancel", "pause", "gone", "timeout", "shutdown", "lease"]
+
+BUSY_BEAT = 2.0
+"""Seconds between the heartbeats of a worker that holds a run; shorter where a lease is shorter than three of them."""
+
+QUICKEST_BEAT = 0.1
+"""Seconds between them at least, however short a lease is."""
+
+IDLE_BEAT = 15.0
+"""Seconds between those of an idle one, unless the server says otherwise."""
+
+SILENCE = 10.0
+"""Seconds after which a heartbeat that is not answered shows that its connection is dead."""
+
+
+LOOKS = 1.0
+"""Seconds between two looks of the watchdog at most: what ends later than that it finds by itself."""
+
+
+class Held:
+    """A run in this worker's hands, from the claim until its end is acknowledged."""
+
+    __slots__ = (
+        "claim",
+        "code_runs",
+        "credential",
+        "expires",
+        "has_target",
+        "is_overdue",
+        "is_reported",
+        "key",
+        "kill",
+        "length",
+        "renewed",
+        "stop",
+        "stop_code",
+        "timer",
+        "usage",
+        "weight",
+    )
+
+    def __init__(self, claim: dict[str, Any], since: float) -> None:
+        self.claim: dict[str, Any] = claim
+        self.key: Key = (claim["id"], claim["run_id"])
+        self.weight: int = claim.get("weight") or 1
+        self.has_target: bool = claim.get("target") is not None
+        self.length: float = _length(claim)
+        """Seconds that a renewal lasts; for a lease that can't be renewed, those that it lasts in all."""
+        self.expires: float = since + (claim.get("seconds_left") or 0.0)
+        """By our monotonic clock; never later than the server lets it end (docs/decisions/0009)."""
+        given = claim.get("credentials")
+        self.credential: tuple[str, float] | None = given and (given, since + self.length / 2)
+        """A temporary credential, and until when it is worth showing, by our monotonic clock."""
+        self.usage: float | None = None
+        self.stop: Stop | None = None
+        """Why the code is to stop; None while it may go on."""
+        self.stop_code: Callable[[], None] | None = None
+        """Stops the code as well as its kind can be stopped; set while it runs."""
+        self.kill: Callable[[], None] | None = None
+        """Ends a child process at once, from any thread."""
+        self.renewed: Callable[[], None] | None = None
+        """Tells a child process that its lease was renewed, from any thread."""
+        self.code_runs: bool = False
+        self.is_reported: bool = False
+        self.is_overdue: bool = False
+        """Whether its code runs on though its failure was told: it keeps its slot, and is held until it has stopped."""
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def last_moment(self) -> float:
+        """When a target's code is ended by force, should it still run: just before its lease is over."""
+        return self.expires - abort_margin(self.length)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether enough of the lease is left for code to begin: half of what a renewal gives."""
+        return self.expires - monotonic() >= self.length / 2
+
+    @property
+    def ref(self) -> dict[str, Any]:
+        """The fencing token, as it goes over the wire."""
+        return {"task_id": self.key[0], "run_id": self.key[1]}
+
+
+class Leases:
+    """All runs that the worker holds.
+
+    The event loop changes it. Threads read it, and `note` what they learned of leases, which the GIL makes safe.
+    `on_silence` is told when a heartbeat was not answered at all.
+    """
+
+    def __init__(
+        self, beat: Callable[[dict[str, Any]], Awaitable[Any]], on_silence: Callable[[], object] = lambda: None
+    ) -> None:
+        self._beat = beat
+        self._on_silence = on_silence
+        self.held: dict[Key, Held] = {}
+        self.is_draining = False
+        self.last_beat: float = monotonic()
+        """When the last acknowledged heartbeat was sent."""
+        self.idle_beat: float = IDLE_BEAT
+        """Seconds between the heartbeats of an idle worker, as the server said last."""
+        self._now = asyncio.Event()
+        self._waits = QuietLog(log)
+        self.guarded: threading.Event = threading.Event()
+        """Set when a run is guarded whose lease ends before the watchdog looks next."""
+
+    def add(self, claim: dict[str, Any], since: float) -> Held:
+        """Take a claimed run; its `seconds_left` count from `since`, before which they were not written."""
+        held = Held(claim, since)
+        self.held[held.key] = held
+        return held
+
+    def drop(self, held: Held) -> None:
+        """Forget a run: its end is acknowledged, or it was never begun."""
+        if held.timer is not None:
+            held.timer.cancel()
+        self.held.pop(held.key, None)
+
+    def refs(self) -> list[dict[str, Any]]:
+        """Every run in hand, for an opening that says what the worker still holds."""
+        return [held.ref for held in list(self.held.values())]
+
+    def body(self, *only: Held) -> dict[str, Any]:
+        """Return a heartbeat that renews every run in hand, or `only` some."""
+        tasks = [
+            held.ref if held.usage is None else held.ref | {"usage": held.usage}
+            for held in only or list(self.held.values())
+        ]
+        return {"tasks": tasks, "draining": True} if self.is_draining else {"tasks": tasks}
+
+    @property
+    def pace(self) -> float:
+        """Seconds between heartbeats while a run is held: each lease is renewed twice before it can end.
+
+        They are never further apart than those of an idle worker, which a server wants more often that loses it sooner.
+        """
+        shortest = min((held.length for held in list(self.held.values())), default=BUSY_BEAT * 3)
+        return max(QUICKEST_BEAT, min(BUSY_BEAT, self.idle_beat, shortest / 3))
+
+    def beat_now(self) -> None:
+        """Send a heartbeat at the next turn, not at the next interval."""
+        self._now.set()
+
+    async def run(self) -> None:
+        """Beat for ever: at the pace with a run, as often as the server says without; ends by cancellation only."""
+        while True:
+            left = self.last_beat + self.idle_beat - monotonic()
+            # One that was not answered is tried again at the pace.
+            wait = self.pace if self.held or left <= 0 else min(self.pace, left)
+            try:
+                async with asyncio.timeout(wait):
+                    await self._now.wait()
+            except TimeoutError:
+                if not self.held and monotonic() - self.last_beat < self.idle_beat:
+                    continue
+            self._now.clear()
+            await self.beat()
+
+    async def beat(self, *only: Held) -> bool:
+        """Send one heartbeat, for all runs or `only` some, and do what its answer says; return whether it came."""
+        sent = monotonic()
+        try:
+            async with asyncio.timeout(SILENCE):
+                answer = await self._beat(self.body(*only))
+        except TimeoutError:
+            self._waits.say(f"no heartbeat: the server did not answer within {SILENCE:g} s", "trying again")
+            self._on_silence()
+            return False
+        except TreadleError as error:
+            self._waits.say(f"no heartbeat: {error}", "trying again")
+            return False
+        self._waits.over()
+        self.apply(answer, sent)
+        return True
+
+    def apply(self, answer: dict[str, Any], sent: float) -> None:
+        """Do what a heartbeat's answer says: renew from the moment it was `sent`, and stop what is to stop."""
+        self.note(answer, sent)
+        for item in answer.get("taken_until") or ():
+            held = self.held.get((item["task_id"], item["run_id"]))
+            if held is not None and held.timer is not None:
+                self.guard(held)
+        for why in ("gone", "cancel", "pause"):
+            self.stop_runs(answer.get(why) or (), why)
+
+    def note(self, answer: dict[str, Any], sent: float) -> None:
+        """Note how long leases last: seconds as the server counted them, from before it did. Safe from any thread."""
+        self.last_beat = max(self.last_beat, sent)
+        # An opening's answer has the worker in it, a heartbeat's is the worker.
+        told = (answer.get("worker") or answer).get("idle_beat_seconds")
+        self.idle_beat = max(QUICKEST_BEAT, told or self.idle_beat)
+        for item in answer.get("taken_until") or ():
+            held = self.held.get((item["task_id"], item["run_id"]))
+            if held is not None:
+                held.expires = sent + item["seconds_left"]
+                if (renewed := held.renewed) is not None:
+                    renewed()
+
+    def guard(self, held: Held) -> None:
+        """Have the code of a run with a target stopped in good time before its lease ends."""
+        if held.timer is not None:
+            held.timer.cancel()
+        elif held.last_moment - monotonic() < LOOKS:
+            self.guarded.set()
+        left = held.expires - monotonic() - stop_margin(held.length)
+        if left > 0:
+            held.timer = asyncio.get_running_loop().call_later(left, self.guard, held)
+        else:
+            self.stop_run(held, "lease")
+
+    def stop_runs(self, runs: Iterable[dict[str, Any]], why: Stop) -> None:
+        """Stop the code of the runs that the server names."""
+        for run in runs:
+            held = self.held.get((run["task_id"], run["run_id"]))
+            if held is not None:
+                self.stop_run(held, why)
+
+    def stop_run(self, held: Held, why: Stop) -> None:
+        """Stop one run's code; a cancel or a loss outranks a pause, nothing else changes the first reason."""
+        if held.stop is not None and (held.stop != "pause" or why == "pause"):
+            return
+        held.stop = why
+        if held.stop_code is not None:
+            held.stop_code()
+
+
+def _length(claim: dict[str, Any]) -> float:
+    lease: float = claim.get("seconds_left") or 0.0
+    return min(lease, claim.get("heartbeat_increment") or lease)
+
+
+def stop_margin(lease: float) -> float:
+    """Seconds before its lease's end at which a target's code is told to stop."""
+    return min(5.0, lease * 0.25)
+
+
+def abort_margin(lease: float) -> float:
+    """Seconds before its lease's end at which a target's code that didn't stop is ended by force."""
+    return min(0.5, lease * 0.05)

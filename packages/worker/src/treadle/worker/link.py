@@ -1,0 +1,271 @@
+"""A worker's link to the server: the session socket, or plain HTTP where no socket can be opened."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from treadle.clock import monotonic
+from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
+from treadle.ids import new_claim_key
+from treadle.transport.retries import QuietLog, delays
+from treadle.transport.session import Session
+from treadle.worker.lease import Key
+
+if TYPE_CHECKING:
+    from treadle.transport.http import HttpChannel
+
+log: logging.Logger = logging.getLogger("treadle.worker")
+
+Claims = Callable[[list[dict[str, Any]], float], None]
+"""Takes claims, and a moment of our monotonic clock before which the server did not write them."""
+
+CLAIM_WAIT = 10
+"""Seconds that one request waits for tasks: a worker that goes back to the socket lets the last one end."""
+
+LOOKS = 5.0
+"""Seconds between two looks for claims that were lost: the server may go on for a while with a request, or a socket,
+whose other end it doesn't know to be gone."""
+
+SETTLING = 3.0
+"""Seconds that requests under way have to end when the link is left."""
+
+_TAKEN: dict[str, Any] = {"status": 200}
+
+
+class Link(Protocol):
+    """What a worker asks of its link. Every call raises `ConnectionFailed` and `ProblemError`."""
+
+    async def open(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Open the worker, as the socket's `open`."""
+
+    async def reports(self, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Send reports; the answers come in their order."""
+
+    async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a heartbeat."""
+
+    async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
+        """Renew one run's lease; the answer has fresh credentials for its code."""
+
+    async def give_back(self, refs: list[dict[str, Any]]) -> None:
+        """Hand back claims that were not started."""
+
+    async def close_worker(self) -> None:
+        """Remove the worker."""
+
+    def drop(self) -> None:
+        """Break a connection that answers no more, so that the next one is made."""
+
+
+class SocketLink:
+    """The link over a session, which pushes claims by itself.
+
+    Every request is bound to its connection: on a new one the worker must be opened before anything else.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def open(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Open the worker on this connection."""
+        answer: dict[str, Any] = await self._session.call("open", body, bound=True)
+        return answer
+
+    async def reports(self, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Send reports in one request."""
+        answer = await self._session.call("reports", {"reports": reports, "brief": True}, bound=True)
+        answers: list[dict[str, Any]] = [_TAKEN] * len(reports)
+        for refused in answer["refused"]:
+            answers[refused["index"]] = refused
+        return answers
+
+    async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a heartbeat."""
+        answer: dict[str, Any] = await self._session.call("beat", body, bound=True)
+        return answer
+
+    async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
+        """Renew one run's lease."""
+        answer: dict[str, Any] = await self._session.call("reclaim", ref, bound=True)
+        return answer
+
+    async def give_back(self, refs: list[dict[str, Any]]) -> None:
+        """Hand back claims."""
+        await self._session.call("return", {"runs": refs}, bound=True)
+
+    async def close_worker(self) -> None:
+        """Remove the worker."""
+        await self._session.call("close", bound=True)
+
+    def drop(self) -> None:
+        """Break the socket; the session connects anew."""
+        self._session.drop()
+
+
+class HttpLink:
+    """The link over plain HTTP: claims are long-polled for."""
+
+    def __init__(self, http: "HttpChannel") -> None:
+        self._http = http
+        self._worker_id: str | None = None
+        self._limits: set[asyncio.Timeout] = set()
+        """Of the requests under way."""
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._has_left = False
+
+    async def open(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Register the worker and its jobs, and renew what it holds; may be done twice, if the worker has an id."""
+        worker, held = body["worker"], body.get("held") or []
+        registered = await self._ask("POST", "/v1/workers", worker, resend="id" in worker)
+        self._worker_id = registered["id"]
+        jobs = []
+        for job in body["jobs"]:
+            content = {name: value for name, value in job.items() if name != "room"} | {"worker_id": self._worker_id}
+            jobs.append(await self._ask("PUT", f"/v1/rooms/{job['room']}/jobs", content))
+        answer: dict[str, Any] = {"worker": registered, "jobs": jobs, "gone": [], "taken_until": []}
+        if held or body.get("draining"):
+            renewed = await self.beat({"tasks": held} | ({"draining": True} if body.get("draining") else {}))
+            answer |= {name: renewed.get(name) or [] for name in ("gone", "taken_until", "cancel", "pause")}
+        return answer
+
+    async def return_strange(self, known: Callable[[], set[Key]]) -> None:
+        """Hand back what was claimed for the worker by requests whose answer was lost; `known` is what it holds."""
+        worker = await self._ask("GET", f"/v1/workers/{self._worker_id}")
+        held = known()
+        strange = [
+            {"task_id": run["task_id"], "run_id": run["run_id"]}
+            for run in worker["running"]
+            if (run["task_id"], run["run_id"]) not in held
+        ]
+        if strange:
+            log.info("%d claims whose answer was lost are handed back", len(strange))
+            await self.give_back(strange)
+
+    async def claim(self, count: int, *, wait: float = CLAIM_WAIT) -> list[dict[str, Any]]:
+        """Wait up to `wait` seconds, 20 at most, for up to `count` tasks; asked again, it is for the same ones."""
+        body = {"worker_id": self._worker_id, "tasks": min(count, 100), "wait": wait}
+        headers = {"Idempotency-Key": new_claim_key()}
+        answer = await self._ask("POST", "/v1/tasks/claim", body, headers=headers, timeout=wait + 15, resend=True)
+        tasks: list[dict[str, Any]] = answer["tasks"]
+        return tasks
+
+    async def reports(self, reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Send reports in one request; the same report twice does no harm."""
+        path = f"/v1/workers/{self._worker_id}/reports"
+        answer = await self._ask("POST", path, {"reports": reports}, resend=True)
+        answers: list[dict[str, Any]] = answer["answers"]
+        return answers
+
+    async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a heartbeat."""
+        answer: dict[str, Any] = await self._ask("PATCH", f"/v1/workers/{self._worker_id}", body, resend=True)
+        return answer
+
+    async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
+        """Renew one run's lease."""
+        path = f"/v1/tasks/{ref['task_id']}/runs/{ref['run_id']}/reclaim"
+        answer: dict[str, Any] = await self._ask("POST", path, resend=True)
+        return answer
+
+    async def give_back(self, refs: list[dict[str, Any]]) -> None:
+        """Hand back claims: an exception `returned` of a run that was not started costs nothing."""
+        await self.reports([{**ref, "kind": "exception", "reason": "returned"} for ref in refs])
+
+    async def close_worker(self) -> None:
+        """Remove the worker."""
+        await self._ask("DELETE", f"/v1/workers/{self._worker_id}")
+
+    def drop(self) -> None:
+        """Do nothing: each request has a time limit, and a connection that passed it is not used again."""
+
+    async def leave(self) -> None:
+        """Take no further requests, and let those under way end: within seconds, or they fail with `ConnectionLost`."""
+        if not self._has_left:
+            self._cut_short()
+        await self._idle.wait()
+
+    def _cut_short(self) -> None:
+        self._has_left = True
+        end = asyncio.get_running_loop().time() + SETTLING
+        for limit in self._limits:
+            limit.reschedule(end)
+
+    async def _ask(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
+        async with self._under_way():
+            return await self._http.request(method, path, body, **how)
+
+    @asynccontextmanager
+    async def _under_way(self) -> AsyncIterator[None]:
+        if self._has_left:
+            raise ConnectionFailed("the link over plain HTTP was left")
+        limit = asyncio.timeout(None)
+        try:
+            async with limit:
+                self._limits.add(limit)
+                self._idle.clear()
+                yield
+        except TimeoutError:
+            raise ConnectionLost("the link over plain HTTP was left before the answer came") from None
+        finally:
+            self._limits.discard(limit)
+            if not self._limits:
+                self._idle.set()
+
+
+class Poll:
+    """Claims over plain HTTP, as many as there is room for, until `leaves` says to stop.
+
+    `known` is what the worker holds: a claim whose answer was lost is found by it, and handed back.
+    """
+
+    def __init__(
+        self,
+        link: HttpLink,
+        take: Claims,
+        *,
+        free: Callable[[], int],
+        room: asyncio.Event,
+        known: Callable[[], set[Key]],
+        leaves: Callable[[], bool],
+    ) -> None:
+        self._link = link
+        self._take = take
+        self._free = free
+        self._room = room
+        self._known = known
+        self._leaves = leaves
+        self._looks_at = monotonic()
+        """When to look for claims that were lost on their way, by our monotonic clock."""
+
+    async def run(self) -> None:
+        """Claim; ends when it `leaves` and `room` is set. Raises the `ProblemError` that the server refuses with."""
+        waits, quiet = delays(), QuietLog(log)
+        while not self._leaves():
+            await self._room.wait()
+            self._room.clear()
+            while not self._leaves() and (count := self._free()) > 0:
+                try:
+                    await self._turn(count)
+                except ConnectionFailed as error:
+                    # It may have been answered, and its tasks are nobody's then.
+                    self._looks_at = monotonic()
+                    quiet.say(f"no claim: {error}", "trying again")
+                except ProblemError as error:
+                    if error.problem.status not in {429, 500, 503}:
+                        raise
+                    quiet.say(f"no claim: {error}", "trying again")
+                else:
+                    waits = delays()
+                    continue
+                await asyncio.sleep(next(waits))
+
+    async def _turn(self, count: int) -> None:
+        asked = monotonic()
+        if asked >= self._looks_at:
+            await self._link.return_strange(self._known)
+            asked = monotonic()
+            self._looks_at = asked + LOOKS
+        self._take(await self._link.claim(count), asked)

@@ -1,0 +1,213 @@
+"""From a claim to its report: finds room for it, checks its payload, has its code called, and says how it ended."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from treadle.errors import InvalidArguments, ProblemError
+from treadle.tasks import endings
+from treadle.tasks.definition import Task
+from treadle.tasks.endings import Ending
+from treadle.worker.calls import Caller
+from treadle.worker.credentials import Credentials
+from treadle.worker.lease import Held, Leases
+from treadle.worker.reports import Reporter
+from treadle.worker.stopping import stopped
+from treadle.worker.uploads import Uploader
+
+log: logging.Logger = logging.getLogger("treadle.worker")
+
+OVERFLOW = 1.0
+"""Seconds that a claim waits for a slot that a runaway thread still holds; then it is handed back."""
+
+GiveBack = Callable[[list[dict[str, Any]]], object]
+
+
+class Runner:
+    """Runs claims, as many at once as `concurrency` has room for; the rest waits, first come, first served.
+
+    What waits is bounded by the server, which pushes no more than concurrency and prefetch together.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task[..., Any]],
+        reporter: Reporter,
+        leases: Leases,
+        group: asyncio.TaskGroup,
+        *,
+        concurrency: int,
+        give_back: GiveBack,
+        uploader: Uploader,
+        credentials: Credentials,
+        resources: Any = None,
+    ) -> None:
+        self._tasks = tasks
+        self._reporter = reporter
+        self._leases = leases
+        self._group = group
+        self._concurrency = concurrency
+        self._give_back = give_back
+        self._caller = Caller(reporter, leases, group, credentials, resources, uploader)
+        self._waiting: deque[Held] = deque()
+        self._running: dict[Held, asyncio.Task[None]] = {}
+        self.freed: asyncio.Event = asyncio.Event()
+        """Set whenever a run's end made room."""
+        self.is_draining = False
+        self._used = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def running(self) -> list[Held]:
+        """Runs whose code was begun and has not ended."""
+        return list(self._running)
+
+    @property
+    def free(self) -> int:
+        """How much weight more could be begun now; none while it drains."""
+        if self.is_draining:
+            return 0
+        return self._concurrency - self._used - sum(held.weight for held in self._waiting)
+
+    def take(self, claims: list[dict[str, Any]], since: float) -> None:
+        """Begin claims, or let them wait for room; a draining worker hands them back.
+
+        `since` is a moment of our monotonic clock before which the server did not write them.
+        """
+        if self.is_draining:
+            self._give_back([{"task_id": claim["id"], "run_id": claim["run_id"]} for claim in claims])
+            return
+        for claim in claims:
+            held = self._leases.add(claim, since)
+            if self._waiting or self._used + held.weight > self._concurrency:
+                self._waiting.append(held)
+                held.stop_code = partial(self._stop_waiting, held)
+                if self._caller.stuck:
+                    asyncio.get_running_loop().call_later(OVERFLOW, self._overflow, held)
+            else:
+                self._begin(held)
+
+    def start_waiting(self) -> None:
+        """Begin what waits and fits; not in a drain, nor without the server, which gives unstarted claims to others."""
+        while self._waiting and self._reporter.online.is_set() and not self.is_draining:
+            held = self._waiting[0]
+            if self._used and self._used + held.weight > self._concurrency:
+                return
+            self._waiting.popleft()
+            self._begin(held)
+
+    def return_waiting(self) -> None:
+        """Hand back what was not begun."""
+        waiting, self._waiting = list(self._waiting), deque()
+        for held in waiting:
+            self._leases.drop(held)
+        if waiting:
+            self._give_back([held.ref for held in waiting])
+
+    async def idle(self, timeout: float) -> bool:  # noqa: ASYNC109 - the answer says whether it was enough
+        """Wait up to `timeout` seconds until no code runs; return whether none does."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def abandon(self) -> None:
+        """Report what won't stop, a thread for instance, as handed back; the process is about to end.
+
+        What has a target isn't reported: the target must stay taken until the process has ended, and its lease with it.
+        """
+        for held in self.running:
+            if not held.is_reported and not held.has_target:
+                self._caller.report(held, endings.shut_down())
+
+    async def close(self, timeout: float) -> bool:  # noqa: ASYNC109 - the answer says whether it was enough
+        """End the child processes and cancel what still runs; return whether all of it ended in time."""
+        for code in self._running.values():
+            code.cancel()
+        await self._caller.close()
+        return await self.idle(timeout)
+
+    def _stop_waiting(self, held: Held) -> None:
+        """End a run whose code was never begun."""
+        self._waiting.remove(held)
+        self._caller.report(held, stopped(held, None, None))
+
+    def _overflow(self, held: Held) -> None:
+        if held in self._waiting:
+            self._waiting.remove(held)
+            self._leases.drop(held)
+            self._give_back([held.ref])
+
+    def _begin(self, held: Held) -> None:
+        self._used += held.weight
+        held.code_runs = True
+        held.stop_code = None
+        self._idle.clear()
+        name = f"task {held.key[0]} of {held.claim['job_name']}"
+        self._running[held] = self._group.create_task(self._run(held), name=name)
+
+    async def _run(self, held: Held) -> None:
+        try:
+            ending = await self._ending(held)
+            if not held.is_reported:
+                self._caller.report(held, ending)
+        except Exception:
+            log.exception("running task %s, run %s, hit a defect of the worker", *held.key)
+            self._caller.report(
+                held, {"kind": "exception", "reason": "internal-error", "error": "a defect of the worker"}
+            )
+        finally:
+            held.code_runs = False
+            held.stop_code = held.kill = None
+            if held.is_overdue:
+                self._caller.report_stopped(held)
+            self._running.pop(held, None)
+            self._used -= held.weight
+            self.freed.set()
+            if self._used == 0:
+                self._idle.set()
+            if self._waiting:
+                self.start_waiting()
+
+    async def _ending(self, held: Held) -> Ending:
+        claim = held.claim
+        task = self._tasks.get(claim["job_name"])
+        if task is None:
+            log.error("task %s is of the job %s, which this worker doesn't have", held.key[0], claim["job_name"])
+            return endings.malformed(f"the worker has no function for the job {claim['job_name']}")
+        try:
+            arguments = task.signature.arguments(claim["payload"])
+        except InvalidArguments as error:
+            log.error("task %s has a payload that %s can't take: %s", held.key[0], task.full_name, error)  # noqa: TRY400
+            return endings.malformed(str(error))
+        if held.has_target and not held.is_fresh:
+            if (refusal := await self._confirm_start(held)) is not None:
+                return refusal
+        else:
+            self._reporter.add({**held.ref, "kind": "started"})
+        if held.has_target:
+            self._leases.guard(held)
+        if held.stop is not None:
+            return stopped(held, None, None)
+        return await self._caller.call(held, task, arguments)
+
+    async def _confirm_start(self, held: Held) -> Ending | None:
+        """Report the start of a target's run and renew its lease; return None once it may begin, else how the run ends.
+
+        For a run of whose lease too little is known to be left: the claim came late, or nothing was heard before it.
+        """
+        try:
+            start = self._reporter.confirm({**held.ref, "kind": "started"})
+            _, is_renewed = await asyncio.gather(start, self._leases.beat(held))
+        except ProblemError as error:
+            log.info("task %s, run %s, is not begun: %s", *held.key, error)
+            return {"kind": "stopped"}
+        if not is_renewed and not await self._leases.beat(held):
+            held.stop = held.stop or "lease"
+        return None

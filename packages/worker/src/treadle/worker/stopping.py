@@ -1,0 +1,55 @@
+"""What is reported, and logged, of a run whose code was told to stop."""
+
+import asyncio
+import logging
+
+from treadle.isolation.processes import ChildDied
+from treadle.tasks import endings
+from treadle.tasks.endings import Ending
+from treadle.tasks.outcomes import Interrupted
+from treadle.worker.lease import Held
+
+log: logging.Logger = logging.getLogger("treadle.worker")
+
+_QUIET = (asyncio.CancelledError, Interrupted, ChildDied)
+"""What code that stops as it was told to ends with."""
+
+
+def log_end(held: Held, ending: Ending, error: BaseException | None) -> None:
+    """Tell what is lost of a run that was told to stop: its result, or what its cleaning up raised."""
+    if ending["kind"] == "completed":
+        if held.stop not in {"pause", "shutdown"}:
+            log.warning("the late result of task %s, run %s, is dropped", *held.key)
+    elif error is not None and not isinstance(error, _QUIET):
+        log.warning("task %s, run %s, raised while it was stopped (%s)", *held.key, held.stop, exc_info=error)
+
+
+def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> Ending:
+    """Return what is reported of a run whose code was told to stop, from how it ended then."""
+    has_completed = ending is not None and ending["kind"] == "completed"
+    match held.stop:
+        case "pause" if not has_completed:
+            return _paused(ending, error)
+        case "shutdown" if not has_completed:
+            return endings.shut_down()
+        case "timeout":
+            return endings.timed_out(held.claim["timeout"], endings.trace_of(error) if error is not None else None)
+        case "lease":
+            return {
+                "kind": "exception",
+                "reason": "intermittent-task",
+                "error": "the lease could not be renewed, and the code was stopped before it ended",
+            }
+        case "pause" | "shutdown" if ending is not None:
+            return ending
+        case _:
+            return {"kind": "stopped"}
+
+
+def _paused(ending: Ending | None, error: BaseException | None) -> Ending:
+    paused: Ending = {"kind": "paused", "detail": "interrupted by user"}
+    if ending is None or isinstance(error, _QUIET):
+        return paused
+    if ending["kind"] == "paused":
+        return ending
+    return paused | {"detail": f"interrupted by user; stopping raised {ending.get('error', '')}"}

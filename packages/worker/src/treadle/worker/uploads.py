@@ -1,0 +1,177 @@
+"""Uploads of artifacts: announced to the server, put where it says, and finished; again while the connection fails."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from treadle.errors import (
+    ConnectionFailed,
+    ConnectionLost,
+    InternalServerError,
+    ProtocolMismatch,
+    StoreUnavailable,
+    TooManyRequests,
+    error_for,
+)
+from treadle.transport.addresses import is_loopback
+from treadle.transport.retries import delays
+from treadle.wire.artifacts import ArtifactItem, ArtifactUpload
+from treadle.wire.problems import Problem
+
+if TYPE_CHECKING:
+    import httpx
+
+    from treadle.tasks.content import Content
+    from treadle.transport.bearer import Bearer
+    from treadle.transport.http import HttpChannel
+
+CHUNK = 1024 * 1024
+"""Bytes that are read and sent at once."""
+
+PATIENCE = 60.0
+"""Seconds during which an upload that failed on the way is tried again."""
+
+SILENCE = 60.0
+"""Seconds that a connection may stand still."""
+
+STORING = 600.0
+"""Seconds that a store may take after the last byte: it reads a large object once more."""
+
+_AGAIN = (ConnectionFailed, StoreUnavailable, TooManyRequests, InternalServerError)
+
+
+class Uploader:
+    """Uploads for the runs of one worker; connects when the first one wants to.
+
+    `mounts` are ways to other servers than over the network, as httpx has them.
+    """
+
+    def __init__(
+        self,
+        urls: tuple[str, ...],
+        token: "str | Bearer | None",
+        *,
+        patience: float = PATIENCE,
+        mounts: "Mapping[str, httpx.AsyncBaseTransport] | None" = None,
+    ) -> None:
+        self._urls = urls
+        self._mounts = mounts
+        self._token = token
+        self._patience = patience
+        self._channel: HttpChannel | None = None
+        self._plain: httpx.AsyncClient | None = None
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._channel is not None and self._plain is not None:
+            await self._channel.close()
+            await self._plain.aclose()
+
+    async def upload(
+        self, key: tuple[str, int], content: "Content", check: Callable[[], None] = lambda: None
+    ) -> ArtifactItem:
+        """Upload for the run `key` (task id, run id), and return the stored artifact.
+
+        `check` is called between pieces and raises what ends the upload; nothing is visible of one that ended. Raises
+        that, the server's `ProblemError`, and `ConnectionFailed` when it could not be reached for a while.
+        """
+        size, sha256 = await asyncio.to_thread(_measure, content.data)
+        body = {
+            "name": content.name,
+            "content_type": content.content_type,
+            "content_length": size,
+            "sha256": sha256,
+        }
+        loop = asyncio.get_running_loop()
+        since = loop.time()
+        for delay in delays():
+            check()
+            try:
+                return await self._try(key, content, body, check)
+            except _AGAIN:
+                if loop.time() - since >= self._patience:
+                    raise
+            await asyncio.sleep(delay)
+        raise AssertionError("the delays never end")
+
+    async def _try(
+        self, key: tuple[str, int], content: "Content", body: dict[str, Any], check: Callable[[], None]
+    ) -> ArtifactItem:
+        _, plain = self._open()
+        announced = ArtifactUpload.model_validate(await self._announce(key, body))
+        if announced.stored is not None:
+            return announced.stored
+        assert announced.put_url is not None
+        headers = {**announced.headers, "Content-Length": str(body["content_length"])}
+        answer = await _send(plain, "PUT", announced.put_url, headers, _pieces(content.data, check))
+        if announced.finish_url is not None:
+            check()
+            answer = await _send(plain, "POST", announced.finish_url, {}, None)
+        return ArtifactItem.model_validate_json(answer.content)
+
+    async def _announce(self, key: tuple[str, int], body: dict[str, Any]) -> Any:
+        channel, _ = self._open()
+        return await channel.request("POST", f"/v1/tasks/{key[0]}/runs/{key[1]}/artifacts", body, resend=True)
+
+    def _open(self) -> "tuple[HttpChannel, httpx.AsyncClient]":
+        if self._channel is None or self._plain is None:
+            import httpx
+
+            from treadle.transport.http import HttpChannel
+            from treadle.transport.http_client import NetworkClient
+
+            self._channel = HttpChannel(self._urls, self._token)
+            # Without the token: where the bytes go is signed, and may be another's server.
+            loopback = all(is_loopback(httpx.URL(url).host) for url in self._urls)
+            timeout = httpx.Timeout(SILENCE, read=STORING)
+            self._plain = NetworkClient(trust_env=not loopback, timeout=timeout, mounts=self._mounts)
+        return self._channel, self._plain
+
+
+async def _send(
+    plain: "httpx.AsyncClient", method: str, url: str, headers: dict[str, str], pieces: AsyncIterator[bytes] | None
+) -> "httpx.Response":
+    import httpx
+
+    try:
+        answer = await plain.request(method, url, headers=headers, content=pieces)
+    except httpx.RequestError as broken:
+        where = httpx.URL(url).host
+        raise ConnectionLost(f"the upload to {where} broke ({str(broken) or type(broken).__name__})") from None
+    if answer.is_success:
+        return answer
+    raise _refusal(answer)
+
+
+def _refusal(answer: "httpx.Response") -> Exception:
+    try:
+        return error_for(Problem.model_validate_json(answer.content))
+    except ValueError:
+        where = f"{answer.request.method} {answer.url.host}"
+    if answer.status_code >= 500 or answer.status_code == 429:
+        return ConnectionFailed(f"{where} answers {answer.status_code}")
+    return ProtocolMismatch(f"{where} answers {answer.status_code}: {answer.text[:300]}")
+
+
+def _measure(data: bytes | Path) -> tuple[int, str]:
+    """Return the size and the digest."""
+    if isinstance(data, bytes):
+        return len(data), hashlib.sha256(data).hexdigest()
+    with data.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return file.tell(), digest.hexdigest()
+
+
+async def _pieces(data: bytes | Path, check: Callable[[], None]) -> AsyncIterator[bytes]:
+    if isinstance(data, bytes):
+        for start in range(0, len(data), CHUNK):
+            check()
+            yield data[start : start + CHUNK]
+        return
+    file = await asyncio.to_thread(data.open, "rb")
+    with file:
+        while piece := await asyncio.to_thread(file.read, CHUNK):
+            check()
+            yield piece

@@ -1,0 +1,158 @@
+"""The worker: claims tasks, runs them, and reports how they ended."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from treadle.client.names import Names
+from treadle.client.options import seconds
+from treadle.errors import DefinitionError
+from treadle.loops import ended_by, loop_factory
+from treadle.tasks.definition import Task
+from treadle.tasks.registry import by_name
+from treadle.transport.bearer import bearer_of
+from treadle.variables import untold
+from treadle.worker.config import Lifespan, WorkerConfig
+
+if TYPE_CHECKING:
+    from treadle.settings import Settings
+
+log = logging.getLogger("treadle.worker")
+
+
+class Worker:
+    """Runs tasks until it is stopped: `Worker([rdf], concurrency=8).run()`.
+
+    `concurrency` is the weight that runs at once, and `prefetch` the weight that is claimed beyond it, which saves a
+    round trip where tasks are short; left out, the server gives as much ahead as the worker ends in 50 ms. With
+    `min_concurrency` more is asked for only when less than that runs. `lifespan` makes what tasks share: an async
+    context manager whose value is `ctx.resources`. When the worker is stopped, what runs has `drain_grace` seconds (or
+    a timedelta) to end; the rest is handed back. `replace_schema` lets a new version of a task replace the registered
+    schema; one that only widens it, by an optional argument for instance, does so by itself. `url`, `token` and the
+    defaults of tasks come from the environment when they are left out.
+
+    Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task or when a task with
+    isolation="process" stands where a child process can't find it, and `ValueError` for numbers out of bounds.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task[..., Any]],
+        *,
+        concurrency: int = 8,
+        min_concurrency: int = 0,
+        prefetch: int | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        name: str | None = None,
+        group: str | None = None,
+        pool: str | None = None,
+        lifespan: Lifespan | None = None,
+        drain_grace: float | timedelta = 30.0,
+        replace_schema: bool = False,
+        settings: "Settings | None" = None,
+    ) -> None:
+        from treadle.settings import Settings, split_urls
+
+        named = by_name(tasks)
+        if not named:
+            raise DefinitionError("a worker needs at least one task: Worker([my_task])")
+        grace = seconds(drain_grace) or 0.0
+        _check(concurrency, min_concurrency, prefetch, grace)
+        for task in named.values():
+            if task.isolation == "process":
+                from treadle.isolation.processes import origin_of
+
+                origin_of(task)
+        settings = settings or Settings()
+        urls = split_urls(url) if url else settings.urls
+        self.config: WorkerConfig = WorkerConfig(
+            tasks=named,
+            urls=urls,
+            token=bearer_of(token, settings),
+            concurrency=concurrency,
+            min_concurrency=min_concurrency,
+            prefetch=prefetch,
+            name=name or f"{socket.gethostname()}-{os.getpid()}",
+            group=group,
+            pool=pool,
+            lifespan=lifespan,
+            drain_grace=grace,
+            replace_schema=replace_schema,
+            settings=settings,
+            names=Names(urls),
+        )
+        self.ready: asyncio.Event = asyncio.Event()
+        """Set once the worker is open at the server and takes tasks."""
+        self.id: str | None = None
+        """The worker's id at the server, once it is ready."""
+        self._stops = asyncio.Event()
+        self._hurry: Callable[[], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where it runs at this moment."""
+
+    def run(self) -> None:
+        """Run until SIGTERM or SIGINT, or `stop`; then drain: a second signal ends the grace.
+
+        In another thread than the main one no signal ends it: `stop` does.
+
+        Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
+        and `DuplicateTask` when a client or worker of this process has another module's task of one's name there.
+        """
+        for sentence in untold():
+            log.warning("%s", sentence)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(self._run_with_signals())
+
+    async def run_async(self) -> None:
+        """Run in this event loop until `stop` is called; raises as `run`. Cancelling it hands back what runs."""
+        from treadle.worker.worker_run import WorkerRun
+
+        self._loop = asyncio.get_running_loop()
+        try:
+            for task in self.config.tasks.values():
+                self.config.names.check(task)
+            run = WorkerRun(self.config, self._stops, on_open=self._opened)
+            self._hurry = run.hurry
+            await run.work()
+        finally:
+            self._loop = None
+            self.config.names.clear()
+
+    def stop(self) -> None:
+        """Drain and end; a second call ends the grace. Any thread may call it."""
+        if self._loop is None:
+            self._stops.set()
+        else:
+            # A loop that is closed has ended meanwhile.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stop_here)
+
+    def _stop_here(self) -> None:
+        if self._stops.is_set() and self._hurry is not None:
+            self._hurry()
+        self._stops.set()
+
+    def _opened(self, worker_id: str) -> None:
+        self.id = worker_id
+        self.ready.set()
+
+    async def _run_with_signals(self) -> None:
+        with ended_by(self.stop):
+            await self.run_async()
+
+
+def _check(concurrency: int, min_concurrency: int, prefetch: int | None, grace: float) -> None:
+    if concurrency < 1:
+        raise ValueError(f"concurrency is the weight that runs at once, at least 1, not {concurrency}")
+    if not 0 <= min_concurrency <= concurrency:
+        raise ValueError(f"min_concurrency is from 0 to the concurrency of {concurrency}, not {min_concurrency}")
+    if prefetch is not None and prefetch < 0:
+        raise ValueError(f"prefetch is the weight that waits here, 0 or more, not {prefetch}")
+    if grace < 0:
+        raise ValueError(f"drain_grace is a time in seconds, 0 or more, not {grace:g}")

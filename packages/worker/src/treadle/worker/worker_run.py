@@ -1,0 +1,281 @@
+"""One run of a worker, from its opening to its drain: what connects the link to the server and the code that runs."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from treadle.client.client import Client
+from treadle.clock import monotonic
+from treadle.errors import (
+    ConnectionFailed,
+    Forbidden,
+    InvalidArguments,
+    ProblemError,
+    TreadleError,
+)
+from treadle.tasks import endings
+from treadle.tasks.registrations import registration
+from treadle.transport.retries import QuietLog, delays
+from treadle.worker.connector import BUSY, Connector
+from treadle.worker.credentials import Credentials
+from treadle.worker.fallback_heartbeat import FallbackHeartbeat
+from treadle.worker.guarded_group import GuardedGroup
+from treadle.worker.lease import Leases
+from treadle.worker.reports import ENDS, Answer, Report, Reporter
+from treadle.worker.runner import Runner
+from treadle.worker.uploads import Uploader
+from treadle.worker.watchdog import Watchdog, end_process
+
+if TYPE_CHECKING:
+    from treadle.tasks.definition import Task
+    from treadle.worker.config import WorkerConfig
+
+log: logging.Logger = logging.getLogger("treadle.worker")
+
+LAST_REPORTS = 5.0
+"""Seconds that a worker which ends waits for an answer, to its last reports for instance; less if its grace is over."""
+
+LEAST_WAIT = 2.0
+"""Seconds that it waits for one in any case: less would take a busy server for one that is not there."""
+
+LAST_CODE = 5.0
+"""Seconds that code which was told to stop gets, before the worker ends without it."""
+
+
+class WorkerRun:
+    """A worker at work. `stops` ends it; `on_open` is told its id each time the server has taken it."""
+
+    def __init__(self, config: "WorkerConfig", stops: asyncio.Event, *, on_open: Callable[[str], None]) -> None:
+        self._config = config
+        self._stops = stops
+        self._on_open = on_open
+        self._uploader = Uploader(config.urls, config.token)
+        self._reporter = Reporter(self._send_reports, self._on_answer)
+        self._leases = Leases(self._send_beat, self._reconnect)
+        self._connector = Connector(
+            config,
+            self._leases,
+            self._reporter.online,
+            on_open=self._on_opened,
+            on_refused=self._give_up,
+            on_drain=stops.set,
+            spawn=self._spawn,
+        )
+        self._hurries = asyncio.Event()
+        self._group = GuardedGroup()
+        self._background: list[asyncio.Task[object]] = []
+        self._fatal: TreadleError | None = None
+        self._has_begun = False
+        self._has_schedules = any(task.schedule is not None for task in config.tasks.values())
+        """Whether there are schedules that the server has not been told yet."""
+        self._runner: Runner
+        self._helper: Client
+
+    async def work(self) -> None:
+        """Work until `stops` is set, then drain; raises what the server refused the worker for."""
+        async with self._resources() as resources, self._client() as self._helper, self._group:
+            self._begin(resources)
+            try:
+                await self._stops.wait()
+                await self._drain(self._config.drain_grace)
+            except asyncio.CancelledError:
+                await self._drain(0)
+                raise
+            finally:
+                await self._end()
+        if self._fatal is not None:
+            raise self._fatal
+
+    def hurry(self) -> None:
+        """End the grace: stop what runs."""
+        self._hurries.set()
+        for held in self._runner.running if self._has_begun else ():
+            self._leases.stop_run(held, "shutdown")
+
+    @asynccontextmanager
+    async def _resources(self) -> AsyncIterator[Any]:
+        if self._config.lifespan is None:
+            yield None
+        else:
+            async with self._config.lifespan() as resources:
+                yield resources
+
+    def _client(self) -> Client:
+        # Tasks that submit tasks find an open client; it connects when one does.
+        config = self._config
+        return Client(",".join(config.urls), config.token, settings=config.settings, default=False)
+
+    def _begin(self, resources: Any) -> None:
+        config = self._config
+        self._runner = Runner(
+            config.tasks,
+            self._reporter,
+            self._leases,
+            self._group,
+            concurrency=config.concurrency,
+            give_back=lambda refs: self._spawn(self._connector.give_back(refs)),
+            uploader=self._uploader,
+            credentials=Credentials(self._connector.reclaim, self._reporter.online, config.urls),
+            resources=resources,
+        )
+        loop = asyncio.get_running_loop()
+
+        def apply(answer: dict[str, Any], sent: float) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._leases.apply, answer, sent)
+
+        self._watchdog = Watchdog(self._leases)
+        self._fallback = FallbackHeartbeat(
+            self._leases, config.urls, config.token, worker_id=lambda: self._connector.worker_id, apply=apply
+        )
+        self._watchdog.start()
+        self._fallback.start()
+        self._spawn(self._connector.run(self._runner))
+        self._spawn(self._reporter.run())
+        self._beating = self._spawn(self._leases.run())
+        self._has_begun = True
+
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
+        task = self._group.create_task(work)
+        self._background.append(task)
+        task.add_done_callback(self._background.remove)
+        return task
+
+    async def _drain(self, grace: float) -> None:
+        """Take no more, let what runs end within `grace` seconds, and hand the rest back.
+
+        Nor does a server that answers nothing keep it for longer, but for `LEAST_WAIT`.
+        """
+        over = monotonic() + grace
+        self._leases.is_draining = self._runner.is_draining = True
+        # Told first: what is handed back must not be pushed here again.
+        is_heard = not self._reporter.online.is_set() or await self._tell_draining(_patience(grace))
+        self._runner.return_waiting()
+        if not await self._let_end(over - monotonic()):
+            log.warning("%d runs have not ended, and are stopped and handed back", len(self._runner.running))
+            self.hurry()
+            await self._runner.idle(LAST_CODE)
+            self._runner.abandon()
+        if not self._connector.has_opened or (self._fatal is not None and not self._connector.is_open):
+            # There is nobody to tell: no server was reached, or it has refused the worker and takes nothing from it.
+            return
+        left = over - monotonic()
+        if not await self._reporter.flushed(_patience(left) if is_heard else left):
+            log.error("the server did not take the last reports: their leases will run out")
+        elif is_heard:
+            await self._remove(_patience(over - monotonic()))
+
+    async def _tell_draining(self, patience: float) -> bool:
+        """Tell the server to push nothing more; return whether it is there, which it is unless it is silent."""
+        try:
+            async with asyncio.timeout(patience):
+                await self._leases.beat()
+        except TimeoutError:
+            log.warning("the server did not answer within %g s: the worker ends without it", patience)
+            self._reconnect()
+            return False
+        return True
+
+    async def _remove(self, patience: float) -> None:
+        """Remove the worker from the server, which waits for it no longer."""
+        # After its removal there is nothing to beat for.
+        self._beating.cancel()
+        try:
+            async with asyncio.timeout(patience):
+                await self._connector.close_worker()
+        except (TreadleError, TimeoutError) as error:
+            why = str(error) or "the server did not answer in time"
+            log.warning("the worker could not be removed, and will be missed: %s", why)
+
+    async def _let_end(self, grace: float) -> bool:
+        """Wait until no code runs; `grace` seconds at most, and not when it hurries. Return whether none does."""
+        ends = [self._spawn(work) for work in (self._runner.idle(grace), self._hurries.wait())]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+        return not self._runner.running
+
+    async def _end(self) -> None:
+        self._fallback.stop()
+        await self._connector.close()
+        if not await self._runner.close(LAST_CODE):
+            log.critical("code that ignores its cancellation keeps the worker from ending: it ends itself")
+            end_process()
+        self._watchdog.stop()
+        await self._uploader.close()
+        for task in list(self._background):
+            task.cancel()
+
+    def _on_opened(self, worker_id: str) -> None:
+        if self._has_schedules:
+            # Once in a worker's life: those that connect anew after an outage would undo each other's versions.
+            self._has_schedules = False
+            self._spawn(self._set_schedules())
+        self._on_open(worker_id)
+
+    async def _set_schedules(self) -> None:
+        """Tell the server the tasks' schedules; what it refuses as wrong ends the run."""
+        for task in self._config.tasks.values():
+            if task.schedule is None:
+                continue
+            try:
+                await self._set_schedule(task)
+            except Forbidden as error:
+                log.warning("the schedule of %s stays as it is: %s", task.full_name, error)
+            except (ProblemError, InvalidArguments) as error:
+                self._give_up(error)
+                return
+
+    async def _set_schedule(self, task: "Task[..., Any]") -> None:
+        name, body = registration(task)
+        waits = QuietLog(log)
+        for delay in delays():
+            try:
+                await self._helper.set_schedule(name, room=task.job.room, **body)
+            except (ConnectionFailed, *BUSY) as error:
+                waits.say(f"the schedule of {task.full_name} could not be set yet: {error}", "trying again")
+                await asyncio.sleep(delay)
+            else:
+                return
+
+    def _give_up(self, error: TreadleError) -> None:
+        log.error("the server refuses the worker: %s", error)
+        self._fatal = error
+        self._stops.set()
+
+    def _on_answer(self, report: Report, answer: Answer) -> None:
+        """A report that ends a run was answered, or another one was refused."""
+        held = self._leases.held.get((report["task_id"], report["run_id"]))
+        if held is None:
+            return
+        status, is_end = answer["status"], report["kind"] in ENDS
+        if status in {413, 422} and report["kind"] not in {"stopped", "exception"}:
+            log.error("task %s: its %s report was refused: %s", held.key[0], report["kind"], answer.get("detail"))
+            if is_end:
+                self._reporter.add({**held.ref, **endings.refused(report["kind"], answer.get("detail"))})
+            return
+        if status != 200:
+            log.info("task %s, run %s, is no longer ours: %s", *held.key, answer.get("detail"))
+        if is_end and not held.is_overdue:
+            self._leases.drop(held)
+        elif status in {404, 409}:
+            self._leases.stop_run(held, "gone")
+
+    # The connector is made with these, which say over it what they have to say.
+
+    async def _send_reports(self, reports: list[Report]) -> list[Answer]:
+        return await self._connector.reports(reports)
+
+    async def _send_beat(self, body: dict[str, Any]) -> dict[str, Any]:
+        return await self._connector.beat(body)
+
+    def _reconnect(self) -> None:
+        """A heartbeat was not answered: what the connection leads to is not there any more, though nobody said so."""
+        self._connector.drop()
+
+
+def _patience(left: float) -> float:
+    """Return for how many seconds an answer is waited for when so many are left of the grace."""
+    return max(LEAST_WAIT, min(LAST_REPORTS, left))
