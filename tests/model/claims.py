@@ -1,10 +1,11 @@
 """The model's claims: who gets which task, and in whose turn."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tests.model.rights import Rights
-from tests.model.things import NO_WORKER, Task, User, Worker
+from tests.model.things import CONFLICT, NO_WORKER, Task, User, Worker
 from treadle.wire.status import Status, WorkerState
 from treadle.wire.transitions import Verb
 
@@ -24,29 +25,77 @@ class Turns:
         self.rooms[room] = self.groups[group] = self.count
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What was claimed under a key."""
+
+    most: int
+    runs: list[tuple[str, int | None]]
+    expires_at: datetime
+
+
 class Claims(Rights):
     """What is given to workers."""
 
     def __init__(self, worker_timeout: float = 60.0) -> None:
         super().__init__(worker_timeout)
         self.turns = Turns()
+        self.kept: dict[tuple[str, str], Kept] = {}
+        """By worker and key."""
+
+    def kept_claims(self, worker_id: str, key: str | None, most: int, now: datetime) -> list[Task] | None:
+        """Return what the worker still holds of what it claimed under the key; None when nothing was claimed."""
+        kept = None if key is None else self.kept.get((worker_id, key))
+        if kept is None or kept.expires_at <= now:
+            return None
+        if kept.most != most:
+            raise CONFLICT
+        claimed = [(self.tasks[task_id], run_id) for task_id, run_id in kept.runs]
+        return [
+            task for task, run_id in claimed if task.is_leased and (task.worker_id, task.run_id) == (worker_id, run_id)
+        ]
+
+    def keep_claims(self, worker_id: str, key: str | None, most: int, claimed: Sequence[Task]) -> None:
+        """Keep what was claimed, for a lease; a claim of nothing may be repeated as it is."""
+        if key is not None and claimed:
+            last = max(task.taken_until for task in claimed if task.taken_until is not None)
+            self.kept[worker_id, key] = Kept(most, [(task.id, task.run_id) for task in claimed], last)
 
     def claim(
-        self, user: User, worker_id: str, most: int, now: datetime, given: Sequence[str] | None = None
+        self,
+        user: User,
+        worker_id: str,
+        most: int,
+        now: datetime,
+        given: Sequence[str] | None = None,
+        *,
+        key: str | None = None,
+        granted: int | None = None,
     ) -> list[Task]:
-        """Return what the worker gets. With `given` turns are not known: any order is right that keeps each queue's."""
+        """Return what the worker gets, or got already under the key.
+
+        With `given` turns are not known: any order is right that keeps each queue's. `granted` is how many it gets at
+        most where that is not as many as it may.
+        """
         worker = self.own_worker(user, worker_id)
         if worker.state is WorkerState.LOST:
             raise NO_WORKER
         if now > worker.last_heartbeat:
             self.revive(worker, now)
+        if (kept := self.kept_claims(worker_id, key, most, now)) is not None:
+            return kept
+        claimed = self._claim(worker, most if granted is None else granted, now, given)
+        self.keep_claims(worker_id, key, most, claimed)
+        return claimed
+
+    def _claim(self, worker: Worker, most: int, now: datetime, given: Sequence[str] | None) -> list[Task]:
         claimed: list[Task] = []
         wanted = worker.min_concurrency
-        if worker.state is WorkerState.DRAINING or (wanted and self.weight_of(worker_id) >= wanted):
+        if worker.state is WorkerState.DRAINING or (wanted and self.weight_of(worker.id) >= wanted):
             return claimed
         while len(claimed) < most:
             capacity = UNLIMITED if worker.concurrency is None else worker.concurrency
-            spare = capacity - (0 if worker.concurrency is None else self.weight_of(worker_id))
+            spare = capacity - (0 if worker.concurrency is None else self.weight_of(worker.id))
             heads = self.heads(worker, capacity, now)
             if spare <= 0 or not heads:
                 break
@@ -55,7 +104,7 @@ class Claims(Rights):
                 break
             room, group = self.group_of(task)
             self.turns.served(room, group)
-            self._open_run(task, worker_id, now)
+            self._open_run(task, worker.id, now)
             claimed.append(task)
         return claimed
 

@@ -16,6 +16,11 @@ TURNS = 50
 """Turns of the loop that an answer is waited for which must not come."""
 
 
+def _looks(operation: Operation) -> int:
+    """Return how many commits come before that of what is asked: a claim looks up its worker, and its key."""
+    return 0 if not isinstance(operation, Claim) else 1 if operation.key is None else 2
+
+
 class Failing(Asking):
     """What is not answered, and yet done or not."""
 
@@ -25,8 +30,8 @@ class Failing(Asking):
         request = self._request(operation)
         if request is None:
             return
-        # A claim looks its worker up before: that is done.
-        with site.failing(done=done, after=isinstance(operation, Claim)) as faults:
+        # What a claim looks up before is done.
+        with site.failing(done=done, after=_looks(operation)) as faults:
             status, body = await self._ask(operation, request, number)
         if not faults:
             await self._hear_of_instances(site)
@@ -59,13 +64,16 @@ class Failing(Asking):
 
     def _claim_unseen(self, operation: Claim, ids: set[str], *, is_handed_back: bool) -> None:
         """Let the model claim just these, in an order that is right, and hand them back: nobody has them."""
-        then, left = deepcopy(self.model), set(ids)
+        then, left, key = deepcopy(self.model), set(ids), operation.key
+        operation = replace(operation, key=None)
         answered(operation, replace(self._at({"tasks": []}, then=then), knows_turns=False, least=0))
         while left:
             task_id = next((one for one in sorted(left) if self._claims_first(operation, one, then)), None)
             if task_id is None:
                 raise Differs(f"the server claimed {left}, which the model would not")
             left.discard(task_id)
+        claimed = [self.model.tasks[task_id] for task_id in ids]
+        self.model.keep_claims(next((str(task.worker_id) for task in claimed), ""), key, operation.most, claimed)
         for task_id in ids if is_handed_back else ():
             self.model.hand_back(self.model.tasks[task_id], self.world.now(), said={"kind": "returned"})
 
@@ -126,9 +134,10 @@ class Failing(Asking):
             await self._hear_of_instances(site)
             operation.begin(replace(self._at(None), server=number), commits)
             self.model.delete_orphans()
-        elif isinstance(operation, Claim) and commits == 1:
-            # It has looked its worker up.
-            answered(operation, replace(self._at(None), knows_turns=False, least=0))
+        elif isinstance(operation, Claim) and commits <= _looks(operation):
+            if commits:
+                # It has looked its worker up.
+                answered(replace(operation, key=None), replace(self._at(None), knows_turns=False, least=0))
         elif commits:
             await self._do_unseen(operation, site, is_handed_back=False)
         await self._begin_anew(number)

@@ -13,6 +13,7 @@ from tests.model.operations import (
     Crash,
     DeleteSchedule,
     Edit,
+    EditMany,
     Faulty,
     Link,
     Look,
@@ -186,13 +187,18 @@ _changes = st.sampled_from(
     ]
 )  # fmt: skip
 _edit = st.builds(Edit, _number, _changes, _since, _user)
+_edit_many = st.builds(
+    EditMany, st.lists(st.tuples(_number, _changes, _since), min_size=1, max_size=4).map(tuple), _user
+)
 _register = st.builds(
     Register,
     _some(concurrency=st.integers(1, 4), pool=st.just("gpu"), min_concurrency=st.integers(1, 2)),
     _user,
 )
 _link = st.builds(Link, _worker, st.integers(0, len(JOBS) - 1))
-_claim = st.builds(Claim, _worker, st.integers(1, 4))
+_claim = st.builds(Claim, _worker, st.integers(1, 4)) | st.builds(
+    Claim, _worker, st.sampled_from([1, 2, 2]), st.sampled_from(["once", "twice"])
+)
 _pass = st.builds(Pass, st.sampled_from([0.5, 1.0, 2.0, 3.0, 6.0, 11.0, 25.0, 61.0]))
 _service = st.builds(Service, st.sampled_from(["sweep", "promote", "tick"]))
 
@@ -238,7 +244,7 @@ _by_run = st.builds(
     ByRun,
     _number,
     _back,
-    st.one_of(_report, _report, _steer, _steer_many, _edit, _patch, _look, _beat, _claim, _submit),
+    st.one_of(_report, _report, _steer, _steer_many, _edit, _edit_many, _patch, _look, _beat, _claim, _submit),
 ) | st.builds(lambda task, back, one: ByRun(task, back, replace(one, task=task, back=back)), _number, _back, _report)
 
 _REQUESTS: dict[str, tuple[int, st.SearchStrategy[Any]]] = {
@@ -250,6 +256,7 @@ _REQUESTS: dict[str, tuple[int, st.SearchStrategy[Any]]] = {
     "steer": (5, _steer),
     "steer many": (2, _steer_many),
     "edit": (2, _edit),
+    "edit many": (1, _edit_many),
     "submit each": (2, _submit_each),
     "patch": (2, _patch),
     "schedule": (3, _schedule),

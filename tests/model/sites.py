@@ -78,7 +78,9 @@ class Site:
         token = self.tokens[request.user.run or request.user.name]
         if request.method == "SOCKET":
             return await self._ask_by_socket(token, request)
-        headers = {"Authorization": f"Bearer {token}"}
+        headers = {"Authorization": f"Bearer {token}"} | (
+            {} if request.key is None else {"Idempotency-Key": request.key}
+        )
         answer = await self._http.request(request.method, request.path, json=request.body, headers=headers)
         body = answer.json() if answer.content else None
         if answer.status_code == 200 and isinstance(body, dict):

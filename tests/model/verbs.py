@@ -146,6 +146,18 @@ class Verbs(Submits):
         task.updated_at = now
         return task
 
+    def edit_many(
+        self, user: User, edits: Sequence[tuple[str, Given, int | None]], now: datetime
+    ) -> dict[str, int | str]:
+        """Edit each task by itself, given its changes and the version they are for: its new one, or the problem."""
+        answers: dict[str, int | str] = {}
+        for task_id, changes, if_version in edits:
+            try:
+                answers[task_id] = self.edit(user, task_id, changes, now, if_version=if_version).version
+            except Refused as refused:
+                answers[task_id] = refused.name
+        return answers
+
     @staticmethod
     def _change(task: Task, changes: Given) -> None:
         was_as_lease = task.heartbeat_increment == task.lease_seconds

@@ -6,7 +6,7 @@ from tests.model.operations.fleet import Link, PauseJob, Register, RemoveWorker
 from tests.model.operations.runs import Beat, Claim, Reclaim, Report, Reports
 from tests.model.operations.schedules import DeleteSchedule, PauseSchedule, RunSchedule, SetSchedule
 from tests.model.operations.staging import Crash, Faulty, Other, Pass, Restart, Service, Step, Together
-from tests.model.operations.tasks import Edit, Look, PatchStatus, Steer, SteerMany, Submit, SubmitEach
+from tests.model.operations.tasks import Edit, EditMany, Look, PatchStatus, Steer, SteerMany, Submit, SubmitEach
 
 __all__ = [
     "JOBS",
@@ -16,6 +16,7 @@ __all__ = [
     "Crash",
     "DeleteSchedule",
     "Edit",
+    "EditMany",
     "Faulty",
     "Link",
     "Look",

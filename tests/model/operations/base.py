@@ -37,6 +37,8 @@ class Request:
     method: str
     path: str
     body: Body | None = None
+    key: str | None = None
+    """The `Idempotency-Key`."""
 
 
 class Told(NamedTuple):

@@ -1,6 +1,6 @@
 """What is done with the credential that a claim gave to a task's code."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +24,7 @@ class ByRun(Operation):
 
     def request(self, model: Treadle, now: datetime) -> Request | None:
         user, asked = self._user(model), self.operation.request(model, now)
-        return None if user is None or asked is None else Request(user, asked.method, asked.path, asked.body)
+        return None if user is None or asked is None else replace(asked, user=user)
 
     def answer(self, at: Moment) -> Any:
         user, inner = self._user(at.then), self.operation

@@ -25,19 +25,22 @@ from tests.model.things import ROOT
 class Claim(Operation):
     worker: int = 0
     most: int = 1
+    key: str | None = None
+    """The `Idempotency-Key`: the same claim again, unless `most` differs."""
 
     def request(self, model: Treadle, now: datetime) -> Request | None:
         worker = nth(self.worker, model.workers.values())
         if worker is None:
             return None
         body = {"worker_id": worker.id, "tasks": self.most}
-        return Request(owner(worker.owner), "POST", "/v1/tasks/claim", body)
+        return Request(owner(worker.owner), "POST", "/v1/tasks/claim", body, self.key)
 
     def answer(self, at: Moment) -> Any:
         worker = the(self.worker, at.then.workers.values())
         given = None if at.knows_turns else [one["id"] for one in (at.told or {}).get("tasks", [])]
         most = self.most if given is None or at.least is None else max(at.least, len(given))
-        claimed = at.model.claim(at.by(owner(worker.owner)), worker.id, most, at.now, given)
+        user = at.by(owner(worker.owner))
+        claimed = at.model.claim(user, worker.id, self.most, at.now, given, key=self.key, granted=most)
         for task in claimed:
             at.model.mint(task)
         return [at.model.shown(task) for task in claimed]

@@ -126,7 +126,20 @@ class SteerMany(Operation):
         return at.model.steer_many(at.by(USERS[self.user]), self._ids(at.then), self.action, at.now)
 
     def seen(self, body: Any) -> Any:
-        return body["versions"] | {one["id"]: one["type"].rpartition("/")[2] for one in body["problems"]}
+        return _outcomes(body)
+
+
+def _changes(given: Body, now: datetime) -> Body:
+    changes = dict(given)
+    for name in ("scheduled_at", "deadline"):
+        if changes.get(name) is not None:
+            changes[name] = now + timedelta(seconds=changes[name])
+    return changes
+
+
+def _outcomes(body: Body) -> Body:
+    """Return what became of each task, by its id: its version, or the problem."""
+    return body["versions"] | {one["id"]: one["type"].rpartition("/")[2] for one in body["problems"]}
 
 
 @dataclass(frozen=True)
@@ -144,17 +157,10 @@ class Edit(Operation):
     def names(self, model: Treadle) -> str | None:
         return nth(self.task, model.tasks)
 
-    def _changes(self, now: datetime) -> Body:
-        changes = dict(self.changes)
-        for name in ("scheduled_at", "deadline"):
-            if changes.get(name) is not None:
-                changes[name] = now + timedelta(seconds=changes[name])
-        return changes
-
     def request(self, model: Treadle, now: datetime) -> Request | None:
         if (task := nth(self.task, model.tasks.values())) is None:
             return None
-        body = {name: written(value) for name, value in self._changes(now).items()}
+        body = {name: written(value) for name, value in _changes(self.changes, now).items()}
         if self.since is not None:
             body["if_version"] = max(1, task.version - self.since)
         return Request(USERS[self.user], "PATCH", f"/v1/tasks/{task.id}", body)
@@ -162,11 +168,42 @@ class Edit(Operation):
     def answer(self, at: Moment) -> Any:
         task = the(self.task, at.then.tasks.values())
         version = None if self.since is None else max(1, task.version - self.since)
-        user, changes = at.by(USERS[self.user]), self._changes(at.now)
+        user, changes = at.by(USERS[self.user]), _changes(self.changes, at.now)
         return at.model.shown(at.model.edit(user, task.id, changes, at.now, if_version=version))
 
     def seen(self, body: Any) -> Any:
         return task_seen(body)
+
+
+@dataclass(frozen=True)
+class EditMany(Operation):
+    """Each task has its own changes, as an undo gives them."""
+
+    edits: tuple[tuple[int, Body, int | None], ...]
+    """The task, its changes, and how many versions before the present one it names, None: none."""
+    user: int = 0
+
+    def _edits(self, model: Treadle, now: datetime) -> list[tuple[str, Body, int | None]]:
+        found: dict[str, tuple[Body, int | None]] = {}
+        for number, changes, since in self.edits:
+            if (task := nth(number, model.tasks.values())) is not None:
+                version = None if since is None else max(1, task.version - since)
+                found.setdefault(task.id, (_changes(changes, now), version))
+        return [(task_id, *edit) for task_id, edit in found.items()]
+
+    def request(self, model: Treadle, now: datetime) -> Request | None:
+        edits = [
+            {"id": task_id, **{name: written(value) for name, value in changes.items()}}
+            | ({} if version is None else {"if_version": version})
+            for task_id, changes, version in self._edits(model, now)
+        ]
+        return Request(USERS[self.user], "POST", "/v1/tasks/edits", {"edits": edits}) if edits else None
+
+    def answer(self, at: Moment) -> Any:
+        return at.model.edit_many(at.by(USERS[self.user]), self._edits(at.then, at.now), at.now)
+
+    def seen(self, body: Any) -> Any:
+        return _outcomes(body)
 
 
 @dataclass(frozen=True)
