@@ -58,6 +58,13 @@ class Terminal:
             assert time.monotonic() < ends, self.seen[-2000:]
             self._read(0.2)
 
+    def until_stopped(self, process: psutil.Process) -> None:
+        """Read until a process is stopped."""
+        ends = time.monotonic() + 20
+        while process.status() != psutil.STATUS_STOPPED:
+            assert time.monotonic() < ends, self.seen[-2000:]
+            self._read(0.05)
+
     def until_gone(self, process: psutil.Process) -> None:
         """Read until a process that is not ours to wait for has ended."""
         ends = time.monotonic() + 20
@@ -190,14 +197,32 @@ def test_a_terminal_that_is_closed_ends_the_dashboard(tmp_path: Path) -> None:
 def test_a_stopped_dashboard_stops_its_parent_and_goes_on_with_it(terminal: Terminal) -> None:
     terminal.dashboard.suspend()
     parent = psutil.Process(terminal.process.pid)
-    ends = time.monotonic() + 20
-    while parent.status() != psutil.STATUS_STOPPED:
-        assert time.monotonic() < ends
-        time.sleep(0.02)  # Another process is waited for, which tells nobody.
+    terminal.until_stopped(parent)
 
     parent.resume()
     os.write(terminal.parent, b"q")
 
+    assert terminal.ended() == 0
+    assert terminal.is_sane
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTSTP])
+def test_a_dashboard_that_goes_on_reads_keys_and_writes_once(terminal: Terminal, number: signal.Signals) -> None:
+    dashboard, parent = terminal.dashboard, psutil.Process(terminal.process.pid)
+    threads = dashboard.num_threads()
+    for _ in range(3):
+        dashboard.send_signal(number)
+        terminal.until_stopped(parent)
+        terminal.seen = b""
+        # As a shell's `fg` does, which wakes both, before the parent does.
+        dashboard.send_signal(signal.SIGCONT)
+        terminal.until(SCREEN)
+        terminal.seen = b""
+        parent.resume()
+        terminal.until(SCREEN)
+
+    assert dashboard.num_threads() == threads
+    os.write(terminal.parent, b"q")
     assert terminal.ended() == 0
     assert terminal.is_sane
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import App, SystemCommand
+from textual.driver import Driver
 from textual.screen import Screen
 from textual.worker import Worker
 
@@ -102,6 +103,15 @@ class Dashboard(App[None]):
             shell=shell,
         )
         self._main = Main(self._desk)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return what drives the terminal: in the place of Textual's own for Linux and macOS, ours."""
+        fitting = super().get_driver_class()
+        if fitting.__module__ != "textual.drivers.linux_driver":
+            return fitting
+        from treadle_tui.driver import TerminalDriver
+
+        return TerminalDriver
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return the tones for themes that are not ours."""
