@@ -29,7 +29,7 @@ class TerminalDriver(LinuxDriver):
         """Set the terminal up; what is under way already is ended before."""
         modes = self.attrs_before
         self._end_threads()
-        super().start_application_mode()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
         # Those that the dashboard found when it began, not its own.
         self.attrs_before = modes or self.attrs_before
 
