@@ -200,11 +200,13 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fault: Fault) -> None:
     await reader.readuntil(b"\r\n\r\n")
-    if fault == "gateway":
-        writer.write(_response("502 Bad Gateway", _PAGE, "text/html"))
-    else:
-        writer.write(_response("401 Unauthorized", _STRANGE, "application/problem+json"))
-    await writer.drain()
+    # The fault that followed may have closed this side meanwhile.
+    with suppress(RuntimeError):
+        if fault == "gateway":
+            writer.write(_response("502 Bad Gateway", _PAGE, "text/html"))
+        else:
+            writer.write(_response("401 Unauthorized", _STRANGE, "application/problem+json"))
+        await writer.drain()
 
 
 def _response(status: str, body: str, kind: str) -> bytes:

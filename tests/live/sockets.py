@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 
 from treadle_server.testing import Served
 
-PATIENCE = 10
+PATIENCE = 60
 
 
 class Socket:
