@@ -9,9 +9,11 @@ import pytest
 
 from tests.model.running import Search, on_sqlite
 from treadle_server.access.credentials import Credentials
+from treadle_server.api import bulk
 from treadle_server.domain import life
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
+from treadle_server.engine import desk
 from treadle_server.engine.claims import Line
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.commands.submit import SubmitEach
@@ -126,7 +128,27 @@ def blaming(turn: Fault) -> Fault:
     return at_once
 
 
+def forgetting_keys(keep_claims: Fault) -> Fault:
+    """What was claimed under a key is not kept: who asks again is given more."""
+
+    async def kept_nowhere(tx: Any, new: Any, now: Any) -> set[Any]:
+        return {(row.worker_id, row.key) for row in new}
+
+    return kept_nowhere
+
+
+def editing_what_changed(edit_command: Fault) -> Fault:
+    """Of many edits none looks at the version that it names."""
+
+    def blindly(api: Any, principal: Any, task_id: Any, wanted: Any, known: Any) -> Any:
+        return edit_command(api, principal, task_id, wanted.model_copy(update={"if_version": None}), known)
+
+    return blindly
+
+
 PLANTED = {
+    "forgetting keys": (desk, "keep_claims", forgetting_keys),
+    "editing what changed": (bulk, "edit_command", editing_what_changed),
     "overtaking": (Line, "first", overtaking),
     "refilling": (life, "end_run", refilling),
     "holding nothing": (World, "add_hold", holding_nothing),
@@ -140,7 +162,7 @@ PLANTED = {
 }
 
 
-LONGER = {"drifting", "outliving", "telling apart", "blaming"}
+LONGER = {"drifting", "editing what changed", "outliving", "telling apart", "blaming"}
 """Those that take about eight programs."""
 
 
