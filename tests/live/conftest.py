@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.conftest import Shop
 from tests.live.sockets import Socket, connected
+from treadle_server.engine.engine import Engine
 from treadle_server.testing import Served, serve
 
 Open = Callable[..., Awaitable[Socket]]
@@ -28,3 +30,10 @@ async def opened(served: Served) -> AsyncIterator[Open]:
             return await stack.enter_async_context(connected(served, token))
 
         yield make
+
+
+@pytest.fixture
+async def shop(engine: Engine) -> Shop:
+    shop = Shop(engine)
+    await shop.register()
+    return shop

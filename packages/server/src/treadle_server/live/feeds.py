@@ -2,6 +2,7 @@
 
 Two observers of the same thing share one view: it is read, compared and encoded once. A commit only marks the views
 that it may have changed; the loop reads those that are due, and sends the rows that differ from what was sent last.
+Windows of tasks are not read again but corrected, by another loop, which no read keeps waiting (docs/decisions/0021).
 """
 
 import asyncio
@@ -13,8 +14,11 @@ from treadle_server.api.encode import dumps
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
+from treadle_server.live.changes import Round
+from treadle_server.live.corrections import Corrections
 from treadle_server.live.metered import Metered
 from treadle_server.live.outbox import portions
+from treadle_server.live.task_windows import TasksView
 from treadle_server.live.views import Rows, View
 from treadle_server.services.base import Interval
 from treadle_server.services.rates import STEP_SECONDS, Rates
@@ -86,6 +90,11 @@ class Feed:
     """Seconds of the event loop's time that it took."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    @property
+    def window(self) -> TasksView | None:
+        """Return the view if it is corrected by what commits changed."""
+        return self.view if isinstance(self.view, TasksView) and self.view.is_corrected else None
+
 
 class Feeds(Interval):
     """All feeds of the server; as a service it reads and sends what is due."""
@@ -99,6 +108,9 @@ class Feeds(Interval):
         self._rates = rates
         self._feeds: dict[str, Feed] = {}
         self._dirty: set[Feed] = set()
+        self.corrections = Corrections(self._correct, self.lose)
+        self._windows: set[Feed] = set()
+        """Those that are corrected."""
         self._polls = engine.store.is_shared
         self._polled_at: float | None = None
 
@@ -106,12 +118,59 @@ class Feeds(Interval):
         """Mark what a commit may have changed."""
         # What another server changed is told by half; each view is read at most ten times a second anyway.
         every = batch.is_foreign
-        marked = [
-            feed for feed in self._feeds.values() if feed not in self._dirty and (every or feed.view.concerns(batch))
-        ]
-        if marked:
-            self._dirty.update(marked)
+        is_new = False
+        for feed in self._feeds.values():
+            if (feed not in self._dirty or feed.window is not None) and (every or feed.view.concerns(batch)):
+                is_new = self._mark(feed) or is_new
+        if is_new:
             self.wake()
+        if self._windows and not every:
+            self.corrections.heed(batch)
+
+    def _mark(self, feed: Feed) -> bool:
+        """Have a feed read anew when it is due; return whether that is new."""
+        if feed.window is not None:
+            feed.window.doubt()
+        is_new = feed not in self._dirty
+        self._dirty.add(feed)
+        return is_new
+
+    def lose(self) -> None:
+        """Have everything read anew: something was committed, or may have been, that nobody told of."""
+        for feed in self._feeds.values():
+            self._mark(feed)
+        self.wake()
+
+    def _correct(self, changed: Round) -> None:
+        """Correct the windows by what changed, and send what differs."""
+        now = asyncio.get_running_loop().time()
+        for feed in list(self._windows):
+            if (window := feed.window) is None:
+                continue
+            try:
+                rows = window.correct(changed)
+            except Exception:
+                # One view that can't be corrected must not end the others.
+                log.exception("the feed %s can't be corrected", feed.key)
+                window.doubt()
+                rows = None
+            if rows is not None:
+                self._tell(feed, rows, self._engine.hub.seq)
+            if window.is_doubted and feed not in self._dirty and not feed.lock.locked():
+                self._dirty.add(feed)
+                self.wake()
+            elif window.again_in is not None and feed.again_at is None and feed.subscribers:
+                feed.again_at = now + window.again_in
+                self.wake()
+
+    def _tell(self, feed: Feed, rows: Rows, seq: int) -> None:
+        """Take rows for what the feed has now, and send what differs to its observers."""
+        before, feed.rows, feed.seq = feed.rows, rows, seq
+        if before is None or not feed.subscribers:
+            return
+        delta = _delta(feed, before, rows)
+        for subscriber in list(feed.subscribers.values()):
+            subscriber.send(delta)
 
     async def open(self, key: str, view: Callable[[], View]) -> Feed:
         """Return the feed under `key`, read at least once; a new one looks at what `view` makes.
@@ -121,7 +180,8 @@ class Feeds(Interval):
         while True:
             feed = self._feeds.get(key)
             if feed is None:
-                feed = self._feeds[key] = Feed(key, view())
+                feed = Feed(key, view())
+                self._keep(feed)
             async with feed.lock:
                 if self._feeds.get(key) is not feed:
                     # While it was being read its last observer left; since then no commit has marked it.
@@ -139,8 +199,11 @@ class Feeds(Interval):
         assert feed.rows is not None
         if self._feeds.get(feed.key) is not feed:
             # Its last observer has just left, maybe this very one, who asks anew: with it went the mark of a commit.
-            self._feeds[feed.key] = feed
-            self._dirty.add(feed)
+            self._keep(feed)
+            self._mark(feed)
+            self.wake()
+        if feed.again_at is None and feed.view.again_in is not None:
+            feed.again_at = asyncio.get_running_loop().time() + feed.view.again_in
             self.wake()
         subscriber = feed.subscribers[session, sub] = Subscriber(sub, put)
         subscriber.send(_snapshot(feed, feed.rows))
@@ -150,9 +213,17 @@ class Feeds(Interval):
         feed.subscribers.pop((session, sub), None)
         self._drop_if_unused(feed)
 
+    def _keep(self, feed: Feed) -> None:
+        self._feeds[feed.key] = feed
+        if feed.window is not None:
+            self._windows.add(feed)
+
     def _drop_if_unused(self, feed: Feed) -> None:
         if not feed.subscribers:
             self._dirty.discard(feed)
+            self._windows.discard(feed)
+            if not self._windows:
+                self.corrections.clear()
             if self._feeds.get(feed.key) is feed:
                 del self._feeds[feed.key]
 
@@ -164,7 +235,10 @@ class Feeds(Interval):
         self._mark_histories()
         if self._polls and now - (self._polled_at or 0.0) >= POLL:
             self._polled_at = now
-            self._dirty.update(self._feeds.values())
+            for feed in self._feeds.values():
+                # Where servers tell each other what they commit, they miss what was not heard.
+                if feed.window is None or self._engine.hub.order is None:
+                    self._mark(feed)
         await self._refresh_all([feed for feed in self._dirty if feed.due_at <= now])
         times = [feed.due_at for feed in self._dirty]
         times += [feed.again_at for feed in self._feeds.values() if feed.again_at is not None]
@@ -195,31 +269,22 @@ class Feeds(Interval):
     async def _refresh(self, feed: Feed, *, among: int) -> None:
         self._dirty.discard(feed)
         async with feed.lock:
-            before = feed.rows
             try:
                 await self._read(feed, among=among)
             except StoreUnavailable as error:
                 log.warning("the feed %s waits for the store: %s", feed.key, error.detail)
                 self._hold_back(feed)
-                return
             except Exception:
                 # One view that can't be read must not end the others.
                 log.exception("the feed %s can't be read", feed.key)
                 self._hold_back(feed)
-                return
-            if before is None or feed.rows is None or not feed.subscribers:
-                return
-            delta = _delta(feed, before, feed.rows)
-            for subscriber in list(feed.subscribers.values()):
-                subscriber.send(delta)
 
     async def _read(self, feed: Feed, *, among: int = 1) -> None:
-        """Read a feed anew, together with others that wait for it."""
+        """Read a feed, together with others that wait for it, and send what differs."""
         loop = asyncio.get_running_loop()
         seq, began = self._engine.hub.seq, loop.time()
         metered = Metered(self._rows_of(feed.view))
-        feed.rows = await metered
-        feed.seq = seq
+        self._tell(feed, await metered, max(seq, feed.seq))
         ended = loop.time()
         # The database, which works on it meanwhile, has as long a rest at least.
         rest = max(INTERVAL, min(feed.spent, metered.seconds) * SHARE * among, min(feed.took, ended - began))
@@ -227,6 +292,8 @@ class Feeds(Interval):
         feed.took, feed.spent = ended - began, metered.seconds
         wanted = feed.view.again_in if feed.subscribers else None
         feed.again_at = None if wanted is None else ended + max(INTERVAL, wanted)
+        if feed.window is not None and feed.window.is_doubted:
+            self._dirty.add(feed)
 
     async def _rows_of(self, view: View) -> Rows:
         async with self._engine.store.read() as connection:

@@ -22,6 +22,7 @@ from treadle_server.live.feeds import Feeds
 from treadle_server.live.pace import Pace
 from treadle_server.live.results import Results
 from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accept, converse, turn_away
+from treadle_server.live.task_windows import Totals
 from treadle_server.live.tokens import Tokens
 from treadle_server.services.base import Health, Service, supervise
 
@@ -43,7 +44,9 @@ class Live:
         self.api = api
         self.events = Events(api.engine.hub, api.engine.clock, api.recent)
         self.feeds = Feeds(api.engine, api.rates)
+        self.totals = Totals(api.engine.hub)
         self.results = Results(api.engine.store)
+        api.engine.on_doubt(self.feeds.lose)
         self.idle_beats = Pace(IDLE_BEATS_SECONDS)
         self._sessions: set[Session] = set()
         self._workers: dict[WorkerId, Session] = {}
@@ -94,7 +97,7 @@ class Live:
 
     @property
     def _services(self) -> tuple[Service, ...]:
-        return self.feeds, self.results, Tokens(self.api.access, self._sessions)
+        return self.feeds, self.feeds.corrections, self.results, Tokens(self.api.access, self._sessions)
 
     async def _supervised(self, service: Service) -> None:
         health = Health(service.name) if self.api.services is None else self.api.services.add(service.name)

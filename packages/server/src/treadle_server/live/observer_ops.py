@@ -13,12 +13,12 @@ from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import TooManyRequests, ValidationFailed
 from treadle_server.live.events import Listener
 from treadle_server.live.session import Op, Reply, Session
+from treadle_server.live.task_windows import TasksView
 from treadle_server.live.views import (
     CountsView,
     JobsView,
     SchedulesView,
     TargetsView,
-    TasksView,
     TaskView,
     View,
     WorkersView,
@@ -66,7 +66,9 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
             return of, lambda: SchedulesView(room, session.live.api.engine.tokens_at, sight)
         case "tasks":
             window = _window(wanted, room)
-            return f"{of} {window.model_dump_json()}", lambda: TasksView(seen_window(window, sight))
+            return f"{of} {window.model_dump_json()}", lambda: TasksView(
+                seen_window(window, sight), session.live.totals
+            )
         case "task":
             if wanted.task_id is None:
                 raise ValidationFailed("task_id: the topic task needs one")

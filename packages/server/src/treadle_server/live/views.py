@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.frames import Window
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.api.encode import (
@@ -31,7 +30,7 @@ from treadle_server.engine.hub import Batch
 from treadle_server.errors import TaskNotFound
 from treadle_server.services.rates import Rates
 from treadle_server.store.read import artifacts as read_artifacts
-from treadle_server.store.read import counts, filters
+from treadle_server.store.read import counts
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read import logs as read_logs
 from treadle_server.store.read import runs as read_runs
@@ -40,9 +39,7 @@ from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
 from treadle_server.store.read.history import happenings
-from treadle_server.store.read.orders import Place
 from treadle_server.store.read.positions import positions
-from treadle_server.store.read.windows import ahead_of, anchor, window
 
 MOST_TARGETS = 10_000
 """Targets that an observer is shown; `total` tells how many there are."""
@@ -227,58 +224,6 @@ class Places:
         return self._known, None
 
 
-class TasksView:
-    """A window of the task list."""
-
-    topic = "tasks"
-    ordered = True
-
-    def __init__(self, wanted: Window) -> None:
-        self.again_in: float | None = None
-        self._wanted = wanted
-        self._places = Places()
-        self._is_placed = False
-        self._at: Place | None = None
-        """Where the window hangs, as it was when it was first read."""
-        self._total = (0, False)
-        self._ahead = (0, False)
-        self._counted_at = float("-inf")
-        self._targets: set[int] = set()
-        """The targets that its rows wait for."""
-
-    def concerns(self, batch: Batch) -> bool:
-        """Return whether tasks changed; of another job they matter only when they hold what its own wait for."""
-        if not self._targets.isdisjoint(batch.targets):
-            return True
-        job = self._wanted.filter.job
-        if job is None:
-            return bool(batch.tasks or batch.touched or batch.pruned)
-        if job in batch.pruned.values():
-            return True
-        return any(c.task.job_name == job for c in batch.tasks) or any(t.job_name == job for t in batch.touched)
-
-    async def read(self, connection: AsyncConnection) -> Rows:
-        """Return the window's rows in its order."""
-        if not self._is_placed:
-            self._at, self._is_placed = await anchor(connection, self._wanted), True
-        found = await window(connection, self._wanted, self._at)
-        places, self.again_in = await self._places.of(connection, found)
-        blockers = await read_targets.blocked_by(connection, found)
-        self._targets = _awaited_targets(found)
-        await self._count(connection, found)
-        rows = {str(t.id): dumps(task_data(t, places.get(t.seq), blockers.get(t.seq))) for t in found}
-        return Rows(rows, *self._total, self._ahead)
-
-    async def _count(self, connection: AsyncConnection, found: list[Task]) -> None:
-        now = asyncio.get_running_loop().time()
-        if (left := self._counted_at + POSITION_SECONDS - now) > 0:
-            self.again_in = left
-            return
-        self._total = await filters.total(connection, self._wanted.filter)
-        self._ahead = await ahead_of(connection, self._wanted, self._at, found, self._total[0])
-        self._counted_at = now
-
-
 class TaskView:
     """One task with its runs, logs, events and artifacts."""
 
@@ -316,7 +261,7 @@ class TaskView:
         self._pending_in = task.job_num if task.status is Status.PENDING else None
         places, self.again_in = await self._places.of(connection, [task])
         blockers = await read_targets.blocked_by(connection, [task])
-        self._targets = _awaited_targets([task])
+        self._targets = awaited_targets([task])
         runs = await read_runs.of_task(connection, task)
         stored, _ = await read_artifacts.page(
             connection, task.seq, run_id=None, now=self._now(), limit=MOST_ARTIFACTS, offset=0
@@ -332,5 +277,6 @@ class TaskView:
         return Rows({task.id: dumps(data)}, 1)
 
 
-def _awaited_targets(found: Iterable[Task]) -> set[int]:
+def awaited_targets(found: Iterable[Task]) -> set[int]:
+    """Return the numbers of the targets that pending tasks among `found` wait for."""
     return {task.target_num for task in found if task.target_num is not None and task.status is Status.PENDING}

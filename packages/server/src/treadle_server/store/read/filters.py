@@ -1,4 +1,4 @@
-"""What a `TaskFilter` means in SQL, and when its count is known without counting."""
+"""What a `TaskFilter` means in SQL, and when its count is known without counting; `matching.py` says it in memory."""
 
 from collections.abc import Collection, Sequence
 from operator import eq
@@ -40,7 +40,8 @@ def seen(wanted: TaskFilter, sight: Sight | None) -> TaskFilter:
     return narrowed
 
 
-def _sight(wanted: TaskFilter) -> Sight | None:
+def sight_of(wanted: TaskFilter) -> Sight | None:
+    """Return to which rooms a filter is narrowed; None: to none."""
     return wanted._sight if isinstance(wanted, SeenFilter) else None  # noqa: SLF001 - as above
 
 
@@ -97,7 +98,7 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> Where:
         keys = keys_wanted(wanted.tag)
         found.is_narrow = await tagged.is_rare(connection, keys)
         found.append(tagged.has_one_of(keys, connection.dialect.name, rare=found.is_narrow))
-    sight = _sight(wanted)
+    sight = sight_of(wanted)
     if wanted.room is not None:
         found.append(tasks.c.room == wanted.room)
     if sight is not None and (wanted.room is None or not sight.admits(wanted.room)):
@@ -111,7 +112,7 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> Where:
     if wanted.worker is not None:
         found.append(tasks.c.worker_id == wanted.worker)
     if wanted.id is not None:
-        found.append(_begins(wanted.id))
+        found.append(tasks.c.id.between(*ids_from(wanted.id)))
     if wanted.text is not None:
         found.append(_holding(wanted.text))
     if found.is_narrow or (wanted.status and LEASED.issuperset(wanted.status)):
@@ -136,10 +137,10 @@ def _without_index(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     return condition
 
 
-def _begins(prefix: str) -> ColumnElement[bool]:
-    """Return the condition that a task's id begins with `prefix`: a range of the ids, for which the index serves."""
+def ids_from(prefix: str) -> tuple[str, str]:
+    """Return the first and the last of the ids that begin with `prefix`: a range, for which the index serves."""
     digits = prefix.replace("-", "")
-    return tasks.c.id.between(str(UUID(digits.ljust(32, "0"))), str(UUID(digits.ljust(32, "f"))))
+    return str(UUID(digits.ljust(32, "0"))), str(UUID(digits.ljust(32, "f")))
 
 
 def _holding(text: str) -> ColumnElement[bool]:
@@ -167,7 +168,7 @@ def _counts_are_its_own(wanted: TaskFilter) -> bool:
 
     A plain room's job has tasks of that room alone, a shared room's job those of every room.
     """
-    if (sight := _sight(wanted)) is None:
+    if (sight := sight_of(wanted)) is None:
         return True
     room = (wanted.job or "").partition(":")[0]
     return room not in SHARED_ROOMS and sight.admits(room)

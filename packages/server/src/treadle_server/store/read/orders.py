@@ -3,10 +3,15 @@
 An order is made of segments, one behind the other: `position` has what runs, what is pending, what is scheduled, what
 is paused, the rest; the others have one. A place is where a task stood in an order when it was looked up: it stays
 where it is when the task moves on, so that a window that hangs on it stands still.
+
+A rank says the same in memory: of two tasks the one with the lesser rank stands first.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from datetime import datetime
+from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, case, or_
@@ -21,6 +26,9 @@ from treadle_server.store.read.tasks import get
 from treadle_server.store.tables import tasks
 
 ALL = frozenset(Status)
+
+Rank = tuple[Any, ...]
+"""Where a task stands in an order: the number of its segment, and values that ascend within it."""
 
 
 class Place(NamedTuple):
@@ -94,6 +102,45 @@ def place_of(task: Task, order: str) -> Place:
     raise AssertionError(f"the order {order} has no place for {task.status}")
 
 
+def rank_at(at: Place, order: str) -> Rank:
+    """Return the rank of a place in the order."""
+    return at.segment, *_rising(ORDERS[order][at.segment], at.values)
+
+
+def ranks_in(order: str, number: int) -> Callable[[Task], Rank]:
+    """Return what tells the rank of tasks that stand in this segment of the order."""
+    segment = ORDERS[order][number]
+    values = attrgetter(*(name for name, _ in segment.by))
+    if len(segment.by) == 1:
+        sign = 1 if segment.by[0][1] else -1
+        return lambda task: (number, sign * values(task))
+    if all(up for _, up in segment.by):
+        return lambda task: (number, *values(task))
+    return lambda task: (number, *_rising(segment, values(task)))
+
+
+def rank_of(order: str) -> Callable[[Task], Rank]:
+    """Return what tells a task's rank in the order."""
+    told = {status: ranks_in(order, i) for i, segment in enumerate(ORDERS[order]) for status in segment.statuses}
+    return lambda task: told[task.status](task)
+
+
+def _rising(segment: Segment, values: tuple[Any, ...]) -> list[Any]:
+    """Return values that ascend within the segment."""
+    return [value if up else _falling(value) for value, (_, up) in zip(values, segment.by, strict=True)]
+
+
+def _falling(value: Any) -> Any:
+    """Return what ascends where the value descends."""
+    return -_instant(value) if isinstance(value, datetime) else -value
+
+
+@lru_cache(maxsize=1024)
+def _instant(at: datetime) -> float:
+    """Return an instant as a number, which tells microseconds apart for some hundred years to come."""
+    return at.timestamp()
+
+
 async def place(connection: AsyncConnection, order: str, task_id: str | None) -> Place | None:
     """Return where the task stands in the order now; None when none is named, or it is no more."""
     if task_id is None:
@@ -122,4 +169,17 @@ def whole_order(order: str) -> tuple[ColumnElement[Any], ...]:
     return tuple(columns)
 
 
-__all__ = ["ALL", "ORDERS", "PENDING", "Place", "Segment", "place", "place_of", "whole_order"]
+__all__ = [
+    "ALL",
+    "ORDERS",
+    "PENDING",
+    "Place",
+    "Rank",
+    "Segment",
+    "place",
+    "place_of",
+    "rank_at",
+    "rank_of",
+    "ranks_in",
+    "whole_order",
+]

@@ -1,0 +1,68 @@
+"""When windows are corrected: soon after a commit, ten times a second at most, all of them together."""
+
+import asyncio
+from collections.abc import Callable
+from time import thread_time
+
+from treadle_server.engine.hub import Batch
+from treadle_server.live.changes import Changes, Round
+from treadle_server.services.base import Interval
+
+INTERVAL = 0.1
+"""Seconds between two rounds, unless they take much."""
+
+LONGEST_INTERVAL = 0.2
+"""Seconds between two rounds whatever they take: what dashboards show stays less than a quarter of a second old."""
+
+SHARE = 20
+"""In between, rounds take at most a twentieth of the event loop's time."""
+
+MOST = 5_000
+"""Tasks of one round; when more have changed, the windows are read anew, which holds nobody up."""
+
+IDLE = 60.0
+"""Seconds until the next turn when nothing has changed; a commit ends that."""
+
+
+class Corrections(Interval):
+    """Gathers what commits change, and has it shown."""
+
+    name = "corrections"
+    everywhere = True
+
+    def __init__(self, show: Callable[[Round], None], lose: Callable[[], None]) -> None:
+        """`show` is given what changed; `lose` is called when something is not known that did."""
+        super().__init__()
+        self._show = show
+        self._lose = lose
+        self._changes = Changes()
+        self._due_at = 0.0
+
+    def heed(self, batch: Batch) -> None:
+        """Note what a commit changed."""
+        is_first = not self._changes
+        self._changes.note(batch)
+        if len(self._changes) > MOST:
+            self._changes.clear()
+            self._lose()
+        elif is_first and self._changes:
+            self.wake()
+
+    def clear(self) -> None:
+        """Forget what has gathered: nobody looks any more."""
+        self._changes.clear()
+
+    async def turn(self) -> float:
+        """Show what has gathered, if it is time."""
+        loop = asyncio.get_running_loop()
+        if not self._changes:
+            return IDLE
+        if (left := self._due_at - loop.time()) > 0:
+            return left
+        began = thread_time()
+        self._show(self._changes.take())
+        if self._changes.has_lost:
+            self._changes.clear()
+            self._lose()
+        self._due_at = loop.time() + min(LONGEST_INTERVAL, max(INTERVAL, SHARE * (thread_time() - began)))
+        return self._due_at - loop.time() if self._changes else IDLE

@@ -1,0 +1,115 @@
+"""What is known of a window and a little beyond it: a run of the list without a gap, corrected by what changed."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from treadle.wire.frames import Window
+from treadle_server.live.changes import Round, Told
+from treadle_server.store.read.matching import Matches
+from treadle_server.store.read.orders import ORDERS, Place, Rank, rank_at, rank_of
+
+
+class Row(NamedTuple):
+    """A task in its place."""
+
+    rank: Rank
+    told: Told
+
+
+class Known:
+    """The matching tasks from where the window hangs up to the last one that is known, in the list's order.
+
+    A window that hangs before a task goes the other way: its far end is at the list's head.
+    """
+
+    def __init__(
+        self, wanted: Window, matches: Matches, at: Place | None, found: Iterable[Told], *, most: int, is_all: bool
+    ) -> None:
+        """`most` is how many are kept; `is_all` says that `found` has all that there are."""
+        self._order = wanted.order
+        self._matches = matches
+        self._most = most
+        self._backward = at is not None and wanted.before is not None
+        self._near = None if at is None else rank_at(at, wanted.order)
+        self._is_inclusive = wanted.first is not None
+        rank = rank_of(wanted.order)
+        by_id = {told.task.id: Row(rank(told.task), told) for told in found}
+        self.rows = sorted(by_id.values(), key=_rank)
+        self._far = None if is_all or not self.rows else self.rows[0 if self._backward else -1].rank
+        """Up to here everything is known; None: to the list's end."""
+
+    @property
+    def is_all(self) -> bool:
+        """Return whether nothing stands beyond what is known."""
+        return self._far is None
+
+    def correct(self, changed: Round) -> list[Told]:
+        """Go on to what changed, and return what came in or came again."""
+        tasks, gone = changed.tasks, changed.gone
+        kept: list[Row] = []
+        older: set[str] = set()
+        for row in self.rows:
+            task = row.told.task
+            if task.id in gone:
+                continue
+            if (told := tasks.get(task.id)) is None:
+                kept.append(row)
+            elif told.version < row.told.version:
+                # It was read when it had already moved on.
+                older.add(task.id)
+                kept.append(row)
+        coming = self._coming(changed, older)
+        if coming or len(kept) != len(self.rows):
+            self.rows = sorted([*kept, *coming], key=_rank) if coming else kept
+            self._cut()
+        return [row.told for row in coming]
+
+    def _coming(self, changed: Round, older: set[str]) -> list[Row]:
+        """Return the rows that came within what is known, as many as are kept: those behind them are cut off anyway."""
+        found: list[Row] = []
+        for number in self._segments():
+            ranks, told = changed.segment(self._order, number)
+            start, end = self._bounds(ranks)
+            for i in range(end - 1, start - 1, -1) if self._backward else range(start, end):
+                task = told[i].task
+                if self._matches(task) and task.id not in older and task.id not in changed.gone:
+                    found.append(Row(ranks[i], told[i]))
+                    if len(found) == self._most:
+                        return found
+        return found
+
+    def _segments(self) -> Iterable[int]:
+        """Return the segments of the order in which what is known lies, from where the window hangs on."""
+        last = len(ORDERS[self._order]) - 1
+        near = 0 if self._near is None else self._near[0]
+        if self._backward:
+            return range(near, (0 if self._far is None else self._far[0]) - 1, -1)
+        return range(near, (last if self._far is None else self._far[0]) + 1)
+
+    def _bounds(self, ranks: list[Rank]) -> tuple[int, int]:
+        """Return which of the ranks lie within what is known."""
+        near, far = self._near, self._far
+        if self._backward:
+            assert near is not None
+            return 0 if far is None else bisect_left(ranks, far), bisect_left(ranks, near)
+        start = 0 if near is None else bisect_left(ranks, near) if self._is_inclusive else bisect_right(ranks, near)
+        return start, len(ranks) if far is None else bisect_right(ranks, far)
+
+    def _cut(self) -> None:
+        if len(self.rows) > self._most:
+            self.rows = self.rows[-self._most :] if self._backward else self.rows[: self._most]
+            self._far = self.rows[0 if self._backward else -1].rank
+
+    def __iter__(self) -> Iterator[Told]:
+        """Yield the tasks from where the window hangs on."""
+        return (row.told for row in (reversed(self.rows) if self._backward else self.rows))
+
+    @property
+    def goes_back(self) -> bool:
+        """Return whether that is against the list's order."""
+        return self._backward
+
+
+def _rank(row: Row) -> Rank:
+    return row.rank

@@ -1,0 +1,252 @@
+"""Windows of the task list as observers look at them: read once, and from then on corrected by what commits changed.
+
+What is known is a little more than what is shown, so that a row that leaves has a successor. A window is read anew
+when it has run short of these, when a pending task came in of which only the database knows what blocks it, when
+something was not heard of, and when its filter can't be decided in memory. Positions, the total, and how many stand
+before it are read at most once a second.
+"""
+
+import asyncio
+from itertools import islice
+from typing import NamedTuple
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.frames import Window
+from treadle.wire.tasks import TaskFilter
+from treadle_server.api.encode import dumps, task_data
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.hub import Batch, Hub
+from treadle_server.live.changes import Round, Told
+from treadle_server.live.known import Known
+from treadle_server.live.views import POSITION_SECONDS, Rows, awaited_targets
+from treadle_server.store.read import filters
+from treadle_server.store.read import targets as read_targets
+from treadle_server.store.read.matching import matcher
+from treadle_server.store.read.orders import Place
+from treadle_server.store.read.positions import positions
+from treadle_server.store.read.windows import ahead_of, anchor, window
+
+LEAST_RESERVE, MOST_RESERVE = 50, 500
+"""Rows beyond a window that are known: twice as many as before when they have lasted for less than a second. What runs
+in a drain, some 400 tasks, is then known wholly, and the window is not read any more."""
+
+RENEWED = 10.0
+"""Seconds after which a heartbeat has a window read anew that shows its worker's runs: no event tells of a lease."""
+
+
+class Totals:
+    """How many tasks filters mean: counted at most once a second, for all windows with the same filter together."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._known: dict[str, tuple[float, int, tuple[int, bool]]] = {}
+
+    async def of(self, connection: AsyncConnection, wanted: TaskFilter) -> tuple[tuple[int, bool], bool]:
+        """Return the total and whether it is capped, and whether nothing was committed since it was counted."""
+        now, seq = asyncio.get_running_loop().time(), self._hub.seq
+        self._known = {key: one for key, one in self._known.items() if one[0] + POSITION_SECONDS > now}
+        key = f"{wanted.model_dump_json()} {filters.sight_of(wanted)}"
+        if (known := self._known.get(key)) is not None:
+            return known[2], known[1] == seq
+        found = await filters.total(connection, wanted)
+        self._known[key] = now, seq, found
+        return found, True
+
+
+class TasksView:
+    """A window of the task list."""
+
+    topic = "tasks"
+    ordered = True
+
+    def __init__(self, wanted: Window, totals: Totals) -> None:
+        self.again_in: float | None = None
+        self.is_doubted = True
+        """Whether its rows are to be read anew."""
+        self._wanted = wanted
+        self._totals = totals
+        matches = matcher(wanted.filter)
+        self.is_corrected = matches is not None and not wanted.offset
+        """Whether what commits changed tells what it shows: what an offset passes over is not known."""
+        self._matches = matches or (lambda _: False)
+        self._reserve = LEAST_RESERVE if self.is_corrected else 0
+        self._known: Known | None = None
+        self._missed: list[Round] | None = None
+        """What changed while it is being read."""
+        self._is_placed = False
+        self._at: Place | None = None
+        """Where the window hangs, as it was when it was first read."""
+        self._has_run_short = False
+        self._read_at = self._numbered_at = float("-inf")
+        self._total = (0, False)
+        self._ahead = (0, False)
+        self._places: dict[int, int] = {}
+        self._blockers: dict[int, list[str]] = {}
+        self._in_line: dict[str, _InLine] = {}
+        self._targets: set[int] = set()
+        """The targets that its rows wait for."""
+        self._has_held = False
+        """Whether a row may wait for the code of its own last run."""
+        self._shown: list[Told] = []
+        self._passed_over: list[Told] = []
+        """What was not shown because the writer was at it, when that was last looked at."""
+        self._last: Rows | None = None
+
+    def concerns(self, batch: Batch) -> bool:
+        """Return whether it must be read anew after a commit."""
+        if not self._targets.isdisjoint(batch.targets) or (self._has_held and batch.freed):
+            return True
+        if self.is_corrected:
+            return bool(batch.workers) and self._was_renewed(batch)
+        job = self._wanted.filter.job
+        if job is None:
+            return bool(batch.tasks or batch.touched or batch.pruned)
+        if job in batch.pruned.values():
+            return True
+        return any(c.task.job_name == job for c in batch.tasks) or any(t.job_name == job for t in batch.touched)
+
+    def _was_renewed(self, batch: Batch) -> bool:
+        if asyncio.get_running_loop().time() < self._read_at + RENEWED:
+            return False
+        beating = {worker.id for worker in batch.workers}
+        return any(told.task.is_leased and told.task.worker_id in beating for told in self._shown)
+
+    def doubt(self) -> None:
+        """Have its rows read anew."""
+        self.is_doubted = True
+
+    async def read(self, connection: AsyncConnection) -> Rows:
+        """Return the window's rows in its order: read anew if they are doubted, and counted if it is time."""
+        if self.is_doubted or self._known is None or not self.is_corrected or self._hides():
+            await self._read_rows(connection)
+        await self._read_numbers(connection)
+        if self.is_doubted and self._last is not None:
+            # It is read again at once: rows are missing meanwhile.
+            return self._last
+        return self._show()
+
+    def correct(self, changed: Round) -> Rows | None:
+        """Return the rows after what changed; None when they are to be read first."""
+        if self._missed is not None:
+            self._missed.append(changed)
+            return None
+        if self.is_doubted or self._known is None:
+            return None
+        if self._wanted.filter.job is None or self._wanted.filter.job in changed.jobs:
+            left = self._numbered_at + POSITION_SECONDS - asyncio.get_running_loop().time()
+            self.again_in = max(0.0, left)
+        self._apply(self._known, changed)
+        return None if self.is_doubted else self._show()
+
+    def _hides(self) -> bool:
+        """Return whether something is not shown for long: the commit that would tell of it has failed."""
+        passed, self._passed_over = self._passed_over, []
+        return any(row.told in passed and not row.told.stands for row in self._rows_known().rows) if passed else False
+
+    def _apply(self, known: Known, changed: Round) -> None:
+        coming = known.correct(changed)
+        if any(one.is_pending and _may_be_blocked(one.task) for one in coming):
+            self.is_doubted = True
+        if len(known.rows) < self._wanted.limit and not known.is_all:
+            self.is_doubted = self._has_run_short = True
+
+    async def _read_rows(self, connection: AsyncConnection) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._has_run_short and now - self._read_at < 1:
+            self._reserve = min(2 * self._reserve, MOST_RESERVE)
+        self._read_at, self._has_run_short = now, False
+        self.is_doubted, self._missed = False, []
+        try:
+            if not self._is_placed:
+                self._at, self._is_placed = await anchor(connection, self._wanted), True
+            most = self._wanted.limit + self._reserve
+            found = await window(connection, self._wanted.model_copy(update={"limit": most}), self._at)
+            self._blockers = await read_targets.blocked_by(connection, found)
+        except BaseException:
+            self.is_doubted, self._missed = True, None
+            raise
+        self._targets = awaited_targets(found)
+        self._has_held = any(task.blocked and task.has_run for task in found)
+        is_all = self.is_corrected and len(found) < most
+        self._known = Known(self._wanted, self._matches, self._at, map(Told, found), most=most, is_all=is_all)
+        missed, self._missed = self._missed, None
+        for changed in missed:
+            self._apply(self._known, changed)
+
+    async def _read_numbers(self, connection: AsyncConnection) -> None:
+        now = asyncio.get_running_loop().time()
+        if (left := self._numbered_at + POSITION_SECONDS - now) > 0:
+            self.again_in = left
+            return
+        self.again_in, self._numbered_at = None, now
+        shown = list(islice(self._rows_known(), self._wanted.limit))
+        if self._rows_known().goes_back:
+            shown.reverse()
+        self._total, is_new = await self._totals.of(connection, self._wanted.filter)
+        # What the writer has moved on stands elsewhere already.
+        first = next((i for i, told in enumerate(shown) if told.stands), len(shown))
+        found = [told.task for told in shown[first:]]
+        before, is_capped = await ahead_of(connection, self._wanted, self._at, found, self._total[0])
+        self._ahead = before if is_capped or self._at is None else before - first, is_capped
+        self._places = await positions(connection, found)
+        if not is_new:
+            self.again_in = POSITION_SECONDS
+
+    def _rows_known(self) -> Known:
+        assert self._known is not None
+        return self._known
+
+    def _show(self) -> Rows:
+        known = self._rows_known()
+        shown: list[tuple[Told, bytes]] = []
+        passed_over: list[Told] = []
+        for told in known:
+            if len(shown) == self._wanted.limit:
+                break
+            if (row := self._encoded(told)) is not None:
+                shown.append((told, row))
+            else:
+                # The writer has moved it on before it was ever shown: it is told anew in a moment.
+                passed_over.append(told)
+        if passed_over and not self._passed_over:
+            self._passed_over = passed_over
+            self.again_in = POSITION_SECONDS if self.again_in is None else self.again_in
+        if known.goes_back:
+            shown.reverse()
+        self._shown = [told for told, _ in shown]
+        rows = {str(told.task.id): row for told, row in shown}
+        self._in_line = {task_id: one for task_id, one in self._in_line.items() if task_id in rows}
+        total = (len(known.rows), False) if known.is_all and self._at is None else self._total
+        self._last = Rows(rows, *total, self._ahead)
+        return self._last
+
+    def _encoded(self, told: Told) -> bytes | None:
+        seq = told.task.seq
+        place = self._places.get(seq) if told.is_pending else None
+        blockers = self._blockers.get(seq) if told.is_pending else None
+        if place is None and blockers is None:
+            return told.encoded()
+        before = self._in_line.get(told.task.id)
+        if before is not None and before.told is told:
+            if (before.place, before.blockers) == (place, blockers) or not told.stands:
+                return before.row
+        elif not told.stands:
+            return told.encoded()
+        row = dumps(task_data(told.task, place, blockers))
+        self._in_line[told.task.id] = _InLine(told, place, blockers, row)
+        return row
+
+
+class _InLine(NamedTuple):
+    """A shown row that has a place in line, or blockers, as it was encoded for its window."""
+
+    told: Told
+    place: int | None
+    blockers: list[str] | None
+    row: bytes
+
+
+def _may_be_blocked(task: Task) -> bool:
+    """Return whether only the database knows what blocks a task that came in line."""
+    return task.target_num is not None or task.has_run

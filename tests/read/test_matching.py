@@ -1,0 +1,97 @@
+"""Filters and orders in memory, compared with what the database says of the same tasks."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import select
+from uuid_utils import uuid7
+
+from tests.read.conftest import WORKER, Shelf, random_rows
+from treadle.wire.status import Status
+from treadle.wire.tasks import TaskFilter
+from treadle_server.domain.sight import Sight
+from treadle_server.domain.tasks import Task
+from treadle_server.store.load import to_task
+from treadle_server.store.read import filters
+from treadle_server.store.read.matching import matcher
+from treadle_server.store.read.orders import ALL, ORDERS, place_of, rank_at, rank_of, whole_order
+from treadle_server.store.tables import tasks
+from treadle_server.store.tags import insert_tags
+
+TAGS: list[dict[str, Any] | None] = [
+    None,
+    {"region": {"name": "eu"}, "n": 3},
+    {"region": ["eu", "us"], "n": 3.0},
+    {"region": {"name": "EU"}, "ok": True, "none": None},
+]
+WANTED_TAGS = ["region", "region=eu", "region.name", "region.name=eu", "region.name=EU", "n=3", "ok=true", "none=null"]
+SIGHTS = [None, Sight(), Sight(frozenset({"lab"})), Sight(frozenset({"x"}), ("d", "@"))]
+
+
+async def various(shelf: Shelf, draw: random.Random) -> list[Task]:
+    """Put in tasks that differ in all that filters look at, and return them as they are read."""
+    rows = random_rows(120, seed=draw.randrange(1 << 30))
+    for row in rows:
+        tags = draw.choice(TAGS)
+        row["tags"] = None if tags is None else orjson.dumps(tags).decode()
+        row["target"] = draw.choice([None, "gpu", "GPU"])
+        row["claimed_at"] = row["claimed_at"] and row["due_at"]
+        row["updated_at"] = row["due_at"]
+        if draw.random() < 0.3:
+            row["id"] = str(uuid7())[:-4] + f"{draw.randrange(1 << 16):04x}"
+    await shelf.put(rows)
+    async with shelf.store.write() as tx:
+        found = [to_task(row) for row in await tx.connection.execute(select(tasks))]
+        await insert_tags(tx, found)
+    return found
+
+
+def some_filters(draw: random.Random, found: list[Task]) -> Iterator[TaskFilter]:
+    """Yield filters of one to three parts, of what there is and of what is not."""
+    for _ in range(60):
+        some_id = draw.choice(found).id
+        parts: dict[str, Any] = {
+            "room": draw.choice(["lab", "den", "none"]),
+            "status": draw.sample([str(status) for status in Status], draw.randrange(4)),
+            "job": draw.choice(["lab:tasks:add", "@global:tasks:fair", "lab:tasks:none", "nothing"]),
+            "target": draw.choice(["gpu", "GPU", "none"]),
+            "worker": draw.choice([WORKER, WORKER.upper(), str(uuid7())]),
+            "tag": draw.choice(WANTED_TAGS),
+            "id": draw.choice([some_id[:9], some_id[:13].upper(), some_id.replace("-", ""), some_id, "f"]),
+        }
+        names = draw.sample(sorted(parts), draw.choice([0, 1, 1, 2, 3]))
+        yield filters.seen(TaskFilter(**{name: parts[name] for name in names}), draw.choice(SIGHTS))
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_filter_means_the_same_in_memory_as_in_the_database(shelf: Shelf, seed: int):
+    draw = random.Random(seed)
+    found = await various(shelf, draw)
+
+    async with shelf.store.read() as connection:
+        for wanted in some_filters(draw, found):
+            statement = select(tasks.c.seq).where(*await filters.conditions(connection, wanted))
+            said = set((await connection.execute(statement)).scalars())
+            matches = matcher(wanted)
+            assert matches is not None
+            assert {task.seq for task in found if matches(task)} == said, wanted
+
+
+async def test_a_text_is_left_to_the_database():
+    assert matcher(TaskFilter(text="x", status=[Status.PENDING])) is None
+
+
+@pytest.mark.parametrize("order", ORDERS)
+async def test_ranks_are_in_the_order_of_the_database(shelf: Shelf, order: str):
+    found = await various(shelf, random.Random(order))
+    rank = rank_of(order)
+
+    async with shelf.store.read() as connection:
+        said = list((await connection.execute(select(tasks.c.seq).order_by(*whole_order(order)))).scalars())
+
+    assert [task.seq for task in sorted(found, key=rank)] == said
+    assert all(rank(task) == rank_at(place_of(task, order), order) for task in found)
+    assert {task.status for task in found} == ALL
