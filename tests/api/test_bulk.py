@@ -1,6 +1,6 @@
 """Bulk actions on what was frozen: what became of each task (TUI.md 6)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
@@ -160,8 +160,17 @@ async def test_another_users_tasks_are_refused_one_by_one(lab: Room, user: NewUs
     assert (await lab.get(mine))["status"] == "pending"
 
 
+def pausing(ids: list[str]) -> dict[str, Any]:
+    return {"action": "pause", "ids": ids}
+
+
+def editing(ids: list[str]) -> dict[str, Any]:
+    return {"edits": [{"id": task_id, "priority": 1} for task_id in ids]}
+
+
+@pytest.mark.parametrize(("route", "asked"), [("actions", pausing), ("edits", editing)])
 async def test_when_the_database_goes_between_two_portions_what_was_done_is_told_and_the_rest_is_untried(
-    lab: Room, served: Served, monkeypatch: pytest.MonkeyPatch
+    route: str, asked: Callable[[list[str]], Any], lab: Room, served: Served, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(bulk, "CHUNK", 2)
     ids = [(await lab.submit(n))["id"] for n in range(5)]
@@ -178,8 +187,8 @@ async def test_when_the_database_goes_between_two_portions_what_was_done_is_told
             yield tx
 
     monkeypatch.setattr(store, "write", failing)
-    some = (await lab.client.post("/v1/tasks/actions", json={"action": "pause", "ids": ids})).json()
-    none = await lab.client.post("/v1/tasks/actions", json={"action": "pause", "ids": ids[2:]})
+    some = (await lab.client.post(f"/v1/tasks/{route}", json=asked(ids))).json()
+    none = await lab.client.post(f"/v1/tasks/{route}", json=asked(ids[2:]))
 
     assert list(some["versions"]) == ids[:2]
     assert [(one["id"], one["outcome"], one["status"]) for one in some["problems"]] == [

@@ -139,7 +139,8 @@ def _changes(given: Body, now: datetime) -> Body:
 
 def _outcomes(body: Body) -> Body:
     """Return what became of each task, by its id: its version, or the problem."""
-    return body["versions"] | {one["id"]: one["type"].rpartition("/")[2] for one in body["problems"]}
+    versions: Body = body["versions"]
+    return versions | {one["id"]: one["type"].rpartition("/")[2] for one in body["problems"]}
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,10 @@ async def edit_many(call: Call) -> Response:
 
 
 async def bulk(api: Api, principal: Principal, wanted: BulkAction) -> dict[str, Any]:
-    """Apply the verb in portions and return `BulkResult`. Raises `StoreUnavailable` when nothing was done."""
+    """Apply the verb in portions and return `BulkResult`.
+
+    Raises `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done.
+    """
     versions = {TaskId(task_id): version for task_id, version in (wanted.if_versions or {}).items()}
 
     async def act(ids: Sequence[TaskId]) -> Sequence[Outcome]:
@@ -114,8 +117,8 @@ async def bulk(api: Api, principal: Principal, wanted: BulkAction) -> dict[str, 
 async def bulk_edit(api: Api, principal: Principal, given: Edits) -> dict[str, Any]:
     """Apply the edits in portions and return `BulkResult`.
 
-    Raises `StoreUnavailable` when nothing was done, and `ValidationFailed` for what can't be told apart by its id, or
-    when not one of them is an edit.
+    Raises `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done, and
+    `ValidationFailed` for what can't be told apart by its id, or when not one of them is an edit.
     """
     wanted = _told_apart(given.edits)
 
@@ -124,7 +127,11 @@ async def bulk_edit(api: Api, principal: Principal, given: Edits) -> dict[str, A
         async with api.engine.store.read() as connection:
             known = await read_tasks.by_ids(connection, repaid)
         # Commands that wait together are written together.
-        return await asyncio.gather(*(_edit(api, principal, one, known.get(TaskId(one.id))) for one in edits))
+        outcomes = await asyncio.gather(*(_edit(api, principal, one, known.get(TaskId(one.id))) for one in edits))
+        given_up = [error for _, error in outcomes if isinstance(error, StoreUnavailable | TooManyRequests)]
+        if given_up and all(isinstance(outcome, TreadleError) for _, outcome in outcomes):
+            raise given_up[0]
+        return outcomes
 
     good = [one for one in wanted.values() if isinstance(one, TaskEdit)]
     outcomes = await _in_portions(good, edit, of=lambda one: TaskId(one.id))
