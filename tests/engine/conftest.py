@@ -1,16 +1,20 @@
 """A small language for tests of the engine: submit, claim, report."""
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from treadle.wire.ids import TaskId, WorkerId
+from treadle_server.clock import Clock
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import RegisterJob, RegisterWorker, ReportRun, RunReport, Steer, Submission, Submit
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.principal import Principal
 from treadle_server.store.load import to_task
+from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks as task_table
 
 ADMIN = Principal("admin", superuser=True)
@@ -91,6 +95,20 @@ class Shop:
         async with self.engine.store.read() as connection:
             row = (await connection.execute(task_table.select().where(task_table.c.id == task_id))).one()
         return to_task(row)
+
+
+@asynccontextmanager
+async def two_shops(url: str, clock: Clock | None = None) -> AsyncIterator[tuple[Shop, Shop]]:
+    """The same job, seen through two servers of one PostgreSQL."""
+    async with AsyncExitStack() as stack:
+        found = []
+        for _ in range(2):
+            store = SqlStore(url)
+            await store.open()
+            stack.push_async_callback(store.close)
+            found.append(Shop(await stack.enter_async_context(Engine(store, clock=clock).running())))
+        await found[0].register()
+        yield found[0], found[1]
 
 
 @pytest.fixture

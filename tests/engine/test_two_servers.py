@@ -2,21 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 
 import pytest
 import sqlalchemy as sa
 
 from tests.conftest import FakeClock
-from tests.engine.conftest import Shop
+from tests.engine.conftest import Shop, two_shops
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.engine import Engine
 from treadle_server.errors import InvalidTaskTransition
 from treadle_server.store.base import Tx
 from treadle_server.store.flush import LostUpdate
 from treadle_server.store.heads import waiting_lanes
-from treadle_server.store.store import SqlStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -24,15 +21,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 @pytest.fixture
 async def shops(postgres_database: str, clock: FakeClock) -> AsyncIterator[list[Shop]]:
     """The same job, seen through two servers."""
-    async with AsyncExitStack() as stack:
-        found = []
-        for _ in range(2):
-            store = SqlStore(postgres_database)
-            await store.open()
-            stack.push_async_callback(store.close)
-            found.append(Shop(await stack.enter_async_context(Engine(store, clock=clock).running())))
-        await found[0].register()
-        yield found
+    async with two_shops(postgres_database, clock) as found:
+        yield list(found)
 
 
 async def look(shop: Shop) -> None:

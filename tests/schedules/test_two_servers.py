@@ -2,17 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 
 import pytest
 
 from tests.conftest import FakeClock
-from tests.engine.conftest import Shop
+from tests.engine.conftest import two_shops
 from tests.schedules.conftest import Plan, seconds
 from treadle.wire.status import OPEN
-from treadle_server.engine.engine import Engine
 from treadle_server.errors import InvalidTaskTransition, TaskConflict
-from treadle_server.store.store import SqlStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -20,15 +17,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 @pytest.fixture
 async def plans(postgres_database: str, clock: FakeClock) -> AsyncIterator[list[Plan]]:
     """The same schedule, seen through two servers."""
-    async with AsyncExitStack() as stack:
-        found = []
-        for _ in range(2):
-            store = SqlStore(postgres_database)
-            await store.open()
-            stack.push_async_callback(store.close)
-            found.append(Plan(Shop(await stack.enter_async_context(Engine(store, clock=clock).running())), clock))
-        await found[0].shop.register()
-        yield found
+    async with two_shops(postgres_database, clock) as found:
+        yield [Plan(shop, clock) for shop in found]
 
 
 async def test_of_two_schedulers_one_makes_the_task_of_each_tick_e10_g11(plans: list[Plan], clock: FakeClock) -> None:

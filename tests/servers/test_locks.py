@@ -2,17 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
 from typing import Any
 
 import asyncpg
 import pytest
 
-from tests.engine.conftest import Shop
-from treadle_server.engine.engine import Engine
+from tests.engine.conftest import Shop, two_shops
 from treadle_server.store.base import Tx
 from treadle_server.store.heads import waiting_lanes
-from treadle_server.store.store import SqlStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -22,15 +19,8 @@ WAITS = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE N
 @pytest.fixture
 async def shops(postgres_database: str) -> AsyncIterator[tuple[Shop, Shop]]:
     """One job, seen through two servers."""
-    async with AsyncExitStack() as stack:
-        found = []
-        for _ in range(2):
-            store = SqlStore(postgres_database)
-            await store.open()
-            stack.push_async_callback(store.close)
-            found.append(Shop(await stack.enter_async_context(Engine(store).running())))
-        await found[0].register()
-        yield found[0], found[1]
+    async with two_shops(postgres_database) as found:
+        yield found
 
 
 class Gate:

@@ -18,7 +18,7 @@ from tests.model.operations.base import (
 )
 from tests.model.reference import Treadle, written
 from tests.model.rights import Gate
-from tests.model.things import ROOT
+from tests.model.things import ROOT, Task
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,34 @@ class Claim(Operation):
 
 
 @dataclass(frozen=True)
-class Report(Operation):
-    """A report over the route of its kind, or several in one request of the worker."""
+class OfRun(Operation):
+    """What is about one run, by the worker or the code that has it."""
 
     task: int
-    said: Body
-    back: int = 0
-    """How many runs before the last one it means."""
-    user: int = 0
 
     @property
     def gate(self) -> Gate:
         return "run"
 
+    def meant(self, model: Treadle) -> tuple[Task, int] | None:
+        raise NotImplementedError
+
     def names(self, model: Treadle) -> str | None:
-        meant = run_meant(model, self.task, self.back)
+        meant = self.meant(model)
         return None if meant is None else meant[0].id
+
+
+@dataclass(frozen=True)
+class Report(OfRun):
+    """A report over the route of its kind, or several in one request of the worker."""
+
+    said: Body
+    back: int = 0
+    """How many runs before the last one it means."""
+    user: int = 0
+
+    def meant(self, model: Treadle) -> tuple[Task, int] | None:
+        return run_meant(model, self.task, self.back)
 
     def request(self, model: Treadle, now: datetime) -> Request | None:
         if (meant := run_meant(model, self.task, self.back)) is None:
@@ -171,17 +183,11 @@ class Beat(Operation):
 
 
 @dataclass(frozen=True)
-class Reclaim(Operation):
-    task: int
+class Reclaim(OfRun):
     back: int = 0
 
-    @property
-    def gate(self) -> Gate:
-        return "run"
-
-    def names(self, model: Treadle) -> str | None:
-        meant = run_meant(model, self.task, self.back)
-        return None if meant is None else meant[0].id
+    def meant(self, model: Treadle) -> tuple[Task, int] | None:
+        return run_meant(model, self.task, self.back)
 
     def request(self, model: Treadle, now: datetime) -> Request | None:
         if (meant := run_meant(model, self.task, self.back)) is None:

@@ -63,23 +63,14 @@ def from_body(kind: str, given: Body) -> RunReport:
         case Paused():
             checkpoint = body.text_or_none(given.checkpoint)
             return RunReport(kind=kind, checkpoint=checkpoint, usage=given.usage, detail=given.detail)
-        case Failed():
+        case Failed() | ExceptionReport():
             return RunReport(
                 kind=kind,
                 error=given.error,
                 traceback=given.traceback,
                 reason=given.reason,
                 usage=given.usage,
-                retry_after=given.retry_after,
-                code_runs=given.code_runs,
-            )
-        case ExceptionReport():
-            return RunReport(
-                kind=kind,
-                error=given.error,
-                traceback=given.traceback,
-                reason=given.reason,
-                usage=given.usage,
+                retry_after=given.retry_after if isinstance(given, Failed) else None,
                 code_runs=given.code_runs,
             )
 

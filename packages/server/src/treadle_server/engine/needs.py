@@ -61,3 +61,10 @@ class Needs:
     """How many artifacts that expired, or were announced so long ago and never stored, are wanted at most."""
     prunings: list[Pruning] = field(default_factory=list)
     """Steps of a removal, which are to find what may go."""
+
+    def report(self, task_id: TaskId, run_id: int | None) -> None:
+        """Want what a report is held against: the task with its worker, and the run's record if that is over."""
+        self.tasks.add(task_id)
+        self.owners_of.add(task_id)
+        if run_id is not None:
+            self.runs.add((task_id, run_id))

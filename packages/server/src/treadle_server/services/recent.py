@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from treadle.wire.status import Status, WorkerState
-from treadle_server.domain.jobs import Job, Worker
+from treadle.wire.status import Status
+from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.hub import Batch
+from treadle_server.services.worker_states import WorkerStates
 
 KEPT = 500
 MOST_OF_A_COMMIT = 25
@@ -51,7 +52,7 @@ class Recent:
 
     def __init__(self) -> None:
         self._kept: deque[Brief] = deque(maxlen=KEPT)
-        self._states: dict[str, WorkerState] = {}
+        self._states = WorkerStates()
 
     def heed(self, batch: Batch) -> None:
         """Keep the last of what a commit changed."""
@@ -73,20 +74,12 @@ class Recent:
             yield Brief(number, at, "job.updated", None, job.full_name, job.room, _of_job(job))
         seq += len(batch.jobs)
         for number, worker in enumerate(batch.workers, seq + 1):
-            if self._is_news(worker):
+            if self._states.is_news(worker):
                 data = (worker.id, worker.name, worker.state)
                 yield Brief(number, at, "worker.updated", None, None, None, data)
         seq += len(batch.workers)
         for number, schedule in enumerate(batch.schedules, seq + 1):
             yield Brief(number, at, "schedule.updated", None, None, schedule.room, _of_schedule(schedule))
-
-    def _is_news(self, worker: Worker) -> bool:
-        before = self._states.get(worker.id)
-        if worker.state is WorkerState.LOST:
-            self._states.pop(worker.id, None)
-        else:
-            self._states[worker.id] = worker.state
-        return before is not worker.state
 
     def last(
         self,

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from treadle.wire.ids import WorkerId
-from treadle.wire.status import TERMINAL, Status, WorkerState
+from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.jobs import Worker
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.services import notices
 from treadle_server.services.notices import Notice, Steps
+from treadle_server.services.worker_states import WorkerStates
 
 MOST_OF_BRIEF = 25
 """Tasks of one notice, beside those that ended, when nobody wants each transition."""
@@ -19,7 +19,7 @@ class Teller:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._states: dict[WorkerId, WorkerState] = {}
+        self._states = WorkerStates()
         self._gathered = Notice(engine.hub.stream)
         self.said = 0
         """How many notices were taken."""
@@ -108,13 +108,5 @@ class Teller:
         for worker in workers:
             if not self._engine.desk.serves_worker(worker.id):
                 self._gathered.workers.add(worker.id)
-            if self._is_news(worker) or self.peers_want_each:
+            if self._states.is_news(worker) or self.peers_want_each:
                 self._gathered.heard.add(worker.id)
-
-    def _is_news(self, worker: Worker) -> bool:
-        before = self._states.get(worker.id)
-        if worker.state is WorkerState.LOST:
-            self._states.pop(worker.id, None)
-        else:
-            self._states[worker.id] = worker.state
-        return before is not worker.state

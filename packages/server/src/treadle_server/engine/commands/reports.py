@@ -103,10 +103,7 @@ class ReportRun(OneRow):
 
     def needs(self, needs: Needs) -> None:
         """Read the task, and the run's record if it is over."""
-        needs.tasks.add(self.task_id)
-        needs.owners_of.add(self.task_id)
-        if self.run_id is not None:
-            needs.runs.add((self.task_id, self.run_id))
+        needs.report(self.task_id, self.run_id)
 
     def apply(self, world: World) -> Task:
         """Return the task after it.

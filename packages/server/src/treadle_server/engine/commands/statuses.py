@@ -36,11 +36,8 @@ class PatchStatus(OneRow):
 
     def needs(self, needs: Needs) -> None:
         """Read the task with its worker."""
-        needs.tasks.add(self.task_id)
-        needs.owners_of.add(self.task_id)
-        if self.run_id is not None:
-            needs.runs.add((self.task_id, self.run_id))
-        else:
+        needs.report(self.task_id, self.run_id)
+        if self.run_id is None:
             needs.past_owners_of.add(self.task_id)
 
     def apply(self, world: World) -> Task:

@@ -72,8 +72,8 @@ def held_by(principal: Principal, holder: Task) -> UniqueKeyHeld:
 
 
 @dataclass(slots=True, kw_only=True)
-class Submit:
-    """Puts tasks in: all or none."""
+class _OfItems:
+    """Tasks of one request."""
 
     principal: Principal
     room: str
@@ -83,6 +83,11 @@ class Submit:
     def rows(self) -> int:
         """Return how many tasks it may write."""
         return len(self.items)
+
+
+@dataclass(slots=True, kw_only=True)
+class Submit(_OfItems):
+    """Puts tasks in: all or none."""
 
     def needs(self, needs: Needs) -> None:
         """Read the jobs, their lanes and counts, and tasks of the same ids and unique keys."""
@@ -162,17 +167,8 @@ class Submit:
 
 
 @dataclass(slots=True, kw_only=True)
-class SubmitEach:
+class SubmitEach(_OfItems):
     """Puts tasks in, each by itself: one that is refused leaves the others (E11)."""
-
-    principal: Principal
-    room: str
-    items: list[Submission]
-
-    @property
-    def rows(self) -> int:
-        """Return how many tasks it may write."""
-        return len(self.items)
 
     def _ones(self) -> Iterator[Submit]:
         for item in self.items:

@@ -1,0 +1,20 @@
+"""Which states workers were last told to be in."""
+
+from treadle.wire.status import WorkerState
+from treadle_server.domain.jobs import Worker
+
+
+class WorkerStates:
+    """Tells a change of a worker's state from a sign of life."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, WorkerState] = {}
+
+    def is_news(self, worker: Worker) -> bool:
+        """Note the worker's state, and return whether it is another than before; one that is lost is forgotten."""
+        before = self._states.get(worker.id)
+        if worker.state is WorkerState.LOST:
+            self._states.pop(worker.id, None)
+        else:
+            self._states[worker.id] = worker.state
+        return before is not worker.state
