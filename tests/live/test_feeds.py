@@ -8,7 +8,7 @@ import pytest
 
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, Socket, ref, submit
-from treadle_server.live import feeds
+from treadle_server.live import feeds, task_windows
 from treadle_server.testing import Served
 
 KEYS = {"counts": "job", "jobs": "id", "workers": "id", "targets": "id", "tasks": "id", "task": "id"}
@@ -100,6 +100,33 @@ async def test_a_window_tells_new_gone_and_moved_rows(opened: Open):
     await mirror.until(lambda m: m.order == [d, b, c] and a not in m.rows)
     await mirror.until(lambda m: [m.rows[key]["queue_position"] for key in m.order] == [1, 2, 3])
     await mirror.until(lambda m: m.total == 3)
+
+
+async def test_a_window_is_read_once_and_then_follows_what_is_committed_g7(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+):
+    reads = 0
+    real = task_windows.window
+
+    async def counting(*given: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await real(*given)
+
+    monkeypatch.setattr(task_windows, "window", counting)
+    observer, worker = await opened(), await opened()
+    await worker.call("open", worker={"concurrency": 2}, jobs=[JOB])
+    window = {"order": "position", "limit": 5, "filter": {"job": NAME}}
+    mirror = await Mirror(observer, "w").watch("tasks", window=window)
+
+    await submit(observer, 8)
+    await mirror.until(lambda m: m.statuses() == ["claimed", "claimed", "pending", "pending", "pending"])
+    for claim in await worker.claims(2):
+        await worker.call("reports", reports=[{**ref(claim), "kind": "started"}, {**ref(claim), "kind": "completed"}])
+    await mirror.until(lambda m: m.statuses() == ["claimed", "claimed", "pending", "pending", "pending"])
+
+    await mirror.until(lambda m: m.total == 8)
+    assert reads == 1
 
 
 async def test_targets_are_told_as_they_are_taken_waited_for_and_let_go_l7(served: Served, opened: Open):
