@@ -12,8 +12,8 @@ from textual.events import Key
 
 import treadle_tui
 from treadle_tui.app import Dashboard
-from treadle_tui.core.feed import Feed, Link
-from treadle_tui.core.model import Model
+from treadle_tui.core.live.feed import Feed, Link
+from treadle_tui.core.state.model import Model
 
 SIZE = (120, 36)
 

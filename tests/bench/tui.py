@@ -23,7 +23,7 @@ from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import scene, task
 from treadle import Client
 from treadle.transport.bearer import Bearer
-from treadle_tui.core.link import SessionLink
+from treadle_tui.core.live.link import SessionLink
 
 from .screened import Counted, Timed, shown
 

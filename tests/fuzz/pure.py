@@ -31,7 +31,7 @@ from treadle_server.domain.schedules import cron_tick, zone_of
 from treadle_server.errors import ValidationFailed
 from treadle_server.services import notices
 from treadle_server.store.engine import parse_url
-from treadle_tui.core.commands import CommandError, read_command
+from treadle_tui.core.verbs.commands import CommandError, read_command
 
 NOW = datetime(2026, 3, 29, 0, 59, 59, tzinfo=UTC)
 

@@ -2,8 +2,8 @@ import time
 
 import pytest
 
-from .mock import FrozenClock, MockServer
-from .scene import scene
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.scene import scene
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .mock import NOON, MockServer
-from .scene import BILLING, RDF, ROTATE, at, instant, storied_task, uuid
+from tests.tui.mock import NOON, MockServer
+from tests.tui.scene import BILLING, RDF, ROTATE, at, instant, storied_task, uuid
 
 
 def holder(number: int, cause: str, *, since: float, until: float | None = None, **more: Any) -> dict[str, Any]:

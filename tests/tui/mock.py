@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from treadle.errors import ConnectionFailed, error_for, problem_named
-from treadle_tui.core.feed import Event, Lost, Opened, Pushed
+from treadle_tui.core.live.feed import Event, Lost, Opened, Pushed
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from .scenes import SCENES, Scene
+from tests.tui.scenes import SCENES, Scene
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 SIZE = (120, 36)

@@ -7,7 +7,7 @@ import math
 from datetime import datetime, timedelta
 from typing import Any
 
-from .mock import NOON, FrozenClock, MockServer
+from tests.tui.mock import NOON, FrozenClock, MockServer
 
 ROTATE = "@global:modifiers:Rotate"
 RDF = "room_42:analysis:RDF"

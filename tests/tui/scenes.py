@@ -9,9 +9,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from treadle_tui.app import Dashboard
-
-from .happenings import (
+from tests.tui.happenings import (
     a_storied_task_with_much_in_it,
     hearts_beat,
     much_happens,
@@ -19,9 +17,10 @@ from .happenings import (
     targets_are_held,
     things_go_wrong,
 )
-from .mock import FrozenClock, MockServer
-from .scene import scene, storied_task
-from .stage import dashboard, settle
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.scene import scene, storied_task
+from tests.tui.stage import dashboard, settle
+from treadle_tui.app import Dashboard
 
 LOOKS = {"dark": "treadle-dark", "light": "treadle-light", "monochrome": "treadle-mono"}
 """Each look's theme; monochrome is what NO_COLOR makes of it."""
@@ -97,7 +96,7 @@ SCENES = {
     "help": Scene("Every key", ("question_mark",)),
     "question": Scene("What runs is cancelled after a question", ("2", "space", "space", "c")),
     "command": Scene("A command, completed as it is typed", ("colon", *"pa")),
-    "production": Scene("A server that people depend on", options={"place": "queue.example", "production": True}),
+    "production": Scene("A server that people depend on", options={"server_name": "queue.example", "production": True}),
     "colourblind": Scene("Okabe and Ito's colours", ("2", "down"), options={"theme": "colourblind"}),
     "contrast": Scene("High contrast", ("2", "down"), options={"theme": "contrast"}),
     "empty": Scene("An empty server says what to type next", prepare=nothing_yet),

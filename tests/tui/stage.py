@@ -8,20 +8,19 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from tests.tui.mock import FrozenClock, MockServer
 from treadle_tui.app import Dashboard
-from treadle_tui.core.feed import Feed
-from treadle_tui.core.model import Model
-
-from .mock import FrozenClock, MockServer
+from treadle_tui.core.live.feed import Feed
+from treadle_tui.core.state.model import Model
 
 NEVER = 86_400.0
 
 
 def dashboard(server: MockServer, clock: FrozenClock, **options: Any) -> Dashboard:
     """A dashboard that pings nobody: its latency and its clock stand still."""
-    sitting = options.get("sitting")
-    model = Model(clock if sitting is None else sitting.clock)
-    link = server if sitting is None else sitting.link
+    connection = options.get("connection")
+    model = Model(clock if connection is None else connection.clock)
+    link = server if connection is None else connection.link
     return Dashboard(model, Feed(model, link, ping_seconds=NEVER), **options)
 
 
@@ -89,3 +88,11 @@ async def staged(
         app.model.heard(0.004)
         await stage.settle()
         yield stage
+
+
+async def typed(stage: Stage, line: str) -> None:
+    """Type a `:` command."""
+    await stage.press("colon")
+    for char in line:
+        await stage.pilot.press({" ": "space", ":": "colon", "@": "at", "-": "minus"}.get(char, char))
+    await stage.press("enter")

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from treadle_tui.core.windows import WINDOW
-
-from .mock import FrozenClock, MockServer
-from .scene import BILLING, ROTATE, scene, storied_task, task, uuid
-from .stage import staged
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.scene import BILLING, ROTATE, scene, storied_task, task, uuid
+from tests.tui.stage import staged
+from treadle_tui.core.views.windows import WINDOW
 
 # 1. The highlighted row is a task, not an index.
 
@@ -93,7 +92,7 @@ async def test_2_idle_means_that_nothing_is_asked_and_nothing_drawn(
     server: MockServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with staged(server, clock) as stage:
-        board = stage.app.board
+        board = stage.app.front_screen
         assert board is not None
         drawn: list[Any] = []
         monkeypatch.setattr(board, "draw", drawn.append)
@@ -230,8 +229,8 @@ async def test_7_a_lost_server_is_a_banner_and_actions_are_off_with_the_reason(
         await stage.settle()
 
         assert "No server; what you see is 2s old" in stage.text()
-        assert stage.app.board is not None
-        assert stage.app.board.has_class("-stale")
+        assert stage.app.front_screen is not None
+        assert stage.app.front_screen.has_class("-stale")
         await stage.press("p")
         assert stage.asked("actions") == []
         assert "no connection: no server answers" in stage.text()

@@ -23,9 +23,9 @@ SHELL = b"\x1b[?1049l"
 CRASHING = """
 import sys
 from treadle_tui.guard import guarded
-from treadle_tui.launch import Wishes, dashboard
+from treadle_tui.launch import LaunchOptions, dashboard
 def show():
-    app = dashboard(Wishes(url="http://127.0.0.1:9"))
+    app = dashboard(LaunchOptions(url="http://127.0.0.1:9"))
     app.flush = lambda: 1 / 0
     app.run()
     return app.return_code or 0

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .happenings import much_happens, schedules_tick, targets_are_held
-from .mock import FrozenClock, MockServer
-from .scene import scene, storied_task
-from .stage import staged
+from tests.tui.happenings import much_happens, schedules_tick, targets_are_held
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.scene import scene, storied_task
+from tests.tui.stage import staged
 
 EVIL = [
     "[bold red]x[/]", "[/nothing]", "[@click=app.quit]go[/]", "\x1b[2J", "\x1b]0;owned\x07", "\x1b]52;c;aGk=\x07",

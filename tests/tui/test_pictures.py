@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from textual.pilot import Pilot
 
-from .pictures import PICTURES, draw
-from .scenes import LOOKS, SCENES
+from tests.tui.pictures import PICTURES, draw
+from tests.tui.scenes import LOOKS, SCENES
 
 SIZES = [(80, 24), (120, 36), (200, 50)]
 OWN = "own"

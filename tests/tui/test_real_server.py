@@ -1,64 +1,22 @@
 """The dashboard on a real server over a real socket: what is committed is seen, and what is pressed is done."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from textual.pilot import Pilot
 
+from tests.tui.real_server import JOB, client, link, register, seen, up
 from treadle.transport.bearer import Bearer
-from treadle_server.testing import Served, serve
-from treadle_tui.app import Dashboard
-from treadle_tui.core.feed import Feed
-from treadle_tui.core.link import SessionLink
-from treadle_tui.core.model import Model
-from treadle_tui.core.ndjson import Stream
-
-JOB = "@global:modifiers:Rotate"
-
-
-async def register(http: httpx.AsyncClient) -> None:
-    body = {"category": "modifiers", "name": "Rotate", "schema": {}, "retain": True}
-    (await http.put("/v1/rooms/@global/jobs", json=body)).raise_for_status()
+from treadle_server.testing import serve
+from treadle_tui.core.live.link import SessionLink
+from treadle_tui.core.live.ndjson import Stream
+from treadle_tui.core.state.model import Model
 
 
 async def submit(http: httpx.AsyncClient, angle: int) -> str:
     answer = await http.post(f"/v1/rooms/room_42/tasks/{JOB}", json={"payload": {"angle": angle}})
     answer.raise_for_status()
     return str(answer.json()["id"])
-
-
-@asynccontextmanager
-async def up(model: Model, to: SessionLink) -> AsyncIterator[Pilot[None]]:
-    """The dashboard, on a screen."""
-    async with Dashboard(model, Feed(model, to)).run_test(size=(120, 36)) as pilot:
-        yield pilot
-
-
-def client(server: Served) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=server.url, headers=server.headers)
-
-
-def link(server: Served) -> SessionLink:
-    return SessionLink((server.url,), Bearer(lambda: server.token))
-
-
-async def seen(pilot: Pilot[None], condition: Callable[[str], bool]) -> str:
-    """Wait until the screen shows something, and return what it shows then."""
-    shown = asyncio.Event()
-    watching = pilot.app.set_interval(0.1, lambda: condition(text(pilot)) and shown.set())
-    try:
-        async with asyncio.timeout(20):
-            await shown.wait()
-    finally:
-        watching.stop()
-    return text(pilot)
-
-
-def text(pilot: Pilot[None]) -> str:
-    return "\n".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
 
 
 async def test_tasks_appear_are_paused_and_resumed_and_the_server_agrees() -> None:

@@ -5,10 +5,9 @@ from typing import Any
 
 import httpx
 
+from tests.tui.real_server import JOB, client, link, register, seen, up
 from treadle_server.testing import serve
-from treadle_tui.core.model import Model
-
-from .test_real_server import JOB, client, link, register, seen, up
+from treadle_tui.core.state.model import Model
 
 
 async def submit(http: httpx.AsyncClient, **more: Any) -> str:

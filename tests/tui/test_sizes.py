@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from .scenes import SCENES
-from .stage import settle
+from tests.tui.scenes import SCENES
+from tests.tui.stage import settle
 
 SIZES = st.tuples(st.integers(60, 300), st.integers(15, 80))
 TINY = st.tuples(st.integers(1, 60), st.integers(1, 15))

@@ -9,12 +9,11 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from treadle_tui.core.config import THEMES as NAMES
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.stage import staged
+from treadle_tui.core.setup.config import THEMES as NAMES
 from treadle_tui.theme import THEMES, TONES, fitting
 from treadle_tui.widgets.grid import Grid
-
-from .mock import FrozenClock, MockServer
-from .stage import staged
 
 COLOURED = [theme for theme in THEMES.values() if not theme.ansi]
 
@@ -123,8 +122,8 @@ async def test_8_without_colours_the_highlighted_row_and_what_is_wrong_still_sta
 def test_8_the_theme_follows_the_terminal(term: str, theme: str) -> None:
     code = (
         "from treadle.transport.bearer import Bearer;"
-        "from treadle_tui.app import Dashboard; from treadle_tui.core.feed import Feed;"
-        "from treadle_tui.core.link import SessionLink; from treadle_tui.core.model import Model;"
+        "from treadle_tui.app import Dashboard; from treadle_tui.core.live.feed import Feed;"
+        "from treadle_tui.core.live.link import SessionLink; from treadle_tui.core.state.model import Model;"
         "model = Model(); link = SessionLink(('http://127.0.0.1:9',), Bearer());"
         "print(Dashboard(model, Feed(model, link)).theme)"
     )

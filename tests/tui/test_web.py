@@ -17,7 +17,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from treadle_tui.cli import watch
-from treadle_tui.launch import Wishes, arguments
+from treadle_tui.launch import LaunchOptions, arguments
 from treadle_tui.web import TEMPLATES, PublicAddress, WatchServer, command_of, serve_web
 
 
@@ -124,8 +124,8 @@ def test_an_address_that_others_reach_is_refused_and_the_reason_given(host: str)
 
 
 def test_words_with_quotes_and_dollars_reach_the_dashboard_as_they_are() -> None:
-    wishes = Wishes(wanted='it\'s $(rm -rf /) "x"', url="http://h", read_only=True, room="a b", token="secret")
-    server = WatchServer(command_of(arguments(wishes)), host="127.0.0.1", port=1)
+    options = LaunchOptions(wanted='it\'s $(rm -rf /) "x"', url="http://h", read_only=True, room="a b", token="secret")
+    server = WatchServer(command_of(arguments(options)), host="127.0.0.1", port=1)
 
     words = shlex.split(server.command)
 

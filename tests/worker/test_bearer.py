@@ -229,11 +229,11 @@ def test_the_command_says_what_to_set(
 
 @pytest.mark.inside
 async def test_the_dashboard_goes_by_the_same_rule(settings: Settings) -> None:
-    from treadle_tui.core.config import Place
-    from treadle_tui.launch import Wishes, bearer_for
+    from treadle_tui.core.setup.config import Server
+    from treadle_tui.launch import LaunchOptions, bearer_for
 
-    place = Place("", ("http://127.0.0.1:1", "http://192.0.2.1:1"))
+    server = Server("", ("http://127.0.0.1:1", "http://192.0.2.1:1"))
 
-    shown = [(await bearer_for(place, Wishes()).ways(url))[0].token for url in place.urls]
+    shown = [(await bearer_for(server, LaunchOptions()).ways(url))[0].token for url in server.urls]
 
     assert shown == [SECRET, None]

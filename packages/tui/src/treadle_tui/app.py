@@ -12,21 +12,21 @@ from textual.screen import Screen
 from textual.worker import Worker
 
 from treadle.errors import TreadleError
-from treadle_tui.core.browse import Browse
-from treadle_tui.core.config import ConfigError
-from treadle_tui.core.feed import Feed
-from treadle_tui.core.glyphs import ASCII, UNICODE
-from treadle_tui.core.model import Model
-from treadle_tui.core.shell import Shell
-from treadle_tui.core.sitting import Sitting
-from treadle_tui.core.steer import Report
-from treadle_tui.core.steering import Steering
-from treadle_tui.desk import Desk
+from treadle_tui.core.draw.glyphs import ASCII, UNICODE
+from treadle_tui.core.live.feed import Feed
+from treadle_tui.core.setup.app_state import AppState
+from treadle_tui.core.setup.config import ConfigError
+from treadle_tui.core.setup.connection import Connection
+from treadle_tui.core.state.model import Model
+from treadle_tui.core.verbs.executor import Executor
+from treadle_tui.core.verbs.plan import Report
+from treadle_tui.core.views.task_query import TaskQuery
 from treadle_tui.palette import ActionProvider
-from treadle_tui.screens.board import Board
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.base import BaseScreen
+from treadle_tui.screens.catalog import LIST_SCREENS
 from treadle_tui.screens.detail import Detail
 from treadle_tui.screens.main import Main
-from treadle_tui.screens.panes import PANES
 from treadle_tui.signals import end_by_signals
 from treadle_tui.theme import DARK, MONO, SIXTEEN, THEMES, fitting
 
@@ -48,36 +48,38 @@ class Dashboard(App[None]):
         model: Model,
         feed: Feed,
         *,
-        place: str = "local",
+        server_name: str = "local",
         read_only: bool = False,
         production: bool = False,
         ascii_only: bool = False,
         room: str | None = None,
         wanted: str = "",
         theme: str | None = None,
-        sitting: Sitting | None = None,
-        shell: Shell | None = None,
-        reach: Callable[[str], Sitting] | None = None,
+        connection: Connection | None = None,
+        app_state: AppState | None = None,
+        connect: Callable[[str], Connection] | None = None,
     ) -> None:
-        """Take the feed of `sitting`; without one, `place`, `room`, `read_only` and `production` describe the server.
+        """Take the feed of `connection`; without one, `server_name`, `room` and what follows describe the server.
 
-        `reach` finds the sitting of another context by its name.
+        `connect` finds the connection of another context by its name.
         """
         # Textual would turn colours to greys; the theme for terminals without colours has none to begin with.
         no_color = os.environ.pop("NO_COLOR", None)
         super().__init__()
         for known in THEMES.values():
             self.register_theme(known)
-        self.shell = shell or Shell()
-        self.shell.themes = tuple(THEMES)
-        self.shell.web = self.is_web
-        self._reach = reach
+        self.app_state = app_state or AppState()
+        self.app_state.themes = tuple(THEMES)
+        self.app_state.web = self.is_web
+        self._connect = connect
         self._ascii_only = ascii_only
         self._feeding: Worker[None] | None = None
         self.theme = THEMES[theme or self._fitting_theme(no_color=bool(no_color))].name
-        by_hand = Sitting(link=feed.link, place=place, room=room, read_only=read_only, production=production)
-        self._sit(model, feed, sitting or by_hand, wanted)
-        self.set_keymap(self.shell.keymap.own)
+        by_hand = Connection(
+            link=feed.link, server_name=server_name, room=room, read_only=read_only, production=production
+        )
+        self._begin_with(model, feed, connection or by_hand, wanted)
+        self.set_keymap(self.app_state.keymap.own)
 
     def _fitting_theme(self, *, no_color: bool) -> str:
         if no_color:
@@ -86,23 +88,23 @@ class Dashboard(App[None]):
         fits = self.is_web or not sys.stdout.isatty()
         return "dark" if fits else fitting(self.console.color_system)
 
-    def _sit(self, model: Model, feed: Feed, sitting: Sitting, wanted: str = "") -> None:
+    def _begin_with(self, model: Model, feed: Feed, connection: Connection, wanted: str = "") -> None:
         """Begin anew with a server: nothing of the last one is kept, least of all what could be undone there."""
-        shell = self.shell
-        shell.context, shell.production = sitting.context, sitting.production
-        shell.player, shell.recorder = sitting.player, sitting.recorder
+        app_state = self.app_state
+        app_state.context, app_state.production = connection.context, connection.production
+        app_state.player, app_state.recorder = connection.player, connection.recorder
         self.model, self.feed = model, feed
-        feed.asks_access = sitting.read_only and sitting.player is None
-        self._desk = Desk(
+        feed.asks_access = connection.read_only and connection.player is None
+        self._ctx = ScreenContext(
             model=model,
             feed=feed,
-            steering=Steering(model, feed, read_only=sitting.read_only),
-            browse=Browse(room=sitting.room, text=wanted),
+            executor=Executor(model, feed, read_only=connection.read_only),
+            query=TaskQuery(room=connection.room, text=wanted),
             glyphs=ASCII if self._ascii_only else UNICODE,
-            place=sitting.place,
-            shell=shell,
+            server_name=connection.server_name,
+            app_state=app_state,
         )
-        self._main = Main(self._desk)
+        self._main = Main(self._ctx)
 
     def get_driver_class(self) -> type[Driver]:
         """Return what drives the terminal: in the place of Textual's own for Linux and macOS, ours."""
@@ -120,8 +122,8 @@ class Dashboard(App[None]):
     def on_mount(self) -> None:
         """Put the main screen up, and start the feed and the clocks."""
         self.set_class(self._ascii_only, "-ascii")
-        self._dress()
-        self.theme_changed_signal.subscribe(self, self._dress)
+        self._show_theme()
+        self.theme_changed_signal.subscribe(self, self._show_theme)
         self.push_screen(self._main)
         self._feeding = self.run_worker(self.feed.run(), name="feed")
         self.set_interval(FLUSH_SECONDS, self.flush, name="flush")
@@ -133,46 +135,46 @@ class Dashboard(App[None]):
         """Leave in good order, as programs do that a signal ended."""
         self.exit(return_code=128 + number)
 
-    def _dress(self, _: object = None) -> None:
+    def _show_theme(self, _: object = None) -> None:
         self.set_class(self.theme == MONO.name, "-mono")
         self.set_class(self.theme == SIXTEEN.name, "-sixteen")
 
     @property
-    def board(self) -> Board | None:
+    def front_screen(self) -> BaseScreen | None:
         """The full screen in front, also when a dialog stands over it."""
-        return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, Board)), None)
+        return next((screen for screen in reversed(self.screen_stack) if isinstance(screen, BaseScreen)), None)
 
     def flush(self) -> None:
         """Draw what changed since the last time; nothing when nothing did."""
-        dirty, board = self.model.take_dirty(), self.board
-        if dirty and board is not None:
-            board.show(dirty)
+        dirty, front = self.model.take_dirty(), self.front_screen
+        if dirty and front is not None:
+            front.show(dirty)
 
     def tick(self) -> None:
         """A second has passed."""
         self.model.tick()
-        board = self.board
-        if board is not None:
-            board.tick()
+        front = self.front_screen
+        if front is not None:
+            front.tick()
 
     def action_act(self, name: str) -> None:
         """Carry out an action of the registry on the screen in front."""
-        if isinstance(self.screen, Board):
+        if isinstance(self.screen, BaseScreen):
             self.screen.act(name)
 
     def get_system_commands(self, screen: Screen[object]) -> "list[SystemCommand]":
         """Return none: the palette offers the registry's actions."""
         return []
 
-    def on_board_go(self, event: Board.Go) -> None:
+    def on_base_screen_go(self, event: BaseScreen.Go) -> None:
         """Go where a screen's reader wants to."""
         match event.where, event.key:
             case "task", str(key):
-                self.push_screen(Detail(self._desk, key))
-            case pane, key if pane in PANES:
-                if not isinstance(self.board, PANES[pane]):
+                self.push_screen(Detail(self._ctx, key))
+            case pane, key if pane in LIST_SCREENS:
+                if not isinstance(self.front_screen, LIST_SCREENS[pane]):
                     self._home()
-                    self.push_screen(PANES[pane](self._desk, reach=key))
+                    self.push_screen(LIST_SCREENS[pane](self._ctx, start_at=key))
             case "back", _:
                 self.pop_screen()
             case "worker", str(key):
@@ -191,7 +193,7 @@ class Dashboard(App[None]):
                 self._home()
                 self._main.focus_pane(where)
 
-    def on_commanded_wish(self, event: Board.Wish) -> None:
+    def on_command_actions_requested(self, event: BaseScreen.Requested) -> None:
         """Do what was commanded."""
         match event.what:
             case "filter":
@@ -202,14 +204,14 @@ class Dashboard(App[None]):
                 self._main.select(event.value)
                 self._main.focus_pane("tasks")
             case "open":
-                self.push_screen(Detail(self._desk, event.value))
+                self.push_screen(Detail(self._ctx, event.value))
             case "theme":
                 self._turn_to(event.value)
             case "context":
-                self._move(event.value)
+                self._switch_context(event.value)
             case verb:
-                assert self.board is not None
-                self.board.run_worker(self.board.pause_queue(event.value, paused=verb == "pause"))
+                assert self.front_screen is not None
+                self.front_screen.run_worker(self.front_screen.pause_queue(event.value, paused=verb == "pause"))
 
     def _turn_to(self, theme: str) -> None:
         """Show it in a theme's colours; the next one's when none is named."""
@@ -217,23 +219,23 @@ class Dashboard(App[None]):
         now = next((index for index, name in enumerate(names) if THEMES[name].name == self.theme), -1)
         chosen = theme or names[(now + 1) % len(names)]
         self.theme = THEMES[chosen].name
-        if self.board is not None:
-            self.board.tell(Report(f"theme {chosen}", ok=True))
+        if self.front_screen is not None:
+            self.front_screen.tell(Report(f"theme {chosen}", ok=True))
 
-    def _move(self, context: str) -> None:
+    def _switch_context(self, context: str) -> None:
         """Leave this server for another context's; stay where it can't be reached for what the file says."""
-        assert self._reach is not None
-        assert self.board is not None
+        assert self._connect is not None
+        assert self.front_screen is not None
         try:
-            sitting = self._reach(context)
+            connection = self._connect(context)
         except (ConfigError, TreadleError) as error:
-            self.board.tell(Report(str(error), ok=False))
+            self.front_screen.tell(Report(str(error), ok=False))
             return
         if self._feeding is not None:
             self._feeding.cancel()
         self._home()
-        model = Model(sitting.clock)
-        self._sit(model, Feed(model, sitting.link), sitting)
+        model = Model(connection.clock)
+        self._begin_with(model, Feed(model, connection.link), connection)
         self.switch_screen(self._main)
         self._feeding = self.run_worker(self.feed.run(), name="feed")
 

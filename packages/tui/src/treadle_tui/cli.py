@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from treadle_tui.launch import Wishes
+    from treadle_tui.launch import LaunchOptions
 
 WEB_PORT = 7421
 
@@ -44,14 +44,14 @@ def watch(ctx: click.Context, /, **options: object) -> None:
     """
     from treadle.errors import TreadleError
     from treadle.settings import InvalidSetting
-    from treadle_tui.core.config import ConfigError
-    from treadle_tui.core.record import RecordingError
-    from treadle_tui.launch import Wishes
+    from treadle_tui.core.live.recorder import RecordingError
+    from treadle_tui.core.setup.config import ConfigError
+    from treadle_tui.launch import LaunchOptions
 
-    wishes = Wishes(**{name: ctx.params[name] for name in Wishes.__dataclass_fields__})
+    launch_options = LaunchOptions(**{name: ctx.params[name] for name in LaunchOptions.__dataclass_fields__})
     _refuse_contradictions(ctx)
     try:
-        _begin(ctx, wishes)
+        _begin(ctx, launch_options)
     except (ConfigError, InvalidSetting, RecordingError) as error:
         raise click.UsageError(str(error)) from None
     except TreadleError as error:
@@ -78,21 +78,21 @@ def _refuse_contradictions(ctx: click.Context) -> None:
             raise click.UsageError(f"--{name} goes with --web")
 
 
-def _begin(ctx: click.Context, wishes: "Wishes") -> None:
+def _begin(ctx: click.Context, options: "LaunchOptions") -> None:
     from treadle.cli.show import say_result
     from treadle_tui import launch
 
     params = ctx.params
     if params["keys"]:
-        from treadle_tui.core.keytable import key_table
+        from treadle_tui.core.verbs.key_table import key_table
 
-        say_result(key_table(launch.load_config(wishes.config).keymap).removesuffix("\n"))
+        say_result(key_table(launch.load_config(options.config).keymap).removesuffix("\n"))
     elif params["contexts"]:
-        _list_contexts(wishes)
+        _list_contexts(options)
     elif params["as_json"]:
-        _print_events(wishes)
+        _print_events(options)
     elif params["web"]:
-        _serve(wishes, host=params["host"], port=params["port"], public=params["public"])
+        _serve(options, host=params["host"], port=params["port"], public=params["public"])
     else:
         from treadle_tui.guard import guarded, is_on_terminal
 
@@ -103,41 +103,41 @@ def _begin(ctx: click.Context, wishes: "Wishes") -> None:
                 " `treadle watch --json` prints each change as a line, and --web serves it to a browser"
             )
         # The child is made before anything heavy is loaded, so that the parent stays small.
-        raise SystemExit(guarded(lambda: launch.run(wishes)))
+        raise SystemExit(guarded(lambda: launch.run(options)))
 
 
-def _list_contexts(wishes: "Wishes") -> None:
+def _list_contexts(options: "LaunchOptions") -> None:
     from treadle.cli.show import say
     from treadle_tui.launch import load_config
 
-    config = load_config(wishes.config)
+    config = load_config(options.config)
     if not config.contexts:
         say("No contexts: the configuration file names none.")
-    for name, place in config.contexts.items():
-        marks = [word for word in ("production", "read_only") if getattr(place, word)]
+    for name, server in config.contexts.items():
+        marks = [word for word in ("production", "read_only") if getattr(server, word)]
         words = ", ".join([*marks, *(["the first one"] if name == config.context else [])])
-        say(f"{name:<16} {', '.join(place.urls)}{f'  ({words})' if words else ''}")
+        say(f"{name:<16} {', '.join(server.urls)}{f'  ({words})' if words else ''}")
 
 
-def _print_events(wishes: "Wishes") -> None:
+def _print_events(options: "LaunchOptions") -> None:
     import asyncio
 
     from treadle.cli.show import say
     from treadle.filters import parse
     from treadle.wire.shown import clean_json
     from treadle_tui import launch
-    from treadle_tui.core.link import SessionLink
-    from treadle_tui.core.ndjson import Stream
+    from treadle_tui.core.live.link import SessionLink
+    from treadle_tui.core.live.ndjson import Stream
 
-    place = launch.chosen_place(wishes, launch.load_config(wishes.config))
+    server = launch.chosen_server(options, launch.load_config(options.config))
 
     async def stream() -> None:
         await Stream(
-            SessionLink(place.urls, launch.bearer_for(place, wishes)),
+            SessionLink(server.urls, launch.bearer_for(server, options)),
             write=lambda line: click.echo(clean_json(line)),
             complain=lambda text: say(text, err=True),
-            room=wishes.room or place.room,
-            wanted=parse(wishes.wanted) if wishes.wanted.strip() else None,
+            room=options.room or server.room,
+            wanted=parse(options.wanted) if options.wanted.strip() else None,
         ).run()
 
     try:
@@ -148,18 +148,18 @@ def _print_events(wishes: "Wishes") -> None:
     raise BrokenPipeError
 
 
-def _serve(wishes: "Wishes", *, host: str, port: int, public: bool) -> None:
+def _serve(options: "LaunchOptions", *, host: str, port: int, public: bool) -> None:
     from treadle_tui import launch
 
     try:
         from treadle_tui.web import PublicAddress, serve_web
     except ModuleNotFoundError as error:
         raise click.UsageError(f"--web needs textual-serve ({error}): pip install 'treadle-tui[web]'") from None
-    if wishes.replay is None:
+    if options.replay is None:
         # Here, where it is seen, and not in the process of the first page.
-        launch.bearer_for(launch.chosen_place(wishes, launch.load_config(wishes.config)), wishes)
+        launch.bearer_for(launch.chosen_server(options, launch.load_config(options.config)), options)
     try:
-        serve_web(launch.arguments(wishes), host=host, port=port, public=public, token=wishes.token)
+        serve_web(launch.arguments(options), host=host, port=port, public=public, token=options.token)
     except PublicAddress as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:

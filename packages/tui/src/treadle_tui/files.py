@@ -12,7 +12,7 @@ MOST = 200
 """How many names of a directory are offered."""
 
 
-def place_of(typed: str) -> Path:
+def path_of(typed: str) -> Path:
     """Return the path that was typed; `~` is the reader's home."""
     return Path(typed.strip()).expanduser()
 

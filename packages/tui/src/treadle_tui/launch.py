@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from treadle_tui.core.config import Config, ConfigError, Place, default_path, read_config
+from treadle_tui.core.setup.config import Config, ConfigError, Server, default_path, read_config
 
 if TYPE_CHECKING:
     from treadle.transport.bearer import Bearer
     from treadle_tui.app import Dashboard
-    from treadle_tui.core.sitting import Sitting
+    from treadle_tui.core.setup.connection import Connection
 
 CONFIG = "TREADLE_TUI_CONFIG"
 """The environment variable that names the configuration file."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
+class LaunchOptions:
     """The command line's options; they go before the configuration file."""
 
     wanted: str = ""
@@ -40,124 +40,124 @@ def load_config(named: Path | None) -> Config:
     return read_config(path or default_path(), must_exist=path is not None)
 
 
-def chosen_place(wishes: Wishes, config: Config) -> Place:
+def chosen_server(options: LaunchOptions, config: Config) -> Server:
     """Return the server to look at: by name, by address, or the configuration's first one, or the local one.
 
     Raises `ConfigError` and `InvalidSetting`.
     """
     from treadle.settings import Settings, split_urls
 
-    if wishes.context is not None and wishes.url is not None:
+    if options.context is not None and options.url is not None:
         raise ConfigError("--context and --url both say where the server is: give one of them")
-    if wishes.context is not None:
-        return config.place(wishes.context)
-    if wishes.url is None and not os.environ.get("TREADLE_URL") and config.context is not None:
-        return config.place(config.context)
-    urls = Settings().urls if wishes.url is None else split_urls(wishes.url)
-    return Place("", urls)
+    if options.context is not None:
+        return config.server(options.context)
+    if options.url is None and not os.environ.get("TREADLE_URL") and config.context is not None:
+        return config.server(config.context)
+    urls = Settings().urls if options.url is None else split_urls(options.url)
+    return Server("", urls)
 
 
-def bearer_for(place: Place, wishes: Wishes) -> "Bearer":
+def bearer_for(server: Server, options: LaunchOptions) -> "Bearer":
     """Return what says which token is shown. Raises `ConfigError` and `InvalidSetting` when it can't be read.
 
-    One given by hand, or in the file that the configuration names for the place, or in the environment, goes to every
-    address of the place; the one that a local server wrote goes to this machine alone.
+    One given by hand, or in the file that the configuration names for the server, or in the environment, goes to every
+    address of the server; the one that a local server wrote goes to this machine alone.
     """
     from treadle.settings import Settings
     from treadle.transport.bearer import Bearer, bearer_of
 
-    if wishes.token is None and place.token_file is not None:
+    if options.token is None and server.token_file is not None:
         # Once here, so that what is wrong with the file is said before the screen is up; later the banner says it.
-        place.read_token()
-        return Bearer(everywhere=lambda: _later(place))
-    return bearer_of(wishes.token, Settings())
+        server.read_token()
+        return Bearer(everywhere=lambda: _later(server))
+    return bearer_of(options.token, Settings())
 
 
-def _later(place: Place) -> str | None:
+def _later(server: Server) -> str | None:
     from treadle.settings import InvalidSetting
 
     try:
-        return place.read_token()
+        return server.read_token()
     except ConfigError as error:
         raise InvalidSetting(str(error)) from None
 
 
-def live(place: Place, wishes: Wishes, *, record: Path | None = None) -> "Sitting":
-    """Return a sitting at a server. Raises `ConfigError`, `InvalidSetting` and `RecordingError`."""
-    from treadle_tui.core.feed import Link
-    from treadle_tui.core.link import SessionLink
-    from treadle_tui.core.record import Recorder, RecordingLink
-    from treadle_tui.core.sitting import Sitting
+def live(server: Server, options: LaunchOptions, *, record: Path | None = None) -> "Connection":
+    """Return the connection to a server. Raises `ConfigError`, `InvalidSetting` and `RecordingError`."""
+    from treadle_tui.core.live.feed import Link
+    from treadle_tui.core.live.link import SessionLink
+    from treadle_tui.core.live.recorder import Recorder, RecordingLink
+    from treadle_tui.core.setup.connection import Connection
 
-    link: Link = SessionLink(place.urls, bearer_for(place, wishes))
-    shown = place.name or place_of(place.urls[0])
-    recorder = None if record is None else Recorder(record, place=shown)
-    return Sitting(
+    link: Link = SessionLink(server.urls, bearer_for(server, options))
+    shown = server.name or server_name_of(server.urls[0])
+    recorder = None if record is None else Recorder(record, server_name=shown)
+    return Connection(
         link=link if recorder is None else RecordingLink(link, recorder),
-        place=shown,
-        context=place.name or None,
-        room=wishes.room or place.room,
-        read_only=wishes.read_only or place.read_only,
-        production=place.production,
+        server_name=shown,
+        context=server.name or None,
+        room=options.room or server.room,
+        read_only=options.read_only or server.read_only,
+        production=server.production,
         recorder=recorder,
     )
 
 
-def replayed(path: Path, speed: float) -> "Sitting":
-    """Return a sitting at a recording. Raises `RecordingError`."""
-    from treadle_tui.core.recording import open_recording
-    from treadle_tui.core.replay import Player
-    from treadle_tui.core.sitting import Sitting
+def replayed(path: Path, speed: float) -> "Connection":
+    """Return the connection to a recording. Raises `RecordingError`."""
+    from treadle_tui.core.live.recording import open_recording
+    from treadle_tui.core.live.replay import Player
+    from treadle_tui.core.setup.connection import Connection
 
     player = Player(open_recording(path), speed=speed)
-    place = str(player.recording.header.get("place", "recording"))
-    return Sitting(link=player, place=place, read_only=True, clock=player, player=player)
+    name = str(player.recording.header.get("place", "recording"))
+    return Connection(link=player, server_name=name, read_only=True, clock=player, player=player)
 
 
-def dashboard(wishes: Wishes) -> "Dashboard":
+def dashboard(options: LaunchOptions) -> "Dashboard":
     """Return the dashboard, ready to run. Raises `ConfigError`, `InvalidSetting` and `RecordingError`."""
     from treadle_tui.app import Dashboard
-    from treadle_tui.core.feed import Feed
-    from treadle_tui.core.model import Model
-    from treadle_tui.core.shell import Shell
+    from treadle_tui.core.live.feed import Feed
+    from treadle_tui.core.setup.app_state import AppState
+    from treadle_tui.core.state.model import Model
 
-    config = load_config(wishes.config)
-    if wishes.replay is not None:
-        sitting = replayed(wishes.replay, wishes.speed)
+    config = load_config(options.config)
+    if options.replay is not None:
+        connection = replayed(options.replay, options.speed)
     else:
-        sitting = live(chosen_place(wishes, config), wishes, record=wishes.record)
-    model = Model(sitting.clock)
+        connection = live(chosen_server(options, config), options, record=options.record)
+    model = Model(connection.clock)
     return Dashboard(
         model,
-        Feed(model, sitting.link),
-        sitting=sitting,
-        shell=Shell(keymap=config.keymap, contexts=tuple(config.contexts)),
+        Feed(model, connection.link),
+        connection=connection,
+        app_state=AppState(keymap=config.keymap, contexts=tuple(config.contexts)),
         # A token that was given by hand is meant for the server that was named by hand.
-        reach=lambda name: live(config.place(name), Wishes(read_only=wishes.read_only, room=wishes.room)),
-        theme=wishes.theme or config.theme,
-        ascii_only=wishes.ascii_only or config.ascii_only,
-        wanted=wishes.wanted,
+        connect=lambda name: live(config.server(name), LaunchOptions(read_only=options.read_only, room=options.room)),
+        theme=options.theme or config.theme,
+        ascii_only=options.ascii_only or config.ascii_only,
+        wanted=options.wanted,
     )
 
 
-def arguments(wishes: Wishes) -> list[str]:
-    """Return the words of the command line that mean these wishes; the token is not among them."""
+def arguments(options: LaunchOptions) -> list[str]:
+    """Return the words of the command line that mean these options; the token is not among them."""
     told = {
-        "--url": wishes.url,
-        "--room": wishes.room,
-        "--context": wishes.context,
-        "--config": wishes.config,
-        "--theme": wishes.theme,
-        "--replay": wishes.replay,
-        "--speed": None if wishes.replay is None else wishes.speed,
+        "--url": options.url,
+        "--room": options.room,
+        "--context": options.context,
+        "--config": options.config,
+        "--theme": options.theme,
+        "--replay": options.replay,
+        "--speed": None if options.replay is None else options.speed,
     }
-    flags = {"--read-only": wishes.read_only, "--ascii": wishes.ascii_only}
+    flags = {"--read-only": options.read_only, "--ascii": options.ascii_only}
     # With equals signs, so that no value is ever taken for an option.
     named = [f"{option}={value}" for option, value in told.items() if value is not None]
-    return [*named, *(flag for flag, given in flags.items() if given), "--", wishes.wanted]
+    return [*named, *(flag for flag, given in flags.items() if given), "--", options.wanted]
 
 
-def place_of(url: str) -> str:
+def server_name_of(url: str) -> str:
     """Return what people call the server at `url`: `local`, or its host and port."""
     from urllib.parse import urlsplit
 
@@ -167,8 +167,8 @@ def place_of(url: str) -> str:
     return "local" if is_loopback(split.hostname) else split.netloc.rpartition("@")[2]
 
 
-def run(wishes: Wishes) -> int:
+def run(options: LaunchOptions) -> int:
     """Show the dashboard until its reader leaves; return the exit code. Raises as `dashboard` does."""
-    app = dashboard(wishes)
+    app = dashboard(options)
     app.run()
     return app.return_code or 0

@@ -5,18 +5,18 @@ from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from treadle_tui.core.actions import Action
-from treadle_tui.core.keymap import Keymap
-from treadle_tui.screens.board import Board
+from treadle_tui.core.verbs.actions import Action
+from treadle_tui.core.verbs.keymap import Keymap
+from treadle_tui.screens.base import BaseScreen
 
 
 class ActionProvider(Provider):
     """Offers what can be done on the screen beneath the palette."""
 
     def _offered(self) -> Iterator[Action]:
-        board = self.screen
-        if isinstance(board, Board):
-            yield from board.desk.offered(board.scope)
+        screen = self.screen
+        if isinstance(screen, BaseScreen):
+            yield from screen.ctx.offered(screen.scope)
 
     async def search(self, query: str) -> Hits:
         """Yield the actions whose name or help fit."""
@@ -33,17 +33,17 @@ class ActionProvider(Provider):
 
     @property
     def _keymap(self) -> Keymap:
-        board = self.screen
-        assert isinstance(board, Board)
-        return board.desk.shell.keymap
+        screen = self.screen
+        assert isinstance(screen, BaseScreen)
+        return screen.ctx.app_state.keymap
 
     def _run(self, action: Action) -> Callable[[], None]:
-        board = self.screen
-        assert isinstance(board, Board)
-        if not board.can(action.name):
+        screen = self.screen
+        assert isinstance(screen, BaseScreen)
+        if not screen.can(action.name):
             # It means something by what stands behind it: let that be typed.
-            return partial(board.act_command, f"{action.name} ")
-        return partial(board.act, action.name)
+            return partial(screen.act_command, f"{action.name} ")
+        return partial(screen.act, action.name)
 
 
 def _help(action: Action, keymap: Keymap) -> str:

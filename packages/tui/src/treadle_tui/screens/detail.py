@@ -9,38 +9,38 @@ from textual.widgets import ContentSwitcher
 
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
-from treadle_tui.core.actions import Scope
-from treadle_tui.core.artifacts import artifact_lines
-from treadle_tui.core.detail import TaskDetail
-from treadle_tui.core.marks import Choice
-from treadle_tui.core.model import Dirty
-from treadle_tui.core.sheets import SHEETS, Sheets
-from treadle_tui.core.subscriptions import Want
-from treadle_tui.core.task_header import header
-from treadle_tui.core.text import Span, clean
-from treadle_tui.core.timeline import timeline
-from treadle_tui.desk import Desk
-from treadle_tui.keys import bindings
-from treadle_tui.screens.board import Board
-from treadle_tui.widgets.paper import Paper
+from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.text import Span, clean
+from treadle_tui.core.live.subscriptions import Want
+from treadle_tui.core.state.detail import TaskDetail
+from treadle_tui.core.state.marks import TaskRef
+from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.artifacts import artifact_lines
+from treadle_tui.core.views.sheets import SHEETS, Sheets
+from treadle_tui.core.views.task_header import header
+from treadle_tui.core.views.timeline import timeline
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.base import BaseScreen
 from treadle_tui.widgets.reader import MOVES, Reader
 from treadle_tui.widgets.search import Search
+from treadle_tui.widgets.styled_text import StyledText
 from treadle_tui.widgets.tab_bar import Tab, TabBar
 
 RUNS = "runs"
 """The rail as a sheet of its own, where the screen is too narrow for both."""
 
 
-class Detail(Board):
+class Detail(BaseScreen):
     """Watches the task for as long as it is in front."""
 
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TASK
     BINDINGS = bindings("detail")
 
-    def __init__(self, desk: Desk, task_id: str) -> None:
-        super().__init__(desk)
+    def __init__(self, ctx: ScreenContext, task_id: str) -> None:
+        super().__init__(ctx)
         self._task_id = task_id
-        self._header = Paper(id="header", fades=True)
+        self._header = StyledText(id="header", fades=True)
         self._rail = Reader(id="rail", follow=True)
         self._tabs = TabBar(id="tabs")
         self._readers = {RUNS: Reader(id=f"sheet-{RUNS}", follow=True, tells=True)}
@@ -49,8 +49,8 @@ class Detail(Board):
         }
         self._switcher = ContentSwitcher(*self._readers.values(), initial="sheet-payload", id="switcher")
         self._search = Search()
-        self._notice = Paper(id="notice-line")
-        self._sheets = Sheets(desk.glyphs)
+        self._notice = StyledText(id="notice-line")
+        self._sheets = Sheets(ctx.glyphs)
         self._active = "payload"
         self._chose_sheet = False
 
@@ -67,13 +67,13 @@ class Detail(Board):
 
     def on_mount(self) -> None:
         """Watch the task."""
-        self.desk.feed.want(Want("task", task_id=self._task_id))
-        self._rail.entitle((Span("Runs", "title"),))
+        self.ctx.feed.want(Want("task", task_id=self._task_id))
+        self._rail.set_titles((Span("Runs", "title"),))
         self._reader.focus()
 
     def on_unmount(self) -> None:
         """Watch it no more."""
-        self.desk.feed.drop("task")
+        self.ctx.feed.drop("task")
 
     @property
     def scope(self) -> Scope:
@@ -83,9 +83,9 @@ class Detail(Board):
     @property
     def detail(self) -> TaskDetail | None:
         """The task as the model has it; None until it is here."""
-        return self.desk.model.task.rows.get(self._task_id)
+        return self.ctx.model.task.rows.get(self._task_id)
 
-    def chosen(self) -> Sequence[Choice]:
+    def chosen(self) -> Sequence[TaskRef]:
         """Return the task."""
         return [] if self.detail is None else [self.detail.task]
 
@@ -104,24 +104,24 @@ class Detail(Board):
                 # What one came to see: the error of a failed task, the log of one that runs.
                 self._chose_sheet = True
                 self._turn_to(_first_sheet(self.detail.task))
-        self.breathe()
+        self.draw_ages()
 
-    def breathe(self) -> None:
+    def draw_ages(self) -> None:
         """Ages in the header and the rail go on."""
-        desk = self.desk
-        self._notice.show([(Span(" "), *desk.notice())])
+        ctx = self.ctx
+        self._notice.show([(Span(" "), *ctx.notice())])
         if self.detail is None:
-            refusal = desk.model.task.refusal
-            words = clean(refusal) if refusal is not None else _waiting(desk)
+            refusal = ctx.model.task.refusal
+            words = clean(refusal) if refusal is not None else _waiting(ctx)
             self._header.show([(Span(f" {clean(self._task_id)}  ", "bold"), Span(words, "dim"))])
             return
-        self._header.show(header(self.detail, desk.context()))
+        self._header.show(header(self.detail, ctx.cell_context()))
         for reader in (self._rail, self._readers[RUNS]):
             cells = reader.size.width
-            told = timeline(self.detail, desk.model.time.now(), desk.glyphs, cells)
-            reader.show([*told, *artifact_lines(self.detail, desk.glyphs, cells)])
+            told = timeline(self.detail, ctx.model.time.now(), ctx.glyphs, cells)
+            reader.show([*told, *artifact_lines(self.detail, ctx.glyphs, cells)])
         count = len(self.detail.runs)
-        self._rail.entitle((Span("Runs", "title"), Span(f"  {count:,}" if count else "", "dim")))
+        self._rail.set_titles((Span("Runs", "title"), Span(f"  {count:,}" if count else "", "dim")))
         self._show_tabs()
 
     @property
@@ -223,8 +223,8 @@ class Detail(Board):
         return self._readers[self._active]
 
 
-def _waiting(desk: Desk) -> str:
-    if not desk.model.task.ready:
+def _waiting(ctx: ScreenContext) -> str:
+    if not ctx.model.task.ready:
         return "Loading."
     return "There is no such task: it was pruned, or the id is of another server. Press esc to go back."
 

@@ -4,16 +4,16 @@ from collections import deque
 from typing import Any, ClassVar
 
 from treadle.errors import ConnectionFailed, ProblemError
-from treadle_tui.core.actions import Scope
-from treadle_tui.core.event_columns import EVENT_COLUMNS
-from treadle_tui.core.events import KEPT, EventRow
-from treadle_tui.core.model import Dirty
-from treadle_tui.core.pane import Pane
-from treadle_tui.core.text import Span
-from treadle_tui.desk import Desk
-from treadle_tui.keys import bindings
-from treadle_tui.screens.listing import Listing
-from treadle_tui.screens.words import no_events
+from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.text import Span
+from treadle_tui.core.state.events import KEPT, EventRow
+from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.empty_states import no_events
+from treadle_tui.core.views.event_columns import EVENT_COLUMNS
+from treadle_tui.core.views.pane import Pane
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
 
 
@@ -24,15 +24,15 @@ class EventGrid(Grid):
     BINDINGS = bindings("events")
 
 
-class Events(Listing):
+class Events(ListScreen):
     """Follows the stream while it is open: the cursor stays with the newest until it is moved."""
 
     SCOPE: ClassVar[Scope] = "events"
     FILTERS: ClassVar[bool] = True
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.EVENTS
 
-    def __init__(self, desk: Desk, *, reach: str | None = None) -> None:
-        super().__init__(desk, reach=reach)
+    def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
+        super().__init__(ctx, start_at=start_at)
         self._shown: deque[EventRow] = deque(maxlen=KEPT)
         self._looked = 0
         self._follows = True
@@ -42,7 +42,9 @@ class Events(Listing):
     def make(self) -> tuple[Pane[Any], Grid]:
         """Return the pane and its grid."""
         pane: Pane[EventRow] = Pane(
-            EVENT_COLUMNS, self.desk.context, empty=lambda: no_events(self.desk, self.filter_text)
+            EVENT_COLUMNS,
+            self.ctx.cell_context,
+            empty=lambda: no_events(self.ctx.model, self.filter_text, self.ctx.glyphs),
         )
         return pane, EventGrid(pane, id="events")
 
@@ -50,19 +52,19 @@ class Events(Listing):
 
     def draw(self, dirty: Dirty) -> None:
         """Draw what came, and after each new connection ask for what comes."""
-        link = self.desk.model.link
+        link = self.ctx.model.link
         if link.live and link.hello is not self._asked:
             self._asked = link.hello
             self.run_worker(self._listen())
         super().draw(dirty)
 
-    def breathe(self) -> None:
+    def draw_ages(self) -> None:
         """Only the notice changes with time."""
         self.show_notice()
-        self._entitle()
+        self._set_titles()
 
     async def _listen(self) -> None:
-        model, feed = self.desk.model, self.desk.feed
+        model, feed = self.ctx.model, self.ctx.feed
         model.events.refusal = None
         try:
             told = await feed.request("every", on=True, brief=True, **model.events.beginning)
@@ -75,30 +77,30 @@ class Events(Listing):
 
     def on_unmount(self) -> None:
         """Nobody looks any more."""
-        if self.app.is_running and self.desk.model.link.live:
+        if self.app.is_running and self.ctx.model.link.live:
             self.app.run_worker(self._leave())
 
     async def _leave(self) -> None:
         try:
-            await self.desk.feed.request("every", on=False)
+            await self.ctx.feed.request("every", on=False)
         except (ProblemError, ConnectionFailed):
             return  # A connection that is gone sends nothing anyway.
 
     # The list.
 
-    def settle(self) -> None:
+    def update_rows(self) -> None:
         """Show what is new and the filter means; nothing while the list is frozen."""
         if not self._is_frozen or not self._looked:
             self._take_new()
             if self._follows:
                 self.pane.rows.pinned = False
             rows = {row.id: row for row in reversed(self._shown)}
-            self.pane.rows.settle(list(rows), rows)
+            self.pane.rows.update(list(rows), rows)
             self.pane.rows.pinned = True
-        self._entitle()
+        self._set_titles()
 
     def _take_new(self) -> None:
-        events = self.desk.model.events
+        events = self.ctx.model.events
         fresh = min(events.taken - self._looked, len(events.rows))
         # From the right, for what is new stands there, and most of the rows are old.
         newest = [events.rows[-place] for place in range(fresh, 0, -1)]
@@ -116,8 +118,8 @@ class Events(Listing):
             # The filter could not be read: everything that was shown comes back.
             self.draw(self.WATCHES)
 
-    def _entitle(self) -> None:
-        events = self.desk.model.events
+    def _set_titles(self) -> None:
+        events = self.ctx.model.events
         title = [Span("6 Events", "title"), Span(f"  {len(self._shown):,}", "dim")]
         if self.filter_text:
             title.append(Span(f" of {len(events.rows):,}", "dim"))
@@ -127,14 +129,14 @@ class Events(Listing):
         elif not self._follows:
             title.append(Span("   F follow", "dim"))
         how = "frozen" if self._is_frozen else "follows the newest" if self._follows else "stays with the row"
-        self.grid.entitle(tuple(title), (Span(f"{how}   the last {KEPT:,} are kept", "dim"),))
+        self.grid.set_titles(tuple(title), (Span(f"{how}   the last {KEPT:,} are kept", "dim"),))
 
     # What the reader does.
 
     def on_grid_moved(self, event: Grid.Moved) -> None:
         """In the first row the cursor follows what comes; elsewhere it stays with its row."""
         self._follows = self.pane.rows.index == 0
-        self._entitle()
+        self._set_titles()
 
     def act_follow(self) -> None:
         """Go to the newest event, and stay there."""

@@ -7,18 +7,18 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from treadle.filters import KEYS
-from treadle_tui.core.actions import ACTIONS, Action
-from treadle_tui.core.commands import SHORT
-from treadle_tui.core.keymap import Keymap
-from treadle_tui.core.places import PLACES
-from treadle_tui.core.text import Span, Spans
+from treadle_tui.core.draw.text import Span, Spans
+from treadle_tui.core.verbs.actions import ACTIONS, Action
+from treadle_tui.core.verbs.commands import SHORT
+from treadle_tui.core.verbs.keymap import Keymap
+from treadle_tui.core.verbs.scopes import SCOPE_TITLES
 from treadle_tui.widgets.reader import Reader
 
 
 def help_lines(keymap: Keymap, *, read_only: bool) -> list[Spans]:
     """Return the help: every action by where its key works, then the filter language."""
     lines: list[Spans] = []
-    for scope, title in PLACES.items():
+    for scope, title in SCOPE_TITLES.items():
         lines += [(Span(title, "title"),)]
         lines += [_line(action, keymap, read_only=read_only) for action in ACTIONS if scope in action.scopes]
         lines.append(())
@@ -62,7 +62,7 @@ class Help(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Write the text."""
-        self._reader.entitle((Span("Help", "title"),), (Span("esc close", "dim"),))
+        self._reader.set_titles((Span("Help", "title"),), (Span("esc close", "dim"),))
         self._reader.show(help_lines(self._keymap, read_only=self._read_only))
         self._reader.focus()
 

@@ -10,27 +10,27 @@ from textual.message import Message
 from treadle.filters import FilterError
 from treadle.wire import tasks
 from treadle.wire.tasks import TaskFilter
-from treadle_tui.core.actions import Scope
-from treadle_tui.core.marks import Choice
-from treadle_tui.core.model import Dirty
-from treadle_tui.core.overviews import QUEUE_COLUMNS
-from treadle_tui.core.pane import Pane
-from treadle_tui.core.queues import SORTS, QueueRow
-from treadle_tui.core.steer import Refusal, Report
-from treadle_tui.core.steering import FAILURES, failed
-from treadle_tui.core.subscriptions import Want
-from treadle_tui.core.tasklist import TaskList
-from treadle_tui.core.tasks import ORDERS
-from treadle_tui.core.text import Span
-from treadle_tui.desk import Desk
-from treadle_tui.screens.board import Board
-from treadle_tui.screens.exporting import Wanted
-from treadle_tui.screens.words import no_queues, no_tasks
+from treadle_tui.core.draw.text import Span
+from treadle_tui.core.live.subscriptions import Want
+from treadle_tui.core.state.marks import TaskRef
+from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.state.queues import SORTS, QueueRow
+from treadle_tui.core.verbs.executor import FAILURES, failed
+from treadle_tui.core.verbs.plan import Refusal, Report
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.empty_states import no_queues, no_tasks
+from treadle_tui.core.views.pane import Pane
+from treadle_tui.core.views.queue_columns import QUEUE_COLUMNS
+from treadle_tui.core.views.task_columns import ORDERS
+from treadle_tui.core.views.task_list import TaskList
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.base import BaseScreen
+from treadle_tui.screens.export import Wanted
+from treadle_tui.widgets.filter_line import FilterLine
 from treadle_tui.widgets.grid import MOVES, Grid, QueueGrid, TaskGrid
-from treadle_tui.widgets.prompt import Prompt
 
 
-class Main(Board):
+class Main(BaseScreen):
     """Queues above, tasks beneath, the filter under them."""
 
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TASKS
@@ -42,25 +42,27 @@ class Main(Board):
         wanted: TaskFilter
         frozen: tasks.Frozen
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, ctx: ScreenContext) -> None:
+        super().__init__(ctx)
         self._sort = next(iter(SORTS))
-        self._queues: Pane[QueueRow] = Pane(QUEUE_COLUMNS, desk.context, empty=lambda: no_queues(desk.model))
-        self._list = TaskList(desk.model, desk.browse, desk.context, lambda: no_tasks(desk))
+        self._queues: Pane[QueueRow] = Pane(QUEUE_COLUMNS, ctx.cell_context, empty=lambda: no_queues(ctx.model))
+        self._list = TaskList(
+            ctx.model, ctx.query, ctx.cell_context, lambda: no_tasks(ctx.model, ctx.query, ctx.glyphs)
+        )
         self._queue_grid = QueueGrid(self._queues, id="queues")
         self._task_grid = TaskGrid(self._list.pane, id="tasks")
-        self._prompt = Prompt(desk.model.queue_rows)
+        self._filter_line = FilterLine(ctx.model.queue_rows)
 
     def body(self) -> ComposeResult:
         """Yield the panes and the filter line."""
         yield self._queue_grid
         yield self._task_grid
-        yield self._prompt
+        yield self._filter_line
 
     def on_mount(self) -> None:
         """Begin in the queues."""
-        self.desk.feed.want(Want("counts"), Want("jobs"), Want("workers"), Want("targets"), Want("schedules"))
-        self._prompt.put(self.desk.browse.text)
+        self.ctx.feed.want(Want("counts"), Want("jobs"), Want("workers"), Want("targets"), Want("schedules"))
+        self._filter_line.put(self.ctx.query.text)
         self._begin_list()
         self._queue_grid.focus()
 
@@ -69,7 +71,7 @@ class Main(Board):
         """Which pane has the focus."""
         return self.focused.SCOPE if isinstance(self.focused, QueueGrid | TaskGrid) else "everywhere"
 
-    def chosen(self) -> Sequence[Choice]:
+    def chosen(self) -> Sequence[TaskRef]:
         """Return the marked tasks, or the highlighted one."""
         return self._list.chosen()
 
@@ -81,12 +83,12 @@ class Main(Board):
         """Return what `export` writes: the marked tasks, or the whole list."""
         if self._list.marks:
             return super().exported()
-        return Wanted(filter=self.desk.browse.filter, order=self.desk.browse.order)
+        return Wanted(filter=self.ctx.query.filter, order=self.ctx.query.order)
 
     def copied(self) -> str | None:
         """Return the task's id or the queue's name."""
         if self.scope == "queues":
-            return self.desk.browse.job
+            return self.ctx.query.job
         task = self._list.rows.highlighted
         return task.id if task is not None else None
 
@@ -98,45 +100,45 @@ class Main(Board):
             self._draw_queues()
         if dirty & (Dirty.TASKS | Dirty.LINK):
             self._draw_tasks()
-        self._entitle()
+        self._set_titles()
 
-    def breathe(self) -> None:
+    def draw_ages(self) -> None:
         """Draw ages anew."""
         self._queue_grid.tick()
         self._task_grid.tick()
-        self._prompt.notice(self.desk.notice())
+        self._filter_line.notice(self.ctx.notice())
 
     def _draw_queues(self) -> None:
-        rows = self.desk.model.queue_rows()
+        rows = self.ctx.model.queue_rows()
         keys = [row.name for row in sorted(rows.values(), key=SORTS[self._sort])]
         begins = self._queues.rows.cursor is None
-        self._queues.rows.settle(keys, rows)
+        self._queues.rows.update(keys, rows)
         if begins and rows:
             # One comes to see where the work is; from then on the cursor is the reader's.
             self._queues.rows.find(max(keys, key=lambda key: rows[key].pending))
         self._queue_grid.styles.height = max(4, min(len(keys) or 4, self.size.height // 3) + 3)
-        self._queue_grid.settle()
+        self._queue_grid.rows_changed()
         self._follow_queue()
 
     def _draw_tasks(self) -> None:
-        if self._list.settle():
+        if self._list.update():
             self._want()
-        self._task_grid.settle()
+        self._task_grid.rows_changed()
 
-    def _entitle(self) -> None:
-        pause = "" if self.desk.steering.read_only else "p pause  "
-        self._queue_grid.entitle(
+    def _set_titles(self) -> None:
+        pause = "" if self.ctx.executor.read_only else "p pause  "
+        self._queue_grid.set_titles(
             (Span("1 Queues", "title"),), (Span(f"{pause}enter open  s sort: {self._sort}  w wide", "dim"),)
         )
         first = self._task_grid.scroll_offset.y
-        title = self._list.title(first, everything=self._everything(), ascii_only=self.desk.glyphs.ascii_only)
-        self._task_grid.entitle(title, self._list.footing(first, self._task_grid.page))
+        title = self._list.title(first, everything=self._everything(), ascii_only=self.ctx.glyphs.ascii_only)
+        self._task_grid.set_titles(title, self._list.footing(first, self._task_grid.page))
 
     def _everything(self) -> int | None:
-        job = self.desk.model.queue_rows().get(self.desk.browse.job or "")
-        if job is None or not self.desk.browse.text or self.desk.browse.several_jobs:
+        job = self.ctx.model.queue_rows().get(self.ctx.query.job or "")
+        if job is None or not self.ctx.query.text or self.ctx.query.several_jobs:
             return None
-        return sum(self.desk.model.counts.rows.get(job.name, job.job.counts).values())
+        return sum(self.ctx.model.counts.rows.get(job.name, job.job.counts).values())
 
     # What the reader does.
 
@@ -153,13 +155,13 @@ class Main(Board):
             self._follow_queue()
         else:
             self._list.scrolled(self._task_grid.scroll_offset.y)
-        self._entitle()
+        self._set_titles()
 
     def on_grid_seen(self, event: Grid.Seen) -> None:
         """Load what comes into sight."""
         if event.grid is self._task_grid and self._list.look(event.first, event.height):
             self._want()
-        self._entitle()
+        self._set_titles()
 
     def on_grid_opened(self) -> None:
         """Open what was clicked."""
@@ -177,7 +179,7 @@ class Main(Board):
         if self._list.marks:
             self._list.marks.clear()
             self._redraw_tasks()
-        elif self.desk.browse.text:
+        elif self.ctx.query.text:
             self.narrow("")
         else:
             self.focus_pane("queues")
@@ -191,12 +193,12 @@ class Main(Board):
     def act_mark_all(self) -> None:
         """Mark every task that the filter means, or none; those that are not loaded the server names."""
         if not self._list.mark_loaded():
-            self.run_worker(self._freeze(self.desk.browse.filter), exclusive=True, group="mark")
+            self.run_worker(self._freeze(self.ctx.query.filter), exclusive=True, group="mark")
         self._redraw_tasks()
 
     async def _freeze(self, wanted: TaskFilter) -> None:
         try:
-            frozen = await self.errands.freeze(wanted, self.desk.browse.order)
+            frozen = await self.requests.freeze(wanted, self.ctx.query.order)
         except FAILURES as error:
             self.post_message(self.Told(failed("mark all", str(error))))
         else:
@@ -204,7 +206,7 @@ class Main(Board):
 
     def on_main_frozen(self, event: Frozen) -> None:
         """Mark what the server named, if the list still is the one that was meant."""
-        if event.wanted != self.desk.browse.filter:
+        if event.wanted != self.ctx.query.filter:
             return
         self._list.marks.add(event.frozen.items)
         if event.frozen.is_capped:
@@ -214,25 +216,25 @@ class Main(Board):
 
     def act_freeze(self) -> None:
         """Let the list stand still, or go on."""
-        self._list.toggle_still()
+        self._list.toggle_frozen()
         self._draw_tasks()
-        self._entitle()
+        self._set_titles()
 
     def act_follow(self) -> None:
         """Let the highlight stay in the first row, or with its task."""
         self._list.toggle_follow()
-        self._task_grid.settle()
+        self._task_grid.rows_changed()
         self._task_grid.reveal()
-        self._entitle()
+        self._set_titles()
 
     def _redraw_tasks(self) -> None:
         self._task_grid.redraw()
-        self._entitle()
+        self._set_titles()
 
     def act_sort(self) -> None:
         """Take the pane's next order."""
         names = list(self.orders())
-        present = self._sort if self.scope == "queues" else self.desk.browse.order
+        present = self._sort if self.scope == "queues" else self.ctx.query.order
         self.with_sort(names[(names.index(present) + 1) % len(names)])
 
     def orders(self) -> Iterable[str]:
@@ -247,18 +249,18 @@ class Main(Board):
             self._sort = name
             self._draw_queues()
         else:
-            self.desk.browse.take_order(next(order for order in ORDERS if order == name))
+            self.ctx.query.take_order(next(order for order in ORDERS if order == name))
             self._begin_list()
-        self._entitle()
+        self._set_titles()
 
     def act_wide(self) -> None:
         """Show whole names, or payloads, at the cost of the other columns; or all columns again."""
         if self.scope == "tasks":
             self._list.wide = not self._list.wide
-            self._list.dress()
+            self._list.choose_columns()
             self._redraw_tasks()
             return
-        longest = max((len(row.name) for row in self.desk.model.queue_rows().values()), default=0)
+        longest = max((len(row.name) for row in self.ctx.model.queue_rows().values()), default=0)
         first = QUEUE_COLUMNS[0]
         is_wide = self._queues.columns[0].cells > first.cells
         self._queues.columns = QUEUE_COLUMNS if is_wide else (first.at_least(longest), *QUEUE_COLUMNS[1:])
@@ -280,7 +282,7 @@ class Main(Board):
 
     def edit_filter(self) -> None:
         """Let the reader type a filter."""
-        self._prompt.edit()
+        self._filter_line.edit()
 
     def focus_pane(self, name: str) -> None:
         """Go to the queues or the tasks, at once: a key typed ahead must not act on the pane that was left."""
@@ -298,41 +300,41 @@ class Main(Board):
         """Go to a queue."""
         self._queues.rows.find(job)
         self._follow_queue()
-        self._queue_grid.settle()
+        self._queue_grid.rows_changed()
         self.focus_pane("queues")
 
-    def on_prompt_left(self) -> None:
+    def on_filter_line_left(self) -> None:
         """Leave the filter as it was."""
-        self._prompt.put(self.desk.browse.text)
+        self._filter_line.put(self.ctx.query.text)
         self.focus_pane("tasks")
 
-    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+    def on_filter_line_submitted(self, event: FilterLine.Submitted) -> None:
         """Filter, or say what is wrong with the filter."""
         self.narrow(event.text)
 
     def narrow(self, text: str) -> None:
         """Show the tasks that a filter means; one that can't be read changes nothing."""
         try:
-            self.desk.browse.narrow(text)
+            self.ctx.query.narrow(text)
         except FilterError as error:
             self.tell(Report(str(error), ok=False))
             return
-        self._prompt.put(text)
+        self._filter_line.put(text)
         self._begin_list()
         self.focus_pane("tasks")
 
     def _follow_queue(self) -> None:
-        if self.desk.browse.select(self._queues.rows.cursor):
+        if self.ctx.query.select(self._queues.rows.cursor):
             self._begin_list()
 
     def _begin_list(self) -> None:
         self._list.begin(here=self._task_grid.has_focus)
-        self._task_grid.settle()
+        self._task_grid.rows_changed()
         self._want()
 
     def _want(self) -> None:
-        want = self.desk.browse.want()
+        want = self.ctx.query.want()
         if want is not None:
-            self.desk.feed.want(want)
+            self.ctx.feed.want(want)
         else:
-            self.desk.feed.drop("tasks")
+            self.ctx.feed.drop("tasks")

@@ -2,16 +2,17 @@
 
 from typing import Any, ClassVar
 
-from treadle_tui.core.actions import Scope
-from treadle_tui.core.format import total
-from treadle_tui.core.model import Dirty
-from treadle_tui.core.pane import Pane
-from treadle_tui.core.schedules import SCHEDULE_COLUMNS, ScheduleRow
-from treadle_tui.core.steering import ScheduleVerb
-from treadle_tui.core.text import Span
-from treadle_tui.keys import bindings
-from treadle_tui.screens.listing import Listing
-from treadle_tui.screens.words import no_schedules
+from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.format import total
+from treadle_tui.core.draw.text import Span
+from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.state.schedules import ScheduleRow
+from treadle_tui.core.verbs.executor import ScheduleVerb
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.empty_states import no_schedules
+from treadle_tui.core.views.pane import Pane
+from treadle_tui.core.views.schedule_columns import SCHEDULE_COLUMNS
+from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
 
 
@@ -22,7 +23,7 @@ class ScheduleGrid(Grid):
     BINDINGS = bindings("schedules")
 
 
-class Schedules(Listing):
+class Schedules(ListScreen):
     """Every schedule; paused, resumed and run from here."""
 
     SCOPE: ClassVar[Scope] = "schedules"
@@ -33,22 +34,22 @@ class Schedules(Listing):
         """Return the pane and its grid."""
         pane: Pane[ScheduleRow] = Pane(
             SCHEDULE_COLUMNS,
-            self.desk.context,
-            empty=lambda: no_schedules(self.desk.model, self.filter_text, self.desk.glyphs),
+            self.ctx.cell_context,
+            empty=lambda: no_schedules(self.ctx.model, self.filter_text, self.ctx.glyphs),
         )
         return pane, ScheduleGrid(pane, id="schedules")
 
-    def settle(self) -> None:
+    def update_rows(self) -> None:
         """Show the schedules that the filter means."""
-        model = self.desk.model
+        model = self.ctx.model
         rows = model.schedule_rows(self.wanted)
-        self.pane.rows.settle([row.item.id for row in rows], {row.item.id: row for row in rows})
+        self.pane.rows.update([row.item.id for row in rows], {row.item.id: row for row in rows})
         now = model.time.now()
         states = [row.state(now) for row in rows]
         table = model.schedules
         of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
         counts = f"  {len(rows):,}{of_all}, {states.count('paused'):,} paused, {states.count('late'):,} late"
-        self.grid.entitle(
+        self.grid.set_titles(
             (Span("5 Schedules", "title"), Span(counts, "dim")), (Span("enter opens the last task", "dim"),)
         )
 
@@ -83,4 +84,4 @@ class Schedules(Listing):
             self.run_worker(self._ask_for(verb, self._row.item.room_id, self._row.item.name))
 
     async def _ask_for(self, verb: ScheduleVerb, room: str, name: str) -> None:
-        self.post_message(self.Done(await self.desk.steering.steer_schedule(verb, room, name)))
+        self.post_message(self.Done(await self.ctx.executor.steer_schedule(verb, room, name)))

@@ -2,15 +2,16 @@
 
 from typing import Any, ClassVar
 
-from treadle_tui.core.actions import Scope
-from treadle_tui.core.format import total
-from treadle_tui.core.model import Dirty
-from treadle_tui.core.pane import Pane
-from treadle_tui.core.targets import TARGET_COLUMNS, TargetRow
-from treadle_tui.core.text import Span
-from treadle_tui.keys import bindings
-from treadle_tui.screens.listing import Listing
-from treadle_tui.screens.words import no_targets
+from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.format import total
+from treadle_tui.core.draw.text import Span
+from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.state.targets import TargetRow
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.empty_states import no_targets
+from treadle_tui.core.views.pane import Pane
+from treadle_tui.core.views.target_columns import TARGET_COLUMNS
+from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
 
 
@@ -21,7 +22,7 @@ class TargetGrid(Grid):
     BINDINGS = bindings("targets")
 
 
-class Targets(Listing):
+class Targets(ListScreen):
     """Every target that is held or waited for; verbs mean the holder."""
 
     SCOPE: ClassVar[Scope] = "targets"
@@ -32,21 +33,21 @@ class Targets(Listing):
         """Return the pane and its grid."""
         pane: Pane[TargetRow] = Pane(
             TARGET_COLUMNS,
-            self.desk.context,
-            empty=lambda: no_targets(self.desk.model, self.filter_text, self.desk.glyphs),
+            self.ctx.cell_context,
+            empty=lambda: no_targets(self.ctx.model, self.filter_text, self.ctx.glyphs),
         )
         return pane, TargetGrid(pane, id="targets")
 
-    def settle(self) -> None:
+    def update_rows(self) -> None:
         """Show the targets that the filter means."""
-        table = self.desk.model.targets
-        rows = self.desk.model.target_rows(self.wanted)
-        self.pane.rows.settle([row.item.id for row in rows], {row.item.id: row for row in rows})
+        table = self.ctx.model.targets
+        rows = self.ctx.model.target_rows(self.wanted)
+        self.pane.rows.update([row.item.id for row in rows], {row.item.id: row for row in rows})
         held = sum(row.item.held for row in rows)
         waiting = sum(row.item.waiting for row in rows)
         of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
         counts = f"  {len(rows):,}{of_all}, {held:,} held, {waiting:,} task{'' if waiting == 1 else 's'} waiting"
-        self.grid.entitle(
+        self.grid.set_titles(
             (Span("4 Targets", "title"), Span(counts, "dim")),
             (Span("verbs act on the holder", "dim"),),
         )

@@ -9,9 +9,9 @@ from textual.screen import ModalScreen
 from textual.suggester import Suggester
 from textual.widgets import Input
 
-from treadle_tui.core.commands import Completion, History
-from treadle_tui.core.text import Span, Spans, clean
-from treadle_tui.widgets.paper import Paper
+from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.verbs.commands import Completion, History
+from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 8
 """How many completions there is room for."""
@@ -41,7 +41,7 @@ class CommandLine(ModalScreen[str | None]):
         self._completer = completer
         self._history = history
         self._wrong = (line, wrong) if wrong else None
-        self._list = Paper(id="completions")
+        self._list = StyledText(id="completions")
         self._input = Input(
             line,
             placeholder="a command, as filter status:failed",
@@ -50,7 +50,7 @@ class CommandLine(ModalScreen[str | None]):
             select_on_focus=False,
             id="command",
         )
-        self._sign = Paper(id="prompt-sign")
+        self._sign = StyledText(id="prompt-sign")
         self._found: Sequence[Completion] = ()
 
     def compose(self) -> ComposeResult:

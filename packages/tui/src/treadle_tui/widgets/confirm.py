@@ -8,11 +8,11 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from treadle_tui.core.format import short_id
-from treadle_tui.core.glyphs import TASK_TONES, Glyphs
-from treadle_tui.core.steer import Plan, tasks_word
-from treadle_tui.core.text import Span, Spans, clean
-from treadle_tui.widgets.paper import Paper
+from treadle_tui.core.draw.format import short_id
+from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
+from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.verbs.plan import Plan, tasks_word
+from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 6
 
@@ -29,7 +29,7 @@ class Confirm(ModalScreen[bool]):
         super().__init__()
         self._plan = plan
         self._glyphs = glyphs
-        self._text = Paper(id="question")
+        self._text = StyledText(id="question")
         self._count = Input(placeholder=f"type {len(plan.tasks)} to go on", compact=True, type="integer")
 
     def compose(self) -> ComposeResult:

@@ -9,10 +9,10 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from treadle_tui.core.actions import Scope
-from treadle_tui.core.pane import Lines
-from treadle_tui.keys import bindings
-from treadle_tui.widgets.paper import Toned
+from treadle_tui.bindings import bindings
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.pane import Lines
+from treadle_tui.widgets.styled_text import Toned
 
 HEAD = 1
 """Lines that the titles take."""
@@ -57,7 +57,7 @@ class Grid(Toned, ScrollView, can_focus=True):
 
     # What the screen tells.
 
-    def settle(self) -> None:
+    def rows_changed(self) -> None:
         """The rows changed: measure and draw anew, with the highlighted row where it was on the screen."""
         shift = self.pane.index - self._drawn_index
         was_visible = self._is_visible(self._drawn_index)

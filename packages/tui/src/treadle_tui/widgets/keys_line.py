@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from treadle_tui.core.actions import BY_NAME, Action
-from treadle_tui.core.keymap import Keymap
-from treadle_tui.core.steer import Refusal
-from treadle_tui.core.text import Span, Spans, width
-from treadle_tui.widgets.paper import Paper
+from treadle_tui.core.draw.text import Span, Spans, width
+from treadle_tui.core.verbs.actions import BY_NAME, Action
+from treadle_tui.core.verbs.keymap import Keymap
+from treadle_tui.core.verbs.plan import Refusal
+from treadle_tui.widgets.styled_text import StyledText
 
 
-class KeysLine(Paper):
+class KeysLine(StyledText):
     """Shows what can be done here; what is off now is faint, and the reason stands first."""
 
     def show_keys(self, actions: Iterable[Action], keymap: Keymap, *, off: Refusal | None) -> None:

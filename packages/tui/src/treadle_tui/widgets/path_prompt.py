@@ -10,8 +10,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from treadle_tui.core.text import Span, clean, joined
-from treadle_tui.widgets.paper import Paper
+from treadle_tui.core.draw.text import Span, clean, joined
+from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 6
 
@@ -29,8 +29,8 @@ class PathPrompt(ModalScreen[str | None]):
         self._title = title
         self._complete = complete
         self._input = Input(value=suggested, compact=True, select_on_focus=False, id="path")
-        self._text = Paper(id="question")
-        self._hint = Paper(id="hint")
+        self._text = StyledText(id="question")
+        self._hint = StyledText(id="hint")
 
     def compose(self) -> ComposeResult:
         """Show the question, the path, and what could stand there."""

@@ -8,8 +8,8 @@ from textual.containers import Vertical
 from textual.events import Key
 from textual.screen import ModalScreen
 
-from treadle_tui.core.text import Span, Spans
-from treadle_tui.widgets.paper import Paper
+from treadle_tui.core.draw.text import Span, Spans
+from treadle_tui.widgets.styled_text import StyledText
 
 LINES = 12
 """How many lines a dialog shows at most."""
@@ -26,7 +26,7 @@ class Question(ModalScreen[str]):
         self._said = lines
         self._answers = answers
         self._leave = leave
-        self._text = Paper(id="question")
+        self._text = StyledText(id="question")
 
     def compose(self) -> ComposeResult:
         """Show it."""

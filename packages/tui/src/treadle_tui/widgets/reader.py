@@ -7,12 +7,12 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from treadle_tui.core.actions import ACTIONS
-from treadle_tui.core.documents import Document, Folding, Found, find, reveal
-from treadle_tui.core.sight import Sight
-from treadle_tui.core.text import Span, Spans, width
-from treadle_tui.core.wrapping import marked
-from treadle_tui.widgets.paper import Toned
+from treadle_tui.core.draw.documents import Document, Folding, Found, find, reveal
+from treadle_tui.core.draw.text import Span, Spans, width
+from treadle_tui.core.draw.viewport import Viewport
+from treadle_tui.core.draw.wrapping import marked
+from treadle_tui.core.verbs.actions import ACTIONS
+from treadle_tui.widgets.styled_text import Toned
 
 MOVES = ("up", "down", "page-up", "page-down", "top", "bottom")
 
@@ -46,7 +46,7 @@ class Reader(Toned, can_focus=True):
         super().__init__(id=id)
         self._tells = tells
         self._document: Document = ()
-        self._sight = Sight(follow=follow, cursor=cursor)
+        self._viewport = Viewport(follow=follow, cursor=cursor)
         self._left = 0
         self._widest = 0
         self._pattern: re.Pattern[str] | None = None
@@ -67,30 +67,30 @@ class Reader(Toned, can_focus=True):
     @property
     def is_wrapped(self) -> bool:
         """Whether long lines go on in the next one."""
-        return self._sight.wraps
+        return self._viewport.wraps
 
     def wrap(self) -> None:
         """Let long lines go on in the next one, or let them be cut off."""
-        self._sight.wraps = not self._sight.wraps
+        self._viewport.wraps = not self._viewport.wraps
         self._left = 0
         self._look()
 
     def fold(self) -> bool:
         """Fold or unfold what begins in the cursor's line; return whether there is anything to."""
-        if not isinstance(self._document, Folding) or not self._document.toggle(self._sight.line):
+        if not isinstance(self._document, Folding) or not self._document.toggle(self._viewport.line):
             return False
         self._look()
         return True
 
     def follow(self) -> None:
         """Go to the end, and go on with it."""
-        self._sight.follow()
+        self._viewport.follow()
         self._look()
 
     @property
     def follows(self) -> bool:
         """Whether it goes on with its end."""
-        return self._sight.follows
+        return self._viewport.follows
 
     # Looking for something.
 
@@ -101,7 +101,7 @@ class Reader(Toned, can_focus=True):
         self._at = -1
         places = self._found.places
         if places:
-            here = self._sight.line
+            here = self._viewport.line
             self.go_to_match(next((i for i, place in enumerate(places) if isinstance(place, int) and place >= here), 0))
         self._draw()
 
@@ -113,7 +113,7 @@ class Reader(Toned, can_focus=True):
     def go_to_match(self, number: int) -> None:
         """Go to one of the places."""
         self._at = number
-        self._sight.go(reveal(self._document, self._found.places[number]))
+        self._viewport.go(reveal(self._document, self._found.places[number]))
         self._look()
 
     @property
@@ -128,7 +128,7 @@ class Reader(Toned, can_focus=True):
     @property
     def where(self) -> str:
         """Which lines are visible, in words."""
-        first, last = self._sight.visible(self._document, self.size.width, self.size.height)
+        first, last = self._viewport.visible(self._document, self.size.width, self.size.height)
         count = len(self._document)
         return f"lines {first + 1:,}-{last + 1:,} of {count:,}" if count else ""
 
@@ -137,15 +137,15 @@ class Reader(Toned, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Draw one visible line."""
         cells = self.size.width
-        place = self._sight.place_of(y, self._document, cells)
+        place = self._viewport.place_of(y, self._document, cells)
         if place is None:
             return self.strip((), cells)
         index, row = place
-        spans = marked(self._sight.rows(self._document, index, cells)[row], self._pattern)
+        spans = marked(self._viewport.rows(self._document, index, cells)[row], self._pattern)
         over = None
-        if self._sight.cursor and index == self._sight.line and self.has_focus:
+        if self._viewport.cursor and index == self._viewport.line and self.has_focus:
             over = self.get_component_rich_style("reader--cursor", partial=True)
-        if self._sight.wraps:
+        if self._viewport.wraps:
             return self.strip(spans, cells, over=over)
         taken = width(spans)
         self._widest = max(self._widest, taken)
@@ -156,12 +156,12 @@ class Reader(Toned, can_focus=True):
         self._look()
 
     def _look(self) -> None:
-        self._sight.settle(self._document, self.size.width, self.size.height)
+        self._viewport.fit(self._document, self.size.width, self.size.height)
         self._draw()
 
     def _draw(self) -> None:
         if self._tells:
-            self.entitle((), self._footing())
+            self.set_titles((), self._footing())
         self.refresh()
 
     # Moving.
@@ -171,9 +171,9 @@ class Reader(Toned, can_focus=True):
         page = max(1, self.size.height - 1)
         steps = {"up": -1, "down": 1, "page-up": -page, "page-down": page}
         if name in steps:
-            self._sight.move(steps[name], self._document, self.size.width, self.size.height)
+            self._viewport.move(steps[name], self._document, self.size.width, self.size.height)
         else:
-            self._sight.go(0 if name == "top" else max(0, len(self._document) - 1))
+            self._viewport.go(0 if name == "top" else max(0, len(self._document) - 1))
         self._look()
 
     def action_move(self, name: str) -> None:
@@ -182,7 +182,7 @@ class Reader(Toned, can_focus=True):
 
     def action_sideways(self, by: int) -> None:
         """Show another part of lines that are wider than the screen."""
-        if not self._sight.wraps:
+        if not self._viewport.wraps:
             self._left = max(0, min(self._left + by * SIDEWAYS, self._widest - self.size.width + 1))
             self.refresh()
 
@@ -197,18 +197,18 @@ class Reader(Toned, can_focus=True):
         self._scroll(-WHEEL)
 
     def _scroll(self, by: int) -> None:
-        self._sight.scroll(by, self._document, self.size.width, self.size.height)
+        self._viewport.scroll(by, self._document, self.size.width, self.size.height)
         self._draw()
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor under the mouse; fold or unfold what is there at the second click."""
-        place = self._sight.place_of(event.y, self._document, self.size.width)
-        if place is None or not self._sight.cursor:
+        place = self._viewport.place_of(event.y, self._document, self.size.width)
+        if place is None or not self._viewport.cursor:
             return
-        if place[0] == self._sight.line and event.chain > 1:
+        if place[0] == self._viewport.line and event.chain > 1:
             self.fold()
         else:
-            self._sight.go(place[0])
+            self._viewport.go(place[0])
             self._look()
 
     def _footing(self) -> Spans:

@@ -8,8 +8,8 @@ from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input
 
-from treadle_tui.core.text import Span
-from treadle_tui.widgets.paper import Paper
+from treadle_tui.core.draw.text import Span
+from treadle_tui.widgets.styled_text import StyledText
 
 
 class Search(Horizontal):
@@ -23,7 +23,7 @@ class Search(Horizontal):
 
     def __init__(self) -> None:
         super().__init__(id="search")
-        self._sign = Paper(id="search-sign")
+        self._sign = StyledText(id="search-sign")
         self._input = Input(placeholder="find in this sheet", compact=True, select_on_focus=True, id="needle")
 
     def compose(self) -> ComposeResult:

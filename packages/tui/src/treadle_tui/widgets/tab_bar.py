@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 
-from treadle_tui.core.text import Span, width
-from treadle_tui.widgets.paper import Paper
+from treadle_tui.core.draw.text import Span, width
+from treadle_tui.widgets.styled_text import StyledText
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Tab:
     is_empty: bool = False
 
 
-class TabBar(Paper):
+class TabBar(StyledText):
     """Names in a row; the open one stands in brackets."""
 
     @dataclass

@@ -1,0 +1,147 @@
+"""How numbers, times, states and JSON are written: short, aligned, and safe for a terminal."""
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from treadle.wire.status import LEASED, Status
+from treadle.wire.tasks import TaskItem
+from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
+from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip
+
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+
+
+def age(seconds: float | None) -> str:
+    """Return a duration in at most five characters: `48s`, `1m02`, `2h05`, `3d04`, `412d`; `-` for none.
+
+    A negative one, from clocks that differ, reads `0s`.
+    """
+    if seconds is None or math.isnan(seconds):
+        return "-"
+    whole = int(max(0.0, min(seconds, 8.64e12)))
+    if whole < MINUTE:
+        return f"{whole}s"
+    if whole < HOUR:
+        return f"{whole // MINUTE}m{whole % MINUTE:02}"
+    if whole < DAY:
+        return f"{whole // HOUR}h{whole % HOUR // MINUTE:02}"
+    days = whole // DAY
+    return f"{days}d{whole % DAY // HOUR:02}" if days < 100 else f"{number(days, cells=5)}d"
+
+
+def since(instant: datetime | None, now: datetime) -> float | None:
+    """Return the seconds from `instant` to `now`, negative when it lies ahead; None for none."""
+    return None if instant is None else (now - instant) / timedelta(seconds=1)
+
+
+def number(value: float, *, cells: int = 7) -> str:
+    """Return a count with thousands separated, or in thousands, millions … when that takes more than `cells`."""
+    text = f"{int(value):,}"
+    if len(text) <= cells:
+        return text
+    sign, size = ("-" if value < 0 else ""), abs(float(value))
+    for unit in ("k", "M", "G", "T", "P", "E"):
+        size /= 1000
+        if size < 999.95:
+            return f"{sign}{size:.1f}{unit}"
+    return f"{sign}{size:.0e}".replace("e+", "e") + "E"
+
+
+def total(value: int, *, capped: bool) -> str:
+    """Return a count that says so when counting stopped there: `10,000+`."""
+    return f"{value:,}" + ("+" if capped else "")
+
+
+def rate(per_second: float) -> str:
+    """Return a rate per second with one decimal, without decimals from 1,000 on."""
+    return f"{per_second:.1f}" if abs(per_second) < 999.95 else number(per_second, cells=6)
+
+
+def signed(per_second: float) -> str:
+    """Return a growth such as `+18/s`, or nothing when it rounds to zero."""
+    text = f"{per_second:+.0f}" if abs(per_second) >= 9.95 else f"{per_second:+.1f}"
+    return "" if text in {"+0.0", "-0.0"} else f"{text}/s"
+
+
+def bar(share: float, cells: int, glyphs: Glyphs, *, tone: Tone = "accent") -> Spans:
+    """Return a bar that is filled to `share` of `cells`; anything above zero shows, and only the whole is full."""
+    share = min(1.0, max(0.0, share if math.isfinite(share) else 0.0))
+    steps = len(glyphs.parts) + 1
+    filled = int(share * cells * steps)
+    if share > 0:
+        filled = max(filled, 1)
+    whole, part = divmod(filled, steps)
+    body = glyphs.full * whole + (glyphs.parts[part - 1] if part else "")
+    rest = glyphs.empty * (cells - len(body))
+    return tuple(span for span in (Span(body, tone), Span(rest, "faint")) if span.text)
+
+
+def sparkline(values: Sequence[float], cells: int, glyphs: Glyphs, *, top: float | None = None) -> str:
+    """Return the last `cells` values as levels between zero and `top` (their maximum).
+
+    Zero has a level of its own that nothing else takes, so a trickle never looks like standstill.
+    """
+    shown = list(values)[-cells:]
+    highest = top if top is not None else max(shown, default=0)
+    line = "".join(_level(value, highest, glyphs.spark) for value in shown)
+    return line.rjust(cells, glyphs.spark[0])
+
+
+def _level(value: float, highest: float, levels: str) -> str:
+    if value <= 0 or highest <= 0:
+        return levels[0]
+    last = len(levels) - 1
+    return levels[max(1, min(last, math.ceil(value / highest * last)))]
+
+
+def one_line(value: object, glyphs: Glyphs, *, limit: int = 200) -> str:
+    """Return JSON on one clean line of at most `limit` characters; huge containers are not written out first."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else _encoded(value, limit)
+    return clip(clean(text, limit=limit + 1, ascii_only=glyphs.ascii_only), limit, ellipsis=glyphs.ellipsis)
+
+
+def _encoded(value: object, limit: int, *, indent: int | None = None) -> str:
+    # The encoder is a generator here: 10 MB of JSON cost what the first characters cost.
+    pieces: list[str] = []
+    size = 0
+    for piece in json.JSONEncoder(ensure_ascii=False, default=str, indent=indent).iterencode(value):
+        pieces.append(piece[: limit + 1])
+        size += len(pieces[-1])
+        if size > limit:
+            break
+    return "".join(pieces)
+
+
+def pretty(value: object, glyphs: Glyphs, *, limit: int = 400_000) -> list[str]:
+    """Return JSON, or a text as it is, as clean lines; at most `limit` characters and a word on that it goes on."""
+    text = value if isinstance(value, str) else _encoded(value, limit, indent=2)
+    lines = text[:limit].split("\n")
+    if len(text) > limit:
+        lines.append(f"{glyphs.ellipsis} and more: only the first {limit:,} characters are shown")
+    return [clean(line, limit=4000, ascii_only=glyphs.ascii_only) for line in lines]
+
+
+def clock(instant: datetime | None) -> str:
+    """Return an instant's time of day in the local zone, `14:03:22`."""
+    return "-" if instant is None else instant.astimezone().strftime("%H:%M:%S")
+
+
+def short_id(task_id: str) -> str:
+    """Return what tells an id from its neighbours: the last eight digits, for a UUIDv7 begins with its time."""
+    return clean(task_id)[-8:]
+
+
+def task_state(task: TaskItem, now: datetime, glyphs: Glyphs) -> Span:
+    """Return a task's glyph and word, with what the status alone does not say: a retry's time, a cancel asked for."""
+    if task.status is Status.SCHEDULED and task.next_retry_at is not None:
+        ahead = -(since(task.next_retry_at, now) or 0.0)
+        word = f"retry in {age(ahead)}" if ahead > 0 else "retry due"
+        return Span(f"{glyphs.retry} {word}", "warn")
+    glyph = glyphs.task[task.status]
+    if task.cancel_requested and task.status in LEASED:
+        return Span(f"{glyph} pausing", "hold")
+    return Span(f"{glyph} {task.status.value}", TASK_TONES[task.status])

@@ -1,0 +1,159 @@
+"""The glyph, word and tone of every state, in Unicode and in ASCII."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from treadle.wire.status import Status
+from treadle.wire.targets import TargetCause
+from treadle_tui.core.draw.text import Tone
+
+QueueState: TypeAlias = Literal["open", "paused", "starved"]
+Health: TypeAlias = Literal["online", "busy", "late", "draining", "lost"]
+ScheduleState: TypeAlias = Literal["waits", "open", "late", "paused"]
+TargetState: TypeAlias = Literal["free"] | TargetCause
+Link: TypeAlias = Literal["connecting", "live", "gone", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """One drawing set; every entry is one cell wide, except the ellipsis in ASCII."""
+
+    task: dict[Status, str]
+    queue: dict[QueueState, str]
+    worker: dict[Health, str]
+    target: dict[TargetState, str]
+    schedule: dict[ScheduleState, str]
+    retry: str
+    full: str
+    empty: str
+    parts: str
+    """Parts of a bar's last cell, from almost nothing to almost full."""
+    spark: str
+    """Levels of a sparkline; the first one is zero."""
+    dot: str
+    ring: str
+    cross: str
+    ellipsis: str
+    rule: str
+    rail: str
+    turn: str
+    arrow: str
+    beat: str
+    """A heartbeat that came."""
+    missed: str
+    """A heartbeat that was expected and did not come."""
+    opened: str
+    """Before a container whose content is shown."""
+    folded: str
+    ascii_only: bool
+
+
+UNICODE = Glyphs(
+    task={
+        Status.SCHEDULED: "◷",
+        Status.PENDING: "○",
+        Status.CLAIMED: "◐",
+        Status.RUNNING: "●",
+        Status.PAUSED: "‖",
+        Status.COMPLETED: "✓",
+        Status.FAILED: "✗",
+        Status.CANCELLED: "⊘",
+    },
+    queue={"open": "●", "paused": "‖", "starved": "✗"},
+    worker={"online": "○", "busy": "●", "late": "!", "draining": "◐", "lost": "✗"},
+    target={
+        "free": "○",
+        "claimed": "◐",
+        "running": "●",
+        "paused": "‖",
+        "failed": "✗",
+        "retry": "↻",
+        "stopping": "◌",
+    },
+    schedule={"waits": "◷", "open": "●", "late": "!", "paused": "‖"},
+    retry="↻",
+    full="█",
+    empty="░",
+    parts="▏▎▍▌▋▊▉",
+    spark="▁▂▃▄▅▆▇█",
+    dot="●",
+    ring="○",
+    cross="✗",
+    ellipsis="…",
+    rule="─",
+    rail="│",
+    turn="└",
+    arrow="→",
+    beat="▮",
+    missed="▯",
+    opened="▾",
+    folded="▸",
+    ascii_only=False,
+)
+
+ASCII = Glyphs(
+    task={
+        Status.SCHEDULED: "~",
+        Status.PENDING: ".",
+        Status.CLAIMED: ">",
+        Status.RUNNING: "*",
+        Status.PAUSED: "=",
+        Status.COMPLETED: "+",
+        Status.FAILED: "x",
+        Status.CANCELLED: "-",
+    },
+    queue={"open": "*", "paused": "=", "starved": "x"},
+    worker={"online": ".", "busy": "*", "late": "!", "draining": ">", "lost": "x"},
+    target={
+        "free": ".",
+        "claimed": ">",
+        "running": "*",
+        "paused": "=",
+        "failed": "x",
+        "retry": "~",
+        "stopping": "-",
+    },
+    schedule={"waits": "~", "open": "*", "late": "!", "paused": "="},
+    retry="~",
+    full="#",
+    empty=".",
+    parts="",
+    spark="_.-:=+*#",
+    dot="*",
+    ring="o",
+    cross="x",
+    ellipsis="~",
+    rule="-",
+    rail="|",
+    turn="`",
+    arrow=">",
+    beat="|",
+    missed=".",
+    opened="-",
+    folded="+",
+    ascii_only=True,
+)
+
+TASK_TONES: dict[Status, Tone] = {
+    Status.SCHEDULED: "dim",
+    Status.PENDING: "wait",
+    Status.CLAIMED: "run",
+    Status.RUNNING: "run",
+    Status.PAUSED: "hold",
+    Status.COMPLETED: "ok",
+    Status.FAILED: "bad",
+    Status.CANCELLED: "dim",
+}
+
+QUEUE_TONES: dict[QueueState, Tone] = {"open": "ok", "paused": "hold", "starved": "bad"}
+WORKER_TONES: dict[Health, Tone] = {"online": "ok", "busy": "run", "late": "warn", "draining": "hold", "lost": "bad"}
+SCHEDULE_TONES: dict[ScheduleState, Tone] = {"waits": "dim", "open": "run", "late": "warn", "paused": "hold"}
+TARGET_TONES: dict[TargetState, Tone] = {
+    "free": "dim",
+    "claimed": "run",
+    "running": "run",
+    "paused": "hold",
+    "failed": "bad",
+    "retry": "warn",
+    "stopping": "hold",
+}

@@ -1,0 +1,194 @@
+"""Feeds the model from a connection: subscribes to what screens want, applies what comes, and notices silence.
+
+What connects, authenticates, numbers requests and reconnects is a `Link`; the real one stands in link.py, tests have
+one without a network.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, TypeAlias
+
+from treadle.errors import ConnectionFailed, ProblemError
+from treadle.wire.frames import Topic
+from treadle_tui.core.live.subscriptions import Step, Subscriptions, Want
+from treadle_tui.core.state.model import Dirty, Model
+
+PING_SECONDS = 0.8
+"""How often a live connection is asked for a sign of life; with the patience below, death shows within two seconds."""
+
+PATIENCE_SECONDS = 1.1
+"""How long an answer to that may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The connection stands; `hello` is the server's answer to ours."""
+
+    hello: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """The server sent something by itself."""
+
+    push: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The connection is gone; the link tries again by itself, also after `refused`."""
+
+    detail: str
+    refused: bool = False
+    """Whether somebody answers, and opens no session."""
+    is_final: bool = False
+    """Whether that was a server of ours, whose answer will be the same the next time."""
+
+
+Event: TypeAlias = Opened | Pushed | Lost
+
+
+class Link(Protocol):
+    """A connection that comes back."""
+
+    async def run(self, sink: Callable[[Event], None]) -> None:
+        """Connect, stay connected, and tell `sink` what happens, until cancelled."""
+
+    async def request(self, op: str, **fields: Any) -> dict[str, Any]:
+        """Return the answer to a request; raises `ProblemError` or `ConnectionFailed`."""
+
+    def reset(self) -> None:
+        """Give the present connection up, for it is dead; a new one is made at once."""
+
+
+class Feed:
+    """Keeps a model equal to what the server has of what the screens want to see."""
+
+    def __init__(
+        self, model: Model, link: Link, *, ping_seconds: float = PING_SECONDS, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        self._model = model
+        self._link = link
+        self._subscriptions = Subscriptions()
+        self._due = asyncio.Event()
+        self._ping_seconds = ping_seconds
+        self._patience = patience
+        self.asks_access = False
+        """Whether each connection is asked what the token may do, for those who want to be sure."""
+
+    @property
+    def link(self) -> Link:
+        """The connection that it is fed by."""
+        return self._link
+
+    def want(self, *wants: Want) -> None:
+        """See these from now on, each instead of what its topic shows now."""
+        for want in wants:
+            if self._subscriptions.want(want):
+                self._due.set()
+
+    def drop(self, topic: Topic) -> None:
+        """See nothing of a topic any more; its rows are forgotten."""
+        if self._subscriptions.drop(topic):
+            table = self._model.table(topic)
+            if table is not None:
+                table.expect(None)
+                table.clear()
+            self._due.set()
+
+    async def request(self, op: str, **fields: Any) -> dict[str, Any]:
+        """Ask the server for something; raises `ProblemError` or `ConnectionFailed`."""
+        if not self._model.link.live:
+            raise ConnectionFailed(self._model.link.detail or "not connected")
+        return await self._link.request(op, **fields)
+
+    async def run(self) -> None:
+        """Feed the model until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._link.run(self.take))
+            group.create_task(self._subscribe())
+            group.create_task(self._watch_over())
+
+    def take(self, event: Event) -> None:
+        """Let the model follow what happened to the connection or came over it."""
+        match event:
+            case Opened(hello):
+                self._model.opened(hello)
+                self._model.time.correct(datetime.fromisoformat(hello["time"]))
+                self._subscriptions.forget()
+                self._due.set()
+            case Pushed(push):
+                self._apply(push)
+            case Lost(detail, refused):
+                self._model.lost(detail, refused=refused)
+
+    def _apply(self, push: Mapping[str, Any]) -> None:
+        try:
+            self._model.apply(push)
+        except (KeyError, TypeError, ValueError) as error:
+            # Half a table is a lie: say so, and begin again with new snapshots.
+            self._model.lost(f"the server sent what this version can't read: {error!r:.200}", refused=True)
+            self._link.reset()
+            return
+        table = self._model.table(str(push.get("topic")))
+        if table is not None and table.torn:
+            table.torn = False
+            self._subscriptions.renew(table.topic)
+            self._due.set()
+
+    async def _subscribe(self) -> None:
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            if not self._model.link.live:
+                continue
+            # Being offline is no loss: all of it is asked for again when the link is back.
+            with suppress(ConnectionFailed):
+                await self._ask_access()
+                for step in self._subscriptions.steps():
+                    await self._ask(step)
+
+    async def _ask_access(self) -> None:
+        if not self.asks_access or self._model.link.may_write is not None:
+            return
+        try:
+            answer = await self._link.request("whoami")
+        except ProblemError:
+            return  # A server that does not say; then it is not known.
+        self._model.link.may_write = bool(answer.get("may_write", True))
+        self._model.changed(Dirty.LINK)
+
+    async def _ask(self, step: Step) -> None:
+        table = self._model.table(step.topic)
+        if step.op == "watch" and table is not None:
+            table.expect(step.sub)
+        try:
+            await self._link.request(step.op, sub=step.sub, **step.fields)
+        except ProblemError as refused:
+            if step.op == "watch" and table is not None:
+                table.refusal = str(refused)
+                self._model.changed(Dirty.ALL)
+
+    async def _watch_over(self) -> None:
+        while True:
+            await asyncio.sleep(self._ping_seconds)
+            if self._model.link.live:
+                await self._ping()
+
+    async def _ping(self) -> None:
+        begun = self._model.clock.steady()
+        try:
+            async with asyncio.timeout(self._patience):
+                answer = await self._link.request("ping")
+        except ConnectionFailed:
+            return  # The link says by itself why.
+        except TimeoutError:
+            self._model.lost(f"no answer for {self._ping_seconds + self._patience:.0f} s")
+            self._link.reset()
+            return
+        latency = self._model.clock.steady() - begun
+        self._model.heard(latency)
+        self._model.time.correct(datetime.fromisoformat(answer["time"]), round_trip=latency)

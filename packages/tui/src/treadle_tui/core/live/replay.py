@@ -1,0 +1,185 @@
+"""Plays a recording: a link without a server, and a clock that tells the recorded time."""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from treadle.errors import ConnectionFailed, error_for, problem_named
+from treadle_tui.core.live.feed import Event, Lost, Opened, Pushed
+from treadle_tui.core.live.recording import Past, Recording, View
+from treadle_tui.core.state.clock import Clock, SystemClock
+
+STEP_SECONDS = 10.0
+"""How far the keys go forward and back."""
+
+TURN_SECONDS = 0.1
+"""How often the screen follows the recording: what changed several times since is shown once."""
+
+SPEEDS = (0.1, 100.0)
+
+_TIME = re.compile(r"([+-]?)(?:(\d+)h)?(?:(\d+)(?:m|:))?(?:(\d+(?:\.\d+)?)s?)?")
+
+
+class ReplayError(ValueError):
+    """A moment or a speed that a recording can't be shown at: what is wrong, and how it is written."""
+
+
+class Player:
+    """A recording's link and clock at once: where it stands, how fast it goes, and what was there at that moment."""
+
+    def __init__(self, recording: Recording, *, speed: float = 1.0, clock: Clock | None = None) -> None:
+        self.recording = recording
+        self.playing = True
+        self.speed = speed
+        self._clock = clock or SystemClock()
+        self._at = recording.time_of(0) or 0.0
+        self._since = self._clock.steady()
+        self._steady = 0.0
+        self._past = Past()
+        self._next = 0
+        self._watched: dict[str, tuple[Mapping[str, Any], View]] = {}
+        self._sink: Callable[[Event], None] | None = None
+        self._moved = asyncio.Event()
+
+    # The clock.
+
+    @property
+    def position(self) -> float:
+        """Where the recording stands, in seconds from its start."""
+        if not self.playing:
+            return self._at
+        return min(self.recording.seconds, self._at + (self._clock.steady() - self._since) * self.speed)
+
+    def now(self) -> datetime:
+        """Return the recorded instant."""
+        return self.recording.begun_at + timedelta(seconds=self.position)
+
+    def steady(self) -> float:
+        """Return seconds of the recording that were shown, which never run backwards."""
+        return self._steady + self.position - self._at
+
+    def _stand_at(self, at: float) -> None:
+        self._steady += self.position - self._at
+        self._at, self._since = at, self._clock.steady()
+
+    # What the reader does.
+
+    def toggle(self) -> None:
+        """Stop, or go on; at the end, begin again."""
+        at_end = self.position >= self.recording.seconds
+        self._stand_at(self.position)
+        self.playing = not self.playing
+        if at_end:
+            self.playing = True
+            self.seek(0.0)
+        self._moved.set()
+
+    def run_at(self, speed: float) -> None:
+        """Go on at another speed. Raises `ReplayError` beyond the bounds."""
+        if not SPEEDS[0] <= speed <= SPEEDS[1]:
+            raise ReplayError(f"a recording plays {SPEEDS[0]} to {SPEEDS[1]:.0f} times as fast, not {speed:g}")
+        self._stand_at(self.position)
+        self.speed = speed
+        self._moved.set()
+
+    def seek(self, seconds: float) -> None:
+        """Show what was there at another moment, and go on from it."""
+        back = seconds < self.position
+        self._stand_at(max(0.0, min(self.recording.seconds, seconds)))
+        if back:
+            self._past, self._next = Past(), 0
+        for number, entry in self.recording.between(self._next, self._at):
+            self._next = number
+            self._past.take(entry)
+        self._announce()
+        self._moved.set()
+
+    def step(self, seconds: float) -> None:
+        """Go so far forward, or back when it is negative."""
+        self.seek(self.position + seconds)
+
+    # The link.
+
+    async def run(self, sink: Callable[[Event], None]) -> None:
+        """Play until cancelled; the end of the recording stays in sight."""
+        self._sink = sink
+        self._stand_at(self._at)
+        while True:
+            self._follow()
+            self._moved.clear()
+            due = self.recording.time_of(self._next)
+            wait = None
+            if self.playing and due is not None:
+                wait = max(TURN_SECONDS, (due - self.position) / self.speed)
+            try:
+                async with asyncio.timeout(wait):
+                    await self._moved.wait()
+            except TimeoutError:
+                continue
+
+    async def request(self, op: str, **fields: Any) -> dict[str, Any]:
+        """Answer from what was recorded; raises `ProblemError` for everything that would change something."""
+        if op == "ping":
+            raise ConnectionFailed("a recording has no server")
+        if op == "unwatch":
+            self._watched.pop(fields["sub"], None)
+            return {}
+        if op == "watch":
+            return self._watch(fields)
+        raise error_for(problem_named("forbidden", "this is a recording: nothing can be asked or changed in it"))
+
+    def reset(self) -> None:
+        """A recording has no connection to give up."""
+
+    def _watch(self, fields: dict[str, Any]) -> dict[str, Any]:
+        sub = fields["sub"]
+        view = self._past.view(fields)
+        if view is None:
+            raise error_for(problem_named("task-not-found", "this task was not looked at when the recording was made"))
+        self._watched[sub] = (fields, view)
+        self._tell(Pushed(view.snapshot(sub)))
+        return {}
+
+    def _follow(self) -> None:
+        """Take all entries that are due, and show each topic that they changed once."""
+        changed: dict[str, None] = {}
+        for number, entry in self.recording.between(self._next, self.position):
+            self._next = number
+            push = entry.get("push")
+            if push is not None and push.get("push") in {"events", "reload"}:
+                self._tell(Pushed(push))
+            topic = self._past.take(entry)
+            if topic == "link":
+                self._announce()
+            elif topic is not None:
+                changed[topic] = None
+        for sub, (fields, before) in list(self._watched.items()):
+            view = self._past.view(fields) if fields["topic"] in changed else None
+            if view is not None:
+                self._watched[sub] = (fields, view)
+                self._tell(Pushed(view.delta(sub, before)))
+
+    def _announce(self) -> None:
+        past = self._past
+        if past.lost is not None:
+            self._tell(Lost(str(past.lost["detail"]), refused=bool(past.lost.get("refused"))))
+        elif past.hello is not None:
+            # The feed asks for everything again, and is answered with what was there at this moment.
+            self._watched.clear()
+            self._tell(Opened({**past.hello, "time": self.now().isoformat()}))
+
+    def _tell(self, event: Event) -> None:
+        if self._sink is not None:
+            self._sink(event)
+
+
+def read_time(text: str, position: float) -> float:
+    """Return the seconds that `1m30`, `90`, `1:30`, `+10` or `-1m` mean from a position. Raises `ReplayError`."""
+    match = _TIME.fullmatch(text.strip().replace(" ", ""))
+    if match is None or not any(match.groups()[1:]):
+        raise ReplayError(f'"{text}" is no time: write 1m30 or 90 from the start, or +10 or -1m from here')
+    sign, hours, minutes, seconds = match.groups()
+    amount = int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
+    return position + amount if sign == "+" else position - amount if sign == "-" else amount

@@ -1,0 +1,187 @@
+"""The configuration file: the theme, the reader's own keys, and the servers by name."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from treadle.settings import InvalidSetting, split_urls
+from treadle_tui.core.verbs.keymap import Keymap, KeymapError, read_keymap
+
+THEMES = ("dark", "light", "contrast", "colourblind", "sixteen", "mono")
+"""What `theme` may be."""
+
+_ROOT = {"theme": str, "ascii": bool, "context": str, "keys": dict, "contexts": dict}
+_CONTEXT = {"url": str, "token_file": str, "room": str, "read_only": bool, "production": bool}
+_KINDS = {str: 'a text, as "…"', bool: "true or false", dict: "a table"}
+
+
+class ConfigError(Exception):
+    """A configuration file that can't be used: which, in which line, and what to mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server, and how it is to be looked at."""
+
+    name: str
+    urls: tuple[str, ...]
+    token_file: Path | None = None
+    room: str | None = None
+    read_only: bool = False
+    production: bool = False
+
+    def read_token(self) -> str | None:
+        """Return the token in its file; None when it has none. Raises `ConfigError` when it can't be read."""
+        if self.token_file is None:
+            return None
+        try:
+            return self.token_file.read_text().strip() or None
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"the token of the context {self.name}, {self.token_file}: {reason}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What the file says; what it leaves out is None or empty."""
+
+    theme: str | None = None
+    ascii_only: bool = False
+    keymap: Keymap = field(default_factory=Keymap)
+    contexts: Mapping[str, Server] = field(default_factory=dict)
+    context: str | None = None
+    """The one to begin with."""
+
+    def server(self, name: str) -> Server:
+        """Return the context of a name. Raises `ConfigError` when there is none."""
+        if name not in self.contexts:
+            known = f"it is one of {', '.join(self.contexts)}" if self.contexts else "the configuration file has none"
+            raise ConfigError(f'there is no context "{name}": {known}')
+        return self.contexts[name]
+
+
+def default_path() -> Path:
+    """Return where the file is looked for when nobody says otherwise."""
+    from platformdirs import user_config_path
+
+    return user_config_path("treadle") / "tui.toml"
+
+
+def read_config(path: Path, *, must_exist: bool) -> Config:
+    """Read a file; a missing one is empty unless it must exist. Raises `ConfigError`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if must_exist:
+            raise ConfigError(f"{path}: there is no such file") from None
+        return Config()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}") from None
+    return parse_config(text, path)
+
+
+def parse_config(text: str, path: Path) -> Config:
+    """Return what a file's text says; `path` is for the errors, and for token files beside it. Raises `ConfigError`."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {_sentence(str(error), text)}") from None
+    return _Reader(text, path).config(document)
+
+
+class _Reader:
+    """Turns the document into a configuration, and finds the line of what is wrong."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        self._lines = text.splitlines()
+        self._path = path
+
+    def config(self, document: Mapping[str, Any]) -> Config:
+        self._check(document, _ROOT, ())
+        theme = document.get("theme")
+        if theme is not None and theme not in THEMES:
+            raise self._wrong(("theme",), f'there is no theme "{theme}": write one of {", ".join(THEMES)}')
+        contexts = {name: self._server(name, table) for name, table in document.get("contexts", {}).items()}
+        first = document.get("context")
+        if first is not None and first not in contexts:
+            known = f"it is one of {', '.join(contexts)}" if contexts else "there is no table [contexts.NAME]"
+            raise self._wrong(("context",), f'there is no context "{first}": {known}')
+        return Config(
+            theme=theme,
+            ascii_only=document.get("ascii", False),
+            keymap=self._keymap(document.get("keys", {})),
+            contexts=contexts,
+            context=first,
+        )
+
+    def _keymap(self, table: Mapping[str, Any]) -> Keymap:
+        try:
+            return read_keymap(table)
+        except KeymapError as error:
+            raise self._wrong(("keys", error.action), str(error)) from None
+
+    def _server(self, name: str, table: object) -> Server:
+        where = ("contexts", name)
+        if not isinstance(table, Mapping):
+            raise self._wrong(where, f'write it as a table: [contexts.{name}], and url = "https://…" beneath')
+        self._check(table, _CONTEXT, where)
+        if "url" not in table:
+            raise self._wrong(where, f'the context {name} has no url: write url = "https://…"')
+        try:
+            urls = split_urls(table["url"])
+        except InvalidSetting as error:
+            raise self._wrong((*where, "url"), str(error)) from None
+        file = table.get("token_file")
+        return Server(
+            name,
+            urls,
+            # Beside the configuration unless it says from where, so that both can be moved together.
+            token_file=None if file is None else self._path.parent / Path(file).expanduser(),
+            room=table.get("room"),
+            read_only=table.get("read_only", False),
+            production=table.get("production", False),
+        )
+
+    def _check(self, table: Mapping[str, Any], known: Mapping[str, type], where: tuple[str, ...]) -> None:
+        for key, value in table.items():
+            if key not in known:
+                raise self._wrong((*where, key), f'there is no setting "{key}": write one of {", ".join(known)}')
+            if not isinstance(value, known[key]):
+                raise self._wrong((*where, key), f"{key} must be {_KINDS[known[key]]}")
+
+    def _wrong(self, where: tuple[str, ...], message: str) -> ConfigError:
+        line = self._line_of(where)
+        return ConfigError(f"{self._path}{f', line {line}' if line else ''}: {message}")
+
+    def _line_of(self, where: tuple[str, ...]) -> int | None:
+        """Return the line that sets a key, or that opens its table; None where it is written in a way not foreseen."""
+        *tables, key = where
+        present: list[str] = []
+        for number, line in enumerate(self._lines, start=1):
+            if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+                present = [_bare(part) for part in re.findall(_PART, header[1])]
+                if present == list(where):
+                    return number
+            elif (left := re.match(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=", line)) is not None:
+                path = [*present, *(_bare(part) for part in re.findall(_PART, left[1]))]
+                if path == [*tables, key]:
+                    return number
+        return self._line_of(tuple(tables)) if tables else None
+
+
+_PART = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
+
+
+def _bare(part: str) -> str:
+    return part.strip("\"'")
+
+
+def _sentence(error: str, text: str) -> str:
+    found = re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|(end of document))\)", error, re.DOTALL)
+    if found is None:
+        return error
+    place = f"line {found[2]}, column {found[3]}" if found[2] else f"line {len(text.splitlines())}, at its end"
+    return f"{place}: {found[1][:1].lower()}{found[1][1:]}"

@@ -1,0 +1,125 @@
+"""What wants a look, the worst first, and where to look.
+
+Starved queues, lost workers, held targets, late schedules, stuck tasks.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from treadle.wire.transitions import ADMITS
+from treadle_tui.core.draw.format import age, number, since
+from treadle_tui.core.state.queues import QueueRow
+from treadle_tui.core.state.schedules import ScheduleRow, late_words
+from treadle_tui.core.state.targets import TargetRow, held_words
+from treadle_tui.core.state.workers import WorkerRow
+
+Severity: TypeAlias = Literal["bad", "warn"]
+AlertKind: TypeAlias = Literal["queue", "failures", "worker", "target", "schedule", "task"]
+
+HELD_SECONDS = 60.0
+"""How long a paused or failed task may keep others from its target before someone should know."""
+
+BUSY_SECONDS = 900.0
+"""The same for a task that runs, stops or waits for its retry: this ends by itself, but should not take so long."""
+
+FAILING_LEAST = 3
+"""Fewer failures than this in the last minute are no news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that wants a look."""
+
+    severity: Severity
+    subject: str
+    text: str
+    kind: AlertKind
+    """Where one sees it."""
+    key: str
+    """Which queue, worker, target, schedule or task it is."""
+    at: float = 0.0
+    """For how many seconds it has been so, as far as that is known: the longest goes first."""
+
+    @property
+    def id(self) -> str:
+        """What tells it from the others, from second to second."""
+        return f"{self.kind} {self.key}"
+
+
+def alerts(
+    queues: Iterable[QueueRow],
+    workers: Iterable[WorkerRow],
+    targets: Iterable[TargetRow] = (),
+    schedules: Iterable[ScheduleRow] = (),
+    *,
+    now: datetime,
+) -> list[Alert]:
+    """Return what wants a look, the worst first."""
+    known = {queue.name: queue for queue in queues}
+    found = [alert for queue in known.values() for alert in _of_queue(queue, now)]
+    for worker in workers:
+        found += [*_of_worker(worker), *_of_runs(worker, now)]
+    for target in targets:
+        found += _of_target(target, now)
+    for schedule in schedules:
+        found += _of_schedule(schedule, now)
+    return sorted(found, key=lambda alert: (alert.severity != "bad", -alert.at, alert.subject))
+
+
+def _of_queue(queue: QueueRow, now: datetime) -> Iterator[Alert]:
+    waited = since(queue.oldest_pending_at, now) or 0.0
+    if queue.state == "starved":
+        yield Alert("bad", queue.job.name, f"no live worker, {age(waited)}", "queue", queue.name, waited)
+    elif queue.state == "paused" and queue.pending:
+        text = f"paused, {number(queue.pending)} wait"
+        yield Alert("warn", queue.job.name, text, "queue", queue.name, waited)
+    failing = failing_words(queue)
+    if failing:
+        yield Alert("warn", queue.job.name, failing, "failures", queue.name)
+
+
+def failing_words(queue: QueueRow) -> str:
+    """Return how much more a queue has failed in the last minute than in those before; nothing when it has not."""
+    history = queue.job.history
+    if history is None or history.step_seconds <= 0:
+        return ""
+    steps = max(1, round(60 / history.step_seconds))
+    failed, before = sum(history.failed[-steps:]), sum(history.failed[:-steps])
+    done, done_before = sum(history.completed[-steps:]), sum(history.completed[:-steps])
+    share = failed / (failed + done) if failed else 0.0
+    usual = before / (before + done_before) if before else 0.0
+    if failed < FAILING_LEAST or share < 0.05 or share < 2 * usual:
+        return ""
+    return f"{share:.0%} fail, usually {usual:.0%}" if before + done_before else f"{share:.0%} fail"
+
+
+def _of_worker(worker: WorkerRow) -> Iterator[Alert]:
+    if worker.health == "late":
+        yield Alert("warn", worker.name, f"heartbeat {age(worker.quiet)}", "worker", worker.id, worker.quiet)
+    elif worker.health == "lost":
+        yield Alert("bad", worker.name, f"lost, {age(worker.quiet)}", "worker", worker.id, worker.quiet)
+
+
+def _of_runs(worker: WorkerRow, now: datetime) -> Iterator[Alert]:
+    for run in worker.runs:
+        if run.pace(now) == "stuck":
+            seconds = run.seconds(now)
+            text = f"runs {age(seconds)}, 99% end in {age(run.usual.p99)}"
+            name = f"{run.job.rsplit(':', 1)[-1]} {run.task_id[-8:]}"
+            yield Alert("warn", name, text, "task", run.task_id, seconds)
+
+
+def _of_target(row: TargetRow, now: datetime) -> Iterator[Alert]:
+    held = since(row.item.since, now) or 0.0
+    least = HELD_SECONDS if row.state in ADMITS["resolve"] else BUSY_SECONDS
+    if row.item.held and row.item.waiting and held >= least:
+        yield Alert("warn", row.item.name, held_words(row, now), "target", row.item.id, held)
+
+
+def _of_schedule(row: ScheduleRow, now: datetime) -> Iterator[Alert]:
+    if row.state(now) == "late":
+        severity: Severity = "warn" if row.has_open_task else "bad"
+        overdue = row.overdue(now)
+        yield Alert(severity, row.item.name, late_words(row, now), "schedule", row.item.id, overdue)

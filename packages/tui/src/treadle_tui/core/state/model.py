@@ -1,0 +1,261 @@
+"""The dashboard's state: the tables of its subscriptions, the connection, and what follows from both.
+
+The feed alone changes it; screens read it when it says that something is dirty. Nothing in here knows of either.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Flag, auto
+from typing import Any
+
+from treadle.wire.jobs import JobItem
+from treadle.wire.schedules import ScheduleItem
+from treadle.wire.targets import TargetItem
+from treadle.wire.tasks import TaskFilter, TaskItem
+from treadle.wire.workers import WorkerItem
+from treadle_tui.core.draw.glyphs import Link
+from treadle_tui.core.state.attention import Alert, alerts
+from treadle_tui.core.state.clock import Clock, ServerTime, SystemClock
+from treadle_tui.core.state.detail import TaskDetail
+from treadle_tui.core.state.events import EventLog
+from treadle_tui.core.state.queues import QueueRow, Throughput, queue_row, throughput
+from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
+from treadle_tui.core.state.tables import Push, Table
+from treadle_tui.core.state.targets import TargetRow, target_rows
+from treadle_tui.core.state.workers import Beats, BusySince, WorkerRow, worker_row
+
+GROWTH_SECONDS = 10
+"""Over how long the growth of the pending tasks is measured."""
+
+
+class Dirty(Flag):
+    """Which part changed since it was last drawn."""
+
+    NONE = 0
+    LINK = auto()
+    QUEUES = auto()
+    WORKERS = auto()
+    TASKS = auto()
+    TASK = auto()
+    TARGETS = auto()
+    SCHEDULES = auto()
+    EVENTS = auto()
+    ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | SCHEDULES | EVENTS
+
+
+@dataclass(slots=True)
+class LinkState:
+    """The connection as the status bar and the banner show it."""
+
+    state: Link = "connecting"
+    detail: str = ""
+    """Why there is none."""
+    last_alive: float | None = None
+    """When the server last said anything, by the steady clock."""
+    latency: float | None = None
+    """Seconds there and back."""
+    hello: Mapping[str, Any] = field(default_factory=dict)
+    may_write: bool | None = None
+    """Whether the token may change anything; None until the server has said so."""
+
+    @property
+    def live(self) -> bool:
+        """Whether what is shown is what is."""
+        return self.state == "live"
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The sums over all queues and workers."""
+
+    pending: int
+    running: int
+    scheduled: int
+    held: int
+    slots: int
+    workers: int
+    workers_serving: int
+    queues: int
+
+
+class Model:
+    """Everything that the dashboard knows."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.time = ServerTime(self.clock)
+        self.link = LinkState()
+        self.counts = Table[Mapping[str, int]]("counts", key="job", read=lambda row: row["counts"])
+        self.jobs = Table[JobItem]("jobs", key="id", read=JobItem.model_validate)
+        self.workers = Table[WorkerItem]("workers", key="id", read=WorkerItem.model_validate)
+        self.tasks = Table[TaskItem]("tasks", key="id", read=TaskItem.model_validate)
+        self.task = Table[TaskDetail]("task", key="id", read=TaskDetail.model_validate)
+        self.targets = Table[TargetItem]("targets", key="id", read=TargetItem.model_validate)
+        self.schedules = Table[ScheduleItem]("schedules", key="id", read=ScheduleItem.model_validate)
+        self.events = EventLog()
+        self._dirty = Dirty.ALL
+        self._busy = BusySince()
+        self._beats = Beats()
+        self._pending_samples: deque[tuple[float, int]] = deque(maxlen=GROWTH_SECONDS + 1)
+        self._derived: _Derived | None = None
+
+    # What the feed tells.
+
+    def opened(self, hello: Mapping[str, Any]) -> None:
+        """A connection stands and the server has answered the hello."""
+        # What came before the break says nothing about growth now.
+        self._pending_samples.clear()
+        self.link = LinkState("live", last_alive=self.clock.steady(), latency=self.link.latency, hello=hello)
+        self.changed(Dirty.ALL)
+
+    def heard(self, latency: float) -> None:
+        """The server answered a ping after `latency` seconds."""
+        self.link.last_alive = self.clock.steady()
+        self.link.latency = latency
+        self._dirty |= Dirty.LINK
+
+    def lost(self, detail: str, *, refused: bool = False) -> None:
+        """The connection is gone; `refused` when trying again alone will not mend it."""
+        self.link.state = "refused" if refused else "gone"
+        self.link.detail = detail
+        self.changed(Dirty.ALL)
+
+    def apply(self, push: Push) -> None:
+        """Take a snapshot, a delta or events; pushes of other kinds and of other subscriptions change nothing."""
+        if push["push"] in {"events", "reload"}:
+            if self.events.take(push, self.time.now()):
+                self.changed(Dirty.EVENTS)
+            return
+        table = self.table(str(push.get("topic")))
+        if push["push"] in {"snapshot", "delta"} and table is not None and table.apply(push):
+            self.link.last_alive = self.clock.steady()
+            if table is self.workers:
+                self._beats.note(self.workers.rows.values())
+            self.changed(_PARTS[table.topic])
+
+    def table(self, topic: str) -> Table[Any] | None:
+        """Return the table of a topic; None for topics that the dashboard doesn't know."""
+        tables: tuple[Table[Any], ...] = (
+            self.counts, self.jobs, self.workers, self.tasks, self.task, self.targets, self.schedules,
+        )  # fmt: skip
+        return next((table for table in tables if table.topic == topic), None)
+
+    def changed(self, part: Dirty) -> None:
+        """Note that a part must be drawn anew."""
+        self._dirty |= part
+        if part & (Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS | Dirty.SCHEDULES):
+            self._derived = None
+
+    def tick(self) -> None:
+        """Let a second have passed: workers go late by the clock alone, and growth is measured."""
+        before = [row.health for row in self.worker_rows().values()]
+        self._derived = None
+        if before != [row.health for row in self.worker_rows().values()]:
+            self._dirty |= Dirty.WORKERS | Dirty.QUEUES
+        if self.counts.ready or self.jobs.ready:
+            self._pending_samples.append((self.clock.steady(), self.totals().pending))
+
+    # What the screens ask.
+
+    def take_dirty(self) -> Dirty:
+        """Return what changed since the last call."""
+        dirty, self._dirty = self._dirty, Dirty.NONE
+        return dirty
+
+    def queue_rows(self) -> dict[str, QueueRow]:
+        """Return each queue's line by its job's full name."""
+        return self._now().queues
+
+    def worker_rows(self) -> dict[str, WorkerRow]:
+        """Return each worker's line by its id."""
+        return self._now().workers
+
+    def alerts(self) -> list[Alert]:
+        """Return what wants a look, the worst first."""
+        return self._now().alerts
+
+    def target_rows(self, wanted: TaskFilter) -> list[TargetRow]:
+        """Return the targets that a filter means, in the order in which they want a look."""
+        return target_rows(self.targets.rows.values(), wanted)
+
+    def schedule_rows(self, wanted: TaskFilter) -> list[ScheduleRow]:
+        """Return the schedules that a filter means, in the order of their next ticks."""
+        return schedule_rows(self.schedules.rows.values(), wanted)
+
+    def throughput(self) -> Throughput:
+        """Return what all queues together did in the last minutes."""
+        return throughput(self.jobs.rows.values())
+
+    def totals(self) -> Totals:
+        """Return the sums over all queues and workers."""
+        queues, workers = self.queue_rows().values(), self.worker_rows().values()
+        return Totals(
+            pending=sum(queue.pending for queue in queues),
+            running=sum(queue.running for queue in queues),
+            scheduled=sum(queue.scheduled for queue in queues),
+            held=sum(queue.held for queue in queues),
+            slots=sum(worker.item.concurrency for worker in workers if worker.serves),
+            workers=len(workers),
+            workers_serving=sum(worker.serves for worker in workers),
+            queues=len(queues),
+        )
+
+    def growth(self) -> float:
+        """Return by how many tasks a second the pending ones have grown lately."""
+        if len(self._pending_samples) < 2:
+            return 0.0
+        (first_at, first), (last_at, last) = self._pending_samples[0], self._pending_samples[-1]
+        return (last - first) / (last_at - first_at) if last_at > first_at else 0.0
+
+    def data_age(self) -> float | None:
+        """Return for how many seconds nothing has been heard of the server."""
+        return None if self.link.last_alive is None else self.clock.steady() - self.link.last_alive
+
+    def worker_name(self, worker_id: str | None) -> str | None:
+        """Return what people call the worker, or the end of its id when it is gone."""
+        if worker_id is None:
+            return None
+        row = self.worker_rows().get(worker_id)
+        return row.name if row is not None else worker_id[-8:]
+
+    def _now(self) -> "_Derived":
+        if self._derived is None:
+            self._derived = self._derive()
+        return self._derived
+
+    def _derive(self) -> "_Derived":
+        now, steady = self.time.now(), self.clock.steady()
+        self._busy.note(self.workers.rows.values(), steady)
+        usual = {job.full_name: job.stats.run for job in self.jobs.rows.values() if job.stats is not None}
+        workers = {
+            key: worker_row(
+                item, now, busy_for=self._busy.busy_for(key, steady), beats=self._beats.of(key), usual=usual
+            )
+            for key, item in self.workers.rows.items()
+        }
+        queues = {
+            job.full_name: queue_row(job, self.counts.rows.get(job.full_name, job.counts), workers)
+            for job in self.jobs.rows.values()
+        }
+        targets = [TargetRow(item) for item in self.targets.rows.values()]
+        schedules = [ScheduleRow(item) for item in self.schedules.rows.values()]
+        return _Derived(queues, workers, alerts(queues.values(), workers.values(), targets, schedules, now=now))
+
+
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    queues: dict[str, QueueRow]
+    workers: dict[str, WorkerRow]
+    alerts: list[Alert]
+
+
+_PARTS = {
+    "counts": Dirty.QUEUES,
+    "jobs": Dirty.QUEUES,
+    "workers": Dirty.WORKERS | Dirty.QUEUES,
+    "tasks": Dirty.TASKS,
+    "task": Dirty.TASK,
+    "targets": Dirty.TARGETS,
+    "schedules": Dirty.SCHEDULES,
+}

@@ -1,0 +1,124 @@
+"""A job's queue as the dashboard shows it, made of the job, its counts and its workers."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from treadle.wire.jobs import JobItem
+from treadle.wire.names import INTERNAL
+from treadle.wire.status import Status
+from treadle_tui.core.draw.glyphs import QueueState
+from treadle_tui.core.state.workers import WorkerRow
+
+RATE_STEPS = 3
+"""How many of the last full steps of a history make the rate: 30 seconds are calm, and recent enough to be true."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A queue's line."""
+
+    job: JobItem
+    state: QueueState
+    pending: int
+    running: int
+    slots: int
+    scheduled: int
+    held: int
+    """Paused tasks."""
+    failed: int
+    workers: int
+    rate: float
+    """Tasks completed a second."""
+    completed: Sequence[int]
+    """Completions in each step of the last five minutes."""
+
+    @property
+    def name(self) -> str:
+        """The job's full name."""
+        return self.job.full_name
+
+    @property
+    def oldest_pending_at(self) -> datetime | None:
+        """When the longest-waiting pending task came."""
+        return self.job.oldest_pending_at if self.pending else None
+
+
+def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, WorkerRow]) -> QueueRow:
+    """Return the line of `job`, with `counts` newer than its own."""
+    known = [workers[key] for key in job.workers if key in workers]
+    serving = [worker for worker in known if worker.serves]
+    # Before the workers' snapshot is here the server's own word counts.
+    slots = sum(worker.item.concurrency for worker in serving) if known else job.slots if not workers else 0
+    pending = counts.get(Status.PENDING, 0)
+    return QueueRow(
+        job=job,
+        state=_state(job, pending=pending, slots=slots),
+        pending=pending,
+        running=counts.get(Status.RUNNING, 0) + counts.get(Status.CLAIMED, 0),
+        slots=slots,
+        scheduled=counts.get(Status.SCHEDULED, 0),
+        held=counts.get(Status.PAUSED, 0),
+        failed=counts.get(Status.FAILED, 0),
+        workers=len(serving),
+        rate=recent_rate(job.history.completed, job.history.step_seconds) if job.history else 0.0,
+        completed=job.history.completed if job.history else (),
+    )
+
+
+def _state(job: JobItem, *, pending: int, slots: int) -> QueueState:
+    if job.paused:
+        return "paused"
+    # The server runs @internal jobs itself; they have no workers and lack none.
+    return "starved" if pending and not slots and job.room_id != INTERNAL else "open"
+
+
+def recent_rate(values: Sequence[int], step: float) -> float:
+    """Return the mean per second of the last full steps; the last value is still being counted and left out."""
+    full = values[-1 - RATE_STEPS : -1]
+    return sum(full) / (len(full) * step) if full and step > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """What all queues together did, per second, oldest first."""
+
+    completed: Sequence[float]
+    failed: Sequence[float]
+    completed_rate: float
+    failed_rate: float
+    minutes: float
+
+
+def throughput(jobs: Iterable[JobItem]) -> Throughput:
+    """Add up the histories; those of another step than the first one are left out, for they can't be added."""
+    histories = [job.history for job in jobs if job.history is not None]
+    step = histories[0].step_seconds if histories else 10.0
+    same = [history for history in histories if history.step_seconds == step]
+    completed = _summed([history.completed for history in same])
+    failed = _summed([history.failed for history in same])
+    return Throughput(
+        completed=[value / step for value in completed],
+        failed=[value / step for value in failed],
+        completed_rate=recent_rate(completed, step),
+        failed_rate=recent_rate(failed, step),
+        minutes=len(completed) * step / 60,
+    )
+
+
+def _summed(series: Sequence[Sequence[int]]) -> list[int]:
+    longest = max((len(values) for values in series), default=0)
+    # The newest values stand last, so shorter series are added from the end.
+    padded = [[0] * (longest - len(values)) + list(values) for values in series]
+    return [sum(column) for column in zip(*padded, strict=True)]
+
+
+SORTS: dict[str, Callable[[QueueRow], Any]] = {
+    "name": lambda row: (row.job.room_id == INTERNAL, row.name),
+    "pending": lambda row: (-row.pending, row.name),
+    "oldest": lambda row: (row.oldest_pending_at is None, row.oldest_pending_at, row.name),
+    "failed": lambda row: (-row.failed, row.name),
+    "rate": lambda row: (-row.rate, row.name),
+}
+"""The orders of the queues' pane, first the usual one."""

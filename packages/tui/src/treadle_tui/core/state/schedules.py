@@ -1,0 +1,77 @@
+"""Schedules: whether each is late, paused or has an open task, and which of them a filter means."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from treadle.wire.schedules import ScheduleItem
+from treadle.wire.status import OPEN
+from treadle.wire.tags import has
+from treadle.wire.tasks import TaskFilter
+from treadle_tui.core.draw.format import age, since
+from treadle_tui.core.draw.glyphs import ScheduleState
+
+LATE_SECONDS = 60.0
+"""How long ago a tick may have been without a task before someone should know."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRow:
+    """A schedule's line."""
+
+    item: ScheduleItem
+
+    @property
+    def has_open_task(self) -> bool:
+        """Whether its last task is not over; no other is made before it is."""
+        return self.item.last_status in OPEN
+
+    def overdue(self, now: datetime) -> float:
+        """For how many seconds its next tick is past."""
+        return max(0.0, since(self.item.next_at, now) or 0.0)
+
+    def state(self, now: datetime) -> ScheduleState:
+        """Whether it is paused, late, has a task that is open, or only waits for its tick."""
+        if self.item.paused:
+            return "paused"
+        if self.overdue(now) >= LATE_SECONDS:
+            return "late"
+        return "open" if self.has_open_task else "waits"
+
+
+def schedule_rows(items: Iterable[ScheduleItem], wanted: TaskFilter) -> list[ScheduleRow]:
+    """Return the schedules that a filter means: those that are next first, paused ones last."""
+    rows = [ScheduleRow(item) for item in items if means(wanted, item)]
+    return sorted(rows, key=_urgency)
+
+
+def _urgency(row: ScheduleRow) -> tuple[bool, float, str, str]:
+    next_at = row.item.next_at
+    return next_at is None, 0.0 if next_at is None else next_at.timestamp(), row.item.name, row.item.id
+
+
+def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
+    """Return whether a filter means a schedule: by its name, room and job, or by its last task.
+
+    What only a task has, such as a worker, no schedule has: a filter with one means none.
+    """
+    target = item.options.get("target")
+    said = [item.name, item.room_id, item.job_name, item.cron or "", item.last_task_id or ""]
+    text = (wanted.text or "").casefold()
+    return (
+        wanted.worker is None
+        and wanted.room in {None, item.room_id}
+        and wanted.job in {None, item.job_name}
+        and wanted.target in {None, target}
+        and (wanted.status is None or item.last_status in wanted.status)
+        and (wanted.id is None or (item.last_task_id or "").startswith(wanted.id))
+        and (wanted.tag is None or has(item.options.get("tags"), wanted.tag))
+        and any(text in part.casefold() for part in said)
+    )
+
+
+def late_words(row: ScheduleRow, now: datetime) -> str:
+    """Return why a late schedule wants a look, in words for the attention list."""
+    status = row.item.last_status
+    why = f"its last task is {status.value}" if status is not None and row.has_open_task else "nothing was made"
+    return f"due {age(row.overdue(now))} ago, {why}"

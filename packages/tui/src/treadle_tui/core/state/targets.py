@@ -1,0 +1,75 @@
+"""Targets: who holds each, why, since when, and which of them a filter means."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from treadle.wire.targets import TargetHolder, TargetItem
+from treadle.wire.tasks import TaskFilter
+from treadle_tui.core.draw.format import age, number, since
+from treadle_tui.core.draw.glyphs import TargetState
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """A target's line."""
+
+    item: TargetItem
+
+    @property
+    def holder(self) -> TargetHolder | None:
+        """What holds it first: a live run before what only keeps it."""
+        return next(iter(self.item.holders), None)
+
+    @property
+    def state(self) -> TargetState:
+        """Why it is held, or `free`."""
+        return self.item.cause if self.item.held and self.item.cause is not None else "free"
+
+    @property
+    def task_id(self) -> str | None:
+        """The task to look at: the holder, or whoever is next."""
+        return self.holder.task_id if self.holder is not None else self.item.next_task_id
+
+
+def target_rows(items: Iterable[TargetItem], wanted: TaskFilter) -> list[TargetRow]:
+    """Return the targets that a filter means: those waited for first, of these the longest held."""
+    rows = [TargetRow(item) for item in items]
+    return sorted((row for row in rows if means(wanted, row.item)), key=_urgency)
+
+
+def _urgency(row: TargetRow) -> tuple[bool, bool, float, str]:
+    held_since = row.item.since.timestamp() if row.item.since is not None else float("inf")
+    return not row.item.waiting, not row.item.held, held_since, row.item.name
+
+
+def means(wanted: TaskFilter, item: TargetItem) -> bool:
+    """Return whether a filter means a target: by its name and room, or by the tasks that hold it.
+
+    Tags are the tasks' own and not known here, so a filter with one means no target.
+    """
+    if wanted.tag is not None:
+        return False
+    if wanted.target not in {None, item.name} or wanted.room not in {None, item.room_id}:
+        return False
+    asks_holder = wanted.status is not None or wanted.job or wanted.worker or wanted.id
+    if asks_holder and not any(_means_holder(wanted, holder) for holder in item.holders):
+        return False
+    text = (wanted.text or "").casefold()
+    said = [item.name, item.room_id, *(holder.job_name for holder in item.holders)]
+    said += [holder.task_id for holder in item.holders]
+    return any(text in part.casefold() for part in said)
+
+
+def _means_holder(wanted: TaskFilter, holder: TargetHolder) -> bool:
+    return (
+        (wanted.status is None or holder.status in wanted.status)
+        and wanted.job in {None, holder.job_name}
+        and wanted.worker in {None, holder.worker_id}
+        and (wanted.id is None or holder.task_id.startswith(wanted.id))
+    )
+
+
+def held_words(row: TargetRow, now: datetime) -> str:
+    """Return why a target is held, in words for the attention list."""
+    return f"{row.state} {age(since(row.item.since, now))}, {number(row.item.waiting)} wait"

@@ -1,0 +1,176 @@
+"""Whether a worker is well: its state as the server says it, and its heartbeat as the clock says it."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from treadle.wire.jobs import Percentiles
+from treadle.wire.status import WorkerState
+from treadle.wire.workers import WorkerItem
+from treadle_tui.core.draw.format import since
+from treadle_tui.core.draw.glyphs import Health
+
+BEATS_SHOWN = 12
+"""How many expected heartbeats are shown."""
+
+SLACK = 0.75
+"""Seconds that a heartbeat may be late on its way."""
+
+
+Pace: TypeAlias = Literal["stuck", "slow", "usual"]
+
+PACES: tuple[Pace, ...] = ("stuck", "slow", "usual")
+
+_UNKNOWN = Percentiles()
+
+STUCK_TIMES = 3.0
+"""How many times as long as 99 % of the runs take, one may take before someone should look."""
+
+STUCK_LEAST = 60.0
+"""Seconds that no run is stuck before, however short the others were."""
+
+STUCK_OF = 20
+"""Of fewer runs than this nobody knows what is usual."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run that a worker holds, against what is usual for its job."""
+
+    task_id: str
+    job: str
+    since: datetime | None
+    usual: Percentiles
+
+    def seconds(self, now: datetime) -> float:
+        """Return for how long it has run."""
+        return max(0.0, since(self.since, now) or 0.0)
+
+    def pace(self, now: datetime) -> Pace:
+        """Return how its length compares: `slow` is what nine of ten runs are not."""
+        seconds = self.seconds(now)
+        long = float("inf") if self.usual.p99 is None else max(STUCK_LEAST, STUCK_TIMES * self.usual.p99)
+        if self.usual.n >= STUCK_OF and seconds > long:
+            return "stuck"
+        return "slow" if self.usual.p90 is not None and seconds > self.usual.p90 else "usual"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """A worker as the dashboard shows it."""
+
+    item: WorkerItem
+    health: Health
+    quiet: float
+    """Seconds since its last heartbeat."""
+    runs: Sequence[RunRow] = ()
+    """What it runs now, what has outlasted the usual the most first."""
+    beats: Sequence[bool] = ()
+    """Whether each expected heartbeat came, the last one last; as far as they were watched from here."""
+
+    @property
+    def id(self) -> str:
+        """The worker's id."""
+        return self.item.id
+
+    @property
+    def name(self) -> str:
+        """What people call it: group and name, or the end of its id."""
+        name = self.item.name or self.item.id[-8:]
+        return f"{self.item.group}/{name}" if self.item.group else name
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes tasks, as far as one can tell from here."""
+        return self.health in {"online", "busy"}
+
+
+def worker_row(
+    item: WorkerItem,
+    now: datetime,
+    *,
+    busy_for: float = float("inf"),
+    beats: Sequence[bool] = (),
+    usual: Mapping[str, Percentiles] = MappingProxyType({}),
+) -> WorkerRow:
+    """Return the worker's row at `now`; `busy_for` is since when it has had runs, as seen from here.
+
+    One that has just got work still beats at the idle pace until its first busy heartbeat is due.
+    """
+    quiet = max(0.0, since(item.last_heartbeat, now) or 0.0)
+    silent = min(quiet, busy_for) if item.running else quiet
+    # What should have come since the last one; one more is still on its way.
+    missed = max(0, int((silent - SLACK) / item.beat_seconds), int((quiet - SLACK) / item.idle_beat_seconds))
+    return WorkerRow(
+        item=item,
+        health=_health(item, quiet=quiet, silent=silent),
+        quiet=quiet,
+        beats=(*beats, *(False,) * min(missed, BEATS_SHOWN))[-BEATS_SHOWN:],
+        runs=_runs(item, now, usual),
+    )
+
+
+def _runs(item: WorkerItem, now: datetime, usual: Mapping[str, Percentiles]) -> list[RunRow]:
+    rows = [
+        RunRow(run.task_id, job, run.since, usual.get(job, _UNKNOWN))
+        for run, job in ((run, run.job_name or "") for run in item.running)
+    ]
+    return sorted(rows, key=lambda row: (PACES.index(row.pace(now)), -row.seconds(now)))
+
+
+def _health(item: WorkerItem, *, quiet: float, silent: float) -> Health:
+    if item.state is WorkerState.LOST:
+        return "lost"
+    # Two beats missed: one may be lost to a busy machine, and a watcher wants to know within five seconds.
+    if silent > 2 * item.beat_seconds + SLACK or quiet > 2 * max(item.beat_seconds, item.idle_beat_seconds) + SLACK:
+        return "late"
+    if item.state is WorkerState.DRAINING:
+        return "draining"
+    return "busy" if item.running else "online"
+
+
+class Beats:
+    """The heartbeats of each worker, as they were seen to come and to fail to come."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[WorkerItem, deque[bool]]] = {}
+
+    def note(self, items: Iterable[WorkerItem]) -> None:
+        """Take the workers as they are now."""
+        self._seen = {item.id: (item, self._after(item)) for item in items}
+
+    def _after(self, item: WorkerItem) -> deque[bool]:
+        if item.id not in self._seen:
+            return deque([True], maxlen=BEATS_SHOWN)
+        before, strip = self._seen[item.id]
+        if item.last_heartbeat > before.last_heartbeat:
+            # The longer of both paces counts: a worker that has just got work need not have hurried.
+            pace = max(before.beat_seconds, item.beat_seconds)
+            gap = since(before.last_heartbeat, item.last_heartbeat) or 0.0
+            strip.extend([False] * min(BEATS_SHOWN, max(0, int((gap - SLACK) / pace))))
+            strip.append(True)
+        return strip
+
+    def of(self, worker_id: str) -> Sequence[bool]:
+        """Return whether each expected heartbeat of a worker came, the last one last."""
+        seen = self._seen.get(worker_id)
+        return () if seen is None else tuple(seen[1])
+
+
+class BusySince:
+    """When each worker was first seen with work, by the steady clock."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def note(self, items: Iterable[WorkerItem], steady: float) -> None:
+        """Take the workers as they are now."""
+        busy = {item.id for item in items if item.running}
+        self._since = {key: self._since.get(key, steady) for key in busy}
+
+    def busy_for(self, worker_id: str, steady: float) -> float:
+        """Return for how many seconds the worker has been busy; 0 for one that is not."""
+        return steady - self._since.get(worker_id, steady)

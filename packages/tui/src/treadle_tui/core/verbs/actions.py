@@ -1,0 +1,382 @@
+"""The one registry of actions: keys, footer, help, palette and documentation are all made of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from treadle_tui.core.verbs.scopes import Scope
+
+Verb: TypeAlias = Literal["cancel", "pause", "resume", "rerun"]
+PAST: dict[Verb, str] = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "rerun": "rerun"}
+Takes: TypeAlias = Literal["queue", "filter", "order", "theme", "context", "task", "file", "time", "factor"]
+
+ARGUMENTS: dict[Takes, str] = {
+    "queue": "a queue's job, as @global:tasks:billing",
+    "filter": "a filter, as status:failed cam-1",
+    "order": "an order: queues and tasks have their own",
+    "theme": "a theme's name",
+    "context": "a context of the configuration file",
+    "task": "a task's id, or how it begins",
+    "file": "a file's name",
+    "time": "a time in the recording, as 1m30, or a step, as +10 or -1m",
+    "factor": "a factor, as 0.5 or 8",
+}
+"""What can stand behind a command, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that one can do with a key."""
+
+    name: str
+    """Unique; what the palette's command and the keymap call it."""
+    key: str
+    """In Textual's spelling; several with commas; empty when it is a `:` command alone."""
+    label: str
+    """Two or three words for the footer."""
+    help: str
+    """A sentence for the help and the palette."""
+    scopes: frozenset[Scope] = field(default_factory=frozenset)
+    """Where the key works: the focused pane or screen."""
+    writes: bool = False
+    """Whether it changes anything on the server; such ones are off without a connection and with --read-only."""
+    footer: bool = True
+    takes: Takes | None = None
+    """What may stand behind it as a `:` command; None when nothing may."""
+    replay: bool = False
+    """Whether it steers the replay of a recording, and means nothing without one."""
+    local: bool = False
+    """Whether it needs this machine's terminal or files, and so is off in a browser."""
+
+    @property
+    def keycap(self) -> str:
+        """The key as it is shown to people, unless their keymap says another; `:name` when it has none."""
+        return cap(self.key.split(",", maxsplit=1)[0]) if self.key else f":{self.name}"
+
+
+_CAPS = {
+    "question_mark": "?",
+    "slash": "/",
+    "backslash": "\\",
+    "asterisk": "*",
+    "escape": "esc",
+    "colon": ":",
+    "semicolon": ";",
+    "comma": ",",
+    "full_stop": ".",
+    "exclamation_mark": "!",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "minus": "-",
+    "plus": "+",
+    "equals_sign": "=",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+}
+
+
+def cap(key: str) -> str:
+    """Return a key of Textual's spelling as people know it: `^p` for `ctrl+p`."""
+    if key.startswith("ctrl+"):
+        return f"^{cap(key.removeprefix('ctrl+'))}"
+    return _CAPS.get(key, key)
+
+
+def _on(*scopes: Scope) -> frozenset[Scope]:
+    return frozenset(scopes)
+
+
+_LISTS: tuple[Scope, ...] = ("queues", "tasks", "workers", "targets", "schedules", "events", "attention")
+
+ACTIONS: tuple[Action, ...] = (
+    Action(
+        "open",
+        "enter",
+        "open",
+        "Open what is highlighted: a queue's or worker's tasks, a task, a target's holder, a schedule's last task.",
+        _on(*_LISTS),
+        takes="task",
+    ),
+    Action(
+        "back",
+        "escape",
+        "back",
+        "Go back: close the screen, leave the filter, forget the marks.",
+        _on("everywhere"),
+        footer=False,
+    ),
+    Action(
+        "mark", "space", "mark", "Mark the task, or take its mark away; actions mean the marked tasks.", _on("tasks")
+    ),
+    Action(
+        "mark-all",
+        "asterisk",
+        "mark all",
+        "Mark every task that the filter means, loaded or not; or none.",
+        _on("tasks"),
+        footer=False,
+    ),
+    Action(
+        "cancel",
+        "c",
+        "cancel",
+        "Cancel the tasks; running ones after a question. Of a target its holder is meant.",
+        _on("tasks", "targets", "detail"),
+        writes=True,
+    ),
+    Action(
+        "pause",
+        "p",
+        "pause",
+        "Pause the tasks; a running one when its worker has stopped it.",
+        _on("tasks", "targets", "detail"),
+        writes=True,
+    ),
+    Action(
+        "resume",
+        "r",
+        "resume",
+        "Resume paused and failed tasks; run completed and cancelled ones again.",
+        _on("tasks", "targets", "detail"),
+        writes=True,
+    ),
+    Action(
+        "edit",
+        "e",
+        "edit",
+        "Edit the task in $EDITOR while it waits; when it is over, submit a changed copy.",
+        _on("tasks", "detail"),
+        writes=True,
+        local=True,
+    ),
+    Action(
+        "editor",
+        "o",
+        "editor",
+        "Read the task in $EDITOR; it stays as it is.",
+        _on("tasks", "detail"),
+        footer=False,
+        local=True,
+    ),
+    Action("pager", "v", "pager", "Read the task in $PAGER.", _on("tasks", "detail"), footer=False, local=True),
+    Action(
+        "export",
+        "x",
+        "export",
+        "Write the marked tasks, or the whole list, to a JSON file.",
+        _on("tasks", "detail"),
+        footer=False,
+        takes="file",
+        local=True,
+    ),
+    Action(
+        "pause-queue",
+        "p",
+        "pause",
+        "Pause the queue: nothing is claimed from it.",
+        _on("queues"),
+        writes=True,
+        takes="queue",
+    ),
+    Action("resume-queue", "r", "resume", "Resume the paused queue.", _on("queues"), writes=True, takes="queue"),
+    Action(
+        "pause-schedule",
+        "p",
+        "pause",
+        "Pause the schedule: it puts nothing in until it is resumed.",
+        _on("schedules"),
+        writes=True,
+    ),
+    Action(
+        "resume-schedule",
+        "r",
+        "resume",
+        "Let the paused schedule go on, with its next tick from now.",
+        _on("schedules"),
+        writes=True,
+    ),
+    Action(
+        "run-schedule",
+        "n",
+        "run now",
+        "Put the schedule's task in now; its ticks stay as they are.",
+        _on("schedules"),
+        writes=True,
+    ),
+    Action(
+        "undo",
+        "u",
+        "undo",
+        "Undo the last pause, resume, edit or cancel, within five seconds, where nobody has touched the task since.",
+        _on("everywhere"),
+        writes=True,
+        footer=False,
+    ),
+    Action(
+        "report",
+        "R",
+        "report",
+        "Look through what the last action did to each task.",
+        _on("everywhere"),
+        footer=False,
+    ),
+    Action(
+        "sort",
+        "s",
+        "sort",
+        "Sort by something else: queues by name, pending, oldest, failed, rate; tasks by position, age, change.",
+        _on("queues", "tasks"),
+        takes="order",
+    ),
+    Action(
+        "wide",
+        "w",
+        "wide",
+        "Show the job's whole name, or the whole payload, at the cost of other columns.",
+        _on("queues", "tasks"),
+        footer=False,
+    ),
+    Action(
+        "freeze",
+        "z",
+        "freeze",
+        "Let the list stand still, or go on; what changes meanwhile is counted.",
+        _on("tasks", "events"),
+    ),
+    Action(
+        "follow",
+        "F",
+        "follow",
+        "Follow: the highlight stays with the newest, or with what comes first; in a task's log with its end.",
+        _on("tasks", "events", "detail"),
+        footer=False,
+    ),
+    Action("next-sheet", "tab", "sheets", "Turn to the task's next sheet.", _on("detail")),
+    Action("last-sheet", "shift+tab", "last sheet", "Turn to the sheet before.", _on("detail"), footer=False),
+    Action("fold", "enter,space", "fold", "Unfold or fold what begins in the line.", _on("detail"), footer=False),
+    Action("wrap", "w", "wrap", "Wrap lines that are too long, or cut them off.", _on("detail")),
+    Action(
+        "next-match",
+        "n",
+        "next",
+        "Go to the next place of what was looked for.",
+        _on("detail"),
+        footer=False,
+    ),
+    Action("last-match", "N", "last", "Go to the place before.", _on("detail"), footer=False),
+    Action("up", "up,k", "up", "Go one row up.", _on(*_LISTS, "detail"), footer=False),
+    Action("down", "down,j", "down", "Go one row down.", _on(*_LISTS, "detail"), footer=False),
+    Action("page-up", "pageup,ctrl+u", "page up", "Go one page up.", _on(*_LISTS, "detail"), footer=False),
+    Action("page-down", "pagedown,ctrl+d", "page down", "Go one page down.", _on(*_LISTS, "detail"), footer=False),
+    Action("top", "g,home", "top", "Go to the first row.", _on(*_LISTS, "detail"), footer=False),
+    Action("bottom", "G,end", "bottom", "Go to the last row.", _on(*_LISTS, "detail"), footer=False),
+    Action(
+        "filter",
+        "slash",
+        "filter",
+        "Filter the list: status:pending,running target:cam-1 some text. In a task: find in the sheet.",
+        _on("everywhere"),
+        takes="filter",
+    ),
+    Action("queues", "1", "queues", "Go to the queues.", _on("everywhere"), footer=False),
+    Action(
+        "tasks",
+        "2",
+        "tasks",
+        "Go to the tasks of the highlighted queue, or of the one that is named.",
+        _on("everywhere"),
+        footer=False,
+        takes="queue",
+    ),
+    Action("workers", "3", "workers", "Go to the workers.", _on("everywhere"), footer=False),
+    Action(
+        "targets", "4", "targets", "Go to the targets: what holds each, and who waits.", _on("everywhere"), footer=False
+    ),
+    Action("schedules", "5", "schedules", "Go to the schedules: next, last, paused.", _on("everywhere"), footer=False),
+    Action(
+        "events", "6", "events", "Go to the events: each transition as it happens.", _on("everywhere"), footer=False
+    ),
+    Action(
+        "attention",
+        "exclamation_mark",
+        "attention",
+        "Go to what wants a look: starved queues, lost workers, held targets, late schedules, stuck tasks.",
+        _on("everywhere"),
+        footer=False,
+    ),
+    Action(
+        "copy",
+        "y",
+        "copy",
+        "Copy the task's id, or the queue's or worker's name, to the clipboard.",
+        _on(*_LISTS, "detail"),
+    ),
+    Action("command", "colon", "command", "Type a command, with what it is about behind it.", _on("everywhere")),
+    Action("palette", "ctrl+p", "palette", "Find an action by its name.", _on("everywhere")),
+    Action(
+        "theme",
+        "",
+        "theme",
+        "Show it in other colours: the next theme, or the one that is named.",
+        _on("everywhere"),
+        footer=False,
+        takes="theme",
+    ),
+    Action(
+        "context",
+        "",
+        "context",
+        "Go to another server of the configuration file, or tell which there are.",
+        _on("everywhere"),
+        footer=False,
+        takes="context",
+    ),
+    Action("rewind", "J", "back 10s", "Show the recording from ten seconds before.", _on("everywhere"), replay=True),
+    Action("play", "K", "play or stop", "Stop the recording, or let it go on.", _on("everywhere"), replay=True),
+    Action("skip", "L", "on 10s", "Show the recording from ten seconds later.", _on("everywhere"), replay=True),
+    Action(
+        "seek",
+        "",
+        "seek",
+        "Show the recording from a moment: 1m30 from its start, or +10 or -1m from here.",
+        _on("everywhere"),
+        footer=False,
+        takes="time",
+        replay=True,
+    ),
+    Action(
+        "speed",
+        "",
+        "speed",
+        "Show the recording faster or slower: 8 is eight times as fast.",
+        _on("everywhere"),
+        footer=False,
+        takes="factor",
+        replay=True,
+    ),
+    Action("help", "question_mark", "help", "Show every key.", _on("everywhere")),
+    Action(
+        "quit", "q,ctrl+q", "quit", "Leave the dashboard; tasks and workers go on.", _on("everywhere"), footer=False
+    ),
+)
+"""Every action, in the order of the footer and the help."""
+
+BY_NAME = {action.name: action for action in ACTIONS}
+
+
+def of_scope(scope: Scope) -> Iterator[Action]:
+    """Yield the actions whose keys work in a pane or screen and not everywhere."""
+    return (action for action in ACTIONS if scope in action.scopes)
+
+
+def offered(scope: Scope, *, read_only: bool, replay: bool = False, web: bool = False) -> Iterator[Action]:
+    """Yield what can be done here at all: the scope's own actions, then those that work everywhere.
+
+    `read_only` leaves out what writes, `web` what needs this machine's terminal or files; what steers a recording is
+    there in its `replay` alone.
+    """
+    for wanted in dict.fromkeys((scope, "everywhere")):
+        for action in ACTIONS:
+            hidden = (read_only and action.writes) or (action.replay and not replay) or (action.local and web)
+            if wanted in action.scopes and not hidden:
+                yield action

@@ -1,0 +1,132 @@
+"""Carries verbs out: asks the server, remembers how to take the last one back, and says what was done."""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from treadle.errors import ConnectionFailed, ProblemError
+from treadle.wire.tasks import BulkResult
+from treadle_tui.core.draw.text import clean
+from treadle_tui.core.live.feed import Feed
+from treadle_tui.core.state.marks import TaskRef
+from treadle_tui.core.state.model import Model
+from treadle_tui.core.verbs.actions import Verb
+from treadle_tui.core.verbs.outcome import portions, report, undo_of
+from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Outcome, Plan, Refusal, Report, Undo, off, plan, tasks_word
+
+ScheduleVerb: TypeAlias = Literal["pause", "resume", "run"]
+
+_DONE: dict[ScheduleVerb, str] = {"pause": "paused", "resume": "resumed", "run": "put in a task of"}
+
+FAILURES = (ProblemError, ConnectionFailed)
+"""What a request may raise that is told and not fatal."""
+
+
+class Executor:
+    """The verbs of the dashboard; everything it returns is there to be shown."""
+
+    def __init__(self, model: Model, feed: Feed, *, read_only: bool = False) -> None:
+        self._model = model
+        self._feed = feed
+        self._read_only = read_only
+        self._undo: Undo | None = None
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this dashboard only looks."""
+        return self._read_only
+
+    def off(self) -> Refusal | None:
+        """Return why nothing can be changed now, or None."""
+        return off(self._model.link, read_only=self._read_only)
+
+    def plan(self, verb: Verb, tasks: Sequence[TaskRef]) -> Plan | Refusal:
+        """Return what `verb` will do to the tasks, or why it can't."""
+        return self.off() or plan(verb, tasks)
+
+    def undo_left(self) -> float:
+        """Return for how many seconds the last action can still be undone; 0 when there is none."""
+        return self._undo.seconds_left(self._model.clock.steady()) if self._undo is not None else 0.0
+
+    def remember(self, past: str, *asks: Ask) -> None:
+        """From now on, for five seconds, `asks` take back what was just done."""
+        self._undo = Undo(asks, past, self._model.clock.steady() + UNDO_SECONDS)
+
+    async def carry_out(self, planned: Plan) -> Report:
+        """Ask the server for what was planned, portion by portion; what was answered stands, whatever breaks then."""
+        self._undo = None
+        results: list[BulkResult] = []
+        broken: str | None = None
+        insists = planned.if_versions
+        for ids in portions(planned.tasks):
+            fields = {"if_versions": found} if (found := {key: insists[key] for key in ids if key in insists}) else {}
+            try:
+                answer = await self._feed.request("actions", action=planned.verb, ids=ids, **fields)
+            except FAILURES as error:
+                broken = str(error)
+                break
+            results.append(BulkResult.model_validate(answer))
+        if broken is not None and not results:
+            return failed(planned.verb, broken)
+        self._undo = undo_of(planned, results, self._model.clock.steady())
+        return report(planned, results, broken=broken)
+
+    async def undo(self) -> Report:
+        """Take the last action back where nobody else has touched the tasks since."""
+        undo, self._undo = self._undo, None
+        refusal = self.off()
+        if refusal is not None:
+            return Report(refusal.reason, ok=False)
+        if undo is None or not undo.seconds_left(self._model.clock.steady()):
+            return Report("nothing to undo", ok=False)
+        outcomes: list[Outcome] = []
+        try:
+            for ask in undo.asks:
+                answer = await self._feed.request(ask.op, **ask.fields)
+                outcomes += _undone(ask, answer, undo.past)
+        except FAILURES as error:
+            return failed("undo", str(error))
+        left = sum(not outcome.ok for outcome in outcomes)
+        text = f"undone: {undo.past}"
+        if outcomes:
+            text += f" {tasks_word(len(outcomes) - left)}" + (f", not {left} that changed since" if left else "")
+        return Report(text, ok=not left, outcomes=tuple(outcomes))
+
+    async def pause_queue(self, job: str, *, paused: bool) -> Report:
+        """Pause or resume a queue by its job's full name."""
+        refusal = self.off()
+        if refusal is not None:
+            return Report(refusal.reason, ok=False)
+        try:
+            await self._feed.request("job", job=job, paused=paused)
+        except FAILURES as error:
+            return failed("pause" if paused else "resume", str(error))
+        past, back = ("paused", "resumed") if paused else ("resumed", "paused")
+        self.remember(f"{back} {clean(job)}", Ask("job", {"job": job, "paused": not paused}))
+        return Report(f"{past} {clean(job)}", ok=True)
+
+    async def steer_schedule(self, verb: ScheduleVerb, room: str, name: str) -> Report:
+        """Pause a schedule, let it go on, or put its task in now."""
+        refusal = self.off()
+        if refusal is not None:
+            return Report(refusal.reason, ok=False)
+        try:
+            await self._feed.request("schedule", room=room, name=name, action=verb)
+        except FAILURES as error:
+            return failed(verb, str(error))
+        if verb != "run":
+            back: ScheduleVerb = "resume" if verb == "pause" else "pause"
+            self.remember(f"{_DONE[back]} {clean(name)}", Ask("schedule", {"room": room, "name": name, "action": back}))
+        return Report(f"{_DONE[verb]} {clean(name)}", ok=True)
+
+
+def _undone(ask: Ask, answer: object, past: str) -> list[Outcome]:
+    if ask.op != "actions":
+        return []
+    result = BulkResult.model_validate(answer)
+    done = [Outcome(key, ok=True, text=past) for key in result.versions]
+    return done + [Outcome(problem.id, ok=False, text=problem.detail) for problem in result.problems]
+
+
+def failed(verb: str, why: str) -> Report:
+    """Return the report of what could not be done at all."""
+    return Report(f"could not {verb}: {clean(why, limit=200)}", ok=False)

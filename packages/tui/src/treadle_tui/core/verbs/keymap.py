@@ -1,0 +1,128 @@
+"""Which key does what: the registry's keys, and the reader's own instead of them."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+
+from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME, Action, cap
+from treadle_tui.core.verbs.scopes import SCOPE_TITLES
+
+_NAMED = frozenset({
+    *("enter", "escape", "tab", "space", "backspace", "delete", "insert", "home", "end", "pageup", "pagedown"),
+    *("up", "down", "left", "right"),
+    *(f"f{number}" for number in range(1, 25)),
+})  # fmt: skip
+
+_RENAMED = {
+    "solidus": "slash",
+    "reverse_solidus": "backslash",
+    "commercial_at": "at",
+    "hyphen_minus": "minus",
+    "plus_sign": "plus",
+    "low_line": "underscore",
+}
+"""Textual's own names of some characters."""
+
+_ALIASES = {"esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "del": "delete"}
+_MODIFIED = re.compile(r"(?:(?:ctrl|shift|alt)\+)+(.+)|\^(.)")
+
+
+class KeymapError(ValueError):
+    """A keymap that can't be used; `action` is the entry that is wrong."""
+
+    def __init__(self, message: str, action: str) -> None:
+        super().__init__(message)
+        self.action = action
+
+
+class Keymap:
+    """The registry's keys with some replaced; an entry may hold several keys with commas between."""
+
+    def __init__(self, keys: Mapping[str, str] | None = None) -> None:
+        self.own = dict(keys or {})
+        """The replaced ones: an action's name, and its keys in Textual's spelling."""
+
+    def keys(self, action: Action) -> str:
+        """Return an action's keys in Textual's spelling; empty when it has none."""
+        return self.own.get(action.name, action.key)
+
+    def cap(self, action: Action | str) -> str:
+        """Return an action's first key as people know it; `:name` when it has none."""
+        found = BY_NAME[action] if isinstance(action, str) else action
+        first = self.keys(found).split(",", maxsplit=1)[0]
+        return cap(first) if first else f":{found.name}"
+
+
+def read_keymap(table: Mapping[str, object]) -> Keymap:
+    """Return the keymap that a table of action = "key" means; a list or commas give an action several keys.
+
+    Raises `KeymapError` for an action that there is not, a key that there is not, and two actions in one place that
+    would share a key.
+    """
+    own: dict[str, str] = {}
+    for name, value in table.items():
+        if name not in BY_NAME:
+            raise KeymapError(f'there is no action "{name}"{_instead(name, BY_NAME)}', name)
+        own[name] = ",".join(_key(part, name) for part in _parts(value, name))
+    keymap = Keymap(own)
+    _refuse_clashes(keymap)
+    return keymap
+
+
+def _parts(value: object, action: str) -> list[str]:
+    given = value if isinstance(value, list) else [value]
+    texts = [key for key in given if isinstance(key, str) and key]
+    if not texts or len(texts) < len(given):
+        raise KeymapError(f'{action}: a key is a text, as {action} = "f5", or a list of such', action)
+    # A comma alone is the key of that name.
+    return [part.strip() or part for text in texts for part in (text.split(",") if len(text) > 1 else [text])]
+
+
+def _key(written: str, action: str) -> str:
+    """Return a key in Textual's spelling."""
+    modified = _MODIFIED.fullmatch(written)
+    if modified is not None:
+        base = modified[1] or modified[2]
+        head = written[: -len(base)] if modified[1] else "ctrl+"
+        return head + _key(base, action)
+    known = _ALIASES.get(written, written)
+    if len(known) == 1 and known.isprintable():
+        return "space" if known == " " else known if known.isalnum() else _character(known)
+    if known in _NAMED or known in _CHARACTERS:
+        return known
+    raise KeymapError(
+        f'{action}: there is no key "{written}": write a character, or a name as ctrl+k, f5, pagedown', action
+    )
+
+
+def _character(char: str) -> str:
+    name = unicodedata.name(char, "").lower().replace("-", "_").replace(" ", "_")
+    return _RENAMED.get(name, name)
+
+
+_CHARACTERS = frozenset(_character(chr(code)) for code in range(33, 127) if not chr(code).isalnum())
+
+
+def _refuse_clashes(keymap: Keymap) -> None:
+    for scope in SCOPE_TITLES:
+        taken: dict[str, Action] = {}
+        for action in ACTIONS:
+            if not action.scopes & {scope, "everywhere"}:
+                continue
+            for key in filter(None, keymap.keys(action).split(",")):
+                other = taken.setdefault(key, action)
+                if other is not action:
+                    wrong = action if action.name in keymap.own else other
+                    where = "" if scope == "everywhere" else f" in {scope}"
+                    raise KeymapError(
+                        f'{action.name} and {other.name} would both have the key "{cap(key)}"{where}:'
+                        " give one of them another",
+                        wrong.name,
+                    )
+
+
+def _instead(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), n=1)
+    return f'; do you mean "{close[0]}"?' if close else "; `treadle watch --keys` lists them"

@@ -1,0 +1,134 @@
+"""Decides what an action may do before anything is sent: to which tasks, after which question, or why not."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from treadle.wire.status import LEASED
+from treadle.wire.transitions import ADMITS
+from treadle_tui.core.state.marks import TaskRef
+from treadle_tui.core.state.model import LinkState
+from treadle_tui.core.verbs.actions import Verb
+
+COUNT_FROM = 101
+"""From how many tasks on the count must be typed."""
+
+UNDO_SECONDS = 5.0
+
+Question: TypeAlias = Literal["none", "yes", "count"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an action is off."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One verb for the tasks that it may act on, frozen at the key's press."""
+
+    verb: Verb
+    tasks: tuple[TaskRef, ...]
+    left: tuple[TaskRef, ...] = ()
+    """The chosen ones that are in no state for it."""
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids that the request names."""
+        return [task.id for task in self.tasks]
+
+    @property
+    def if_versions(self) -> dict[str, int]:
+        """The versions that a cancel insists on.
+
+        What had not started when the reader decided must not be stopped in the middle of a run unasked, and its
+        cancel could not be undone: when it has begun meanwhile, the server refuses.
+        """
+        if self.verb != "cancel":
+            return {}
+        return {task.id: task.version for task in self.tasks if task.status not in LEASED}
+
+    @property
+    def running(self) -> int:
+        """How many of them a worker holds now."""
+        return sum(task.status in LEASED for task in self.tasks)
+
+    @property
+    def question(self) -> Question:
+        """What must be answered first."""
+        if len(self.tasks) >= COUNT_FROM:
+            return "count"
+        return "yes" if self.verb == "cancel" and self.running else "none"
+
+    @property
+    def title(self) -> str:
+        """The question, in words."""
+        return f"{self.verb.capitalize()} {tasks_word(len(self.tasks))}?"
+
+
+class Ask(NamedTuple):
+    """A request, ready to be sent."""
+
+    op: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """How to take an action back, and until when."""
+
+    asks: tuple[Ask, ...]
+    past: str
+    """What taking back does, as in `resumed`."""
+    until: float
+
+    def seconds_left(self, steady: float) -> float:
+        """Return for how long it still can be undone."""
+        return max(0.0, self.until - steady)
+
+
+class Outcome(NamedTuple):
+    """What became of one task."""
+
+    id: str
+    ok: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was done: in a line, and for each task."""
+
+    text: str
+    ok: bool
+    outcomes: tuple[Outcome, ...] = ()
+
+
+def off(link: LinkState, *, read_only: bool) -> Refusal | None:
+    """Return why nothing can be changed now, or None."""
+    if read_only:
+        return Refusal("this dashboard is read-only")
+    if not link.live:
+        return Refusal(f"no connection: {link.detail or 'connecting'}")
+    return None
+
+
+def plan(verb: Verb, tasks: Sequence[TaskRef]) -> Plan | Refusal:
+    """Return what `verb` will do to the tasks; a refusal when it can do nothing to any of them."""
+    if not tasks:
+        return Refusal("no task is highlighted")
+    if verb == "resume":
+        # `r` means the one of both verbs that is possible; failed tasks resume, for that keeps their checkpoint.
+        verb = "resume" if any(task.status in ADMITS["resume"] for task in tasks) else "rerun"
+    able = tuple(task for task in tasks if task.status in ADMITS[verb])
+    if not able:
+        states = ", ".join(sorted({task.status.value for task in tasks}))
+        return Refusal(f"can't {verb} what is {states}")
+    return Plan(verb, able, left=tuple(task for task in tasks if task.status not in ADMITS[verb]))
+
+
+def tasks_word(count: int) -> str:
+    """Return `1 task`, `3 tasks`."""
+    return f"{count:,} task{'' if count == 1 else 's'}"

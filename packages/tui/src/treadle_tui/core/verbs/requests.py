@@ -1,0 +1,87 @@
+"""Requests for tasks that leave the screen: whole ones to be read or exported, edits and copies of them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.errors import TaskNotFound
+from treadle.wire.status import WAITING
+from treadle.wire.tasks import Frozen, TaskFilter, TaskItem
+from treadle_tui.core.draw.format import short_id
+from treadle_tui.core.live.feed import Feed
+from treadle_tui.core.verbs.editor import Changes, copy_of, former
+from treadle_tui.core.verbs.executor import FAILURES, Executor, failed
+from treadle_tui.core.verbs.plan import Ask, Report
+
+AT_ONCE = 100
+"""How many tasks are asked for before the answers are waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Whole tasks, and how many were gone when they were asked for."""
+
+    tasks: list[TaskItem]
+    gone: int = 0
+
+
+class TaskRequests:
+    """Asks the server for what the reader takes along, and brings back what was changed."""
+
+    def __init__(self, feed: Feed, executor: Executor) -> None:
+        self._feed = feed
+        self._executor = executor
+
+    async def freeze(self, wanted: TaskFilter, order: str) -> Frozen:
+        """Return the tasks that a filter means at this moment, 10,000 at most.
+
+        Raises `ProblemError` or `ConnectionFailed`.
+        """
+        chosen = wanted.model_dump(mode="json", exclude_none=True)
+        return Frozen.model_validate(await self._feed.request("freeze", filter=chosen, order=order))
+
+    async def fetch(self, key: str) -> TaskItem:
+        """Return the whole task as it is now. Raises `ProblemError` or `ConnectionFailed`."""
+        return TaskItem.model_validate(await self._feed.request("get", id=key))
+
+    async def gather(self, keys: Sequence[str]) -> Gathered:
+        """Return the whole tasks in this order; those that are gone by now are counted.
+
+        Raises `ProblemError` or `ConnectionFailed`.
+        """
+        found: list[TaskItem | None] = []
+        for first in range(0, len(keys), AT_ONCE):
+            portion = keys[first : first + AT_ONCE]
+            found += await asyncio.gather(*(self._fetch_if_there(key) for key in portion))
+        tasks = [task for task in found if task is not None]
+        return Gathered(tasks, gone=len(found) - len(tasks))
+
+    async def _fetch_if_there(self, key: str) -> TaskItem | None:
+        try:
+            return await self.fetch(key)
+        except TaskNotFound:
+            return None
+
+    async def save(self, task: TaskItem, changes: Changes) -> Report:
+        """Change a task that waits, or submit a changed copy of one that is over; it can be undone for five seconds."""
+        refusal = self._executor.off()
+        if refusal is not None:
+            return Report(refusal.reason, ok=False)
+        try:
+            return await (self._edit(task, changes) if task.status in WAITING else self._copy(task, changes))
+        except FAILURES as error:
+            return failed("save", str(error))
+
+    async def _edit(self, task: TaskItem, changes: Changes) -> Report:
+        answer = await self._feed.request("edit", id=task.id, if_version=task.version, **changes)
+        back: dict[str, Any] = {"id": task.id, "if_version": answer["version"], **former(task, changes)}
+        self._executor.remember("edited back", Ask("edit", back))
+        return Report(f"changed {', '.join(changes)} of {short_id(task.id)}", ok=True)
+
+    async def _copy(self, task: TaskItem, changes: Changes) -> Report:
+        answer = await self._feed.request("submit", room=task.room_id, tasks=[copy_of(task, changes)])
+        new = TaskItem.model_validate(answer["tasks"][0])
+        cancel = {"action": "cancel", "ids": [new.id], "if_versions": {new.id: new.version}}
+        self._executor.remember("cancelled", Ask("actions", cancel))
+        return Report(f"submitted {short_id(new.id)}, like {short_id(task.id)} but for {', '.join(changes)}", ok=True)

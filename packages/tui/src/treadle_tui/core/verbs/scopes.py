@@ -1,0 +1,21 @@
+"""The panes and screens in which keys work, and their names."""
+
+from typing import Literal, TypeAlias
+
+Scope: TypeAlias = Literal[
+    "queues", "tasks", "workers", "targets", "schedules", "events", "attention", "detail", "everywhere"
+]
+"""A pane or screen in which keys work, and `everywhere`."""
+
+SCOPE_TITLES: dict[Scope, str] = {
+    "queues": "Queues",
+    "tasks": "Tasks",
+    "workers": "Workers",
+    "targets": "Targets",
+    "schedules": "Schedules",
+    "events": "Events",
+    "attention": "Attention",
+    "detail": "A task",
+    "everywhere": "Everywhere",
+}
+"""In the order of the help and the documentation."""

@@ -1,0 +1,1 @@
+"""What each screen shows: the lists with their columns, the lines over them, and a task's own sheets."""

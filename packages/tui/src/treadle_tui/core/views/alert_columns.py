@@ -1,0 +1,50 @@
+"""The columns of the attention list."""
+
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.state.attention import Alert, AlertKind
+
+_WORDS: dict[AlertKind, str] = {
+    "queue": "queue",
+    "failures": "queue",
+    "worker": "worker",
+    "target": "target",
+    "schedule": "schedule",
+    "task": "task",
+}
+_SHOWS: dict[AlertKind, str] = {
+    "queue": "the queue",
+    "failures": "its failed tasks",
+    "worker": "the worker",
+    "target": "the target",
+    "schedule": "the schedule",
+    "task": "the task",
+}
+
+
+def severity(alert: Alert, context: CellContext) -> Span:
+    """Return the sign of how bad it is."""
+    return Span(context.glyphs.cross if alert.severity == "bad" else "!", alert.severity)
+
+
+def _severity(alert: Alert, context: CellContext) -> Spans:
+    word = "bad" if alert.severity == "bad" else "look"
+    return (severity(alert, context), Span(f" {word}", alert.severity))
+
+
+def _subject(alert: Alert, context: CellContext) -> Spans:
+    return (Span(clean(alert.subject, ascii_only=context.glyphs.ascii_only), "bold"),)
+
+
+def _text(alert: Alert, context: CellContext) -> Spans:
+    return (Span(clean(alert.text, ascii_only=context.glyphs.ascii_only)),)
+
+
+ALERT_COLUMNS: tuple[Column[Alert], ...] = (
+    Column("", 6, _severity),
+    Column("WHAT", 8, lambda alert, _: (Span(_WORDS[alert.kind], "dim"),)),
+    Column("WHICH", 20, _subject, keep_end=True, most=48),
+    Column("WHY", 26, _text, most=60),
+    Column("ENTER SHOWS", 16, lambda alert, _: (Span(_SHOWS[alert.kind], "dim"),), rank=1),
+)
+"""The attention list from left to right."""

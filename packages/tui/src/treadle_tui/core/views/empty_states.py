@@ -1,0 +1,109 @@
+"""What stands in empty panes: what is so, and what to type next."""
+
+from treadle.wire.status import Status
+from treadle_tui.core.draw.glyphs import Glyphs
+from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.state.model import Model
+from treadle_tui.core.views.task_query import TaskQuery
+
+
+def _say(text: str) -> Spans:
+    return (Span(f"   {text}", "dim"),)
+
+
+def _type(text: str) -> Spans:
+    return (Span("     $ ", "faint"), Span(text, "accent"))
+
+
+def no_queues(model: Model) -> list[Spans]:
+    """Return the words for when no job is registered."""
+    if model.jobs.refusal is not None:
+        return [_say(f"The server shows no queues: {clean(model.jobs.refusal)}")]
+    if not model.jobs.ready:
+        return [_say("Waiting for the server.")]
+    return [
+        _say("No queue yet. See one at work, or start your own worker:"),
+        _type("treadle demo"),
+        _type("treadle worker my_module"),
+    ]
+
+
+def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs) -> list[Spans]:
+    """Return the words for when no task is shown."""
+    table = model.tasks
+    if table.refusal is not None:
+        return [_say(f"The server shows no tasks: {clean(table.refusal)}")]
+    if query.want() is None:
+        return [_say("The tasks of the highlighted queue will be here.")]
+    if not table.ready:
+        return [_say("Loading.")]
+    if query.text:
+        return [
+            _say(f"No task matches {clean(query.text, ascii_only=glyphs.ascii_only)}"),
+            _say("Press esc to see all of the queue, / to change the filter."),
+        ]
+    job = clean(query.job or "", ascii_only=glyphs.ascii_only)
+    return [_say("This queue has no tasks. Put one in:"), _type(f"treadle submit {job} '{{}}'")]
+
+
+def no_workers(model: Model) -> list[Spans]:
+    """Return the words for when no worker is registered."""
+    if model.workers.refusal is not None:
+        return [_say(f"The server shows no workers: {clean(model.workers.refusal)}")]
+    if not model.workers.ready:
+        return [_say("Waiting for the server.")]
+    return [_say("No worker. Start one:"), _type("treadle worker my_module --concurrency 8")]
+
+
+def no_targets(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+    """Return the words for when no target is held or waited for."""
+    if model.targets.refusal is not None:
+        return [_say(f"The server shows no targets: {clean(model.targets.refusal)}")]
+    if not model.targets.ready:
+        return [_say("Waiting for the server.")]
+    if filter_text:
+        text = clean(filter_text, ascii_only=glyphs.ascii_only)
+        return [_say(f"No target matches {text}"), _say("Press esc to see all, / to change the filter.")]
+    return [
+        _say("No target is held, and no task waits for one. Tasks of one target run one at a time, in order:"),
+        _type("treadle submit @global:tasks:shoot '{}' --target cam-1"),
+    ]
+
+
+def no_schedules(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+    """Return the words for when there is no schedule."""
+    if model.schedules.refusal is not None:
+        return [_say(f"The server shows no schedules: {clean(model.schedules.refusal)}")]
+    if not model.schedules.ready:
+        return [_say("Waiting for the server.")]
+    if filter_text:
+        text = clean(filter_text, ascii_only=glyphs.ascii_only)
+        return [_say(f"No schedule matches {text}"), _say("Press esc to see all, / to change the filter.")]
+    return [
+        _say("No schedule. Let a task be put in again and again, here or in code by @task(schedule=…):"),
+        _type("treadle schedules set nightly @global:tasks:clean --cron '0 3 * * *'"),
+    ]
+
+
+def no_alerts(model: Model, glyphs: Glyphs) -> list[Spans]:
+    """Return the words for when nothing wants a look."""
+    if not model.link.live:
+        return [_say("Not known without a connection.")]
+    return [
+        _say(f"{glyphs.task[Status.COMPLETED]} Nothing needs you."),
+        _say("Starved queues, late and lost workers, held targets, late schedules and stuck tasks would be here."),
+        _say("Press 1 for the queues."),
+    ]
+
+
+def no_events(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+    """Return the words for when no event has come."""
+    events = model.events
+    if events.refusal is not None:
+        return [_say(f"The server tells no events: {clean(events.refusal)}")]
+    if not events.ready:
+        return [_say("Waiting for the server.")]
+    if filter_text:
+        text = clean(filter_text, ascii_only=glyphs.ascii_only)
+        return [_say(f"No event matches {text}"), _say("Press esc to see all, / to change the filter.")]
+    return [_say("Nothing has happened since you came. Let something happen:"), _type("treadle demo")]

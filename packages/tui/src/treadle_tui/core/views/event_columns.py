@@ -1,0 +1,72 @@
+"""The columns of the events' pane."""
+
+from treadle.wire.status import Status
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.format import clock, short_id
+from treadle_tui.core.draw.glyphs import TASK_TONES
+from treadle_tui.core.draw.text import Span, Spans, Tone, clean
+from treadle_tui.core.state.events import EventRow
+
+_NONE: Spans = (Span("-", "faint"),)
+_STATES = {status.value: status for status in Status}
+_OTHER_TONES: dict[str, Tone] = {"paused": "hold", "lost": "bad", "draining": "hold", "deleted": "warn"}
+
+
+def _at(row: EventRow, _: CellContext) -> Spans:
+    return (Span(clock(row.at), "dim"),)
+
+
+def _what(row: EventRow, context: CellContext) -> Spans:
+    """Tell what became what; of queues and workers only what they are now."""
+    match row.kind:
+        case "task":
+            was = _word(row.was, context) if row.was is not None else "new"
+            return (Span(f"{was:>9} {context.glyphs.arrow} ", "faint"), _state(row.state, context))
+        case "queue" | "worker" | "schedule":
+            tone = _OTHER_TONES.get(row.state, "ok")
+            return (Span(f"{row.kind:>9}   ", "dim"), Span(_word(row.state, context), tone))
+        case "gap":
+            return (Span(f"{'reloaded:':>9}   missed", "warn"),)
+
+
+def _state(state: str, context: CellContext) -> Span:
+    status = _STATES.get(state)
+    if status is None:
+        return Span(_word(state, context))
+    return Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status])
+
+
+def _word(text: str, context: CellContext) -> str:
+    return clean(text, limit=9, ascii_only=context.glyphs.ascii_only)
+
+
+def _id(row: EventRow, _: CellContext) -> Spans:
+    return (Span(short_id(row.subject), "accent"),) if row.kind == "task" else _NONE
+
+
+def _name(row: EventRow, context: CellContext) -> Spans:
+    name = row.name or (row.subject[-8:] if row.kind == "worker" else "")
+    tone: Tone = "warn" if row.kind == "gap" else "plain"
+    return (Span(clean(name, ascii_only=context.glyphs.ascii_only), tone),) if name else _NONE
+
+
+def _worker(row: EventRow, context: CellContext) -> Spans:
+    name = context.worker_name(row.worker_id)
+    return (Span(clean(name, ascii_only=context.glyphs.ascii_only)),) if name else _NONE
+
+
+def _why(row: EventRow, context: CellContext) -> Spans:
+    first = next(iter(row.note.strip().splitlines()), "")
+    tone: Tone = "warn" if row.kind == "gap" else "bad" if row.state == "failed" else "dim"
+    return (Span(clean(first, limit=300, ascii_only=context.glyphs.ascii_only), tone),) if first else ()
+
+
+EVENT_COLUMNS: tuple[Column[EventRow], ...] = (
+    Column("TIME", 8, _at),
+    Column("      WAS   IS", 23, _what),
+    Column("TASK", 8, _id),
+    Column("JOB", 18, _name, keep_end=True, rank=1, most=40),
+    Column("WORKER", 10, _worker, keep_end=True, rank=3, most=16),
+    Column("WHY", 12, _why, rank=2, most=400),
+)
+"""The events' pane from left to right."""

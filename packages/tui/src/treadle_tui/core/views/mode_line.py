@@ -1,0 +1,44 @@
+"""The line over everything that is there when one sees no usual live server: production, a recording, a replay."""
+
+from treadle_tui.core.draw.format import age
+from treadle_tui.core.draw.glyphs import Glyphs
+from treadle_tui.core.draw.text import Span, Spans, clean, joined
+from treadle_tui.core.live.recorder import Recorder
+from treadle_tui.core.live.replay import Player
+from treadle_tui.core.setup.app_state import AppState
+
+
+def mode_line(app_state: AppState, server_name: str, glyphs: Glyphs) -> Spans:
+    """Return what there is to be warned of or told; nothing for a live server that nobody depends on."""
+    shown = clean(server_name, ascii_only=glyphs.ascii_only)
+    parts: list[Spans] = []
+    if app_state.production:
+        parts.append((Span(f"PRODUCTION  {shown}: what you do here is done to a system in use", "bold"),))
+    if app_state.player is not None:
+        parts.append(_replayed(app_state.player, app_state, glyphs))
+    if app_state.recorder is not None:
+        parts.append(_recorded(app_state.recorder, glyphs))
+    return (Span(" "), *joined(parts, gap="   ")) if parts else ()
+
+
+def _replayed(player: Player, app_state: AppState, glyphs: Glyphs) -> Spans:
+    at_end = player.position >= player.recording.seconds
+    word = "ended" if at_end else "playing" if player.playing else "stopped"
+    keys = "  ".join(f"{app_state.keymap.cap(name)} {text}" for name, text in _KEYS)
+    when = player.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    name = clean(player.recording.name, ascii_only=glyphs.ascii_only)
+    return (
+        Span(f"REPLAY {word} ", "hold"),
+        Span(f"{age(player.position)} of {age(player.recording.seconds)} x{player.speed:g}  ", "bold"),
+        Span(f"{when}  {keys}  {name}", "dim"),
+    )
+
+
+_KEYS = (("rewind", "-10s"), ("play", "play/stop"), ("skip", "+10s"))
+
+
+def _recorded(recorder: Recorder, glyphs: Glyphs) -> Spans:
+    name = clean(str(recorder.path), ascii_only=glyphs.ascii_only)
+    if recorder.ended is not None:
+        return (Span(f"{glyphs.cross} recording {name} ended: {clean(recorder.ended)}", "warn"),)
+    return (Span(f"{glyphs.dot} recording ", "bad"), Span(f"{name}, {recorder.size / 1e6:,.1f} MB", "dim"))

@@ -1,0 +1,81 @@
+"""The columns of the queues' pane."""
+
+from treadle.wire.names import INTERNAL
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.format import age, bar, number, rate, since, sparkline
+from treadle_tui.core.draw.glyphs import QUEUE_TONES
+from treadle_tui.core.draw.text import Span, Spans, Tone, clean
+from treadle_tui.core.state.queues import QueueRow
+
+
+def count(value: int, *, tone: Tone = "plain", cells: int = 5) -> Spans:
+    """Return a count; nothing is faint."""
+    return (Span(number(value, cells=cells), tone if value else "faint"),)
+
+
+def _job(row: QueueRow, context: CellContext) -> Spans:
+    room, category, name = (
+        clean(part, ascii_only=context.glyphs.ascii_only) for part in (row.job.room_id, row.job.category, row.job.name)
+    )
+    return (Span(f"{room}:{category}:", "dim"), Span(name, "bold"))
+
+
+def _queue_state(row: QueueRow, context: CellContext) -> Spans:
+    return (Span(f"{context.glyphs.queue[row.state]} {row.state}", QUEUE_TONES[row.state]),)
+
+
+def slots(used: int, of: int, context: CellContext) -> Spans:
+    """Return a bar of the slots that are used, and both numbers; no slots at all is bad."""
+    share = used / of if of else float(used > 0)
+    return (
+        *bar(share, 10, context.glyphs, tone="run"),
+        Span(f"{number(used, cells=4):>4}/"),
+        Span(number(of, cells=4), "plain" if of else "bad"),
+    )
+
+
+def _queue_slots(row: QueueRow, context: CellContext) -> Spans:
+    if row.job.room_id == INTERNAL:
+        # The server runs these itself, as many as come.
+        return (Span(f"{'':10} {number(row.running, cells=4):>4} ", "plain" if row.running else "faint"),)
+    return slots(row.running, row.slots, context)
+
+
+def _oldest(row: QueueRow, context: CellContext) -> Spans:
+    waited = since(row.oldest_pending_at, context.now)
+    return (Span("-", "faint"),) if waited is None else (Span(age(waited)),)
+
+
+def _failed(row: QueueRow, _: CellContext) -> Spans:
+    stats = row.job.stats
+    return (Span("-", "faint"),) if stats is None else count(stats.failed_last_hour, tone="bad", cells=6)
+
+
+QUEUE_COLUMNS: tuple[Column[QueueRow], ...] = (
+    Column("JOB", 18, _job, keep_end=True, most=64),
+    Column("STATE", 9, _queue_state),
+    Column("PENDING", 7, lambda row, _: count(row.pending, cells=7, tone="bold"), right=True),
+    Column("RUN / SLOTS", 17, _queue_slots, rank=2),
+    Column("SCHED", 5, lambda row, _: count(row.scheduled), right=True, rank=6),
+    Column("HELD", 5, lambda row, _: count(row.held, tone="hold"), right=True, rank=5),
+    Column("FAIL/h", 6, _failed, right=True, rank=1),
+    Column("OLDEST", 6, _oldest, right=True, rank=3),
+    Column("RATE/s", 6, lambda row, _: (Span(rate(row.rate), "plain" if row.rate else "faint"),), right=True, rank=4),
+    Column(
+        "LAST 5 MIN",
+        10,
+        lambda row, context: (Span(sparkline(_thinned(row, 10), 10, context.glyphs), "accent"),),
+        rank=7,
+    ),
+    Column("WKR", 3, lambda row, _: count(row.workers, cells=3), right=True, rank=8),
+)
+"""The queues' pane from left to right; WKR falls away first, then LAST 5 MIN, SCHED, HELD …"""
+
+
+def _thinned(row: QueueRow, cells: int) -> list[int]:
+    """Add up neighbouring steps, so that the whole history stands in the cells."""
+    values = list(row.completed)
+    step = max(1, -(-len(values) // cells))
+    head = len(values) % step
+    sums = [sum(values[index : index + step]) for index in range(head, len(values), step)]
+    return [sum(values[:head]), *sums] if head else sums

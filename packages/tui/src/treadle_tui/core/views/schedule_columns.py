@@ -1,0 +1,74 @@
+"""The columns of the schedules' pane."""
+
+from treadle.wire.schedules import ScheduleItem
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.format import age, short_id, since
+from treadle_tui.core.draw.glyphs import SCHEDULE_TONES, TASK_TONES
+from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.state.schedules import LATE_SECONDS, ScheduleRow
+
+_NONE: Spans = (Span("-", "faint"),)
+
+
+def _name(row: ScheduleRow, context: CellContext) -> Spans:
+    ascii_only = context.glyphs.ascii_only
+    room, name = (clean(part, ascii_only=ascii_only) for part in (row.item.room_id, row.item.name))
+    return (Span(f"{room}:", "dim"), Span(name, "bold"))
+
+
+def when(item: ScheduleItem, *, ascii_only: bool = False) -> str:
+    """Return when a schedule ticks, in words."""
+    if item.interval is not None:
+        return f"every {age(item.interval)}" if item.interval >= 1 else f"every {item.interval:g}s"
+    zone = "" if item.zone in {None, "UTC"} else f" {item.zone}"
+    return clean(f"{item.cron}{zone}", ascii_only=ascii_only)
+
+
+def _when(row: ScheduleRow, context: CellContext) -> Spans:
+    return (Span(when(row.item, ascii_only=context.glyphs.ascii_only)),)
+
+
+def _state(row: ScheduleRow, context: CellContext) -> Spans:
+    state = row.state(context.now)
+    return (Span(f"{context.glyphs.schedule[state]} {state}", SCHEDULE_TONES[state]),)
+
+
+def _next(row: ScheduleRow, context: CellContext) -> Spans:
+    if row.item.next_at is None:
+        return _NONE
+    ahead = since(context.now, row.item.next_at) or 0.0
+    if ahead >= 0:
+        return (Span(f"in {age(ahead)}"),)
+    return (Span(f"{age(-ahead)} ago", "warn" if -ahead >= LATE_SECONDS else "dim"),)
+
+
+def _last(row: ScheduleRow, context: CellContext) -> Spans:
+    if row.item.last_at is None:
+        return _NONE
+    return (Span(f"{age(since(row.item.last_at, context.now))} ago", "dim"),)
+
+
+def _ended(row: ScheduleRow, context: CellContext) -> Spans:
+    status = row.item.last_status
+    return _NONE if status is None else (Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status]),)
+
+
+def _task(row: ScheduleRow, _: CellContext) -> Spans:
+    return _NONE if row.item.last_task_id is None else (Span(short_id(row.item.last_task_id), "accent"),)
+
+
+def _job(row: ScheduleRow, context: CellContext) -> Spans:
+    return (Span(clean(row.item.job_name, ascii_only=context.glyphs.ascii_only), "dim"),)
+
+
+SCHEDULE_COLUMNS: tuple[Column[ScheduleRow], ...] = (
+    Column("SCHEDULE", 20, _name, keep_end=True, most=48),
+    Column("WHEN", 20, _when, rank=3, most=40),
+    Column("STATE", 8, _state),
+    Column("NEXT", 9, _next, right=True),
+    Column("LAST", 9, _last, right=True, rank=2),
+    Column("TASK", 8, _task, rank=4),
+    Column("ENDED", 11, _ended),
+    Column("JOB", 18, _job, keep_end=True, rank=1, most=64),
+)
+"""The schedules' pane from left to right; below some width TASK falls away first, then WHEN, LAST, the job."""

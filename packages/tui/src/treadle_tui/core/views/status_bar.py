@@ -1,0 +1,159 @@
+"""The words of the status bar on top, of the boxes beneath it, and of the banner."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from treadle.wire.status import Status
+from treadle_tui.core.draw.format import age, number, rate, signed, sparkline
+from treadle_tui.core.draw.glyphs import Glyphs
+from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, fit, joined, width
+from treadle_tui.core.state.model import LinkState, Model
+
+_LINKS: dict[str, tuple[str, Tone]] = {
+    "connecting": ("connecting", "warn"),
+    "live": ("live", "ok"),
+    "gone": ("no server", "bad"),
+    "refused": ("refused", "bad"),
+}
+
+
+def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read_only: bool, folded: bool) -> Spans:
+    """Return the status bar's first line, exactly `cells` wide; folded, it holds what the boxes would have said."""
+    totals = model.totals()
+    alerts = model.alerts()
+    parts: list[Spans] = [
+        (Span(" treadle", "bold"),),
+        (Span(clip(clean(server_name, ascii_only=glyphs.ascii_only), 28, ellipsis=glyphs.ellipsis), "dim"),),
+        (_link(model.link, glyphs),),
+        (Span(_access(model.link, read_only=read_only), "hold" if read_only else "dim"),),
+    ]
+    counts: list[Spans] = [(Span(f" {totals.queues} queue{'' if totals.queues == 1 else 's'}"),)]
+    if folded:
+        counts = [
+            (Span(f"{number(totals.pending, cells=6)}", "bold"), Span(" pending", "dim")),
+            (Span(f"{number(totals.running, cells=5)}/{number(totals.slots, cells=5)}", "run"), Span(" run", "dim")),
+        ]
+    counts.append((Span(f"{totals.workers_serving}/{totals.workers} worker{'' if totals.workers == 1 else 's'}"),))
+    if alerts:
+        worst: Tone = "bad" if alerts[0].severity == "bad" else "warn"
+        counts.append((Span(f"! {len(alerts)}", worst),))
+    time: Spans = (Span(model.time.now().astimezone().strftime("%H:%M:%S "), "dim"),)
+    left = joined([*parts, *counts], gap="  ")
+    if width(left) + width(time) + 1 > cells:
+        left = joined([*parts[:1], parts[2], *counts], gap="  ")
+    return (*fit(left, max(0, cells - width(time)), ellipsis=glyphs.ellipsis), *time)
+
+
+def _access(link: LinkState, *, read_only: bool) -> str:
+    """Return what can be changed from here; and where nothing can, whether the token itself could."""
+    if not read_only:
+        return "rw"
+    return "ro" if link.may_write is None else "ro, token may write" if link.may_write else "ro, token ro"
+
+
+def _link(link: LinkState, glyphs: Glyphs) -> Span:
+    word, tone = _LINKS[link.state]
+    glyph = glyphs.dot if link.live else glyphs.cross if tone == "bad" else glyphs.ring
+    latency = f" {_latency(link.latency)}" if link.live and link.latency is not None else ""
+    return Span(f"{glyph} {word}{latency}", tone)
+
+
+def _latency(seconds: float) -> str:
+    return f"{seconds * 1000:.0f}ms" if seconds < 0.9995 else f"{seconds:.1f}s"
+
+
+def throughput_lines(model: Model, cells: int, glyphs: Glyphs) -> tuple[Spans, list[Spans]]:
+    """Return the throughput box's title and lines; both sparklines start at zero and share one scale."""
+    through = model.throughput()
+    top = max([*through.completed, *through.failed], default=0.0)
+    title = (
+        Span("Throughput /s  ", "title"),
+        Span(f" {through.minutes:.0f} min, 0..{rate(top) if top < 10 else number(top)}", "dim"),
+    )
+    return title, [
+        _series("done", through.completed, through.completed_rate, top, cells, glyphs, tone="ok"),
+        _series("fail", through.failed, through.failed_rate, top, cells, glyphs, tone="bad"),
+    ]
+
+
+def _series(
+    name: str, values: Sequence[float], now: float, top: float, cells: int, glyphs: Glyphs, *, tone: Tone
+) -> Spans:
+    room = max(1, cells - 12)
+    line = sparkline(_stretched(values, room), room, glyphs, top=top)
+    # A line at zero is calm: only what is more has the series' colour.
+    parts = [Span("".join(run), "faint" if zero else tone) for zero, run in groupby(line, glyphs.spark[0].__eq__)]
+    return (Span(f"{name} ", "dim"), *parts, Span(f" {rate(now):>6}", "bold"))
+
+
+def _stretched(values: Sequence[float], cells: int) -> list[float]:
+    """Repeat steps evenly, so that the whole history takes the whole width."""
+    if not values or len(values) >= cells:
+        return list(values)
+    return [values[index * len(values) // cells] for index in range(cells)]
+
+
+def now_lines(model: Model) -> list[Spans]:
+    """Return the lines of the box `Now`."""
+    totals = model.totals()
+    return [
+        (
+            Span("pending ", "dim"),
+            Span(f"{number(totals.pending, cells=6):>6} ", "bold"),
+            Span(signed(model.growth()), "dim"),
+        ),
+        (
+            Span("running ", "dim"),
+            Span(f"{number(totals.running, cells=6):>6}", "run"),
+            Span(f" / {number(totals.slots, cells=5)}", "dim"),
+        ),
+        (
+            Span("waiting ", "dim"),
+            Span(f"{number(totals.scheduled, cells=6):>6}"),
+            Span(f"  held {number(totals.held, cells=4)}", "hold" if totals.held else "dim"),
+        ),
+    ]
+
+
+def attention_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> list[Spans]:
+    """Return the worst alerts, as many as there is room for; the box's title says how many there are."""
+    found = model.alerts()
+    if not found:
+        quiet = "nothing needs you" if model.link.live else "not known without a connection"
+        return [(Span(f"{glyphs.task[Status.COMPLETED]} {quiet}" if model.link.live else quiet, "dim"),)]
+    lines: list[Spans] = []
+    for alert in found[: max(1, height)]:
+        glyph = glyphs.cross if alert.severity == "bad" else "!"
+        subject = clip(
+            clean(alert.subject, ascii_only=glyphs.ascii_only), max(4, cells // 2 - 6), ellipsis=glyphs.ellipsis
+        )
+        lines.append((Span(f"{glyph} {subject}", alert.severity), Span(f"  {alert.text}")))
+    return lines
+
+
+def banner_line(model: Model, glyphs: Glyphs) -> Spans:
+    """Return what stands over the panes while there is no server; nothing while there is."""
+    link = model.link
+    if link.live or (link.state == "connecting" and model.data_age() is None):
+        return ()
+    quiet = model.data_age()
+    shown = f"; what you see is {age(quiet)} old" if quiet is not None else ""
+    detail = clean(link.detail, ascii_only=glyphs.ascii_only)
+    return (
+        Span(f" {glyphs.cross} No server{shown}. ", "bad"),
+        Span("Trying again. ", "plain"),
+        Span(detail, "dim"),
+    )
+
+
+def tiny_line(model: Model, glyphs: Glyphs) -> Spans:
+    """Return the one line of counts for a screen too small for anything else."""
+    totals, alerts = model.totals(), model.alerts()
+    warning = f" !{len(alerts)}" if alerts else ""
+    link = _link(model.link, glyphs)
+    return (
+        Span(f"{link.text.split(' ')[0]} ", link.tone),
+        Span(f"{number(totals.pending, cells=6)} pend {number(totals.running, cells=6)}/{totals.slots} run"),
+        Span(f" {totals.workers_serving}/{totals.workers} wkr"),
+        Span(warning, "bad"),
+    )

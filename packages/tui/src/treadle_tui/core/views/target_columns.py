@@ -1,0 +1,73 @@
+"""The columns of the targets' pane."""
+
+from treadle.wire.transitions import ADMITS
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.format import age, number, short_id, since
+from treadle_tui.core.draw.glyphs import TARGET_TONES
+from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.state.targets import TargetRow
+
+_NONE: Spans = (Span("-", "faint"),)
+
+
+def _name(row: TargetRow, context: CellContext) -> Spans:
+    ascii_only = context.glyphs.ascii_only
+    room, name = (clean(part, ascii_only=ascii_only) for part in (row.item.room_id, row.item.name))
+    return (Span(f"{room}:", "dim"), Span(name, "bold"))
+
+
+def _state(row: TargetRow, context: CellContext) -> Spans:
+    return (Span(f"{context.glyphs.target[row.state]} {row.state}", TARGET_TONES[row.state]),)
+
+
+def _held_for(row: TargetRow, context: CellContext) -> Spans:
+    return (Span(age(since(row.item.since, context.now))),) if row.item.held else _NONE
+
+
+def _ends(row: TargetRow, context: CellContext) -> Spans:
+    """Tell when the hold ends by itself; a paused or failed task keeps it until someone acts."""
+    if not row.item.held:
+        return _NONE
+    if row.item.until is None:
+        return (Span("by hand", "hold"),) if row.state in ADMITS["resolve"] else _NONE
+    return (Span(f"<{age(since(context.now, row.item.until))}", "dim"),)
+
+
+def _waiting(row: TargetRow, _: CellContext) -> Spans:
+    return (Span(number(row.item.waiting, cells=6), "bold" if row.item.waiting else "faint"),)
+
+
+def _holder(row: TargetRow, _: CellContext) -> Spans:
+    if row.holder is None:
+        return _NONE
+    more = len(row.item.holders) - 1
+    return (Span(short_id(row.holder.task_id), "accent"), *((Span(f" +{more}", "dim"),) if more else ()))
+
+
+def _job(row: TargetRow, context: CellContext) -> Spans:
+    if row.holder is None:
+        return _NONE
+    return (Span(clean(row.holder.job_name, ascii_only=context.glyphs.ascii_only)),)
+
+
+def _worker(row: TargetRow, context: CellContext) -> Spans:
+    name = context.worker_name(row.holder.worker_id) if row.holder is not None else None
+    return _NONE if not name else (Span(clean(name, ascii_only=context.glyphs.ascii_only)),)
+
+
+def _next(row: TargetRow, _: CellContext) -> Spans:
+    return _NONE if row.item.next_task_id is None else (Span(short_id(row.item.next_task_id), "accent"),)
+
+
+TARGET_COLUMNS: tuple[Column[TargetRow], ...] = (
+    Column("TARGET", 18, _name, keep_end=True, most=48),
+    Column("STATE", 10, _state),
+    Column("FOR", 5, _held_for, right=True),
+    Column("ENDS", 7, _ends, right=True, rank=3),
+    Column("HOLDER", 11, _holder),
+    Column("WAIT", 6, _waiting, right=True),
+    Column("NEXT", 8, _next, rank=1),
+    Column("WORKER", 10, _worker, keep_end=True, rank=4, most=24),
+    Column("HOLDER'S JOB", 18, _job, keep_end=True, rank=2, most=64),
+)
+"""The targets' pane from left to right; below some width WORKER falls away first, then ENDS, the job, NEXT."""

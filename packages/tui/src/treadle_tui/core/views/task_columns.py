@@ -1,0 +1,124 @@
+"""The task list's columns and orders."""
+
+from treadle.wire.status import LEASED, WAITING, Status
+from treadle.wire.tags import shown
+from treadle.wire.tasks import Order, TaskItem
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.format import age, bar, number, one_line, short_id, since, task_state
+from treadle_tui.core.draw.text import Span, Spans, clean
+
+ORDERS: tuple[Order, ...] = ("position", "newest", "oldest", "updated")
+"""The orders of the task list, first the usual one."""
+
+_NONE: Spans = (Span("-", "faint"),)
+
+
+def _name(value: str | None, context: CellContext) -> Spans:
+    return _NONE if not value else (Span(clean(value, ascii_only=context.glyphs.ascii_only)),)
+
+
+def _duration(seconds: float | None) -> Spans:
+    return _NONE if seconds is None else (Span(age(seconds)),)
+
+
+def _position(task: TaskItem, context: CellContext) -> Spans:
+    return _NONE if task.queue_position is None else (Span(number(task.queue_position, cells=7), "bold"),)
+
+
+def _tries(task: TaskItem, context: CellContext) -> Spans:
+    begun = task.run_id is not None and task.status not in WAITING
+    return (Span(f"{task.retry_count + begun}/{task.max_retries + 1}", "warn" if task.retry_count else "plain"),)
+
+
+def estimated_wait(task: TaskItem, context: CellContext) -> float | None:
+    """Return in how many seconds a task is likely to start: when it is due, or its place over its queue's rate."""
+    if task.status is Status.SCHEDULED:
+        ahead = since(context.now, task.next_retry_at or task.scheduled_at)
+        return None if ahead is None else max(0.0, ahead)
+    if task.queue_position is None or context.rate <= 0:
+        return None
+    return task.queue_position / context.rate
+
+
+def _eta(task: TaskItem, context: CellContext) -> Spans:
+    wait = estimated_wait(task, context)
+    return _NONE if wait is None else (Span(f"~{age(wait)}", "dim"),)
+
+
+def _running_for(task: TaskItem, context: CellContext) -> Spans:
+    if task.started_at is None or task.status in WAITING:
+        return _NONE
+    return _duration(since(task.started_at, task.completed_at or context.now))
+
+
+def _worker(task: TaskItem, context: CellContext) -> Spans:
+    name = context.worker_name(task.worker_id) if task.status in LEASED else None
+    return _name(name, context)
+
+
+def _target(task: TaskItem, context: CellContext) -> Spans:
+    spans = _name(task.target, context)
+    return (*spans, Span(" held", "hold")) if task.blocked_by else spans
+
+
+def progress_of(task: TaskItem) -> tuple[float | None, str]:
+    """Return how far a task is, between 0 and 1, and what it says of it."""
+    value = task.progress
+    if isinstance(value, dict):
+        share, message = value.get("share"), value.get("message")
+        return (float(share) if isinstance(share, int | float) else None, str(message or ""))
+    return (float(value), "") if isinstance(value, int | float) else (None, "")
+
+
+def _progress(task: TaskItem, context: CellContext) -> Spans:
+    share, message = progress_of(task)
+    if share is None or task.status not in LEASED | {Status.PAUSED}:
+        return _name(message, context) if message and task.status in LEASED else ()
+    return (*bar(share, 8, context.glyphs, tone="run"), Span(f"{min(1.0, max(0.0, share)):>5.0%}"))
+
+
+def _payload(task: TaskItem, context: CellContext) -> Spans:
+    if task.status is Status.FAILED and task.error:
+        first = next(iter(task.error.strip().splitlines()), "")
+        return (Span(clean(first, limit=300, ascii_only=context.glyphs.ascii_only), "bad"),)
+    return (Span(one_line(task.payload, context.glyphs, limit=300), "dim"),)
+
+
+def _state(task: TaskItem, context: CellContext) -> Spans:
+    return (task_state(task, context.now, context.glyphs),)
+
+
+def _tags(task: TaskItem, context: CellContext) -> Spans:
+    tags = ",".join(shown(task.tags))
+    return (Span(clean(tags, limit=100, ascii_only=context.glyphs.ascii_only), "dim"),)
+
+
+_JOB: Column[TaskItem] = Column(
+    "JOB", 16, lambda task, context: _name(task.job_name, context), keep_end=True, rank=1, most=40
+)
+
+COLUMNS: tuple[Column[TaskItem], ...] = (
+    Column("POS", 7, _position, right=True),
+    Column("ID", 8, lambda task, _: (Span(short_id(task.id), "accent"),)),
+    Column("STATE", 14, _state, most=16),
+    Column("TRY", 4, _tries, rank=6),
+    Column("AGE", 5, lambda task, context: _duration(since(task.created_at, context.now)), right=True, rank=2),
+    Column("ETA", 6, _eta, right=True, rank=5),
+    Column("RUN", 5, _running_for, right=True, rank=4),
+    Column("WORKER", 9, _worker, keep_end=True, rank=7, most=20),
+    Column("TARGET", 8, _target, rank=8, most=20),
+    Column("PROGRESS", 13, _progress, rank=9),
+    Column("TAGS", 12, _tags, rank=11, most=24),
+    Column("PAYLOAD", 22, _payload, rank=3, most=500),
+)
+"""The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, WORKER …"""
+
+
+WIDE = frozenset({"POS", "ID", "STATE", "JOB", "PAYLOAD"})
+"""What is left beside a payload that is shown as far as it goes."""
+
+
+def columns(*, several_jobs: bool, wide: bool = False) -> tuple[Column[TaskItem], ...]:
+    """Return the columns; with each task's job where they are of several, `wide` with room for the payload."""
+    chosen = (*COLUMNS[:3], _JOB, *COLUMNS[3:]) if several_jobs else COLUMNS
+    return tuple(column for column in chosen if column.title in WIDE) if wide else chosen

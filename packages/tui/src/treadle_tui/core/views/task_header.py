@@ -1,0 +1,83 @@
+"""The lines over a task's screen: what it is, where it stands, and how it is run."""
+
+from collections.abc import Sequence
+
+from treadle.wire.status import TERMINAL
+from treadle.wire.tags import shown
+from treadle_tui.core.draw.columns import CellContext
+from treadle_tui.core.draw.format import age, bar, rate, since, task_state
+from treadle_tui.core.draw.glyphs import Glyphs
+from treadle_tui.core.draw.text import Span, Spans, clean, joined
+from treadle_tui.core.state.detail import TaskDetail
+from treadle_tui.core.views.task_columns import estimated_wait, progress_of
+
+
+def header(detail: TaskDetail, context: CellContext) -> list[Spans]:
+    """Return the three lines over a task."""
+    task, glyphs = detail.task, context.glyphs
+    return [
+        (
+            Span(" "),
+            Span(clean(task.id), "accent"),
+            Span("  "),
+            Span(_clean(task.job_name, glyphs), "bold"),
+            Span(f"  room {_clean(task.room_id, glyphs)}", "dim"),
+        ),
+        (
+            Span(" "),
+            task_state(task, context.now, glyphs),
+            Span("   "),
+            *joined((_progress(detail, glyphs), _facts(_standing(detail, context), glyphs)), gap="   "),
+        ),
+        (Span(" "), *_facts(_options(detail, context), glyphs)),
+    ]
+
+
+def _standing(detail: TaskDetail, context: CellContext) -> list[tuple[str, str]]:
+    task = detail.task
+    facts = [
+        ("try", f"{task.retry_count + (task.run_id is not None)}/{task.max_retries + 1}"),
+        ("age", age(since(task.created_at, context.now))),
+    ]
+    if task.queue_position is not None:
+        wait = estimated_wait(task, context)
+        facts.append(("position", f"{task.queue_position:,}" + (f" (~{age(wait)})" if wait is not None else "")))
+    if task.blocked_by:
+        facts.append(("held by", " ".join(key[-8:] for key in task.blocked_by[:3])))
+    return facts
+
+
+def _progress(detail: TaskDetail, glyphs: Glyphs) -> Spans:
+    share, message = progress_of(detail.task)
+    if detail.task.status in TERMINAL or (share is None and not message):
+        return ()
+    words = (Span(_clean(message, glyphs)),) if message else ()
+    if share is None:
+        return words
+    return joined(((*bar(share, 12, glyphs, tone="run"), Span(f" {min(1.0, max(0.0, share)):.0%}", "bold")), words))
+
+
+def _options(detail: TaskDetail, context: CellContext) -> list[tuple[str, str]]:
+    task = detail.task
+    left = since(context.now, task.deadline) if task.deadline is not None and task.status not in TERMINAL else None
+    told: list[tuple[str, str | None]] = [
+        ("priority", str(task.priority)),
+        ("target", task.target),
+        ("pool", task.pool),
+        ("weight", str(task.weight) if task.weight != 1 else None),
+        ("timeout", age(task.timeout) if task.timeout is not None else None),
+        ("deadline in", age(left) if left is not None else None),
+        ("budget", f"{rate(task.usage or 0)}/{rate(task.budget)}" if task.budget is not None else None),
+        ("key", task.unique_key),
+        ("by", task.submitter),
+        ("tags", " ".join(shown(task.tags)) or None),
+    ]
+    return [(name, value) for name, value in told if value is not None]
+
+
+def _facts(facts: Sequence[tuple[str, str]], glyphs: Glyphs) -> Spans:
+    return joined(((Span(f"{name} ", "dim"), Span(_clean(value, glyphs))) for name, value in facts), gap="   ")
+
+
+def _clean(text: str, glyphs: Glyphs) -> str:
+    return clean(text, limit=200, ascii_only=glyphs.ascii_only)

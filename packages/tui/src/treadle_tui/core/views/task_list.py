@@ -1,0 +1,169 @@
+"""The task list without its screen: what is loaded, highlighted and marked, and whether it stands still."""
+
+from collections.abc import Callable, Sequence
+
+from treadle.wire.tasks import TaskItem
+from treadle_tui.core.draw.columns import CellContext
+from treadle_tui.core.draw.format import total
+from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.state.marks import Marks, TaskRef
+from treadle_tui.core.state.model import Model
+from treadle_tui.core.verbs.plan import Refusal
+from treadle_tui.core.views.pane import Pane
+from treadle_tui.core.views.rows import Rows
+from treadle_tui.core.views.task_columns import columns
+from treadle_tui.core.views.task_query import TaskQuery
+
+NEWER = {"newest": "newer", "updated": "changed since"}
+"""What those are that come in above the visible rows, in the orders in which new ones come first."""
+
+MOST_MARKS = 10_000
+"""How many tasks the server names at once."""
+
+
+class TaskList:
+    """Takes the tasks' table over as the reader wants it: at once, or not before he lets it go on."""
+
+    def __init__(
+        self, model: Model, query: TaskQuery, context: Callable[[], CellContext], empty: Callable[[], Sequence[Spans]]
+    ) -> None:
+        self.marks = Marks()
+        self.pane: Pane[TaskItem] = Pane(columns(several_jobs=False), context, marks=self.marks, empty=empty)
+        self.frozen = False
+        """Whether the list stands still."""
+        self.wide = False
+        """Whether payloads have the room of most other columns."""
+        self._model = model
+        self._query = query
+        self._taken = -1
+        self._moved = False
+        self._top = 0
+        self._follows = False
+
+    @property
+    def rows(self) -> Rows[TaskItem]:
+        """The loaded rows and the cursor."""
+        return self.pane.rows
+
+    @property
+    def follows(self) -> bool:
+        """Whether the highlight stays in the first row, whichever that is, though the reader is here."""
+        return self._follows and not self.rows.pinned
+
+    # What happens to the list.
+
+    def begin(self, *, here: bool) -> None:
+        """Show another list, from its first row; `here` when the reader is in it."""
+        self.choose_columns()
+        self.rows.reset()
+        self.marks.clear()
+        self._model.tasks.clear()
+        self.frozen = self._follows = False
+        self._top = 0
+        if here:
+            self.rows.pin()
+
+    def choose_columns(self) -> None:
+        """Choose the columns."""
+        self.pane.columns = columns(several_jobs=self._query.several_jobs, wide=self.wide)
+
+    def update(self) -> bool:
+        """Take the tasks as they are now, unless they stand still; return whether the window is another one now."""
+        table = self._model.tasks
+        if not table.ready or (self.frozen and not (self._moved and table.generation != self._taken)):
+            return False
+        self._taken, self._moved = table.generation, False
+        self.marks.follow(table.rows)
+        self.rows.update(table.order, table.rows, offset=table.offset, total=table.total)
+        return self._query.arrived(table.offset, table.order[0] if table.order else None)
+
+    def look(self, first: int, height: int) -> bool:
+        """Note which lines are visible; return whether that wants another window."""
+        moved = self._query.look(first, height, self.rows.total, self.rows.key_at)
+        self._moved = self._moved or moved
+        return moved
+
+    def scrolled(self, first: int) -> None:
+        """Note where the reader went: what comes in above from now on is newer."""
+        self._top = first
+
+    def toggle_frozen(self) -> None:
+        """Let the list stand still, or go on."""
+        self.frozen = not self.frozen
+
+    def toggle_follow(self) -> None:
+        """Let the highlight stay in the first row, or with the task where it is."""
+        if self.follows:
+            self.rows.pin()
+        else:
+            self.rows.unpin()
+            self._follows = True
+
+    # What the reader acts on.
+
+    def mark_loaded(self) -> bool:
+        """Mark all tasks of the list, or none when all are; return False when there are more than are loaded here."""
+        keys, count = self.rows.keys, self.rows.total
+        capped = self._model.tasks.total_is_capped
+        if self.marks.covers(keys) and (len(self.marks) >= count or capped or len(self.marks) >= MOST_MARKS):
+            self.marks.clear()
+            return True
+        self.marks.add(self.rows.rows[key] for key in keys)
+        return len(keys) >= count and not capped
+
+    def chosen(self) -> list[TaskRef]:
+        """Return the marked tasks, or the highlighted one; as they are now, also where the list stands still."""
+        highlighted = self.rows.highlighted
+        chosen: list[TaskRef] = list(self.marks) or ([] if highlighted is None else [highlighted])
+        newest = self._model.tasks.rows
+        return [newest.get(choice.id, choice) for choice in chosen]
+
+    def unsafe(self) -> Refusal | None:
+        """Return why no verb may act on the highlighted row: while it follows, it is another one any moment."""
+        if self.follows and not self.marks:
+            return Refusal("the highlight follows the first row: press F to stay with this task, then again")
+        return None
+
+    # What the frame says.
+
+    def waiting(self) -> int:
+        """Return how many of the rows here have changed, come or gone since the list stands still."""
+        table, shown = self._model.tasks, self.rows.rows
+        if not self.frozen or not table.ready or table.generation != self._taken:
+            return 0
+        come = sum(key not in shown for key in table.rows)
+        gone = sum(key not in table.rows for key in shown)
+        if table.total > len(table.rows):
+            # What comes into a full window pushes others over its edge; those have not gone.
+            gone = max(0, gone - come)
+        return come + gone + sum(key in shown and shown[key].version != row.version for key, row in table.rows.items())
+
+    def title(self, first: int, *, everything: int | None, ascii_only: bool) -> Spans:
+        """Return the upper line: whose tasks, how many of `everything`, how many are marked or came in above."""
+        query, spans = self._query, [Span("2 Tasks", "title")]
+        if query.job is not None or query.several_jobs:
+            name = "all queues" if query.several_jobs else query.job or ""
+            count = total(self.rows.total, capped=self._model.tasks.total_is_capped)
+            of_all = "" if everything is None else f" of {everything:,}"
+            spans += [Span(f"  {clean(name, ascii_only=ascii_only)}", "bold"), Span(f"  {count}{of_all}", "dim")]
+        if self.marks:
+            spans.append(Span(f"   {len(self.marks):,} marked", "accent"))
+        if (newer := first - self._top) > 0 and query.order in NEWER and self.rows.pinned:
+            spans += [Span(f"   +{newer:,} {NEWER[query.order]} ", "ok"), Span("(g)", "dim")]
+        return tuple(spans)
+
+    def footing(self, first: int, page: int) -> Spans:
+        """Return the lower line: which rows are visible, in which order, whether they stand still or are followed."""
+        last = min(first + page, self.pane.count)
+        about = "about " if self._model.tasks.offset_is_capped else ""
+        seen = f"rows {about}{first + 1:,}-{last:,} of {self.pane.count:,}" if last else "no rows"
+        spans = [Span(f"{seen}   by {self._query.order}   ", "dim")]
+        if self.frozen:
+            changes = self.waiting()
+            word = f", {changes:,} change{'' if changes == 1 else 's'} waiting" if changes else ""
+            spans.append(Span(f"z freeze on{word}", "hold"))
+        else:
+            spans.append(Span("z freeze off", "dim"))
+        if self.follows:
+            spans.append(Span("   F follows the first row", "run"))
+        return tuple(spans)

@@ -1,0 +1,174 @@
+"""A task's life told as a rail: what happened when, and how long it took in between."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from treadle.wire.status import LEASED, REQUEUED, RETRIED, Outcome, Status
+from treadle.wire.tasks import RunItem, TaskItem
+from treadle_tui.core.draw.format import age, bar, clock, since, task_state
+from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
+from treadle_tui.core.draw.text import Span, Spans, Tone, clean, fit
+from treadle_tui.core.state.detail import TaskDetail
+
+BAR = 12
+"""Cells of the longest stretch; the others are drawn in proportion to it."""
+
+SOON = 0.05
+"""Seconds that need no line of their own."""
+
+Doing: TypeAlias = Literal["wait", "back-off", "claim", "run", "pause"]
+
+_TONES: dict[Doing, Tone] = {"wait": "faint", "back-off": "warn", "claim": "dim", "run": "run", "pause": "hold"}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened at an instant."""
+
+    at: datetime
+    glyph: str
+    text: str
+    tone: Tone
+    detail: str = ""
+    """More of it, on a line of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What went on between two moments."""
+
+    doing: Doing
+    text: str
+    seconds: float
+
+
+def timeline(detail: TaskDetail, now: datetime, glyphs: Glyphs, cells: int = 60) -> list[Spans]:
+    """Return the task's life from its creation to now, a line for each moment and for each stretch between two."""
+    story = list(_story(detail, now, glyphs))
+    longest = max((part.seconds for part in story if isinstance(part, Stretch)), default=0.0)
+    lines: list[Spans] = []
+    for part in story:
+        if isinstance(part, Moment):
+            lines.append((Span(f"{clock(part.at)} ", "dim"), Span(f"{part.glyph} {part.text}", part.tone)))
+            if part.detail:
+                lines.append((*_rail(glyphs), Span(part.detail, "bad")))
+        else:
+            lines.append(_stretch(part, longest, glyphs, cells))
+    return lines
+
+
+def lasted(seconds: float | None) -> str:
+    """Return a duration as exactly as it matters: `340ms`, `1.2s`, `48s`, `1m02`."""
+    if seconds is None or seconds < 0:
+        return "0ms" if seconds is not None else "-"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f}ms"
+    return f"{seconds:.1f}s" if seconds < 9.95 else age(seconds)
+
+
+def _rail(glyphs: Glyphs) -> Spans:
+    return (Span(f"{'':>8} {glyphs.rail} ", "faint"),)
+
+
+def _stretch(part: Stretch, longest: float, glyphs: Glyphs, cells: int) -> Spans:
+    words = Span(f"{part.text} {lasted(part.seconds)}", "dim")
+    room = min(BAR, cells - 34)
+    if room < 3 or longest <= 0:
+        return (*_rail(glyphs), words)
+    # The empty part of the bar says nothing here: what counts is one stretch against the others.
+    filled = tuple(span for span in bar(part.seconds / longest, room, glyphs, tone=_TONES[part.doing]) if span.tone)
+    solid = tuple(span for span in filled if not set(span.text) <= {glyphs.empty})
+    return (*_rail(glyphs), *fit((words,), 22), *solid)
+
+
+def _story(detail: TaskDetail, now: datetime, glyphs: Glyphs) -> Iterator[Moment | Stretch]:
+    task = detail.task
+    who = f" by {clean(task.submitter, limit=40, ascii_only=glyphs.ascii_only)}" if task.submitter else ""
+    yield Moment(task.created_at, glyphs.ring, f"created{who}", "dim")
+    runs = sorted(detail.runs, key=lambda run: run.run_id)
+    before, last = task.created_at, None
+    for run in runs:
+        yield _between(last, before, run.claimed_at)
+        yield from _run(run, now, glyphs)
+        before, last = run.ended_at or run.started_at or run.claimed_at, run
+    if task.status not in LEASED:
+        yield from _after(task, last, before, now, glyphs)
+    yield Moment(now, glyphs.turn, "now", "faint")
+
+
+def _between(last: RunItem | None, before: datetime, claimed_at: datetime) -> Stretch:
+    """Tell the time without a run. How it was parted between back-off, pause and queue is known of the last only."""
+    seconds = since(before, claimed_at) or 0.0
+    if last is None:
+        return Stretch("wait", "waited", seconds)
+    if last.status == Outcome.PAUSED:
+        return Stretch("pause", "paused", seconds)
+    if last.reason in RETRIED:
+        return Stretch("back-off", "back-off", seconds)
+    return Stretch("wait", "requeued" if last.reason in REQUEUED else "waited", seconds)
+
+
+def _run(run: RunItem, now: datetime, glyphs: Glyphs) -> Iterator[Moment | Stretch]:
+    who = clean(
+        run.worker_name or (run.worker_id[-8:] if run.worker_id else "the server"), ascii_only=glyphs.ascii_only
+    )
+    if run.started_at is None:
+        yield Moment(run.claimed_at, glyphs.task[Status.CLAIMED], f"run {run.run_id} claimed by {who}", "run")
+    else:
+        wait = since(run.claimed_at, run.started_at) or 0.0
+        if wait > SOON:
+            yield Moment(run.claimed_at, glyphs.task[Status.CLAIMED], f"claimed by {who}", "dim")
+            yield Stretch("claim", "to start", wait)
+        yield Moment(run.started_at, glyphs.task[Status.RUNNING], f"run {run.run_id} on {who}", "run")
+    begun = run.started_at or run.claimed_at
+    if run.ended_at is None:
+        yield Stretch("run", "runs" if run.started_at else "held", since(begun, now) or 0.0)
+        return
+    yield Stretch("run", "ran" if run.started_at else "held", since(begun, run.ended_at) or 0.0)
+    yield _end(run, glyphs)
+
+
+def _end(run: RunItem, glyphs: Glyphs) -> Moment:
+    assert run.ended_at is not None
+    status = _OUTCOMES[str(run.status)]
+    why = f": {run.reason.value}" if run.reason is not None and run.reason.value != str(run.status) else ""
+    first = next(iter((run.error or "").strip().splitlines()), "")
+    error = clean(first, limit=200, ascii_only=glyphs.ascii_only)
+    return Moment(run.ended_at, glyphs.task[status], f"{run.status}{why}", TASK_TONES[status], error)
+
+
+def _after(
+    task: TaskItem, last: RunItem | None, before: datetime, now: datetime, glyphs: Glyphs
+) -> Iterator[Moment | Stretch]:
+    """Tell what came after the last run, or instead of one."""
+    if task.completed_at is not None:
+        if last is None or last.ended_at is None or task.settled or str(last.status) != task.status.value:
+            if last is None:
+                yield Stretch("wait", "waited", since(before, task.completed_at) or 0.0)
+            yield Moment(task.completed_at, glyphs.task[task.status], _ending(task), TASK_TONES[task.status])
+        return
+    doing: Doing = "pause" if task.status is Status.PAUSED else "back-off" if task.next_retry_at else "wait"
+    words = {"pause": "paused", "back-off": "back-off", "wait": "waits"}[doing]
+    yield Stretch(doing, words, since(before, now) or 0.0)
+    state = task_state(task, now, glyphs)
+    place = f", position {task.queue_position:,}" if task.queue_position is not None else ""
+    yield Moment(now, state.text[0], f"{state.text[2:]}{place}", state.tone)
+
+
+def _ending(task: TaskItem) -> str:
+    why = f": {task.reason.value}" if task.reason is not None and task.reason.value != task.status.value else ""
+    return f"{task.status.value}{', settled by hand' if task.settled else ''}{why}"
+
+
+_OUTCOMES: dict[str, Status] = {
+    Outcome.COMPLETED: Status.COMPLETED,
+    Outcome.FAILED: Status.FAILED,
+    Outcome.EXCEPTION: Status.FAILED,
+    Outcome.PAUSED: Status.PAUSED,
+    Outcome.CANCELLED: Status.CANCELLED,
+    Outcome.RETURNED: Status.PENDING,
+    "claimed": Status.CLAIMED,
+    "running": Status.RUNNING,
+}

@@ -1,0 +1,64 @@
+"""The columns of the workers' pane."""
+
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.format import age, since
+from treadle_tui.core.draw.glyphs import WORKER_TONES
+from treadle_tui.core.draw.text import Span, Spans, Tone, clean, joined
+from treadle_tui.core.state.workers import BEATS_SHOWN, Pace, RunRow, WorkerRow
+from treadle_tui.core.views.queue_columns import count, slots
+
+MOST_RUNS = 40
+"""How many of a worker's runs are named at most: more are on no screen."""
+
+
+def _worker_name(row: WorkerRow, context: CellContext) -> Spans:
+    return (Span(clean(row.name, ascii_only=context.glyphs.ascii_only), "bold"),)
+
+
+def _health(row: WorkerRow, context: CellContext) -> Spans:
+    return (Span(f"{context.glyphs.worker[row.health]} {row.health}", WORKER_TONES[row.health]),)
+
+
+def _beat(row: WorkerRow, context: CellContext) -> Spans:
+    """Draw a cell for each heartbeat that was expected, the last one on the right, and how long ago one came."""
+    glyphs = context.glyphs
+    tone: Tone = "warn" if row.health == "late" else "bad" if row.health == "lost" else "plain"
+    strip = [Span(glyphs.beat, "ok") if came else Span(glyphs.missed, "warn") for came in row.beats]
+    return (Span(" " * (BEATS_SHOWN - len(strip))), *strip, Span(f" {age(row.quiet):>5}", tone))
+
+
+_PACE_TONES: dict[Pace, Tone] = {"stuck": "bad", "slow": "warn", "usual": "plain"}
+
+
+def _runs(row: WorkerRow, context: CellContext) -> Spans:
+    """Tell how long each run has taken against half of its kind, with a word when it takes much longer."""
+    if not row.runs:
+        return (Span("-", "faint"),)
+    return joined((_run(run, context) for run in row.runs[:MOST_RUNS]), gap="  ")
+
+
+def _run(run: RunRow, context: CellContext) -> Spans:
+    pace = run.pace(context.now)
+    name = clean(run.job.rsplit(":", 1)[-1] or run.task_id[-8:], ascii_only=context.glyphs.ascii_only)
+    time = age(run.seconds(context.now)) if run.since is not None else ""
+    usual = f"/{age(run.usual.p50)}" if run.usual.p50 is not None and time else ""
+    word = f" {pace}" if pace != "usual" else ""
+    return (Span(f"{name} ", "dim"), Span(f"{time}{usual}{word}", _PACE_TONES[pace]))
+
+
+def _word(value: str | None, context: CellContext) -> Spans:
+    return (Span(clean(value, ascii_only=context.glyphs.ascii_only), "dim"),) if value else (Span("-", "faint"),)
+
+
+WORKER_COLUMNS: tuple[Column[WorkerRow], ...] = (
+    Column("WORKER", 16, _worker_name, keep_end=True, most=40),
+    Column("STATE", 10, _health),
+    Column("HEARTBEATS", BEATS_SHOWN + 6, _beat),
+    Column("USED / SLOTS", 17, lambda row, context: slots(row.item.used, row.item.concurrency, context), rank=1),
+    Column("JOBS", 4, lambda row, _: count(row.item.job_count or len(row.item.jobs), cells=4), right=True, rank=4),
+    Column("POOL", 8, lambda row, context: _word(row.item.pool, context), rank=3, most=16),
+    Column("VERSION", 8, lambda row, context: _word(row.item.version, context), rank=5, most=16),
+    Column("UP", 5, lambda row, context: (Span(age(since(row.item.created_at, context.now))),), right=True, rank=6),
+    Column("RUNS NOW / USUALLY", 34, _runs, rank=2, most=400),
+)
+"""The workers' pane from left to right."""

@@ -1,0 +1,69 @@
+"""What every screen works with: the model to read, the feed to ask, the verbs, and how things are drawn."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from treadle_tui.core.draw.columns import CellContext
+from treadle_tui.core.draw.glyphs import UNICODE, Glyphs
+from treadle_tui.core.draw.text import Span, Spans
+from treadle_tui.core.live.feed import Feed
+from treadle_tui.core.setup.app_state import AppState
+from treadle_tui.core.state.model import Model
+from treadle_tui.core.verbs.actions import Action, offered
+from treadle_tui.core.verbs.executor import Executor
+from treadle_tui.core.verbs.plan import Report
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.task_query import TaskQuery
+
+NOTICE_SECONDS = 6.0
+
+
+@dataclass
+class ScreenContext:
+    """Shared by the screens; made once, by the app."""
+
+    model: Model
+    feed: Feed
+    executor: Executor
+    query: TaskQuery = field(default_factory=TaskQuery)
+    glyphs: Glyphs = UNICODE
+    server_name: str = "local"
+    """What people call the server: its host, or `local`."""
+    report: Report | None = None
+    """What the last action did to each task, to be looked through."""
+    app_state: AppState = field(default_factory=AppState)
+    """The keys, the contexts, and what was typed."""
+    drafts: dict[str, str] = field(default_factory=dict)
+    """What was written about tasks and could not be saved, by their ids."""
+    _notice: tuple[Report, float] | None = None
+
+    def offered(self, scope: Scope) -> Iterator[Action]:
+        """Yield what can be done in a pane or screen, given how the dashboard was started."""
+        app_state = self.app_state
+        return offered(scope, read_only=self.executor.read_only, replay=app_state.player is not None, web=app_state.web)
+
+    def cell_context(self) -> CellContext:
+        """Return what the panes' cells need."""
+        job = self.model.queue_rows().get(self.query.job or "")
+        return CellContext(
+            now=self.model.time.now(),
+            glyphs=self.glyphs,
+            worker_name=self.model.worker_name,
+            rate=job.rate if job is not None and job.state == "open" else 0.0,
+        )
+
+    def tell(self, report: Report) -> None:
+        """Show what was done, or why not, for some seconds."""
+        if report.outcomes:
+            self.report = report
+        self._notice = (report, self.model.clock.steady() + NOTICE_SECONDS)
+
+    def notice(self) -> Spans:
+        """Return what there is to tell now, with the time left to undo it."""
+        if self._notice is None or self.model.clock.steady() >= self._notice[1]:
+            return ()
+        report = self._notice[0]
+        left = self.executor.undo_left()
+        undo = (Span("   u", "accent"), Span(f" undo {left:.0f}s", "dim")) if left > 0 else ()
+        each = (Span("   R", "accent"), Span(" each", "dim")) if len(report.outcomes) > 1 else ()
+        return (Span(report.text, "ok" if report.ok else "warn"), *each, *undo, Span(" "))

@@ -1,0 +1,213 @@
+"""What all full screens share: the status bar, the banner, the keys, and the actions that work everywhere."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.message import Message
+
+from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.text import Span
+from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.plan import Report
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.mode_line import mode_line
+from treadle_tui.core.views.status_bar import banner_line, tiny_line
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.commands import CommandActions
+from treadle_tui.screens.editor import EditorActions
+from treadle_tui.screens.export import ExportActions
+from treadle_tui.screens.help import Help
+from treadle_tui.screens.steering import SteeringActions
+from treadle_tui.widgets.keys_line import KeysLine
+from treadle_tui.widgets.status_bar import StatusBar
+from treadle_tui.widgets.styled_text import StyledText, Toned
+
+
+class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
+    """A screen that reads the model when told what is dirty, and turns actions into requests."""
+
+    BINDINGS = bindings("everywhere")
+    AUTO_FOCUS = None
+    WATCHES: ClassVar[Dirty] = Dirty.ALL
+    """The parts of the model that this screen shows."""
+
+    @dataclass
+    class Go(Message):
+        """The reader wants another pane or screen: `queues`, `tasks` or `workers`, or a `task` by its id."""
+
+        where: str
+        key: str | None = None
+
+    def __init__(self, ctx: ScreenContext) -> None:
+        super().__init__()
+        self.ctx = ctx
+        self._status_bar = StatusBar(ctx)
+        self._banner = StyledText(id="banner")
+        self._mode = StyledText(id="mode")
+        self._tiny = StyledText(id="tiny")
+        self._keys = KeysLine(id="keys")
+        self._is_up = False
+
+    # What a screen says of itself.
+
+    @property
+    def scope(self) -> Scope:
+        """Which actions work where the focus is."""
+        return "everywhere"
+
+    def body(self) -> ComposeResult:
+        """Yield what stands between the status bar and the keys."""
+        yield from ()
+
+    def draw(self, dirty: Dirty) -> None:
+        """Draw the parts that changed."""
+
+    def draw_ages(self) -> None:
+        """A second has passed: draw what tells the time."""
+
+    # Drawing.
+
+    def compose(self) -> ComposeResult:
+        """Put the shared parts round the screen's own."""
+        yield self._mode
+        yield self._status_bar
+        yield self._banner
+        yield from self.body()
+        yield self._keys
+        yield self._tiny
+
+    def show(self, dirty: Dirty) -> None:
+        """Draw what is dirty, if this screen shows it."""
+        if not self._can_draw or not dirty & self.WATCHES:
+            return
+        if dirty & (Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS):
+            self._show_frame()
+        self.draw(dirty)
+
+    def tick(self) -> None:
+        """A second has passed."""
+        if self._can_draw:
+            self._show_frame()
+            self.draw_ages()
+
+    @property
+    def _can_draw(self) -> bool:
+        """Whether there is something to draw on: not before it was laid out, and not once it is on its way out."""
+        return self._is_up and self.app.is_running and self in self.app.screen_stack
+
+    def on_screen_resume(self) -> None:
+        """Draw everything: while another screen was in front nothing was drawn here."""
+        self.call_after_refresh(self.show, Dirty.ALL)
+
+    def on_mount(self) -> None:
+        """Draw for the first time, for what this screen is made of is there now, and has its colours."""
+        self.call_after_refresh(self._come_up)
+
+    def _come_up(self) -> None:
+        self._is_up = True
+        self.show(Dirty.ALL)
+
+    def on_resize(self) -> None:
+        """Draw for the new size, once the layout knows it."""
+        self.call_after_refresh(self.show, Dirty.ALL)
+
+    def show_keys(self) -> None:
+        """Draw the last line anew."""
+        executor = self.ctx.executor
+        self._keys.show_keys(self.ctx.offered(self.scope), self.ctx.app_state.keymap, off=executor.off())
+
+    def on_descendant_focus(self) -> None:
+        """Other keys work in another pane."""
+        self.show_keys()
+
+    def _show_frame(self) -> None:
+        model, glyphs = self.ctx.model, self.ctx.glyphs
+        banner = banner_line(model, glyphs)
+        self._banner.display = bool(banner)
+        self._banner.show([banner])
+        self._show_mode()
+        self._dim(stale=not model.link.live and model.data_age() is not None)
+        self._status_bar.show()
+        self.show_keys()
+
+    def _show_mode(self) -> None:
+        ctx = self.ctx
+        mode = mode_line(ctx.app_state, ctx.server_name, ctx.glyphs)
+        self._mode.set_class(bool(mode), "-shown")
+        self._mode.show([mode])
+        self._mode.set_class(ctx.app_state.production, "-production")
+        warning = (Span("PROD ", "bad"),) if ctx.app_state.production else ()
+        self._tiny.show([(*warning, *tiny_line(ctx.model, ctx.glyphs))])
+
+    def _dim(self, *, stale: bool) -> None:
+        if stale == self.has_class("-stale"):
+            return
+        self.set_class(stale, "-stale")
+        # The tones are other ones now; what was drawn in the old ones must be drawn again.
+        self.call_after_refresh(self._repaint)
+
+    def _repaint(self) -> None:
+        for widget in self.query(Toned):
+            widget.refresh()
+
+    # Actions.
+
+    def act(self, name: str) -> None:
+        """Carry out an action by its name in the registry; one that means nothing here does nothing."""
+        handler: Callable[[], None] | None = getattr(self, f"act_{name.replace('-', '_')}", None)
+        if handler is not None:
+            handler()
+
+    def act_help(self) -> None:
+        """Show every key."""
+        self.app.push_screen(Help(self.ctx.app_state.keymap, read_only=self.ctx.executor.read_only))
+
+    def act_palette(self) -> None:
+        """Find an action by its name."""
+        self.app.action_command_palette()
+
+    def act_back(self) -> None:
+        """Go back; screens that stand on others know whereto."""
+
+    def act_quit(self) -> None:
+        """Leave."""
+        self.app.exit()
+
+    def act_queues(self) -> None:
+        """Go to the queues."""
+        self.post_message(self.Go("queues"))
+
+    def act_tasks(self) -> None:
+        """Go to the tasks."""
+        self.post_message(self.Go("tasks"))
+
+    def act_workers(self) -> None:
+        """Go to the workers."""
+        self.post_message(self.Go("workers"))
+
+    def act_targets(self) -> None:
+        """Go to the targets."""
+        self.post_message(self.Go("targets"))
+
+    def act_schedules(self) -> None:
+        """Go to the schedules."""
+        self.post_message(self.Go("schedules"))
+
+    def act_events(self) -> None:
+        """Go to the events."""
+        self.post_message(self.Go("events"))
+
+    def act_attention(self) -> None:
+        """Go to what wants a look."""
+        self.post_message(self.Go("attention"))
+
+    def act_filter(self) -> None:
+        """Filter the tasks, from wherever one is."""
+        self.post_message(self.Go("filter"))
+
+    def tell(self, report: Report) -> None:
+        """Show what was done, or why not."""
+        super().tell(report)
+        self.draw_ages()

@@ -1,0 +1,16 @@
+"""The screens of one list each, by the name of the action that goes there."""
+
+from treadle_tui.screens.attention import Attention
+from treadle_tui.screens.events import Events
+from treadle_tui.screens.list_screen import ListScreen
+from treadle_tui.screens.schedules import Schedules
+from treadle_tui.screens.targets import Targets
+from treadle_tui.screens.workers import Workers
+
+LIST_SCREENS: dict[str, type[ListScreen]] = {
+    "workers": Workers,
+    "targets": Targets,
+    "schedules": Schedules,
+    "events": Events,
+    "attention": Attention,
+}

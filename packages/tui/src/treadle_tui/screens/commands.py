@@ -1,0 +1,177 @@
+"""The `:` line on every screen, and the commands that work on all of them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from textual.message import Message
+from textual.screen import Screen
+
+from treadle import filters
+from treadle_tui.core.draw.text import clean
+from treadle_tui.core.live.replay import STEP_SECONDS, Player, ReplayError, read_time
+from treadle_tui.core.verbs.commands import CommandError, begun_with
+from treadle_tui.core.verbs.plan import Report
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.command_dispatch import completions, run_command
+from treadle_tui.widgets.command_line import CommandLine
+from treadle_tui.widgets.grid import MOVES
+
+
+class CommandActions(Screen[None]):
+    """A screen that can be told by words what to do; each `with_…` takes what stood behind a command's name."""
+
+    ctx: ScreenContext
+
+    @dataclass
+    class Requested(Message):
+        """The reader wants another theme, context or filter, or a task by its id."""
+
+        what: str
+        value: str = ""
+
+    @property
+    def scope(self) -> Scope:
+        """Which actions work where the focus is."""
+        return "everywhere"
+
+    def act(self, name: str) -> None:
+        """Carry out an action by its name in the registry."""
+        raise NotImplementedError
+
+    def can(self, name: str) -> bool:
+        """Return whether an action means something here without anything behind it."""
+        return name in MOVES or hasattr(self, f"act_{name.replace('-', '_')}")
+
+    def orders(self) -> Iterable[str]:
+        """Return the names that `sort` takes here."""
+        return ()
+
+    def tell(self, report: Report) -> None:
+        """Show what was done, or why not."""
+        self.ctx.tell(report)
+
+    def act_command(self, line: str = "", wrong: str = "") -> None:
+        """Let a command be typed; one that can't be carried out comes back with what is wrong with it."""
+        self.app.push_screen(
+            CommandLine(lambda begun: completions(self, begun), self.ctx.app_state.history, line=line, wrong=wrong),
+            self._run_line,
+        )
+
+    def _run_line(self, line: str | None) -> None:
+        if line is None:
+            return
+        try:
+            run_command(self, line)
+        except (CommandError, ReplayError) as error:
+            self.act_command(line, str(error))
+
+    # Commands with something behind them.
+
+    def with_filter(self, text: str) -> None:
+        """Show the tasks that a filter means."""
+        try:
+            filters.parse(text)
+        except filters.FilterError as error:
+            raise CommandError(str(error)) from None
+        self.post_message(self.Requested("filter", text))
+
+    def with_tasks(self, job: str) -> None:
+        """Show a queue's tasks."""
+        self.post_message(self.Requested("queue", self._queue(job)))
+
+    def with_open(self, part: str) -> None:
+        """Open the task whose id begins, or on the screen ends, with a part; look for it when it is not here."""
+        part = part.lower()
+        rows = self.ctx.model.tasks.rows
+        found = [key for key in rows if key.startswith(part) or key.endswith(part)]
+        if len(found) > 1:
+            raise CommandError(f"{len(found)} tasks here fit {part}, such as {found[0]}: write more of the id")
+        if found or len(part) == 36:
+            self.post_message(self.Requested("open", found[0] if found else part))
+        elif not part.replace("-", "").isalnum():
+            raise CommandError(f'"{part}" is no task\'s id: that is as 0199c2d4-…, or how it begins')
+        else:
+            self.with_filter(f"job:* id:{part}")
+
+    def with_pause_queue(self, job: str) -> None:
+        """Pause a queue by its job's name."""
+        self._pause(self._queue(job), paused=True)
+
+    def with_resume_queue(self, job: str) -> None:
+        """Resume a queue by its job's name."""
+        self._pause(self._queue(job), paused=False)
+
+    def _pause(self, job: str, *, paused: bool) -> None:
+        self.post_message(self.Requested("pause" if paused else "resume", job))
+
+    def _queue(self, name: str) -> str:
+        known = self.ctx.model.queue_rows()
+        found = [name] if name in known else begun_with(name, known)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise CommandError(f'there is no queue "{clean(name)}"; tab completes those that there are')
+        raise CommandError(f'"{clean(name)}" fits {len(found)} queues, such as {clean(found[0])}: write more of it')
+
+    def with_theme(self, name: str) -> None:
+        """Show it in a theme's colours."""
+        if name not in self.ctx.app_state.themes:
+            raise CommandError(f'there is no theme "{name}": it is one of {", ".join(self.ctx.app_state.themes)}')
+        self.post_message(self.Requested("theme", name))
+
+    def act_theme(self) -> None:
+        """Show it in the next theme's colours."""
+        self.post_message(self.Requested("theme"))
+
+    def with_context(self, name: str) -> None:
+        """Go to another server."""
+        known = self.ctx.app_state.contexts
+        if name not in known:
+            listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
+            raise CommandError(f'there is no context "{name}": {listed}')
+        self.post_message(self.Requested("context", name))
+
+    def act_context(self) -> None:
+        """Tell which contexts there are."""
+        app_state = self.ctx.app_state
+        named = [f"{name} (here)" if name == app_state.context else name for name in app_state.contexts]
+        told = f"contexts: {', '.join(named)}" if named else "no contexts: the configuration file names them"
+        self.tell(Report(told, ok=bool(named)))
+
+    # The replay of a recording.
+
+    def act_play(self) -> None:
+        """Stop the recording, or let it go on."""
+        self._player(lambda player: player.toggle())
+
+    def act_rewind(self) -> None:
+        """Go ten seconds back."""
+        self._player(lambda player: player.step(-STEP_SECONDS))
+
+    def act_skip(self) -> None:
+        """Go ten seconds on."""
+        self._player(lambda player: player.step(STEP_SECONDS))
+
+    def with_seek(self, text: str) -> None:
+        """Go to a moment."""
+        player = self.ctx.app_state.player
+        if player is not None:
+            at = read_time(text, player.position)
+            self._player(lambda player: player.seek(at))
+
+    def with_speed(self, text: str) -> None:
+        """Go faster or slower."""
+        try:
+            factor = float(text.removesuffix("x"))
+        except ValueError:
+            raise CommandError(f'"{text}" is no factor: write 0.5 or 8') from None
+        self._player(lambda player: player.run_at(factor))
+
+    def _player(self, steer: Callable[[Player], None]) -> None:
+        if self.ctx.app_state.player is not None:
+            steer(self.ctx.app_state.player)
+            self.tick()
+
+    def tick(self) -> None:
+        """Draw what tells the time."""

@@ -1,0 +1,185 @@
+"""Tasks in other programs: changed in an editor, read in a pager, copied to the clipboard."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.message import Message
+from textual.screen import Screen
+
+from treadle.wire.tasks import TaskItem
+from treadle_tui import external
+from treadle_tui.core.draw.format import short_id
+from treadle_tui.core.draw.text import clean
+from treadle_tui.core.state.marks import TaskRef
+from treadle_tui.core.verbs.editor import Wrong, edit_text, editable, read_edit, reading_text
+from treadle_tui.core.verbs.executor import FAILURES
+from treadle_tui.core.verbs.plan import Refusal, Report
+from treadle_tui.core.verbs.requests import TaskRequests
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.widgets.question import Question
+
+EDIT_AGAIN = {"e": "edit again"}
+
+
+class EditorActions(Screen[None]):
+    """A screen whose tasks can be handed to other programs; these run beside it, and it is told by message."""
+
+    ctx: ScreenContext
+
+    @dataclass
+    class Told(Message):
+        """Something is to be shown."""
+
+        report: Report
+
+    @dataclass
+    class Written(Message):
+        """The editor is closed, and left this text."""
+
+        task: TaskItem
+        text: str
+
+    @dataclass
+    class Unsaved(Message):
+        """The server did not take what was written."""
+
+        task: TaskItem
+        text: str
+        why: str
+
+    # What a screen says of itself.
+
+    def chosen(self) -> Sequence[TaskRef]:
+        """Return the tasks that are meant."""
+        return ()
+
+    def unsafe(self) -> Refusal | None:
+        """Return why nothing may act on what is highlighted just now, or None."""
+        return None
+
+    def copied(self) -> str | None:
+        """Return what `copy` puts into the clipboard."""
+        return None
+
+    def tell(self, report: Report) -> None:
+        """Show what was done, or why not."""
+        self.ctx.tell(report)
+
+    @property
+    def requests(self) -> TaskRequests:
+        """The requests behind all this."""
+        return TaskRequests(self.ctx.feed, self.ctx.executor)
+
+    # Actions.
+
+    def act_edit(self) -> None:
+        """Change the task in an editor; of one that is over a changed copy is submitted."""
+        key = self._only(self.unsafe() or self.ctx.executor.off())
+        if key is not None:
+            self.run_worker(self._begin_edit(key), exclusive=True, group="editor")
+
+    def act_editor(self) -> None:
+        """Show the task in the editor; nothing is changed by it."""
+        self._read(external.EDITORS)
+
+    def act_pager(self) -> None:
+        """Show the task in the pager."""
+        self._read(external.PAGERS)
+
+    def act_copy(self) -> None:
+        """Copy what is highlighted to the clipboard."""
+        text = self.copied()
+        if text is not None:
+            external.copy(self.app, text)
+            self.tell(Report(f"copied {clean(text[-36:])}", ok=True))
+            self.run_worker(self._copy_to_tmux(text))
+
+    def _read(self, names: Sequence[str]) -> None:
+        key = self._only(self.unsafe())
+        if key is not None:
+            self.run_worker(self._show(key, names), exclusive=True, group="editor")
+
+    def _only(self, refusal: Refusal | None) -> str | None:
+        chosen = self.chosen()
+        if refusal is None and len(chosen) != 1:
+            word = "no task is highlighted" if not chosen else f"{len(chosen):,} tasks are marked: this takes one"
+            refusal = Refusal(word)
+        if refusal is not None:
+            self.tell(Report(refusal.reason, ok=False))
+            return None
+        return chosen[0].id
+
+    # What happens outside, and what is told of it.
+
+    async def _begin_edit(self, key: str) -> None:
+        try:
+            task = await self.requests.fetch(key)
+        except FAILURES as error:
+            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+            return
+        refusal = editable(task)
+        if refusal is not None:
+            self.post_message(self.Told(Report(refusal.reason, ok=False)))
+        else:
+            await self._write(task, self.ctx.drafts.get(key) or edit_text(task))
+
+    async def _write(self, task: TaskItem, text: str) -> None:
+        try:
+            written = await external.edit(self.app, text, name=f"task-{short_id(task.id)}.jsonc")
+        except external.ExternalError as error:
+            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+        else:
+            self.post_message(self.Written(task, written))
+
+    async def _show(self, key: str, names: Sequence[str]) -> None:
+        try:
+            task = await self.requests.fetch(key)
+            text = reading_text(task, self.ctx.model.time.now())
+            await external.show(self.app, text, name=f"task-{short_id(key)}.txt", names=names)
+        except (*FAILURES, external.ExternalError) as error:
+            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+
+    async def _copy_to_tmux(self, text: str) -> None:
+        try:
+            await external.copy_to_tmux(text)
+        except external.ExternalError as error:
+            self.post_message(self.Told(Report(clean(str(error), limit=200), ok=False)))
+
+    async def _save(self, event: Written, changes: dict[str, object]) -> None:
+        report = await self.requests.save(event.task, changes)
+        if report.ok:
+            self.post_message(self.Told(report))
+        else:
+            self.post_message(self.Unsaved(event.task, event.text, report.text))
+
+    def on_editor_actions_told(self, event: Told) -> None:
+        """Show it."""
+        self.tell(event.report)
+
+    def on_editor_actions_written(self, event: Written) -> None:
+        """Save what was changed, or say what is wrong with it."""
+        self.ctx.drafts[event.task.id] = event.text
+        changes = read_edit(event.text, event.task)
+        if isinstance(changes, Wrong):
+            self._ask_again(event.task, event.text, "This can't be taken", changes.problems)
+        elif not changes:
+            del self.ctx.drafts[event.task.id]
+            self.tell(Report("nothing was changed", ok=True))
+        else:
+            del self.ctx.drafts[event.task.id]
+            self.run_worker(self._save(event, changes))
+
+    def on_editor_actions_unsaved(self, event: Unsaved) -> None:
+        """Offer to edit again: what was written is not lost."""
+        self.ctx.drafts[event.task.id] = event.text
+        self._ask_again(event.task, event.text, "The server did not take it", [event.why])
+
+    def _ask_again(self, task: TaskItem, text: str, title: str, problems: Sequence[str]) -> None:
+        def answered(key: str | None) -> None:
+            if key in EDIT_AGAIN:
+                # With the task as it is now: it may have been changed, or have started, since.
+                self.run_worker(self._begin_edit(task.id), exclusive=True, group="editor")
+            else:
+                self.tell(Report(f"not saved; e on {short_id(task.id)} brings back what you wrote", ok=False))
+
+        self.app.push_screen(Question(title, problems, EDIT_AGAIN), answered)

@@ -1,0 +1,184 @@
+"""What the screens of one list share: the grid, the filter line where there is one, and verbs on a row's task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.message import Message
+
+from treadle import filters
+from treadle.errors import ConnectionFailed, ProblemError
+from treadle.filters import FilterError
+from treadle.wire.tasks import TaskFilter, TaskItem
+from treadle_tui.core.draw.text import Span, clean
+from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.actions import Verb
+from treadle_tui.core.verbs.plan import Report
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.pane import Pane
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.base import BaseScreen
+from treadle_tui.widgets.filter_line import FilterLine
+from treadle_tui.widgets.grid import MOVES, Grid
+from treadle_tui.widgets.styled_text import StyledText
+
+
+class ListScreen(BaseScreen):
+    """One pane that fills the screen."""
+
+    SCOPE: ClassVar[Scope]
+    FILTERS: ClassVar[bool] = False
+    """Whether there is a filter line."""
+
+    @dataclass
+    class Fetched(Message):
+        """A row's task, as the server has it now, for the verb that was pressed on the row."""
+
+        verb: Verb
+        task: TaskItem
+
+    def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
+        super().__init__(ctx)
+        self._start_at = start_at
+        """The row that one came for."""
+        self.wanted = TaskFilter()
+        self.filter_text = ""
+        self._fetched: list[TaskItem] = []
+        self.pane, self.grid = self.make()
+        self._filter_line = FilterLine(ctx.model.queue_rows) if self.FILTERS else None
+        self._notice = StyledText(id="notice-line")
+
+    # What a screen says of itself.
+
+    def make(self) -> tuple[Pane[Any], Grid]:
+        """Return the pane and its grid."""
+        raise NotImplementedError
+
+    def update_rows(self) -> None:
+        """Give the pane the rows as they are now, and the grid its titles."""
+        raise NotImplementedError
+
+    def task_id(self) -> str | None:
+        """Return the task that a verb on the highlighted row means."""
+        return None
+
+    # Shared by all of them.
+
+    def body(self) -> ComposeResult:
+        """Yield the pane, and the line beneath it."""
+        yield self.grid
+        if self._filter_line is not None:
+            yield self._filter_line
+        else:
+            yield self._notice
+
+    def on_mount(self) -> None:
+        """Begin in the pane."""
+        self.grid.focus()
+
+    @property
+    def scope(self) -> Scope:
+        """The pane's own keys."""
+        return self.SCOPE
+
+    def chosen(self) -> Sequence[TaskItem]:
+        """Return the task that was fetched for a verb."""
+        return self._fetched
+
+    def copied(self) -> str | None:
+        """Return the highlighted row's key."""
+        return self.pane.rows.cursor
+
+    def draw(self, dirty: Dirty) -> None:
+        """Draw the list anew."""
+        self.update_rows()
+        if self._start_at is not None and self.pane.rows.find(self._start_at):
+            self._start_at = None
+        self.grid.rows_changed()
+        self.show_notice()
+
+    def draw_ages(self) -> None:
+        """Ages in the list go on."""
+        self.draw(self.WATCHES)
+
+    def show_notice(self) -> None:
+        """Tell what was done, for as long as it is news."""
+        if self._filter_line is not None:
+            self._filter_line.notice(self.ctx.notice())
+        else:
+            self._notice.show([(Span(" "), *self.ctx.notice())])
+
+    def act(self, name: str) -> None:
+        """Let the pane move by itself."""
+        if name in MOVES:
+            self.grid.move(name)
+        else:
+            super().act(name)
+
+    def on_grid_opened(self) -> None:
+        """Open what was clicked."""
+        self.act("open")
+
+    def act_back(self) -> None:
+        """Take the filter away, or go back to the queues."""
+        if self.filter_text:
+            self.narrow("")
+        else:
+            self.act_queues()
+
+    # The filter.
+
+    def act_filter(self) -> None:
+        """Filter this list where it has a filter, the tasks elsewhere."""
+        if self._filter_line is not None:
+            self._filter_line.edit()
+        else:
+            super().act_filter()
+
+    def on_filter_line_left(self) -> None:
+        """Leave the filter as it was."""
+        if self._filter_line is not None:
+            self._filter_line.put(self.filter_text)
+        self.grid.focus()
+
+    def on_filter_line_submitted(self, event: FilterLine.Submitted) -> None:
+        """Filter, or say what is wrong with the filter."""
+        self.narrow(event.text)
+
+    def narrow(self, text: str) -> None:
+        """Show the rows that a filter means; one that can't be read changes nothing."""
+        try:
+            self.wanted = filters.parse(text)
+        except FilterError as error:
+            self.tell(Report(str(error), ok=False))
+            return
+        self.filter_text = text
+        if self._filter_line is not None:
+            self._filter_line.put(text)
+        self.pane.rows.reset()
+        self.draw(self.WATCHES)
+        self.grid.focus()
+
+    # Verbs on a row's task: it is read anew first, for the row says too little of it to act on.
+
+    def _steer(self, verb: Verb) -> None:
+        key, refusal = self.task_id(), self.ctx.executor.off()
+        if key is None or refusal is not None:
+            self._fetched = []
+            super()._steer(verb)
+        else:
+            self.run_worker(self._fetch(verb, key))
+
+    async def _fetch(self, verb: Verb, key: str) -> None:
+        try:
+            answer = await self.ctx.feed.request("get", id=key)
+        except (ProblemError, ConnectionFailed) as error:
+            self.post_message(self.Done(Report(f"could not {verb}: {clean(str(error), limit=200)}", ok=False)))
+        else:
+            self.post_message(self.Fetched(verb, TaskItem.model_validate(answer)))
+
+    def on_list_screen_fetched(self, event: Fetched) -> None:
+        """Carry the verb out on the task, after a question where one is due."""
+        self._fetched = [event.task]
+        super()._steer(event.verb)

@@ -1,0 +1,96 @@
+"""What changes tasks and queues: asks first where it must, and shows what became of each task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.message import Message
+from textual.screen import Screen
+
+from treadle_tui.core.state.marks import TaskRef
+from treadle_tui.core.verbs.actions import Verb
+from treadle_tui.core.verbs.plan import Plan, Refusal, Report
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.widgets.confirm import Confirm
+from treadle_tui.widgets.outcomes import Outcomes
+
+
+class SteeringActions(Screen[None]):
+    """A screen whose reader steers tasks; which ones `chosen` says."""
+
+    ctx: ScreenContext
+
+    @dataclass
+    class Done(Message):
+        """A request was answered."""
+
+        report: Report
+
+    def chosen(self) -> Sequence[TaskRef]:
+        """Return the tasks that a verb means."""
+        return ()
+
+    def unsafe(self) -> Refusal | None:
+        """Return why no verb may act on what is highlighted just now, or None."""
+        return None
+
+    def tell(self, report: Report) -> None:
+        """Show what was done, or why not."""
+        self.ctx.tell(report)
+
+    # Actions.
+
+    def act_cancel(self) -> None:
+        """Cancel the chosen tasks."""
+        self._steer("cancel")
+
+    def act_pause(self) -> None:
+        """Pause the chosen tasks."""
+        self._steer("pause")
+
+    def act_resume(self) -> None:
+        """Resume or rerun the chosen tasks."""
+        self._steer("resume")
+
+    def act_undo(self) -> None:
+        """Take the last action back."""
+        self.run_worker(self._undo())
+
+    def act_report(self) -> None:
+        """Look through what the last action did to each task."""
+        report = self.ctx.report
+        if report is None or not report.outcomes:
+            self.tell(Report("nothing was done yet to look through", ok=False))
+        else:
+            self.app.push_screen(Outcomes(report, self.ctx.glyphs))
+
+    def _steer(self, verb: Verb) -> None:
+        planned = self.unsafe() or self.ctx.executor.plan(verb, self.chosen())
+        if isinstance(planned, Refusal):
+            self.tell(Report(planned.reason, ok=False))
+        elif planned.question == "none":
+            self.run_worker(self._carry_out(planned))
+        else:
+            self._ask(planned)
+
+    def _ask(self, planned: Plan) -> None:
+        def answered(agreed: bool | None) -> None:  # noqa: FBT001 - Textual calls it with the dialog's result
+            if agreed:
+                self.run_worker(self._carry_out(planned))
+
+        self.app.push_screen(Confirm(planned, self.ctx.glyphs), answered)
+
+    # These run beside the screen and tell it by message; they touch no widget.
+
+    async def _carry_out(self, planned: Plan) -> None:
+        self.post_message(self.Done(await self.ctx.executor.carry_out(planned)))
+
+    async def _undo(self) -> None:
+        self.post_message(self.Done(await self.ctx.executor.undo()))
+
+    async def pause_queue(self, job: str, *, paused: bool) -> None:
+        """Pause or resume a queue, and tell."""
+        self.post_message(self.Done(await self.ctx.executor.pause_queue(job, paused=paused)))
+
+    def on_steering_actions_done(self, event: Done) -> None:
+        """Show what was done."""
+        self.tell(event.report)

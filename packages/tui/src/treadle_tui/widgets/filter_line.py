@@ -1,0 +1,88 @@
+"""The filter line: an input on the left, what was just done on the right."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.events import Key
+from textual.message import Message
+from textual.suggester import Suggester
+from textual.widgets import Input
+
+from treadle import filters
+from treadle_tui.core.draw.text import Span, Spans, width
+from treadle_tui.widgets.styled_text import StyledText
+
+
+class FilterSuggester(Suggester):
+    """Completes the last word of a filter."""
+
+    def __init__(self, jobs: Callable[[], Iterable[str]]) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self._jobs = jobs
+
+    async def get_suggestion(self, value: str) -> str | None:
+        """Return the filter with its last word completed."""
+        return filters.complete(value, jobs=self._jobs())
+
+
+class FilterLine(Horizontal):
+    """Takes the filter, and shows notices beside it."""
+
+    @dataclass
+    class Submitted(Message):
+        """The reader wants this filter."""
+
+        text: str
+
+    class Left(Message):
+        """The reader is done here and changes nothing."""
+
+    def __init__(self, jobs: Callable[[], Iterable[str]]) -> None:
+        super().__init__(id="prompt")
+        self._sign = StyledText(id="prompt-sign")
+        self._input = Input(
+            placeholder="filter: status:pending,running target:cam-1 some text",
+            suggester=FilterSuggester(jobs),
+            compact=True,
+            select_on_focus=False,
+            id="filter",
+        )
+        self._notice = StyledText(id="notice")
+
+    def compose(self) -> ComposeResult:
+        """Put the sign before the input and the notice behind it."""
+        yield self._sign
+        yield self._input
+        yield self._notice
+
+    def on_mount(self) -> None:
+        """Draw the sign."""
+        self._sign.show([(Span(" / ", "accent"),)])
+
+    def edit(self) -> None:
+        """Let the reader type."""
+        self._input.focus()
+
+    def put(self, text: str) -> None:
+        """Show a filter that came from elsewhere."""
+        self._input.value = text
+
+    def notice(self, spans: Spans) -> None:
+        """Show what was done; nothing takes no room."""
+        shown = (Span("  "), *spans) if spans else ()
+        self._notice.styles.width = width(shown)
+        self._notice.show([shown])
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Pass the filter on."""
+        event.stop()
+        self.post_message(self.Submitted(event.value))
+
+    def on_key(self, event: Key) -> None:
+        """Leave by escape, the filter as it was, or downwards."""
+        if event.key in {"escape", "down", "up"}:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Left())

@@ -1,0 +1,63 @@
+"""The status bar on top: the connection, the sums, and the boxes Throughput, Now and Attention."""
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widget import Widget
+
+from treadle_tui.core.draw.text import Span
+from treadle_tui.core.views.status_bar import attention_lines, now_lines, throughput_lines, top_line
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.widgets.styled_text import StyledText
+
+
+class StatusBar(Widget):
+    """Drawn from the model whenever it is told to; folds to its first line where the screen is low or narrow."""
+
+    def __init__(self, ctx: ScreenContext) -> None:
+        super().__init__()
+        self._ctx = ctx
+        self._line = StyledText(id="top-line")
+        self._throughput = StyledText(id="throughput", classes="box", fades=True)
+        self._now = StyledText(id="now", classes="box", fades=True)
+        self._attention = StyledText(id="attention", classes="box", fades=True)
+        self._boxes = Horizontal(self._throughput, self._now, self._attention, id="boxes")
+
+    def compose(self) -> ComposeResult:
+        """Put the line over the boxes."""
+        yield self._line
+        yield self._boxes
+
+    def on_resize(self) -> None:
+        """Draw for the new width."""
+        self.call_after_refresh(self.show)
+
+    def show(self) -> None:
+        """Draw what the model holds now."""
+        ctx = self._ctx
+        boxes = self._boxes.display and self._boxes.size.height > 0
+        self._line.show(
+            [
+                top_line(
+                    ctx.model,
+                    self.size.width,
+                    ctx.glyphs,
+                    server_name=ctx.server_name,
+                    read_only=ctx.executor.read_only,
+                    folded=not boxes,
+                )
+            ]
+        )
+        if boxes:
+            self._show_boxes()
+
+    def _show_boxes(self) -> None:
+        ctx = self._ctx
+        title, lines = throughput_lines(ctx.model, self._throughput.content_size.width, ctx.glyphs)
+        self._throughput.set_titles(title)
+        self._throughput.show(lines)
+        self._now.set_titles((Span("Now", "title"),))
+        self._now.show(now_lines(ctx.model))
+        size = self._attention.content_size
+        found = len(ctx.model.alerts())
+        self._attention.set_titles((Span("! Attention", "title"), Span(f"  {found}" if found else "", "dim")))
+        self._attention.show(attention_lines(ctx.model, size.width, size.height, ctx.glyphs))

@@ -1,0 +1,93 @@
+"""Draws toned spans line by line; every text of the dashboard goes through here and never through markup."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.content import Content
+from textual.strip import Strip
+from textual.style import Style as VisualStyle
+from textual.widget import Widget
+
+from treadle_tui.core.draw.glyphs import ASCII, UNICODE
+from treadle_tui.core.draw.text import Spans, fit
+from treadle_tui.tones import Place, tones
+
+
+class Toned(Widget):
+    """A widget that knows the style of every tone."""
+
+    fades = False
+    """Whether what it shows is dimmed without a connection, for it is of some time ago."""
+
+    _titles: tuple[Spans, Spans] = ((), ())
+    _tones: Mapping[str, Style] | None = None
+
+    def tone(self, name: str) -> Style:
+        """Return the style of a tone, without a background."""
+        if self._tones is None:
+            if self.has_class("-production"):
+                place: Place = "production"
+            else:
+                place = "stale" if self.fades and self.screen.has_class("-stale") else "usual"
+            self._tones = tones(self.app.theme, place)
+        return self._tones[name]
+
+    def strip(self, spans: Spans, width: int, *, over: Style | None = None) -> Strip:
+        """Return the spans as a strip of `width` cells on this widget's background, or on that of `over`."""
+        base = self.rich_style if over is None else self.rich_style + over
+        ellipsis = ASCII.ellipsis if self.app.has_class("-ascii") else UNICODE.ellipsis
+        segments = [Segment(text, base + self.tone(tone)) for text, tone in fit(spans, width, ellipsis=ellipsis)]
+        return Strip(segments, width)
+
+    def content(self, spans: Spans) -> Content:
+        """Return the spans as content, for border titles; no markup is read in them."""
+        return Content.assemble(*((text, self._visual(tone)) for text, tone in spans))
+
+    def _visual(self, tone: str) -> VisualStyle:
+        return VisualStyle.from_rich_style(self.tone(tone))
+
+    def set_titles(self, title: Spans, subtitle: Spans = ()) -> None:
+        """Put words into the frame's upper and lower line, when they are others than before."""
+        if self._titles != (title, subtitle):
+            self._titles = (title, subtitle)
+            self._write_titles()
+
+    def notify_style_update(self) -> None:
+        """Write the titles in what may be other colours now: those of another theme, or of data that is old."""
+        super().notify_style_update()
+        self._tones = None
+        if any(self._titles):
+            # Later: what has the titles drawn is not to be changed in the midst of a change of styles.
+            self.call_later(self._write_titles)
+
+    def _write_titles(self) -> None:
+        title, subtitle = self._titles
+        self.border_title = self.content(title) if title else None
+        self.border_subtitle = self.content(subtitle) if subtitle else None
+
+
+class StyledText(Toned):
+    """Some lines of spans; drawn anew only when they change."""
+
+    def __init__(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002 - Textual's own name
+        classes: str | None = None,
+        fades: bool = False,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.fades = fades
+        self._lines: tuple[Spans, ...] = ()
+
+    def show(self, lines: Sequence[Spans]) -> None:
+        """Show these lines from now on."""
+        new = tuple(lines)
+        if new != self._lines:
+            self._lines = new
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line."""
+        return self.strip(self._lines[y] if y < len(self._lines) else (), self.size.width)

@@ -1,0 +1,102 @@
+"""Numbers, ages, bars and sparklines are short, aligned and honest."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tui.mock import NOON
+from tests.tui.scene import at, task
+from treadle.wire.tasks import TaskItem
+from treadle_tui.core.draw.format import age, bar, number, one_line, pretty, rate, signed, sparkline, task_state, total
+from treadle_tui.core.draw.glyphs import ASCII, UNICODE
+from treadle_tui.core.draw.text import plain, width
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (None, "-"),
+        (-5, "0s"),
+        (0.4, "0s"),
+        (48, "48s"),
+        (62, "1m02"),
+        (760, "12m40"),
+        (7500, "2h05"),
+        (273_600, "3d04"),
+    ],
+)
+def test_an_age_is_told_in_its_two_largest_units(seconds: float | None, shown: str) -> None:
+    assert age(seconds) == shown
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_every_age_is_short(seconds: float) -> None:
+    assert len(age(seconds)) <= 8
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0"), (9417, "9,417"), (123_456_789, "123.5M"), (2**63, "9.2E"), (-(2**63), "-9.2E")]
+)
+def test_a_number_that_is_too_long_is_told_in_larger_units(value: int, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_a_capped_total_says_so() -> None:
+    assert total(10_000, capped=True) == "10,000+"
+    assert total(812, capped=False) == "812"
+
+
+def test_rates_and_growth_are_told_with_what_matters() -> None:
+    assert (rate(41.23), rate(12_345)) == ("41.2", "12,345")
+    assert (signed(18.2), signed(-0.4), signed(0.01)) == ("+18/s", "-0.4/s", "")
+
+
+def test_a_sparkline_starts_at_zero_and_gives_zero_a_level_of_its_own() -> None:
+    assert sparkline([0, 1, 50, 100], 4, UNICODE) == "▁▂▅█"
+    assert sparkline([100, 100, 100], 3, UNICODE) == "███"
+    assert sparkline([], 3, UNICODE) == "▁▁▁"
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True), st.integers(1, 30), st.sampled_from([ASCII, UNICODE]))
+def test_a_bar_takes_its_cells_and_only_the_whole_is_full(share: float, cells: int, glyphs: object) -> None:
+    assert isinstance(glyphs, type(ASCII))
+    drawn = bar(share, cells, glyphs)
+
+    assert width(drawn) == cells
+    if share < 1 and cells > 1:
+        assert plain(drawn) != glyphs.full * cells
+
+
+def test_ten_megabytes_of_json_are_shown_without_being_written_out() -> None:
+    value = {"rows": ["x" * 1000] * 10_000}
+
+    assert len(one_line(value, UNICODE)) <= 200
+    assert len(pretty(value, UNICODE)) < 1000
+
+
+def test_deep_json_is_cut_off_and_not_followed_to_its_end() -> None:
+    assert pretty({"a": [1, 2**63, None]}, UNICODE) == [
+        "{",
+        '  "a": [',
+        "    1,",
+        "    9223372036854775808,",
+        "    null",
+        "  ]",
+        "}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "shown"),
+    [
+        ({"status": "running"}, "● running"),
+        ({"status": "running", "cancel_requested": True}, "● pausing"),
+        ({"status": "scheduled"}, "◷ scheduled"),
+        ({"status": "scheduled", "next_retry_at": at(-9)}, "↻ retry in 9s"),
+        ({"status": "scheduled", "next_retry_at": at(3)}, "↻ retry due"),
+    ],
+)
+def test_a_state_has_a_glyph_and_a_word(more: dict[str, object], shown: str) -> None:
+    item = TaskItem.model_validate(task(1, **more))  # type: ignore[arg-type]
+
+    assert task_state(item, NOON, UNICODE).text == shown

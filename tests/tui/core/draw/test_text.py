@@ -1,0 +1,65 @@
+"""What comes from outside is spelt out, and what is drawn takes exactly the cells that it may."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle_tui.core.draw.text import Span, clean, fit, plain, width
+
+HOSTILE = {
+    "markup": ("[bold red]x[/]", "[bold red]x[/]"),
+    "colour": ("\x1b[31mred", r"\x1b[31mred"),
+    "title": ("\x1b]0;owned\x07", r"\x1b]0;owned\x07"),
+    "link": ("\x1b]8;;http://evil\x1b\\click", "\\x1b]8;;http://evil\\x1b\\click"),
+    "clipboard": ("\x1b]52;c;aGk=\x07", r"\x1b]52;c;aGk=\x07"),
+    "csi in one byte": ("\x9b2J", r"\x9b2J"),
+    "bidi override": ("abc\u202etxt.exe", r"abc\u202etxt.exe"),
+    "isolate": ("\u2066x\u2069", r"\u2066x\u2069"),
+    "nul": ("a\x00b", r"a\x00b"),
+    "newline": ("a\nb\r\tc", r"a\nb\r\tc"),
+    "zero width": ("a\u200bb\ufeff", r"a\u200bb\ufeff"),
+    "surrogate": ("\ud800", r"\ud800"),
+    "delete": ("\x7f", r"\x7f"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_text_is_spelt_out(name: str) -> None:
+    text, expected = HOSTILE[name]
+
+    assert clean(text) == expected
+
+
+@given(st.text())
+def test_no_character_that_a_terminal_obeys_comes_through(text: str) -> None:
+    shown = clean(text)
+
+    assert not [char for char in shown if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+
+
+@given(st.text())
+def test_in_ascii_nothing_but_printable_ascii_comes_through(text: str) -> None:
+    shown = clean(text, ascii_only=True)
+
+    assert not shown or (shown.isascii() and shown.isprintable())
+
+
+def test_a_huge_text_costs_only_what_is_shown_of_it() -> None:
+    assert len(clean("\x00" * 50_000_000, limit=100)) == 400
+
+
+@given(st.lists(st.text(), max_size=4), st.integers(1, 40), st.booleans(), st.booleans())
+def test_fitted_text_takes_exactly_its_cells(texts: list[str], cells: int, right: bool, keep_end: bool) -> None:
+    spans = tuple(Span(clean(text)) for text in texts)
+
+    assert width(fit(spans, cells, right=right, keep_end=keep_end)) == cells
+
+
+def test_wide_characters_are_not_cut_in_half() -> None:
+    assert plain(fit((Span("日本語"),), 4)) == "日… "
+
+
+def test_the_end_is_kept_where_it_tells_things_apart() -> None:
+    assert plain(fit((Span("@global:"), Span("Rotate")), 9, keep_end=True)) == "…l:Rotate"

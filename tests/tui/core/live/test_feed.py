@@ -1,0 +1,149 @@
+"""The feed asks for what screens want, once, and notices a server that falls silent."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.scene import BILLING, RDF, ROTATE
+from treadle.errors import ConnectionFailed
+from treadle.wire.frames import Window
+from treadle.wire.tasks import TaskFilter
+from treadle_tui.core.live.feed import Feed, Pushed
+from treadle_tui.core.live.subscriptions import Want
+from treadle_tui.core.state.model import Dirty, Model
+
+
+@asynccontextmanager
+async def fed(server: MockServer, **options: float) -> AsyncIterator[tuple[Model, Feed]]:
+    model = Model(server.clock)
+    feed = Feed(model, server, **{"ping_seconds": 86_400.0, **options})
+    running = asyncio.create_task(feed.run())
+    try:
+        await turn()
+        yield model, feed
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+async def turn() -> None:
+    """Let every task that can go on go on."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_what_is_wanted_comes(server: MockServer) -> None:
+    async with fed(server) as (model, feed):
+        feed.want(Want("jobs"), Want("counts"), Want("workers"))
+        await turn()
+
+        assert set(model.queue_rows()) == {job["full_name"] for job in server.jobs.values()}
+        assert model.totals().pending == 1204
+
+
+async def test_the_same_want_is_asked_for_once(server: MockServer) -> None:
+    async with fed(server) as (_, feed):
+        for _ in range(3):
+            feed.want(Want("jobs"))
+            await turn()
+
+    assert [request["op"] for request in server.asked] == ["watch"]
+
+
+async def test_of_many_wants_in_one_turn_only_the_last_is_asked_for(server: MockServer) -> None:
+    async with fed(server) as (model, feed):
+        for name in (ROTATE, RDF, BILLING):
+            feed.want(Want("tasks", window=Window(filter=TaskFilter(job=name))))
+        await turn()
+
+        assert [request["window"]["filter"]["job"] for request in server.asked] == [BILLING]
+        assert model.tasks.ready
+
+
+async def test_what_comes_for_an_older_want_is_passed_over(server: MockServer) -> None:
+    async with fed(server) as (model, feed):
+        feed.want(Want("tasks", window=Window(filter=TaskFilter(job=ROTATE))))
+        await turn()
+        old = next(iter(server.watched))
+        feed.want(Want("tasks", window=Window(filter=TaskFilter(job=RDF))))
+        await turn()
+        rows = dict(model.tasks.rows)
+        feed.take(
+            Pushed({"push": "delta", "sub": old, "topic": "tasks", "seq": 99, "rows": [], "order": [], "total": 0})
+        )
+
+        assert model.tasks.rows == rows
+        assert all(row.job_name == RDF for row in rows.values())
+
+
+async def test_after_a_break_everything_wanted_is_asked_for_again(server: MockServer) -> None:
+    async with fed(server) as (model, feed):
+        feed.want(Want("jobs"), Want("workers"))
+        await turn()
+        server.drop("gone")
+        assert model.link.state == "gone"
+        server.workers.clear()
+        server.open()
+        await turn()
+
+        assert model.link.live
+        assert model.worker_rows() == {}
+
+
+async def test_a_server_that_falls_silent_is_given_up(server: MockServer) -> None:
+    async with fed(server, ping_seconds=0.01, patience=0.01) as (model, _):
+        server.silent = True
+        async with asyncio.timeout(20):
+            await server.was_reset.wait()
+
+        assert model.link.state == "gone"
+        assert "no answer" in model.link.detail
+
+
+async def test_what_cannot_be_read_is_said_and_the_connection_made_anew(server: MockServer) -> None:
+    async with fed(server) as (model, feed):
+        feed.want(Want("workers"))
+        await turn()
+        sub = next(iter(server.watched))
+        server.send(sub, rows=[{"id": "x", "last_heartbeat": "yesterday"}])
+
+        assert model.link.state == "refused"
+        assert "can't read" in model.link.detail
+        assert server.resets == 1
+
+
+async def test_without_a_connection_nothing_is_asked(server: MockServer) -> None:
+    async with fed(server) as (_, feed):
+        server.drop("the server went away")
+
+        with pytest.raises(ConnectionFailed, match="the server went away"):
+            await feed.request("actions", action="cancel", ids=[])
+
+
+async def test_only_what_changed_is_dirty(server: MockServer) -> None:
+    async with fed(server) as (model, feed):
+        feed.want(Want("jobs"), Want("workers"))
+        await turn()
+        model.take_dirty()
+        server.push_topic("workers")
+
+        assert model.take_dirty() == Dirty.WORKERS | Dirty.QUEUES
+        assert model.take_dirty() == Dirty.NONE
+
+
+async def test_ages_are_told_by_the_servers_clock(clock: FrozenClock, server: MockServer) -> None:
+    async with fed(server) as (model, feed):
+        feed.want(Want("workers"))
+        await turn()
+        quiet = {row.name: row.quiet for row in model.worker_rows().values()}
+        skewed = FrozenClock()
+        skewed.advance(3600)
+        ahead = Model(skewed)
+        ahead.time.correct(clock.now())
+        ahead.workers = model.workers
+
+        assert {row.name: row.quiet for row in ahead.worker_rows().values()} == quiet

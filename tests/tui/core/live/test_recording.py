@@ -1,0 +1,74 @@
+"""A recording is read as far as it goes, and what is none says so."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.tui.mock import FrozenClock
+from treadle_tui.cli import watch
+from treadle_tui.core.live.feed import Pushed
+from treadle_tui.core.live.recorder import Recorder, RecordingError
+from treadle_tui.core.live.recording import open_recording
+
+
+def note(recorder: Recorder, number: int) -> None:
+    recorder.note(Pushed({"push": "events", "events": ["x" * 100], "seq": number}))
+
+
+def test_a_compressed_recording_is_read_like_a_plain_one(tmp_path: Path, clock: FrozenClock) -> None:
+    for name in ("plain.ndjson", "small.ndjson.gz"):
+        recorder = Recorder(tmp_path / name, server_name="p", clock=clock)
+        for number in range(100):
+            clock.advance(0.5)
+            note(recorder, number)
+        recorder.close()
+
+    plain, small = (open_recording(tmp_path / name) for name in ("plain.ndjson", "small.ndjson.gz"))
+
+    assert [entry for _, entry in small.between(0, 99)] == [entry for _, entry in plain.between(0, 99)]
+    assert small.seconds == plain.seconds == 50.0
+    assert (tmp_path / "small.ndjson.gz").stat().st_size < (tmp_path / "plain.ndjson").stat().st_size / 10
+
+
+def test_a_recording_of_a_dashboard_that_was_killed_is_read_as_far_as_it_goes(
+    tmp_path: Path, clock: FrozenClock
+) -> None:
+    recorder = Recorder(tmp_path / "r.gz", server_name="p", clock=clock)
+    for number in range(1000):
+        clock.advance(0.01)
+        note(recorder, number)
+    recorder.close()
+    whole = (tmp_path / "r.gz").read_bytes()
+    (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "cut").write_bytes(gzip.decompress(whole)[:-50])
+
+    assert 0 < open_recording(tmp_path / "cut.gz").seconds < 10
+    assert open_recording(tmp_path / "cut").seconds == pytest.approx(10, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is no recording"),
+        (b'{"seq":1}\n', "is no recording"),
+        (b'{"treadle":"recording","format":9,"at":"2026-11-21T12:00:00+00:00"}\n', "of another version (9)"),
+        (b'{"treadle":"recording","format":1,"at":"2026-11-21T12:00:00+00:00"}\nnonsense\n', "line 2: this is no line"),
+    ],
+)
+def test_what_is_no_recording_says_so(content: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / "r").write_bytes(content)
+
+    with pytest.raises(RecordingError) as caught:
+        open_recording(tmp_path / "r")
+
+    assert says in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    # As a page of `--web`, which needs no terminal.
+    result = CliRunner().invoke(watch, ["--replay", str(tmp_path / "none")], env={"TEXTUAL_DRIVER": "of:a-page"})
+
+    assert result.exit_code == 2
+    assert "can't be read: No such file" in result.output

@@ -1,0 +1,56 @@
+"""The configuration file: themes, keys and contexts; what is wrong in it is said with its line."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tui.config_file import FILE, WHOLE
+from treadle_tui.core.setup.config import ConfigError, parse_config, read_config
+
+
+def test_a_whole_file_says_all_of_it() -> None:
+    config = parse_config(WHOLE, FILE)
+
+    assert (config.theme, config.ascii_only, config.context) == ("light", True, "prod")
+    assert config.keymap.own == {"pause": "f5", "resume": "f6,R", "report": "question_mark", "help": "f1"}
+    prod, lab = config.contexts.values()
+    assert (prod.urls, prod.room, prod.read_only, prod.production) == (("https://queue.example",), "lab", True, True)
+    assert prod.token_file == FILE.parent / "prod.token"
+    assert (lab.name, lab.urls) == ("my lab", ("http://127.0.0.1:7420", "http://127.0.0.1:7421"))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ('theme = "dark', 1, "at its end: unterminated string"),
+        ('\ntheme = "purple"', 2, "write one of dark, light, contrast"),
+        ('theme = "dark"\nthema = "x"', 2, 'there is no setting "thema": write one of theme, ascii'),
+        ("ascii = 1", 1, "ascii must be true or false"),
+        ('[keys]\npause = "f5"\npuase = "f6"', 3, 'there is no action "puase"; do you mean "pause"?'),
+        ('[keys]\npause = "r"', 2, 'would both have the key "r" in tasks: give one of them another'),
+        ('[keys]\npause = "frob"', 2, 'there is no key "frob"'),
+        ("[keys]\npause = 5", 2, 'a key is a text, as pause = "f5"'),
+        ("[contexts.prod]\nread_only = true", 1, "the context prod has no url"),
+        ('[contexts.prod]\nurl = "ftp://x"', 2, "is no server's address"),
+        ('[contexts.prod]\nurl = "http://x"\ncolour = "red"', 3, 'there is no setting "colour"'),
+        ('[contexts.prod]\nurl = "http://x"\nproduction = "yes"', 3, "production must be true or false"),
+        ('[contexts]\nprod = "http://x"', 2, "write it as a table: [contexts.prod]"),
+        ('context = "prod"', 1, 'there is no context "prod": there is no table'),
+        ('context = "prod"\n[contexts.lab]\nurl = "http://x"', 1, "it is one of lab"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line_and_what_to_mend(text: str, line: int, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, FILE)
+
+    assert str(caught.value).startswith(f"{FILE}")
+    assert f"line {line}" in str(caught.value)
+    assert says in str(caught.value)
+
+
+def test_without_a_file_everything_is_as_usual_unless_one_was_named(tmp_path: Path) -> None:
+    usual = read_config(tmp_path / "none.toml", must_exist=False)
+
+    assert (usual.theme, usual.contexts, usual.keymap.own) == (None, {}, {})
+    with pytest.raises(ConfigError, match="there is no such file"):
+        read_config(tmp_path / "none.toml", must_exist=True)

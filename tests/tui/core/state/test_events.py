@@ -1,0 +1,41 @@
+"""The kept stream of transitions: each once, in order, and bounded."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tui.mock import NOON
+from tests.tui.scene import task, uuid
+from treadle_tui.core.state.events import KEPT, EventLog
+
+
+def pushed(*seqs: int, stream: str = "s") -> dict[str, Any]:
+    events = [
+        {"seq": seq, "type": "task.updated", "at": NOON.isoformat(), "task": task(seq), "was": None} for seq in seqs
+    ]
+    return {"push": "events", "stream": stream, "seq": max(seqs), "events": events}
+
+
+@given(st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=5).map(sorted), max_size=20))
+def test_7_an_event_that_comes_twice_is_shown_once_and_none_before_an_older_one(pushes: list[list[int]]) -> None:
+    log = EventLog()
+    log.began("s", 0)
+
+    for seqs in pushes:
+        log.take(pushed(*dict.fromkeys(seqs)), NOON)
+
+    shown = [row.subject for row in log.rows]
+    assert len(set(shown)) == len(shown)
+    assert shown == sorted(shown, key=[uuid(seq) for seq in range(61)].index)
+
+
+def test_the_log_is_bounded() -> None:
+    log = EventLog()
+    log.began("s", 0)
+
+    for seq in range(1, 2 * KEPT, 50):
+        log.take(pushed(*range(seq, seq + 50)), NOON)
+
+    assert len(log.rows) == KEPT
+    assert log.rows[-1].subject == uuid(2 * KEPT)

@@ -1,0 +1,34 @@
+"""Which schedules a filter means."""
+
+import pytest
+
+from tests.tui.happenings import schedule
+from tests.tui.scene import BILLING, RDF, uuid
+from treadle import filters
+from treadle.wire.schedules import ScheduleItem
+from treadle_tui.core.state.schedules import means
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_meant"),
+    [
+        ("", True),
+        ("rd", True),
+        ("room:room_42 status:completed", True),
+        ("status:failed", False),
+        (f"job:{RDF}", True),
+        (f"job:{BILLING}", False),
+        ("target:cam-1", True),
+        ("target:cam-2", False),
+        ("tag:who=mia", True),
+        ("tag:who=max", False),
+        (f"id:{uuid(102)[:20]}", True),
+        (f"worker:{uuid(1)}", False),
+    ],
+)
+def test_9_a_filter_means_a_schedule_by_what_it_is_or_its_last_task(wanted: str, is_meant: bool) -> None:
+    item = schedule(
+        2, "rdf", due=20, status="completed", job_name=RDF, options={"target": "cam-1", "tags": {"who": "mia"}}
+    )
+
+    assert means(filters.parse(wanted), ScheduleItem.model_validate(item)) is is_meant

@@ -1,0 +1,128 @@
+"""The registry of actions: none is missing from any of the places that are made of it."""
+
+from pathlib import Path
+
+import pytest
+from textual.binding import Binding
+
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.stage import staged
+from treadle_tui.core.draw.text import plain
+from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME, Action, offered
+from treadle_tui.core.verbs.commands import read_command
+from treadle_tui.core.verbs.key_table import key_table
+from treadle_tui.core.verbs.keymap import Keymap
+from treadle_tui.core.verbs.scopes import SCOPE_TITLES, Scope
+from treadle_tui.screens.attention import AlertGrid, Attention
+from treadle_tui.screens.base import BaseScreen
+from treadle_tui.screens.detail import Detail
+from treadle_tui.screens.events import EventGrid, Events
+from treadle_tui.screens.help import help_lines
+from treadle_tui.screens.main import Main
+from treadle_tui.screens.schedules import ScheduleGrid, Schedules
+from treadle_tui.screens.targets import TargetGrid, Targets
+from treadle_tui.screens.workers import Workers
+from treadle_tui.widgets.grid import MOVES, QueueGrid, TaskGrid, WorkerGrid
+
+WHERE = {
+    "queues": (QueueGrid, Main),
+    "tasks": (TaskGrid, Main),
+    "workers": (WorkerGrid, Workers),
+    "targets": (TargetGrid, Targets),
+    "schedules": (ScheduleGrid, Schedules),
+    "events": (EventGrid, Events),
+    "attention": (AlertGrid, Attention),
+    "detail": (Detail, Detail),
+    "everywhere": (BaseScreen, BaseScreen),
+}
+
+PAIRS = [(scope, action) for scope in WHERE for action in ACTIONS if scope in action.scopes]
+
+
+def test_names_are_unique() -> None:
+    assert len(BY_NAME) == len(ACTIONS)
+
+
+def test_no_key_means_two_things_in_one_place() -> None:
+    for scope in WHERE:
+        here = [action for action in ACTIONS if action.scopes & {scope, "everywhere"} and action.key]
+        keys = [key for action in here for key in action.key.split(",")]
+        assert len(keys) == len(set(keys)), scope
+
+
+@pytest.mark.parametrize(("scope", "action"), PAIRS, ids=lambda value: getattr(value, "name", value))
+def test_every_action_has_its_key_or_command_and_does_something(scope: str, action: Action) -> None:
+    bound, does = WHERE[scope]
+    bindings = [binding for binding in bound.BINDINGS if isinstance(binding, Binding)]
+    handler = action.name.replace("-", "_")
+
+    made = [(binding.key, binding.action, binding.id) for binding in bindings]
+    assert not action.key or (action.key, f"app.act('{action.name}')", action.name) in made
+    assert action.name in MOVES or hasattr(does, f"act_{handler}") or hasattr(does, f"with_{handler}")
+    assert action.key or action.takes, "an action without a key is a command about something"
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_every_action_that_takes_something_knows_what_to_do_with_it(action: Action) -> None:
+    screens = [WHERE[scope][1] for scope in action.scopes]
+
+    known = any(hasattr(screen, f"with_{action.name.replace('-', '_')}") for screen in screens)
+
+    assert known == (action.takes is not None)
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.name)
+def test_every_action_is_a_command_by_its_name(action: Action) -> None:
+    assert read_command(f":{action.name}").action is action
+    assert read_command(action.name.replace("-", " ")).action is action
+
+
+def test_every_place_where_keys_work_has_a_name() -> None:
+    assert {scope for action in ACTIONS for scope in action.scopes} == set(SCOPE_TITLES) == set(WHERE)
+
+
+def test_every_action_is_in_the_help() -> None:
+    said = [plain(line) for line in help_lines(Keymap(), read_only=False)]
+
+    for action in ACTIONS:
+        assert any(action.help in line and action.keycap in line for line in said), action.name
+
+
+def test_every_action_is_in_the_documentation_which_is_made_of_the_registry() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "dashboard.md").read_text()
+    table = key_table(Keymap())
+
+    assert all(f"`:{action.name}" in table for action in ACTIONS)
+    assert table in page, "the keys are other ones now: put what `treadle watch --keys` prints into docs/dashboard.md"
+
+
+FOCUSED: list[tuple[tuple[str, ...], Scope]] = [
+    ((), "queues"),
+    (("2",), "tasks"),
+    (("3",), "workers"),
+    (("2", "enter"), "detail"),
+]
+
+
+async def test_the_footer_shows_what_can_be_done_where_the_focus_is(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock, size=(240, 40)) as stage:
+        for keys, scope in FOCUSED:
+            await stage.press(*keys)
+            footer = stage.lines()[-1]
+            for action in offered(scope, read_only=False):
+                assert not action.footer or f"{action.keycap} {action.label}" in footer, (scope, action.name)
+
+
+async def test_the_palette_offers_every_action_of_the_screen_and_runs_it(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock, size=(100, 160)) as stage:
+        await stage.press("ctrl+p")
+        await stage.until(lambda: "Leave the dashboard" in stage.text())
+        for action in offered("queues", read_only=False):
+            assert action.help[:60] in stage.text(), action.name
+
+        await stage.press(*"workers")
+        await stage.until(lambda: "Go to the workers." in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: "3 Workers" in stage.text())

@@ -1,0 +1,186 @@
+"""A task's screen: its rail, its sheets, what one looks for in them, and what is live."""
+
+import pytest
+
+from tests.tui.happenings import a_storied_task_with_much_in_it
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.scene import storied_task
+from tests.tui.stage import Stage, staged
+from treadle_tui.core.state.detail import MOST_LOGS
+from treadle_tui.widgets.reader import Reader
+
+
+async def opened(stage: Stage) -> None:
+    await stage.press("2", "enter")
+
+
+def only(server: MockServer, key: str) -> str:
+    server.tasks = {key: server.tasks[key]}
+    return key
+
+
+async def test_the_log_of_a_running_task_is_followed_live(server: MockServer, clock: FrozenClock) -> None:
+    key = only(server, storied_task(server))
+    line = server.logs[key][0]
+
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        assert "[Logs 18]" in stage.text()
+
+        server.logs[key] += [{**line, "message": f"later {number}"} for number in range(100)]
+        server.tasks[key]["progress"] = {"share": 0.9, "message": "frame 225 of 250"}
+        server.push_topic("task")
+        await stage.settle()
+
+        assert "later 99" in stage.text()
+        assert "follows" in stage.text()
+        assert "90% frame 225 of 250" in stage.text()
+        await stage.press("g")
+        server.logs[key] += [{**line, "message": "after all"}]
+        server.push_topic("task")
+        await stage.settle()
+        assert "after all" not in stage.text()
+        await stage.press("F")
+        assert "after all" in stage.text()
+
+
+async def test_something_is_looked_for_in_a_sheet_and_found_where_it_is_folded_away(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    a_storied_task_with_much_in_it(server)
+
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        await stage.press(*["tab"] * 3)
+        assert "[Payload]" in stage.text()
+        assert "frame-0399" not in stage.text()
+
+        await stage.press("slash", *"frame-039", "enter")
+        assert "frame-0390.xyz" in stage.text()
+        assert '"frame-039" 1 of 10' in stage.text()
+        await stage.press("N")
+        assert "frame-0399.xyz" in stage.text()
+        assert "10 of 10" in stage.text()
+        await stage.press("n")
+        assert "1 of 10" in stage.text()
+
+        await stage.press("escape")
+        assert "of 10" not in stage.text()
+        assert "[Payload]" in stage.text(), "the first escape ends the search, the second leaves"
+        await stage.press("escape")
+        assert "2 Tasks" in stage.text()
+
+
+async def test_what_is_not_there_is_said_not_to_be(server: MockServer, clock: FrozenClock) -> None:
+    only(server, storied_task(server))
+
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        await stage.press("slash", *"zebra", "enter")
+
+        assert '"zebra" not found' in stage.text()
+
+
+async def test_a_container_is_folded_with_enter(server: MockServer, clock: FrozenClock) -> None:
+    a_storied_task_with_much_in_it(server)
+
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        await stage.press(*["tab"] * 3, *["down"] * 6, "enter")
+
+        assert '▸ "frames": [ 400 items ]' in stage.text()
+        assert '"options"' in stage.text()
+
+
+async def test_long_lines_are_wrapped_or_shown_from_another_column(server: MockServer, clock: FrozenClock) -> None:
+    key = only(server, storied_task(server))
+    server.logs[key] = [{**server.logs[key][0], "message": "a" * 100 + "the end"}]
+
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        assert "the end" not in stage.text()
+        await stage.press("w")
+        assert "the end" in stage.text()
+        await stage.press("w")
+        assert "the end" not in stage.text()
+        await stage.press(*["right"] * 10)
+        assert "the end" in stage.text()
+
+
+async def test_where_it_is_narrow_the_rail_is_a_sheet(server: MockServer, clock: FrozenClock) -> None:
+    only(server, storied_task(server))
+
+    async with staged(server, clock, size=(80, 24)) as stage:
+        await opened(stage)
+        assert "created by mia" not in stage.text()
+
+        await stage.press("tab", "tab")
+
+        assert "[Runs 3]" in stage.text()
+        assert "exception: worker-shutdown" in stage.text()
+
+
+async def test_a_task_that_is_gone_is_said_to_be(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        key = next(iter(server.tasks))
+        await stage.press("2")
+        server.tasks = {other: row for other, row in server.tasks.items() if other != key}
+        await stage.press("enter")
+
+        assert "There is no such task" in stage.text()
+
+
+async def test_10_a_million_log_lines_are_shown_to_their_end_and_the_rest_is_said_to_be_missing(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    key = only(server, storied_task(server))
+    line = server.logs[key][0]
+    server.logs[key] = [line] * 999_999 + [{**line, "message": "the last one"}]
+
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        assert "the last one" in stage.text()
+        await stage.press("g")
+
+        assert f"{1_000_000 - MOST_LOGS:,} earlier lines are not shown" in stage.text()
+
+
+async def test_an_idle_task_draws_no_sheet_again(
+    server: MockServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_storied_task_with_much_in_it(server)
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        drawn: list[int] = []
+        reader = stage.app.screen.query_one("#sheet-payload")
+        monkeypatch.setattr(reader, "render_line", lambda y: drawn.append(y) or type(reader).render_line(reader, y))
+
+        await stage.press(*["tab"] * 3)
+        assert drawn, "it can be seen being drawn"
+        drawn.clear()
+        for _ in range(10):
+            stage.app.flush()
+            await stage.pilot.pause()
+        server.push_topic("task")
+        await stage.settle()
+
+        assert drawn == []
+
+
+async def test_7_without_a_server_the_task_is_dimmed_and_comes_back(server: MockServer, clock: FrozenClock) -> None:
+    only(server, storied_task(server))
+    async with staged(server, clock) as stage:
+        await opened(stage)
+        reader = stage.app.screen.query_one("#sheet-logs", Reader)
+        assert reader.tone("warn").color != reader.tone("faint").color
+
+        server.drop()
+        clock.advance(2)
+        await stage.settle()
+        assert {reader.tone(name).color for name in ("plain", "bold", "run", "warn", "bad")} == {
+            reader.tone("faint").color
+        }
+
+        server.open()
+        await stage.settle()
+        assert reader.tone("warn").color != reader.tone("faint").color

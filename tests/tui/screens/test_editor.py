@@ -1,0 +1,263 @@
+"""Tasks go to the editor, the pager, a file and the clipboard, and what was written is never lost."""
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.scene import uuid
+from tests.tui.stage import staged
+from treadle_tui.app import Dashboard
+
+EDITOR = """
+import json, pathlib, shutil, stat, sys
+path, turns = pathlib.Path(sys.argv[-1]), pathlib.Path(sys.argv[1])
+turn = len(list(turns.glob("seen-*")))
+shutil.copy(path, turns / f"seen-{turn}")
+(turns / f"mode-{turn}").write_text(oct(stat.S_IMODE(path.stat().st_mode)))
+new = turns / f"write-{turn}"
+if new.exists():
+    head = "".join(line for line in path.read_text().splitlines(True) if line.startswith("//"))
+    path.write_text(head + new.read_text())
+sys.exit(int((turns / "code").read_text()) if (turns / "code").exists() else 0)
+"""
+
+
+class Turns:
+    """An editor that writes what the test wants, turn by turn, and keeps what it was given."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self._writes = 0
+
+    def write(self, text: str) -> None:
+        (self.place / f"write-{self._writes}").write_text(text)
+        self._writes += 1
+
+    def fail(self, code: int) -> None:
+        (self.place / "code").write_text(str(code))
+
+    def seen(self, turn: int = 0) -> str:
+        return (self.place / f"seen-{turn}").read_text()
+
+    def count(self) -> int:
+        return len(list(self.place.glob("seen-*")))
+
+
+@pytest.fixture
+def turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Turns:
+    script = tmp_path / "editor.py"
+    script.write_text(EDITOR)
+    place = tmp_path / "turns"
+    place.mkdir()
+    for name in ("VISUAL", "PAGER"):
+        monkeypatch.setenv(name, f"{sys.executable} '{script}' '{place}'")
+    # There is no terminal to lend in a test; the program is as real as any.
+    monkeypatch.setattr(Dashboard, "suspend", nullcontext)
+    return Turns(place)
+
+
+def pending(server: MockServer) -> str:
+    return next(key for key, row in server.tasks.items() if row["status"] == "pending")
+
+
+def alone(server: MockServer, key: str) -> dict[str, Any]:
+    """Let the list hold one task."""
+    row = server.tasks[key]
+    server.tasks = {key: row}
+    return row
+
+
+# Editing.
+
+
+async def test_what_a_submit_says_is_edited_and_taken_away_and_given_back(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    row = alone(server, pending(server))
+    row |= {"timeout": 30.0, "retry_base": 5.0, "scopes": ["queue:read:lab"]}
+    turns.write(json.dumps({"timeout": None, "retry_base": 1, "max_retries": None}))
+    turns.write(json.dumps({"timeout": None, "retry_base": 1, "scopes": []}))
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "max_retries: may not be null" in stage.text())
+        await stage.press("e")
+        await stage.until(lambda: "changed timeout, retry_base, scopes" in stage.text())
+        edit = stage.asked("edit")[-1]
+        await stage.press("u")
+        await stage.until(lambda: "undone: edited back" in stage.text())
+
+    assert (edit["timeout"], edit["retry_base"], edit["scopes"]) == (None, 1, [])
+    assert (row["timeout"], row["retry_base"], row["scopes"]) == (30.0, 5.0, ["queue:read:lab"])
+
+
+async def test_6_an_edit_changes_a_waiting_task_and_is_undone(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    row = alone(server, pending(server))
+    before = dict(row)
+    turns.write(json.dumps({"payload": {"angle": 7}, "priority": 5}))
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "changed payload, priority" in stage.text())
+
+        edit = stage.asked("edit")[-1]
+        assert edit == {"op": "edit", "id": row["id"], "if_version": 1, "payload": {"angle": 7}, "priority": 5}
+        await stage.press("u")
+        await stage.until(lambda: "undone: edited back" in stage.text())
+        assert stage.asked("edit")[-1]["if_version"] == 2
+    assert (row["payload"], row["priority"]) == (before["payload"], 0)
+
+
+async def test_what_cannot_be_taken_is_said_and_can_be_edited_again_with_nothing_lost(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    alone(server, pending(server))
+    turns.write('{"payload": {"angle": 7},\n "priority": }')
+    turns.write('{"payload": {"angle": 7}, "wieght": 2}')
+    turns.write('{"payload": {"angle": 7}, "weight": 2}')
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "line 27, column 14: expecting value" in stage.text())
+        await stage.press("e")
+        await stage.until(lambda: "there is no 'wieght'" in stage.text())
+        assert '"priority": }' in turns.seen(1)
+        await stage.press("escape")
+        assert "brings back what you wrote" in stage.text()
+        assert stage.asked("edit") == []
+
+        await stage.press("e")
+        await stage.until(lambda: "changed payload, weight" in stage.text())
+        assert '"wieght": 2' in turns.seen(2)
+
+
+async def test_what_the_server_refuses_can_be_edited_again(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    row = alone(server, pending(server))
+    server.refuses["edit"] = "invalid-payload"
+    turns.write('{"payload": {"angle": "x"}}')
+    turns.write('{"payload": {"angle": 8}}')
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "The server did not take it" in stage.text())
+        del server.refuses["edit"]
+        await stage.press("e")
+        await stage.until(lambda: "changed payload" in stage.text())
+
+    assert row["payload"] == {"angle": 8}
+
+
+async def test_of_a_task_that_is_over_a_changed_copy_is_submitted_and_undone(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    failed = alone(server, next(key for key, row in server.tasks.items() if row["status"] == "failed"))
+    turns.write('{"payload": {"angle": 3}}')
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "submitted" in stage.text())
+
+        assert "It is failed and stays so" in turns.seen()
+        (copy,) = stage.asked("submit")[-1]["tasks"]
+        assert copy == {
+            "job": failed["job_name"],
+            "payload": {"angle": 3},
+            "priority": 0,
+            "weight": 1,
+            "max_retries": 3,
+            "max_requeues": 5,
+        }
+        assert failed["status"] == "failed"
+        await stage.press("u")
+        await stage.until(lambda: "undone: cancelled 1 task" in stage.text())
+
+
+async def test_nothing_changed_means_nothing_done(server: MockServer, clock: FrozenClock, turns: Turns) -> None:
+    alone(server, pending(server))
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "nothing was changed" in stage.text())
+
+    assert stage.asked("edit") == []
+    assert (turns.place / "mode-0").read_text() == "0o600"
+
+
+async def test_what_runs_is_not_edited_and_several_tasks_neither(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "can't edit what is running" in stage.text())
+        await stage.press("space", "space", "e")
+        assert "2 tasks are marked: this takes one" in stage.text()
+
+    assert turns.count() == 0
+
+
+async def test_an_editor_that_fails_changes_nothing_and_says_so(
+    server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    alone(server, pending(server))
+    turns.write('{"payload": {}}')
+    turns.fail(3)
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "e")
+        await stage.until(lambda: "ended with 3: nothing was taken over" in stage.text())
+
+    assert stage.asked("edit") == []
+
+
+async def test_without_a_terminal_to_lend_it_says_so(
+    server: MockServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", "true")
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "v")
+        await stage.until(lambda: "this terminal can't be lent to another program" in stage.text())
+
+
+# Reading.
+
+
+@pytest.mark.parametrize("key", ["o", "v"])
+async def test_a_task_is_read_in_the_editor_and_in_the_pager(
+    key: str, server: MockServer, clock: FrozenClock, turns: Turns
+) -> None:
+    row = alone(server, pending(server))
+    row.update(error="first\x1b[2J\nsecond", result={"found": [1, 2]})
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", key)
+        await stage.until(lambda: turns.count() == 1)
+
+    read = turns.seen()
+    assert row["id"] in read
+    assert '"angle"' in read
+    assert '"found"' in read
+    assert "first\\x1b[2J\nsecond" in read
+    assert (turns.place / "mode-0").read_text() == "0o400"
+
+
+# The clipboard.
+
+
+async def test_copying_names_the_task(server: MockServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMUX", raising=False)
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "y")
+
+        assert stage.app.clipboard == uuid(1)
+        assert f"copied {uuid(1)}" in stage.text()

@@ -1,0 +1,94 @@
+"""Tasks are written to a file: those that are marked, or the whole list."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.stage import staged
+
+
+async def test_the_marked_tasks_are_written_whole(server: MockServer, clock: FrozenClock, tmp_path: Path) -> None:
+    path = tmp_path / "some.json"
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "space", "space", "x")
+        assert "Write 2 tasks to" in stage.text()
+        await stage.press("ctrl+u", *str(path), "enter")
+        await stage.until(lambda: "wrote 2 tasks" in stage.text())
+
+    written = json.loads(path.read_text())
+    assert [row["id"] for row in written["tasks"]] == list(server.tasks)[:2]
+    assert written["tasks"][0]["payload"] == {"angle": 15}
+    assert [name.name for name in os.scandir(tmp_path)] == [path.name]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_without_marks_the_whole_list_is_written_loaded_or_not(
+    server: MockServer, clock: FrozenClock, tmp_path: Path
+) -> None:
+    path = tmp_path / "all.json"
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "x", "ctrl+u", *str(path), "enter")
+        await stage.until(lambda: "wrote 829 tasks" in stage.text())
+
+    assert len(json.loads(path.read_text())["tasks"]) == 829
+    assert json.loads(path.read_text())["is_capped"] is False
+
+
+async def test_a_list_that_is_longer_than_is_given_at_once_says_so(
+    server: MockServer, clock: FrozenClock, tmp_path: Path
+) -> None:
+    server.freezes = 50
+    path = tmp_path / "all.json"
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "x", "ctrl+u", *str(path), "enter")
+        await stage.until(lambda: "wrote the first 50 tasks" in stage.text())
+
+    assert json.loads(path.read_text())["is_capped"] is True
+
+
+async def test_a_file_that_is_there_is_overwritten_only_after_a_yes(
+    server: MockServer, clock: FrozenClock, tmp_path: Path
+) -> None:
+    path = tmp_path / "some.json"
+    path.write_text("precious")
+
+    async with staged(server, clock) as stage:
+        for answer, left in (("escape", "precious"), ("y", None)):
+            await stage.press("2", "space", "x", "ctrl+u", *str(path), "enter")
+            await stage.until(lambda: "There is such a file" in stage.text())
+            await stage.press(answer)
+            words = "wrote" if answer == "y" else "nothing was written"
+            await stage.until(lambda words=words: words in stage.text())
+            assert left is None or path.read_text() == left
+
+    assert json.loads(path.read_text())["tasks"]
+
+
+async def test_a_place_that_cannot_be_written_is_said(server: MockServer, clock: FrozenClock, tmp_path: Path) -> None:
+    async with staged(server, clock, size=(200, 40)) as stage:
+        await stage.press("2", "space", "x", "ctrl+u", *str(tmp_path / "no" / "x.json"), "enter")
+        await stage.until(lambda: "No such file or directory" in stage.text())
+
+
+async def test_tab_completes_a_path(
+    server: MockServer, clock: FrozenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("reports", "results"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "reports" / "may.json").touch()
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "space", "x", "ctrl+u", "r", "tab")
+        await stage.until(lambda: "reports/  results/" in stage.text())
+        await stage.press(*"po", "tab")
+        await stage.until(lambda: "│ reports/ " in stage.text())
+        await stage.press("tab")
+        await stage.until(lambda: "may.json" in stage.text())

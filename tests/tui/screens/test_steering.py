@@ -1,0 +1,43 @@
+"""Verbs on many tasks: what is marked, and what became of each (behaviour 6)."""
+
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.scene import uuid
+from tests.tui.stage import staged
+
+
+async def test_6_all_that_match_are_marked_and_unmarked(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2", "asterisk")
+        assert "829 marked" in stage.text()
+        assert stage.asked("freeze")[-1]["order"] == "position"
+        await stage.press("asterisk")
+        assert "marked" not in stage.text()
+
+
+async def test_6_more_than_can_be_named_at_once_are_marked_in_part_and_that_is_said(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    server.freezes = 300
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "asterisk")
+        assert "300 marked" in stage.text()
+        assert "marked the first 300: no more are marked at once" in stage.text()
+
+
+async def test_6_each_task_of_an_action_is_looked_through(server: MockServer, clock: FrozenClock) -> None:
+    gone = list(server.tasks)[1]
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", "space", "space", "c")
+        server.tasks[gone]["version"] += 1
+        del server.tasks[gone]
+        await stage.press("y")
+        assert "cancelled 1 task, not 1: it was changed since" in stage.text()
+        await stage.press("R")
+
+        assert "What was done  1 task, not 1" in stage.text()
+        assert "it was changed since" in next(line for line in stage.lines() if gone in line)
+        assert "cancelled; it was running" in next(line for line in stage.lines() if uuid(1) in line)
+        await stage.press("escape")
+        assert "What was done" not in stage.text()

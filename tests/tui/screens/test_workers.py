@@ -1,0 +1,45 @@
+"""The workers' pane: each expected heartbeat, and what runs against what is usual."""
+
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.scene import at
+from tests.tui.stage import staged
+
+
+def row_of(stage_text: str, name: str) -> str:
+    return next(line for line in stage_text.splitlines() if f" {name} " in line)
+
+
+async def test_5_a_killed_worker_goes_late_and_then_lost_and_its_strip_tells_when(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("3")
+        assert "● busy" in row_of(stage.text(), "web-0")
+        for _ in range(3):
+            for row in server.workers.values():
+                if row["name"] not in {"web-0", "old-1", "gpu-3"}:
+                    row["last_heartbeat"] = clock.now().isoformat()
+            server.push_topic("workers")
+            await stage.pass_time(2)
+
+        line = row_of(stage.text(), "web-0")
+        assert "! late" in line
+        assert "▮▯▯" in line
+        assert "▯" not in row_of(stage.text(), "web-1")
+
+        gone = next(row for row in server.workers.values() if row["name"] == "web-0")
+        gone.update(state="lost", running=[], running_count=0)
+        server.push_topic("workers")
+        await stage.settle()
+        assert "✗ lost" in row_of(stage.text(), "web-0")
+
+
+async def test_what_runs_is_told_against_half_of_its_kind(server: MockServer, clock: FrozenClock) -> None:
+    slow = next(row for row in server.workers.values() if row["name"] == "web-0")
+    slow["running"][0]["since"] = at(600)
+
+    async with staged(server, clock, size=(200, 50)) as stage:
+        await stage.press("3")
+
+        assert "Rotate 10m00/8s stuck  Rotate 50s/8s slow" in row_of(stage.text(), "web-0")
+        assert "Rotate 44s/8s  Rotate 43s/8s" in row_of(stage.text(), "web-1")

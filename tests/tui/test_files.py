@@ -1,0 +1,31 @@
+"""Files that the dashboard writes, and their names as they are typed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from treadle_tui import files
+
+
+async def test_a_file_that_comes_while_one_is_written_stays(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("theirs")
+
+    with pytest.raises(FileExistsError):
+        await files.write_json(path, {"tasks": []}, overwrite=False)
+
+    assert path.read_text() == "theirs"
+    assert [name.name for name in os.scandir(tmp_path)] == [path.name]
+
+
+def test_the_home_is_completed_as_it_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / ".secret").touch()
+
+    assert files.completions("~") == ["~/"]
+    assert files.completions("~/") == ["~/notes/"]
+    assert files.completions("~/.s") == ["~/.secret"]
+    assert files.completions("~/nowhere/x") == []
+    assert files.path_of(" ~/notes/x.json ") == tmp_path / "notes" / "x.json"
