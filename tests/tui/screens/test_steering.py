@@ -41,3 +41,32 @@ async def test_6_each_task_of_an_action_is_looked_through(server: MockServer, cl
         assert "cancelled; it was running" in next(line for line in stage.lines() if uuid(1) in line)
         await stage.press("escape")
         assert "What was done" not in stage.text()
+
+
+async def test_6_an_undo_that_the_server_did_not_take_can_be_tried_again(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2", "space", "space", "p")
+        server.refuses["actions"] = "too-many-requests"
+        await stage.press("u")
+        assert "could not undo" in stage.text()
+        del server.refuses["actions"]
+        await stage.press("u")
+
+        assert "undone: resumed 2 tasks" in stage.text()
+
+
+async def test_6_an_undo_says_how_many_and_which_it_could_not_bring_back(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    key = list(server.tasks)[1]
+
+    async with staged(server, clock) as stage:
+        await stage.press("2", *["space"] * 3, "p")
+        server.tasks[key]["version"] += 1
+        await stage.press("u")
+
+        assert f"undone: resumed 2 of 3 tasks, not {key[-8:]}: it was changed since" in stage.text()
+        await stage.press("R")
+        assert "it was changed since" in next(line for line in stage.lines() if key in line)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from treadle.wire.status import Status
 from treadle.wire.tasks import BulkProblem, BulkResult, FrozenTask
-from treadle_tui.core.verbs.outcome import PORTION, portions, report, undo_of
+from treadle_tui.core.verbs.outcome import PORTION, portions, report, undo_of, undo_report
 from treadle_tui.core.verbs.plan import Plan, plan
 
 
@@ -69,3 +69,39 @@ def test_6_portions_name_every_task_once_and_none_is_larger_than_a_request_takes
 
     assert [key for ids in found for key in ids] == [task.id for task in tasks]
     assert all(len(ids) <= PORTION for ids in found)
+
+
+def test_6_an_undo_says_of_how_many_and_which_it_could_not_bring_back() -> None:
+    keys = [f"0000000{number}" for number in range(5)]
+    undo = undo_of(planned("cancel", *map(aim, keys)), [result("cancel", dict.fromkeys(keys, 2))], steady=0.0)
+    assert undo is not None
+
+    one = result("rerun", dict.fromkeys(keys[1:], 3), **{keys[0]: "it was changed since"})
+    many = result("rerun", {keys[0]: 3}, **dict.fromkeys(keys[1:], "it was changed since"))
+
+    assert undo_report(undo, [result("rerun", dict.fromkeys(keys, 3))]).text == "undone: rerun 5 tasks"
+    assert undo_report(undo, [one]).text == "undone: rerun 4 of 5 tasks, not 00000000: it was changed since"
+    assert undo_report(undo, [many]).text == "undone: rerun 1 of 5 tasks, not 00000001, 00000002, 00000003 and 1 more"
+    assert [outcome.id for outcome in undo_report(undo, [many]).outcomes if not outcome.ok] == keys[1:]
+
+
+def test_6_an_undo_counts_what_had_begun_among_what_it_could_not_bring_back() -> None:
+    done = planned("cancel", aim("waiting1"), aim("running1", "running"))
+    undo = undo_of(done, [result("cancel", {"waiting1": 2, "running1": 2})], steady=0.0)
+    assert undo is not None
+
+    said = undo_report(undo, [result("rerun", {"waiting1": 3})])
+
+    assert said.text == "undone: rerun 1 of 2 tasks, not running1: it was running: that is not brought back"
+    assert not said.ok
+
+
+def test_6_an_undo_that_breaks_off_says_what_is_not_known() -> None:
+    keys = [f"{number:08}" for number in range(PORTION + 2)]
+    undo = undo_of(planned("cancel", *map(aim, keys)), [result("cancel", dict.fromkeys(keys, 2))], steady=0.0)
+    assert undo is not None
+
+    said = undo_report(undo, [result("rerun", dict.fromkeys(keys[:PORTION], 3))], broken="the connection is gone")
+
+    assert said.text == "undone: rerun 1,000 of 1,002 tasks, not 00001000, 00001001; then the connection is gone"
+    assert [outcome.text for outcome in said.outcomes if not outcome.ok] == ["not known: the answer never came"] * 2

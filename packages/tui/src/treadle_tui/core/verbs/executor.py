@@ -10,8 +10,8 @@ from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.verbs.actions import Verb
-from treadle_tui.core.verbs.outcome import portions, report, undo_of
-from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Outcome, Plan, Refusal, Report, Undo, off, plan, tasks_word
+from treadle_tui.core.verbs.outcome import portions, report, undo_of, undo_report
+from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Plan, Refusal, Report, Undo, off, plan
 
 ScheduleVerb: TypeAlias = Literal["pause", "resume", "run"]
 
@@ -78,18 +78,18 @@ class Executor:
             return Report(refusal.reason, ok=False)
         if undo is None or not undo.seconds_left(self._model.clock.steady()):
             return Report("nothing to undo", ok=False)
-        outcomes: list[Outcome] = []
-        try:
-            for ask in undo.asks:
+        answers: list[object] = []
+        for ask in undo.asks:
+            try:
                 answer = await self._feed.request(ask.op, **ask.fields)
-                outcomes += _undone(ask, answer, undo.past)
-        except FAILURES as error:
-            return failed("undo", str(error))
-        left = sum(not outcome.ok for outcome in outcomes)
-        text = f"undone: {undo.past}"
-        if outcomes:
-            text += f" {tasks_word(len(outcomes) - left)}" + (f", not {left} that changed since" if left else "")
-        return Report(text, ok=not left, outcomes=tuple(outcomes))
+            except FAILURES as error:
+                if answers:
+                    return undo_report(undo, answers, broken=str(error))
+                # Nothing was taken back: what versions guard may be tried once more while there is time.
+                self._undo = undo
+                return failed("undo", str(error))
+            answers.append(answer)
+        return undo_report(undo, answers)
 
     async def pause_queue(self, job: str, *, paused: bool) -> Report:
         """Pause or resume a queue by its job's full name."""
@@ -117,14 +117,6 @@ class Executor:
             back: ScheduleVerb = "resume" if verb == "pause" else "pause"
             self.remember(f"{_DONE[back]} {clean(name)}", Ask("schedule", {"room": room, "name": name, "action": back}))
         return Report(f"{_DONE[verb]} {clean(name)}", ok=True)
-
-
-def _undone(ask: Ask, answer: object, past: str) -> list[Outcome]:
-    if ask.op != "actions":
-        return []
-    result = BulkResult.model_validate(answer)
-    done = [Outcome(key, ok=True, text=past) for key in result.versions]
-    return done + [Outcome(problem.id, ok=False, text=problem.detail) for problem in result.problems]
 
 
 def failed(verb: str, why: str) -> Report:

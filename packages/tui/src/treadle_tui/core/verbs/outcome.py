@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from treadle.wire.status import WAITING, Status
 from treadle.wire.tasks import BulkResult
 from treadle.wire.transitions import ADMITS, LEADS_TO
+from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.actions import PAST, Verb
@@ -12,6 +13,9 @@ from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Outcome, Plan, Report
 
 PORTION = 1000
 """How many tasks a request names; each portion is one transaction, and others get their turn between."""
+
+NAMED = 3
+"""How many of the tasks that an undo could not bring back are named in its line; `report` shows all."""
 
 INVERSE: dict[Verb, Verb] = {"cancel": "rerun", "pause": "resume", "resume": "pause"}
 
@@ -62,12 +66,52 @@ def undo_of(planned: Plan, results: Sequence[BulkResult], steady: float) -> Undo
     if planned.verb not in INVERSE:
         return None
     versions = {key: version for result in results for key, version in result.versions.items()}
-    able = [task for task in planned.tasks if task.id in versions and task.status in _RESTORES[planned.verb]]
+    changed = [task for task in planned.tasks if task.id in versions]
+    able = [task for task in changed if task.status in _RESTORES[planned.verb]]
     if not able:
         return None
+    left = tuple(
+        Outcome(task.id, ok=False, text=f"it was {task.status.value}: that is not brought back")
+        for task in changed
+        if task.status not in _RESTORES[planned.verb]
+    )
     inverse = INVERSE[planned.verb]
     asks = tuple(
         Ask("actions", {"action": inverse, "ids": ids, "if_versions": {key: versions[key] for key in ids}})
         for ids in portions(able)
     )
-    return Undo(asks, PAST[inverse], steady + UNDO_SECONDS)
+    return Undo(asks, PAST[inverse], steady + UNDO_SECONDS, left)
+
+
+def undo_report(undo: Undo, answers: Sequence[object], *, broken: str | None = None) -> Report:
+    """Return what was brought back, of how many, and which was not; `broken` says why not all was answered."""
+    outcomes = [*undo.left]
+    for place, ask in enumerate(undo.asks):
+        if ask.op == "actions":
+            outcomes += _undone(answers[place], undo.past) if place < len(answers) else _unknown(ask)
+    lost = [outcome for outcome in outcomes if not outcome.ok]
+    text = f"undone: {undo.past}"
+    if outcomes:
+        done = len(outcomes) - len(lost)
+        text += f" {done:,} of {tasks_word(len(outcomes))}, not {_which(lost)}" if lost else f" {tasks_word(done)}"
+    if broken is not None:
+        text += f"; then {clean(broken, limit=200)}"
+    return Report(text, ok=not lost and broken is None, outcomes=tuple(outcomes))
+
+
+def _which(lost: Sequence[Outcome]) -> str:
+    """Name the tasks that were not brought back, the first few; of a single one also why."""
+    named = ", ".join(short_id(outcome.id) for outcome in lost[:NAMED])
+    if len(lost) == 1:
+        return f"{named}: {clean(lost[0].text, limit=200)}"
+    return named + (f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else "")
+
+
+def _undone(answer: object, past: str) -> Iterator[Outcome]:
+    result = BulkResult.model_validate(answer)
+    yield from (Outcome(key, ok=True, text=past) for key in result.versions)
+    yield from (Outcome(problem.id, ok=False, text=problem.detail) for problem in result.problems)
+
+
+def _unknown(ask: Ask) -> Iterator[Outcome]:
+    return (Outcome(key, ok=False, text="not known: the answer never came") for key in ask.fields["ids"])

@@ -83,6 +83,8 @@ class Undo:
     past: str
     """What taking back does, as in `resumed`."""
     until: float
+    left: "tuple[Outcome, ...]" = ()
+    """The tasks that the action changed and that can't be brought back, with why."""
 
     def seconds_left(self, steady: float) -> float:
         """Return for how long it still can be undone."""
