@@ -123,3 +123,18 @@ async def test_the_old_server_is_asked_nothing_more(server: MockServer, other: M
         await stage.press("2", "down", "3", "1")
 
         assert server.asked == []
+
+
+async def test_another_context_shows_what_the_same_filter_means_there_in_the_same_order(
+    server: MockServer, other: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock, wanted="status:failed") as stage:
+        put_into_contexts(stage, lab=Connection(link=other, server_name="lab", context="lab", clock=clock))
+        await stage.press("2", "s")
+        await typed(stage, "context lab")
+        await stage.until(lambda: any(fields["topic"] == "tasks" for fields in other.watched.values()))
+
+        (window,) = [fields["window"] for fields in other.watched.values() if fields["topic"] == "tasks"]
+        assert window["filter"]["status"] == ["failed"]
+        assert window["order"] == "newest"
+        assert "status:failed" in stage.text()

@@ -89,7 +89,7 @@ class Dashboard(App[None]):
         return "dark" if fits else fitting(self.console.color_system)
 
     def _begin_with(self, model: Model, feed: Feed, connection: Connection, wanted: str = "") -> None:
-        """Begin anew with a server: nothing of the last one is kept, least of all what could be undone there."""
+        """Begin anew with a server: of the last one nothing is kept, least of all what could be undone there."""
         app_state = self.app_state
         app_state.context, app_state.production = connection.context, connection.production
         app_state.player, app_state.recorder = connection.player, connection.recorder
@@ -235,7 +235,9 @@ class Dashboard(App[None]):
             self._feeding.cancel()
         self._home()
         model = Model(connection.clock)
-        self._begin_with(model, Feed(model, connection.link), connection)
+        before = self._ctx.query
+        self._begin_with(model, Feed(model, connection.link), connection, before.text)
+        self._ctx.query.take_order(before.order)
         self.switch_screen(self._main)
         self._feeding = self.run_worker(self.feed.run(), name="feed")
 
