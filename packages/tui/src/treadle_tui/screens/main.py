@@ -33,7 +33,7 @@ from treadle_tui.widgets.grid import MOVES, Grid, QueueGrid, TaskGrid
 class Main(BaseScreen):
     """Queues above, tasks beneath, the filter under them."""
 
-    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TASKS
+    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TASKS | Dirty.TASK
 
     @dataclass
     class Frozen(Message):
@@ -45,6 +45,7 @@ class Main(BaseScreen):
     def __init__(self, ctx: ScreenContext) -> None:
         super().__init__(ctx)
         self._sort = next(iter(SORTS))
+        self._has_tombstone = False
         self._queues: Pane[QueueRow] = Pane(QUEUE_COLUMNS, ctx.cell_context, empty=lambda: no_queues(ctx.model))
         self._list = TaskList(
             ctx.model, ctx.query, ctx.cell_context, lambda: no_tasks(ctx.model, ctx.query, ctx.glyphs)
@@ -98,12 +99,13 @@ class Main(BaseScreen):
         """Draw the panes that changed."""
         if dirty & (Dirty.QUEUES | Dirty.WORKERS | Dirty.LINK):
             self._draw_queues()
-        if dirty & (Dirty.TASKS | Dirty.LINK):
+        if dirty & (Dirty.TASKS | Dirty.TASK | Dirty.LINK):
             self._draw_tasks()
         self._set_titles()
 
     def draw_ages(self) -> None:
         """Draw ages anew."""
+        self._follow_tombstone()
         self._queue_grid.tick()
         self._task_grid.tick()
         self._filter_line.notice(self.ctx.notice())
@@ -123,7 +125,18 @@ class Main(BaseScreen):
     def _draw_tasks(self) -> None:
         if self._list.update():
             self._want()
+        self._follow_tombstone()
         self._task_grid.rows_changed()
+
+    def _follow_tombstone(self) -> None:
+        """Watch the highlighted task that left the list, so that its true state is told."""
+        key = self._list.tombstone
+        if key is not None:
+            self.ctx.feed.want(Want("task", task_id=key))
+            self._list.remember()
+        elif self._has_tombstone:
+            self.ctx.feed.drop("task")
+        self._has_tombstone = key is not None
 
     def _set_titles(self) -> None:
         pause = "" if self.ctx.executor.read_only else "p pause  "
@@ -155,6 +168,7 @@ class Main(BaseScreen):
             self._follow_queue()
         else:
             self._list.scrolled(self._task_grid.scroll_offset.y)
+            self._follow_tombstone()
         self._set_titles()
 
     def on_grid_seen(self, event: Grid.Seen) -> None:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
 from treadle_tui.core.draw.columns import CellContext, Column, Placed, head, layout, line
-from treadle_tui.core.draw.text import Span, Spans, fit
+from treadle_tui.core.draw.text import Span, Spans, fit, joined
 from treadle_tui.core.views.rows import Rows
 
 Row = TypeVar("Row")
@@ -54,13 +54,16 @@ class Pane(Generic[Row]):
         *,
         marks: Container[str] | None = None,
         empty: Callable[[], Sequence[Spans]] = tuple,
+        fate: Callable[[Row, CellContext], Spans] = lambda _, __: (),
     ) -> None:
+        """`marks` are shown before their rows; `fate` tells what is known of a row that has left the list."""
         self.rows: Rows[Row] = Rows()
         self._columns = tuple(columns)
         self._context = context
         self._gutter = 3 if marks is None else 5
         self._marks = marks
         self.empty = empty
+        self._fate = fate
         self._placed = lru_cache(maxsize=8)(self._layout)
 
     @property
@@ -107,10 +110,10 @@ class Pane(Generic[Row]):
         if row is None:
             return fit((gutter, Span(context.glyphs.ellipsis, "faint")), width)
         if self.rows.tombstone is not None and self.rows.is_cursor(index):
-            # Its place and name are still right; everything else is what it was before it left.
+            # Its name is still right; everything else is what it was before it left.
             spans = line(self._placed(width)[:NAMING], row, context)
-            word = Span(f" {context.glyphs.cross} left this list: move on, or press enter to look at it", "warn")
-            return fit((gutter, *spans, word), width, ellipsis=context.glyphs.ellipsis)
+            words = joined([spans, self._fate(row, context), (Span("left this list: enter shows it", "dim"),)])
+            return fit((gutter, *words), width, ellipsis=context.glyphs.ellipsis)
         return fit((gutter, *line(self._placed(width), row, context)), width, ellipsis=context.glyphs.ellipsis)
 
     def _gutter_of(self, index: int) -> Span:

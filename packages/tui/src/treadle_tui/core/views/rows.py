@@ -82,6 +82,11 @@ class Rows(Generic[Row]):
         self.cursor = None
         self._take_cursor()
 
+    def remember(self, row: Row) -> None:
+        """Show the row that left as it is known to be now."""
+        if self.tombstone is not None:
+            self.tombstone = row
+
     def move(self, by: int) -> None:
         """Move the cursor by some rows; from a tombstone the next row is the one that took its place."""
         self.go(self.index + by)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import CellContext
-from treadle_tui.core.draw.format import total
+from treadle_tui.core.draw.format import task_state, total
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Model
@@ -28,7 +28,9 @@ class TaskList:
         self, model: Model, query: TaskQuery, context: Callable[[], CellContext], empty: Callable[[], Sequence[Spans]]
     ) -> None:
         self.marks = Marks()
-        self.pane: Pane[TaskItem] = Pane(columns(several_jobs=False), context, marks=self.marks, empty=empty)
+        self.pane: Pane[TaskItem] = Pane(
+            columns(several_jobs=False), context, marks=self.marks, empty=empty, fate=self._fate
+        )
         self.frozen = False
         """Whether the list stands still."""
         self.wide = False
@@ -82,6 +84,26 @@ class TaskList:
         moved = self._query.look(first, height, self.rows.total, self.rows.key_at)
         self._moved = self._moved or moved
         return moved
+
+    @property
+    def tombstone(self) -> str | None:
+        """The id of the task that was highlighted when it left the list; None when it is here."""
+        return self.rows.cursor if self.rows.tombstone is not None else None
+
+    def remember(self) -> None:
+        """Let the tombstone tell what the server says of its task now."""
+        detail = self._model.task.rows.get(self.tombstone or "")
+        if detail is not None:
+            self.rows.remember(detail.task)
+        elif self.rows.tombstone is not None:
+            # Where it stood in the queue is no longer known.
+            self.rows.remember(self.rows.tombstone.model_copy(update={"queue_position": None}))
+
+    def _fate(self, task: TaskItem, context: CellContext) -> Spans:
+        """Tell the true state of the task that left; nothing before the server has said it."""
+        if task.id in self._model.task.rows:
+            return (task_state(task, context.now, context.glyphs), Span("  "))
+        return (Span("gone  ", "dim"),) if self._model.task.ready else ()
 
     def scrolled(self, first: int) -> None:
         """Note where the reader went: what comes in above from now on is newer."""
@@ -152,11 +174,15 @@ class TaskList:
             spans += [Span(f"   +{newer:,} {NEWER[query.order]} ", "ok"), Span("(g)", "dim")]
         return tuple(spans)
 
+    def _place(self, line: int) -> int:
+        """Return how many rows stand above a line; a tombstone is none."""
+        return line - (self.rows.tombstone is not None and self.rows.index < line)
+
     def footing(self, first: int, page: int) -> Spans:
         """Return the lower line: which rows are visible, in which order, whether they stand still or are followed."""
-        last = min(first + page, self.pane.count)
         about = "about " if self._model.tasks.offset_is_capped else ""
-        seen = f"rows {about}{first + 1:,}-{last:,} of {self.pane.count:,}" if last else "no rows"
+        above, last = self._place(first), self._place(min(first + page, self.pane.count))
+        seen = f"rows {about}{above + 1:,}-{last:,} of {self.rows.total:,}" if last else "no rows"
         spans = [Span(f"{seen}   by {self._query.order}   ", "dim")]
         if self.frozen:
             changes = self.waiting()

@@ -1,0 +1,74 @@
+"""What stands where a highlighted task was that left the list (behaviour 1)."""
+
+from textual.widgets import Input
+
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.scene import ROTATE
+from tests.tui.stage import Stage, staged
+from treadle_tui.widgets.grid import TaskGrid
+
+
+async def filtered(stage: Stage, text: str) -> None:
+    await stage.press("slash")
+    stage.app.screen.query_one("#filter", Input).value = text
+    await stage.press("enter")
+
+
+async def leave(stage: Stage, key: str, status: str, **more: object) -> None:
+    """Let a task become another one, and be told of."""
+    stage.server.tasks[key] |= {"status": status, **more}
+    stage.server.push_topic("tasks")
+    stage.server.push_topic("task")
+    await stage.settle()
+
+
+async def test_1_a_tombstone_tells_the_true_state_of_its_task_as_it_goes_on(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await filtered(stage, "status:pending")
+        key = server.matching({"filter": {"job": ROTATE, "status": ["pending"]}})[0]["id"]
+        await leave(stage, key, "running", queue_position=None)
+
+        assert stage.highlighted().split()[2:6] == ["-", key[-8:], "●", "running"]
+        assert "left this list" in stage.highlighted()
+        await leave(stage, key, "completed")
+        assert "✓ completed" in stage.highlighted()
+        assert "✗" not in stage.highlighted()
+
+
+async def test_1_a_tombstone_is_no_row_of_the_count(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await filtered(stage, "status:pending")
+        rows = server.matching({"filter": {"job": ROTATE, "status": ["pending"]}})
+        assert f"of {len(rows)} " in stage.text()
+        await leave(stage, rows[0]["id"], "running")
+
+        footing = next(line for line in stage.lines() if "by position" in line)
+        shown = stage.app.screen.query_one(TaskGrid).page
+        assert f"rows 1-{shown - 1} of {len(rows) - 1} " in footing
+
+
+async def test_1_a_tombstone_of_a_task_that_is_no_more_says_so(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("2", "down")
+        key = list(server.tasks)[1]
+        del server.tasks[key]
+        server.push_topic("tasks")
+        await stage.settle()
+
+        assert f"{key[-8:]} gone" in stage.highlighted()
+
+
+async def test_1_the_tombstones_task_is_watched_until_one_moves_on(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await filtered(stage, "status:pending")
+        key = server.matching({"filter": {"job": ROTATE, "status": ["pending"]}})[0]["id"]
+        await leave(stage, key, "running")
+        assert [fields.get("task_id") for fields in server.watched.values() if fields["topic"] == "task"] == [key]
+        await stage.press("enter", "escape")
+        await stage.pass_time(1)
+        assert "● running" in stage.highlighted()
+        await stage.press("down")
+
+        assert [fields for fields in server.watched.values() if fields["topic"] == "task"] == []
