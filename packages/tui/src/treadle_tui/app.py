@@ -153,7 +153,9 @@ class Dashboard(App[None]):
     def tick(self) -> None:
         """A second has passed."""
         self.model.tick()
-        front = self.front_screen
+        front, ending = self.front_screen, self.app_state.ending()
+        if front is not None and ending is not None:
+            front.tell(ending)
         if front is not None:
             front.tick()
 

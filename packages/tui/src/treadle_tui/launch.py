@@ -168,7 +168,14 @@ def server_name_of(url: str) -> str:
 
 
 def run(options: LaunchOptions) -> int:
-    """Show the dashboard until its reader leaves; return the exit code. Raises as `dashboard` does."""
+    """Show the dashboard until its reader leaves, and say what was recorded; return the exit code.
+
+    Raises as `dashboard` does.
+    """
+    from treadle.cli.show import say
+
     app = dashboard(options)
     app.run()
+    if (recorder := app.app_state.recorder) is not None:
+        say(recorder.summary(), err=True)
     return app.return_code or 0

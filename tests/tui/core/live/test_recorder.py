@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.stage import NEVER
+from tests.tui.stage import NEVER, staged
 from treadle_tui.core.live.feed import Feed, Pushed
 from treadle_tui.core.live.recorder import Recorder, RecordingError, RecordingLink
+from treadle_tui.core.setup.connection import Connection
 from treadle_tui.core.state.model import Model
 
 
@@ -56,3 +57,29 @@ async def test_a_disk_that_is_full_ends_the_recording_and_not_the_dashboard(
     assert "No space left on device" in str(recorder.ended)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_end_of_what_is_recorded_is_announced_and_told_to_who_has_left(
+    tmp_path: Path, server: MockServer, clock: FrozenClock
+) -> None:
+    recorder = Recorder(tmp_path / "r", server_name="p", clock=clock, most_bytes=1_000_000)
+    connection = Connection(link=RecordingLink(server, recorder), server_name="p", clock=clock, recorder=recorder)
+
+    async with staged(server, clock, connection=connection) as stage:
+        clock.advance(20)
+        for number in range(10_000):
+            note(recorder, number)
+        await stage.pass_time(1)
+        assert "nothing is recorded any more: it has 1 MB, and that is the most" in stage.text()
+        await stage.pass_time(30)
+        assert "nothing is recorded any more" not in stage.text()
+
+    why = "then it has 1 MB, and that is the most"
+    assert recorder.summary() == f"Recorded 20 s, 1.0 MB; {why}. Show it: treadle watch --replay {recorder.path}"
+
+
+def test_a_recording_that_was_closed_says_where_it_is(tmp_path: Path, clock: FrozenClock) -> None:
+    recorder = Recorder(tmp_path / "r", server_name="p", clock=clock)
+    recorder.close()
+
+    assert recorder.summary() == f"Recorded 0 s, 0.0 MB. Show it: treadle watch --replay {recorder.path}"

@@ -161,10 +161,15 @@ async def test_the_end_stays_in_sight_and_can_be_begun_again(recording: Path, cl
         player._follow()
         await stage.pass_time(1)
         assert "REPLAY ended" in stage.lines()[0]
+        assert "this is the end of the recording: K shows it again, J goes back" in stage.text()
         assert stage.app.model.counts.rows[ROTATE]["pending"] == 69
 
         await stage.press("K")
         assert player.position < 1
+        await stage.pass_time(10)
+        assert "this is the end of the recording" not in stage.text()
+        await stage.pass_time(1000)
+        assert "this is the end of the recording" in stage.text()
 
 
 # The command.

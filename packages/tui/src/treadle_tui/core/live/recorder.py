@@ -25,6 +25,10 @@ FLUSH_SECONDS = 1.0
 """How much of a recording is lost at most when the dashboard is killed."""
 
 
+CLOSED = "closed"
+"""Why a recording ended whose dashboard was left."""
+
+
 class RecordingError(Exception):
     """A recording that can't be written or read: which file, where, and what to do."""
 
@@ -44,6 +48,7 @@ class Recorder:
         self._clock = clock or SystemClock()
         self._most = most_bytes
         self._begun = self._flushed = self._clock.steady()
+        self._seconds = 0.0
         self._file = _create(path)
         header = {"treadle": "recording", "format": FORMAT, "at": self._clock.now().isoformat(), "place": server_name}
         self._line(json.dumps(header).encode())
@@ -65,12 +70,19 @@ class Recorder:
 
     def close(self) -> None:
         """End the file in good order."""
-        self._end("closed")
+        self._end(CLOSED)
+
+    def summary(self) -> str:
+        """Return what was recorded, where, and why no more of it, in words for the reader who has left."""
+        why = f"; then {self.ended}" if self.ended not in {None, CLOSED} else ""
+        size = f"{self._seconds:.0f} s, {self.size / 1e6:,.1f} MB"
+        return f"Recorded {size}{why}. Show it: treadle watch --replay {self.path}"
 
     def _put(self, kind: str, value: object) -> None:
         if self.ended is not None:
             return
-        line = b'{"t":%.3f,"%s":%s}' % (self._clock.steady() - self._begun, kind.encode(), to_json(value))
+        self._seconds = self._clock.steady() - self._begun
+        line = b'{"t":%.3f,"%s":%s}' % (self._seconds, kind.encode(), to_json(value))
         if self.size + len(line) > self._most:
             self._end(f"it has {self._most // 1_000_000:,} MB, and that is the most")
         else:

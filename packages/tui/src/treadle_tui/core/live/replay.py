@@ -52,6 +52,11 @@ class Player:
             return self._at
         return min(self.recording.seconds, self._at + (self._clock.steady() - self._since) * self.speed)
 
+    @property
+    def at_end(self) -> bool:
+        """Whether all of it was shown."""
+        return self.position >= self.recording.seconds
+
     def now(self) -> datetime:
         """Return the recorded instant."""
         return self.recording.begun_at + timedelta(seconds=self.position)
@@ -68,7 +73,7 @@ class Player:
 
     def toggle(self) -> None:
         """Stop, or go on; at the end, begin again."""
-        at_end = self.position >= self.recording.seconds
+        at_end = self.at_end
         self._stand_at(self.position)
         self.playing = not self.playing
         if at_end:

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.recorder import Recorder
 from treadle_tui.core.live.replay import Player
 from treadle_tui.core.verbs.commands import History
 from treadle_tui.core.verbs.keymap import Keymap
+from treadle_tui.core.verbs.plan import Report
 
 
 @dataclass
@@ -28,3 +30,15 @@ class AppState:
     """Steers the recording that is shown; None for a live server."""
     recorder: Recorder | None = None
     """Writes what is seen into a file; None when nothing is recorded."""
+    _told: str | None = None
+
+    def ending(self) -> Report | None:
+        """Return that a recording has ended, the one that is written or the one that is shown, once each time."""
+        words = None
+        if self.recorder is not None and self.recorder.ended is not None:
+            words = f"nothing is recorded any more: {clean(self.recorder.ended, limit=300)}"
+        elif self.player is not None and self.player.at_end:
+            again, back = (self.keymap.cap(name) for name in ("play", "rewind"))
+            words = f"this is the end of the recording: {again} shows it again, {back} goes back"
+        is_news, self._told = words != self._told, words
+        return Report(words, ok=self.recorder is None) if words is not None and is_news else None

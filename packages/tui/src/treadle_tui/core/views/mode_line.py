@@ -22,8 +22,7 @@ def mode_line(app_state: AppState, server_name: str, glyphs: Glyphs) -> Spans:
 
 
 def _replayed(player: Player, app_state: AppState, glyphs: Glyphs) -> Spans:
-    at_end = player.position >= player.recording.seconds
-    word = "ended" if at_end else "playing" if player.playing else "stopped"
+    word = "ended" if player.at_end else "playing" if player.playing else "stopped"
     keys = "  ".join(f"{app_state.keymap.cap(name)} {text}" for name, text in _KEYS)
     when = player.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
     name = clean(player.recording.name, ascii_only=glyphs.ascii_only)
