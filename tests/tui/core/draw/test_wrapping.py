@@ -17,6 +17,29 @@ def test_wrapping_loses_nothing_and_keeps_within_the_width(parts: list[str], cel
     assert all(width(row) <= cells for row in rows if plain(row).isascii())
 
 
+@given(st.lists(st.text("abc", min_size=1, max_size=10), max_size=40), st.integers(26, 60), st.integers(1, 14))
+def test_wrapping_with_an_indent_loses_no_word_and_cuts_none(words: list[str], cells: int, indent: int) -> None:
+    text = " " * indent + " ".join(words)
+
+    first, *rest = wrapped((Span(text),), cells, indent=indent)
+
+    assert plain(first) + "".join(plain(row)[indent:] for row in rest) == text
+    assert all(plain(row).startswith(" " * indent) for row in rest)
+    assert all(width(row) <= cells for row in (first, *rest))
+    assert " ".join(plain(row) for row in (first, *rest)).split() == words
+
+
+def test_a_word_that_fits_in_no_line_is_cut_and_where_it_is_narrow_nothing_is_indented() -> None:
+    long = (Span("key " + "x" * 40),)
+
+    assert [plain(row) for row in wrapped(long, 20, indent=4)] == [
+        "key " + "x" * 16,
+        "    " + "x" * 16,
+        "    " + "x" * 8,
+    ]
+    assert [plain(row) for row in wrapped(long, 15, indent=4)][1] == "x" * 15
+
+
 @given(st.lists(st.text("abAB. ", max_size=6), max_size=4), st.text("abAB.", min_size=1, max_size=2))
 def test_what_is_looked_for_is_set_apart_and_nothing_else(parts: list[str], needle: str) -> None:
     import re

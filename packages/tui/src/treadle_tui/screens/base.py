@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.message import Message
+from textual.widgets import Input
 
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span
@@ -20,7 +21,9 @@ from treadle_tui.screens.editor import EditorActions
 from treadle_tui.screens.export import ExportActions
 from treadle_tui.screens.help import Help
 from treadle_tui.screens.steering import SteeringActions
+from treadle_tui.widgets.filter_line import FilterLine
 from treadle_tui.widgets.keys_line import KeysLine
+from treadle_tui.widgets.search import Search
 from treadle_tui.widgets.status_bar import StatusBar
 from treadle_tui.widgets.styled_text import StyledText, Toned
 
@@ -115,6 +118,10 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def show_keys(self) -> None:
         """Draw the last line anew."""
+        typed_in = self.focused.parent if isinstance(self.focused, Input) else None
+        if isinstance(typed_in, FilterLine | Search):
+            self._keys.show_words(typed_in.KEYS)
+            return
         executor = self.ctx.executor
         self._keys.show_keys(self.ctx.offered(self.scope), self.ctx.app_state.keymap, off=executor.off())
 
@@ -162,7 +169,8 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def act_help(self) -> None:
         """Show every key."""
-        self.app.push_screen(Help(self.ctx.app_state.keymap, read_only=self.ctx.executor.read_only))
+        read_only = self.ctx.executor.read_only
+        self.app.push_screen(Help(self.ctx.app_state.keymap, read_only=read_only, scope=self.scope))
 
     def act_palette(self) -> None:
         """Find an action by its name."""

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from treadle.filters import KEYS
@@ -11,8 +12,13 @@ from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.verbs.actions import ACTIONS, Action
 from treadle_tui.core.verbs.commands import SHORT
 from treadle_tui.core.verbs.keymap import Keymap
-from treadle_tui.core.verbs.scopes import SCOPE_TITLES
+from treadle_tui.core.verbs.scopes import SCOPE_TITLES, Scope
+from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.reader import Reader
+from treadle_tui.widgets.search import Search
+
+INDENT = 24
+"""Cells before what an action does."""
 
 
 def help_lines(keymap: Keymap, *, read_only: bool) -> list[Spans]:
@@ -44,27 +50,66 @@ def _line(action: Action, keymap: Keymap, *, read_only: bool) -> Spans:
 
 
 class Help(ModalScreen[None]):
-    """Shows it; any of the usual keys closes it."""
+    """Shows it from where one is; it can be searched, and any of the usual keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark", "dismiss_help", show=False),
+        Binding("escape", "leave", show=False),
+        Binding("q,question_mark", "dismiss_help", show=False),
+        Binding("slash", "find", show=False),
+        Binding("n", "next(1)", show=False),
+        Binding("N", "next(-1)", show=False),
     ]
 
-    def __init__(self, keymap: Keymap, *, read_only: bool) -> None:
+    def __init__(self, keymap: Keymap, *, read_only: bool, scope: Scope = "everywhere") -> None:
         super().__init__()
-        self._keymap = keymap
-        self._reader = Reader(id="help")
-        self._read_only = read_only
+        self._lines = help_lines(keymap, read_only=read_only)
+        self._scope = scope
+        self._reader = Reader(id="help", indent=INDENT)
+        self._search = Search("find in the help")
 
     def compose(self) -> ComposeResult:
-        """Show the text."""
-        yield self._reader
+        """Show the text, and beneath it what is looked for."""
+        with Vertical(id="help-box"):
+            yield self._reader
+            yield self._search
 
     def on_mount(self) -> None:
-        """Write the text."""
-        self._reader.set_titles((Span("Help", "title"),), (Span("esc close", "dim"),))
-        self._reader.show(help_lines(self._keymap, read_only=self._read_only))
+        """Write the text, and begin with the keys of where one is."""
+        self._reader.show(self._lines)
         self._reader.focus()
+        self._show_titles()
+        if self._scope != "everywhere":
+            title = (Span(SCOPE_TITLES[self._scope], "title"),)
+            self.call_after_refresh(self._reader.go_to_line, self._lines.index(title))
+
+    def _show_titles(self) -> None:
+        found = f"  {self._reader.told}" if self._reader.told else ""
+        keys = {"n": "next", "N": "last", "esc": "leave the search"} if found else {"esc": "close"}
+        self._reader.set_titles((Span("Help", "title"), Span(found, "dim")), key_words({"/": "find", **keys}))
+
+    def action_find(self) -> None:
+        """Let something be looked for."""
+        self._search.begin()
+        self._reader.set_titles((Span("Help", "title"),), key_words(Search.KEYS))
+
+    def on_search_wanted(self, event: Search.Wanted) -> None:
+        """Look for it."""
+        self._reader.focus()
+        self._reader.search(event.text)
+        self._show_titles()
+
+    def action_next(self, by: int) -> None:
+        """Go to the next place where it is, or the one before."""
+        self._reader.next_match(by)
+        self._show_titles()
+
+    def action_leave(self) -> None:
+        """Leave the search, or close."""
+        if self._reader.told:
+            self._reader.search("")
+            self._show_titles()
+        else:
+            self.dismiss()
 
     def action_dismiss_help(self) -> None:
         """Close."""

@@ -11,10 +11,14 @@ from textual.widgets import Input
 
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.verbs.commands import Completion, History
+from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 8
 """How many completions there is room for."""
+
+KEYS = {"enter": "do it", "tab": "complete", "up down": "what was typed before", "esc": "leave"}
+"""What works in it."""
 
 Completer = Callable[[str], Sequence[Completion]]
 
@@ -51,6 +55,7 @@ class CommandLine(ModalScreen[str | None]):
             id="command",
         )
         self._sign = StyledText(id="prompt-sign")
+        self._keys = StyledText(id="command-keys")
         self._found: Sequence[Completion] = ()
 
     def compose(self) -> ComposeResult:
@@ -60,10 +65,12 @@ class CommandLine(ModalScreen[str | None]):
             with Horizontal(id="command-line"):
                 yield self._sign
                 yield self._input
+            yield self._keys
 
     def on_mount(self) -> None:
         """Begin behind what is there."""
         self._sign.show([(Span(" : ", "accent"),)])
+        self._keys.show([(Span(" "), *key_words(KEYS))])
         self._history.leave()
         self._input.focus()
         self._input.cursor_position = len(self._input.value)

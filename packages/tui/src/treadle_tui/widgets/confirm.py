@@ -12,6 +12,7 @@ from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.verbs.plan import Plan, tasks_word
+from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 6
@@ -65,8 +66,8 @@ class Confirm(ModalScreen[bool]):
             )
         if len(plan.tasks) > SHOWN:
             lines.append((Span(f"  and {len(plan.tasks) - SHOWN:,} more", "dim"),))
-        answer = "esc leave" if plan.question == "count" else "y yes   n no"
-        return [*lines, (), (Span(answer, "accent"),)]
+        keys = {"enter": "go on", "esc": "leave"} if plan.question == "count" else {"y": "yes", "n esc": "no"}
+        return [*lines, (), key_words(keys)]
 
     def action_answer(self, agreed: bool) -> None:  # noqa: FBT001 - bindings pass it so
         """Close with the answer; a `y` is none where the count is asked for."""

@@ -1,7 +1,8 @@
 """The filter line: an input on the left, what was just done on the right."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -29,6 +30,9 @@ class FilterSuggester(Suggester):
 
 class FilterLine(Horizontal):
     """Takes the filter, and shows notices beside it."""
+
+    KEYS: ClassVar[Mapping[str, str]] = {"enter": "filter", "right": "complete", "esc": "leave"}
+    """What works while one types."""
 
     @dataclass
     class Submitted(Message):

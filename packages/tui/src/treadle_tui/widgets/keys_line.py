@@ -1,16 +1,25 @@
 """The last line: the keys of whatever has the focus, made of the registry."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from treadle_tui.core.draw.text import Span, Spans, width
+from treadle_tui.core.draw.text import Span, Spans, joined, width
 from treadle_tui.core.verbs.actions import BY_NAME, Action
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.plan import Refusal
 from treadle_tui.widgets.styled_text import StyledText
 
 
+def key_words(keys: Mapping[str, str]) -> Spans:
+    """Return keys with what each does, as a dialog or a line that is typed in names its own."""
+    return joined(((Span(key, "accent"), Span(f" {word}", "dim")) for key, word in keys.items()), gap="   ")
+
+
 class KeysLine(StyledText):
     """Shows what can be done here; what is off now is faint, and the reason stands first."""
+
+    def show_words(self, keys: Mapping[str, str]) -> None:
+        """Show the keys of a line that is typed in: no others mean anything meanwhile."""
+        self.show([(Span(" "), *key_words(keys))])
 
     def show_keys(self, actions: Iterable[Action], keymap: Keymap, *, off: Refusal | None) -> None:
         """Show the keys of actions, as many as there is room for; the one to help always."""

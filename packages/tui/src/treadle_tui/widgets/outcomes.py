@@ -11,6 +11,7 @@ from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
 from treadle_tui.core.verbs.plan import Outcome, Report, tasks_word
+from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.reader import Reader
 
 
@@ -35,7 +36,7 @@ class Outcomes(ModalScreen[None]):
         done = len(self._report.outcomes) - left
         self._reader.set_titles(
             (Span("What was done", "title"), Span(f"  {tasks_word(done)}, not {left:,}", "dim")),
-            (Span("esc close", "dim"),),
+            key_words({"esc enter": "close"}),
         )
         self._reader.show(outcome_lines(self._report, self._glyphs))
         self._reader.focus()

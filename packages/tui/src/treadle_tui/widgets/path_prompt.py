@@ -10,7 +10,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from treadle_tui.core.draw.text import Span, clean, joined
+from treadle_tui.core.draw.text import Span, clean
+from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.styled_text import StyledText
 
 SHOWN = 6
@@ -30,19 +31,22 @@ class PathPrompt(ModalScreen[str | None]):
         self._complete = complete
         self._input = Input(value=suggested, compact=True, select_on_focus=False, id="path")
         self._text = StyledText(id="question")
-        self._hint = StyledText(id="hint")
+        self._found = StyledText(id="hint")
+        self._keys = StyledText()
 
     def compose(self) -> ComposeResult:
         """Show the question, the path, and what could stand there."""
         with Vertical(id="dialog", classes="box"):
             yield self._text
             yield self._input
-            yield self._hint
+            yield self._found
+            yield self._keys
 
     def on_mount(self) -> None:
         """Write the question."""
         self._text.show([(Span(self._title, "bold"),)])
-        self._say("enter write   tab complete   esc leave")
+        self._found.display = False
+        self._keys.show([key_words({"enter": "write", "tab": "complete", "esc": "leave"})])
 
     async def action_complete(self) -> None:
         """Add what all paths that begin like this have in common, and show them."""
@@ -57,7 +61,8 @@ class PathPrompt(ModalScreen[str | None]):
         self._say("  ".join(names[:SHOWN]) + more if len(names) > 1 else "")
 
     def _say(self, words: str) -> None:
-        self._hint.show([joined([(Span(words, "dim"),)])])
+        self._found.display = bool(words)
+        self._found.show([(Span(words, "dim"),)])
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Close with the path."""

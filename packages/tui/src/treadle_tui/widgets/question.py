@@ -9,6 +9,7 @@ from textual.events import Key
 from textual.screen import ModalScreen
 
 from treadle_tui.core.draw.text import Span, Spans
+from treadle_tui.widgets.keys_line import key_words
 from treadle_tui.widgets.styled_text import StyledText
 
 LINES = 12
@@ -39,8 +40,7 @@ class Question(ModalScreen[str]):
         lines += [(Span(line, "warn"),) for line in self._said[:LINES]]
         if len(self._said) > LINES:
             lines.append((Span(f"and {len(self._said) - LINES:,} more", "dim"),))
-        keys = [f"{key} {word}" for key, word in self._answers.items()]
-        lines += [(), (Span("   ".join([*keys, f"esc {self._leave}"]), "accent"),)]
+        lines += [(), key_words({**self._answers, "esc": self._leave})]
         self._text.styles.height = len(lines)
         self._text.show(lines)
 

@@ -41,12 +41,16 @@ class Reader(Toned, can_focus=True):
         follow: bool = False,
         cursor: bool = False,
         tells: bool = False,
+        indent: int = 0,
     ) -> None:
-        """`follow` goes on with the end of what grows; `tells` writes what is visible into the frame's lower line."""
+        """`follow` goes on with the end of what grows; `tells` writes what is visible into the frame's lower line.
+
+        With an `indent` long lines are wrapped, and go on so far to the right.
+        """
         super().__init__(id=id)
         self._tells = tells
         self._document: Document = ()
-        self._viewport = Viewport(follow=follow, cursor=cursor)
+        self._viewport = Viewport(follow=follow, cursor=cursor, indent=indent)
         self._left = 0
         self._widest = 0
         self._pattern: re.Pattern[str] | None = None
@@ -109,6 +113,11 @@ class Reader(Toned, can_focus=True):
         """Go to the next place, or the last one; after the last comes the first."""
         if self._found.places:
             self.go_to_match((self._at + by) % len(self._found.places))
+
+    def go_to_line(self, line: int) -> None:
+        """Show a line of the document, on top where there is no cursor."""
+        self._viewport.go(line)
+        self._look()
 
     def go_to_match(self, number: int) -> None:
         """Go to one of the places."""

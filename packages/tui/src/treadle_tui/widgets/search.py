@@ -1,6 +1,8 @@
-"""The line in which one types what to look for in a sheet."""
+"""The line in which one types what to look for in a long text."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -15,16 +17,19 @@ from treadle_tui.widgets.styled_text import StyledText
 class Search(Horizontal):
     """Hidden until it is wanted."""
 
+    KEYS: ClassVar[Mapping[str, str]] = {"enter": "find", "esc": "leave"}
+    """What works while one types."""
+
     @dataclass
     class Wanted(Message):
         """The reader looks for this; nothing to end the search."""
 
         text: str
 
-    def __init__(self) -> None:
+    def __init__(self, placeholder: str = "find in this sheet") -> None:
         super().__init__(id="search")
         self._sign = StyledText(id="search-sign")
-        self._input = Input(placeholder="find in this sheet", compact=True, select_on_focus=True, id="needle")
+        self._input = Input(placeholder=placeholder, compact=True, select_on_focus=True, id="needle")
 
     def compose(self) -> ComposeResult:
         """Put the sign before the input."""

@@ -13,9 +13,11 @@ class Viewport:
     Widths and heights are in cells; a document of a million lines costs what a screenful costs.
     """
 
-    def __init__(self, *, follow: bool = False, cursor: bool = False) -> None:
+    def __init__(self, *, follow: bool = False, cursor: bool = False, indent: int = 0) -> None:
+        """With an `indent` lines are wrapped to begin with, and go on so far to the right."""
         self.cursor = cursor
-        self.wraps = False
+        self.wraps = indent > 0
+        self._indent = indent
         self.line = 0
         """The cursor's line; without a cursor the first visible one."""
         self.follows = follow
@@ -27,7 +29,7 @@ class Viewport:
 
     def rows(self, document: Document, index: int, width: int) -> Sequence[Spans]:
         """Return the rows that a line takes."""
-        return wrapped(document[index], width) if self.wraps else (document[index],)
+        return wrapped(document[index], width, indent=self._indent) if self.wraps else (document[index],)
 
     def place_of(self, y: int, document: Document, width: int) -> tuple[int, int] | None:
         """Return which line, and which row of it, stands in row `y`; None below the end."""

@@ -4,18 +4,40 @@ import re
 from collections.abc import Iterable
 from itertools import accumulate
 
-from rich.cells import chop_cells
+from rich.cells import cell_len, chop_cells
 
 from treadle_tui.core.draw.text import Span, Spans, plain
 
+LEAST_HUNG = 12
+"""Where fewer cells than this are left beside an indent, nothing is indented."""
 
-def wrapped(spans: Spans, cells: int) -> list[Spans]:
-    """Return a line as the lines that it takes in `cells` cells; at least one."""
+
+def wrapped(spans: Spans, cells: int, *, indent: int = 0) -> list[Spans]:
+    """Return a line as the lines that it takes in `cells` cells; at least one.
+
+    With an indent it is cut between words, and all but the first line stand so far to the right.
+    """
     text = plain(spans)
     if len(text) * 2 <= cells or cells <= 1:
         return [spans]
+    if indent and cells - indent >= LEAST_HUNG:
+        first, *rest = cut(spans, _between_words(text, cells, indent))
+        return [first, *((Span(" " * indent), *part) for part in rest)]
     ends = list(accumulate(len(part) for part in chop_cells(text, cells)))
     return cut(spans, ends) or [spans]
+
+
+def _between_words(text: str, cells: int, indent: int) -> list[int]:
+    """Return where the lines of a text end: behind the last blank that fits, or in a word that fits in none."""
+    ends: list[int] = []
+    start, room = 0, cells
+    while cell_len(text[start:]) > room:
+        fits = start + len(chop_cells(text[start:], room)[0])
+        blank = text.rfind(" ", start + (0 if ends else indent), fits)
+        start = blank + 1 if blank > start else fits
+        ends.append(start)
+        room = cells - indent
+    return [*ends, len(text)]
 
 
 def cut(spans: Spans, ends: Iterable[int]) -> list[Spans]:

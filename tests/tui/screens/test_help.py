@@ -1,0 +1,56 @@
+"""The help: every key, wrapped to the screen, searched, and opened where one is."""
+
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.stage import Stage, staged
+from treadle_tui.core.verbs.actions import ACTIONS
+
+
+async def test_nothing_of_it_is_cut_off_however_narrow_the_screen_is(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock, size=(62, 400)) as stage:
+        await stage.press("question_mark")
+
+        words = " ".join(" ".join(inside(stage)).split())
+        assert [action.name for action in ACTIONS if action.help not in words] == []
+
+
+async def test_what_goes_on_in_the_next_line_stands_beneath_its_beginning(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock, size=(62, 400)) as stage:
+        await stage.press("question_mark")
+
+        lines = inside(stage)
+        begun = next(place for place, line in enumerate(lines) if "Open what is highlighted" in line)
+        assert lines[begun].index("Open") == len(lines[begun + 1]) - len(lines[begun + 1].lstrip())
+
+
+async def test_it_opens_with_the_keys_of_where_one_is(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock, size=(100, 24)) as stage:
+        for keys, title in ((("3",), "Workers"), (("1", "2", "enter"), "A task")):
+            await stage.press(*keys, "question_mark")
+            assert inside(stage)[0].strip() == title
+            await stage.press("escape")
+
+
+async def test_it_is_searched_and_escape_leaves_the_search_first(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock, size=(100, 24)) as stage:
+        await stage.press("question_mark", "slash", *"clipboard", "enter")
+        assert "to the clipboard" in stage.text()
+        first = stage.text()
+        assert "Help  1 of " in first
+        await stage.press("n")
+        assert "Help  2 of " in stage.text()
+        await stage.press("escape")
+        assert "Help ─" in stage.text()
+        await stage.press("escape")
+        assert "Help" not in stage.text()
+
+
+def inside(stage: Stage) -> list[str]:
+    """The lines within the help's frame."""
+    lines = stage.lines()
+    top = next(place for place, line in enumerate(lines) if "─ Help" in line)
+    bottom = next(place for place, line in enumerate(lines) if "/ find" in line)
+    left = lines[top].index("─ Help")
+    right = lines[top].index("┐", left)
+    return [line[left:right].rstrip() for line in lines[top + 1 : bottom]]

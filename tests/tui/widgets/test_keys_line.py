@@ -1,0 +1,53 @@
+"""Whatever takes keys says which, dialogs and lines that are typed in too."""
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+from textual.screen import ModalScreen
+
+import treadle_tui.screens
+import treadle_tui.widgets
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.stage import staged
+
+DIALOGS = {
+    "Confirm": (("2", "space", "space", "c"), ["y yes", "n esc no"]),
+    "Confirm, of many": (("2", "asterisk", "c"), ["type 828 to go on", "enter go on", "esc leave"]),
+    "Question": (("2", "x", "ctrl+u", *"/", "enter"), ["y overwrite it", "esc leave"]),
+    "PathPrompt": (("2", "x"), ["enter write", "tab complete", "esc leave"]),
+    "PathPrompt, completed": (("2", "x", "ctrl+u", *"/", "tab"), ["enter write", "tab complete", "esc leave"]),
+    "Outcomes": (("2", "space", "space", "p", "R"), ["esc enter close"]),
+    "Help": (("question_mark",), ["/ find", "esc close"]),
+    "Help, searched": (("question_mark", "slash", "q", "enter"), ["n next", "N last", "esc leave the search"]),
+    "CommandLine": (("colon",), ["enter do it", "tab complete", "up down what was typed before", "esc leave"]),
+}
+LINES = {
+    "the filter": (("slash",), ["enter filter", "right complete", "esc leave"]),
+    "a search in a task": (("2", "enter", "slash"), ["enter find", "esc leave"]),
+    "a search in the help": (("question_mark", "slash"), ["enter find", "esc leave"]),
+}
+
+
+@pytest.mark.parametrize("name", [*DIALOGS, *LINES])
+async def test_a_dialog_or_line_names_its_keys(name: str, server: MockServer, clock: FrozenClock) -> None:
+    keys, words = {**DIALOGS, **LINES}[name]
+
+    async with staged(server, clock) as stage:
+        await stage.press(*keys)
+        await stage.until(lambda: all(word in stage.text() for word in words))
+        if name in {"the filter", "a search in a task", "CommandLine"}:
+            assert "^p palette" not in stage.lines()[-1]
+
+
+def test_every_dialog_is_looked_at_here() -> None:
+    dialogs = {
+        found.__name__
+        for package in (treadle_tui.screens, treadle_tui.widgets)
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+        for found in vars(importlib.import_module(module.name)).values()
+        if inspect.isclass(found) and issubclass(found, ModalScreen) and found is not ModalScreen
+    }
+
+    assert dialogs == {name.split(",")[0] for name in DIALOGS}
