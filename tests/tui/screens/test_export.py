@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tui.happenings import much_happens, schedules_tick, targets_are_held
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged
 
@@ -92,3 +93,41 @@ async def test_tab_completes_a_path(
         await stage.until(lambda: "│ reports/ " in stage.text())
         await stage.press("tab")
         await stage.until(lambda: "may.json" in stage.text())
+
+
+LISTS = {
+    "queues": ((), "full_name", ["@global:modifiers:Rotate", "@global:tasks:billing"]),
+    "workers": (("3",), "name", ["web-1"]),
+    "targets": (("4",), "name", ["cam-2", "printer"]),
+    "schedules": (("5",), "name", ["nightly"]),
+    "events": (("6",), "kind", ["task"]),
+    "alerts": (("exclamation_mark",), "subject", ["billing"]),
+}
+
+
+@pytest.mark.parametrize("what", LISTS)
+async def test_each_list_is_written_as_it_stands_there(
+    what: str, server: MockServer, clock: FrozenClock, tmp_path: Path
+) -> None:
+    keys, name, some = LISTS[what]
+    for prepare in (targets_are_held, schedules_tick, much_happens):
+        prepare(server)
+    path = tmp_path / "list.json"
+
+    async with staged(server, clock) as stage:
+        await stage.press(*keys, "x")
+        assert f" {what} to" in stage.text()
+        assert f"treadle-{what}-" in stage.text()
+        await stage.press("ctrl+u", *str(path), "enter")
+        await stage.until(lambda: "wrote " in stage.text())
+
+    written = json.loads(path.read_text())
+    assert set(some) <= {row[name] for row in written[what]}
+    assert written["server"] == "local"
+
+
+async def test_an_empty_list_is_not_written(clock: FrozenClock) -> None:
+    async with staged(MockServer(clock), clock) as stage:
+        await stage.press("3", "x")
+
+        assert "there are no workers here to write" in stage.text()

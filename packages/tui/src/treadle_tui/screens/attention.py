@@ -25,6 +25,7 @@ class Attention(ListScreen):
     """Everything of the status bar's box, in full."""
 
     SCOPE: ClassVar[Scope] = "attention"
+    EXPORTS: ClassVar[str] = "alerts"
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS | Dirty.SCHEDULES
 
     def make(self) -> tuple[Pane[Any], Grid]:

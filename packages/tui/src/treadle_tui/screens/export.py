@@ -1,8 +1,9 @@
-"""Writes tasks to a file: those that are marked, or the whole list."""
+"""Writes what is listed to a file: the marked tasks, or the whole list, of whatever it is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from textual.message import Message
 from textual.screen import Screen
@@ -12,7 +13,7 @@ from treadle_tui import files
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.executor import FAILURES
-from treadle_tui.core.verbs.plan import Report, tasks_word
+from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.requests import TaskRequests
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.widgets.path_prompt import PathPrompt
@@ -20,16 +21,33 @@ from treadle_tui.widgets.question import Question
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is to be written: these tasks, or those that a filter means when it is done."""
+class ExportRequest:
+    """What is to be written: these tasks, or those that a filter means when it is done; or other rows as they are."""
 
     keys: tuple[str, ...] = ()
     filter: TaskFilter | None = None
     order: Order = "position"
+    rows: tuple[Mapping[str, Any], ...] | None = None
+    """The rows of a list that is no list of tasks."""
+    what: str = "tasks"
+    """Of what it is a list."""
+
+    @property
+    def title(self) -> str:
+        """What is written, in words."""
+        return (
+            "the whole list"
+            if self.filter is not None
+            else self.counted(len(self.keys if self.rows is None else self.rows))
+        )
+
+    def counted(self, count: int) -> str:
+        """Return `1 task`, `13 workers`."""
+        return f"{count:,} {self.what.removesuffix('s') if count == 1 else self.what}"
 
 
 class ExportActions(Screen[None]):
-    """A screen whose tasks can be written to a file. That happens beside it, and it is told by message."""
+    """A screen whose list can be written to a file. That happens beside it, and it is told by message."""
 
     ctx: ScreenContext
 
@@ -44,63 +62,69 @@ class ExportActions(Screen[None]):
         """There is a file of that name."""
 
         path: Path
-        wanted: Wanted
+        request: ExportRequest
 
     def chosen(self) -> Sequence[TaskRef]:
         """Return the tasks that are meant."""
         return ()
 
-    def exported(self) -> Wanted:
+    def exported(self) -> ExportRequest:
         """Return what is to be written."""
-        return Wanted(keys=tuple(choice.id for choice in self.chosen()))
+        return ExportRequest(keys=tuple(choice.id for choice in self.chosen()))
 
     def tell(self, report: Report) -> None:
         """Show what was done, or why not."""
         self.ctx.tell(report)
 
     def act_export(self) -> None:
-        """Ask for a file, and write the tasks there."""
-        wanted = self.exported()
-        what = tasks_word(len(wanted.keys)) if wanted.filter is None else "the whole list"
+        """Ask for a file, and write there what is listed."""
+        request = self.exported()
+        if request.rows == ():
+            self.tell(Report(f"there are no {request.what} here to write", ok=False))
+            return
         stamp = self.ctx.model.time.now().astimezone().strftime("%Y%m%d-%H%M%S")
         self.app.push_screen(
-            PathPrompt(f"Write {what} to", f"~/treadle-tasks-{stamp}.json", files.completions),
-            lambda typed: None if typed is None else self._export(typed, wanted),
+            PathPrompt(f"Write {request.title} to", f"~/treadle-{request.what}-{stamp}.json", files.completions),
+            lambda typed: None if typed is None else self._export(typed, request),
         )
 
     def with_export(self, typed: str) -> None:
-        """Write the tasks to the file that was named."""
+        """Write what is listed to the file that was named."""
         self._export(typed, self.exported())
 
-    def _export(self, typed: str, wanted: Wanted) -> None:
-        self.run_worker(self._write_out(files.path_of(typed), wanted, overwrite=False), group="export")
+    def _export(self, typed: str, request: ExportRequest) -> None:
+        self.run_worker(self._write_out(files.path_of(typed), request, overwrite=False), group="export")
 
-    async def _write_out(self, path: Path, wanted: Wanted, *, overwrite: bool) -> None:
+    async def _write_out(self, path: Path, request: ExportRequest, *, overwrite: bool) -> None:
         try:
-            self.post_message(self.Exported(await self._written(path, wanted, overwrite=overwrite)))
+            self.post_message(self.Exported(await self._written(path, request, overwrite=overwrite)))
         except FileExistsError:
-            self.post_message(self.Exists(path, wanted))
+            self.post_message(self.Exists(path, request))
         except (*FAILURES, OSError) as error:
             why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
             self.post_message(self.Exported(Report(f"could not write {path}: {clean(why, limit=200)}", ok=False)))
 
-    async def _written(self, path: Path, wanted: Wanted, *, overwrite: bool) -> Report:
+    async def _written(self, path: Path, request: ExportRequest, *, overwrite: bool) -> Report:
         if not overwrite and await files.exists(path):
             raise FileExistsError(path)
-        requests, keys, more = TaskRequests(self.ctx.feed, self.ctx.executor), wanted.keys, False
-        if wanted.filter is not None:
-            frozen = await requests.freeze(wanted.filter, wanted.order)
-            keys, more = tuple(task.id for task in frozen.items), frozen.is_capped
-        gathered = await requests.gather(keys)
+        rows, more, gone = await self._tasks(request) if request.rows is None else (request.rows, False, 0)
         head = {
             "server": self.ctx.server_name,
             "exported_at": self.ctx.model.time.now().isoformat(),
-            "filter": None if wanted.filter is None else wanted.filter.model_dump(mode="json", exclude_none=True),
+            "filter": None if request.filter is None else request.filter.model_dump(mode="json", exclude_none=True),
             "is_capped": more,
         }
-        rows = [task.model_dump(mode="json") for task in gathered.tasks]
-        await files.write_json(path, {**head, "tasks": rows}, overwrite=overwrite)
-        return Report(_told(len(rows), path, more=more, gone=gathered.gone), ok=not more)
+        await files.write_json(path, {**head, request.what: list(rows)}, overwrite=overwrite)
+        return Report(_told(request, len(rows), path, more=more, gone=gone), ok=not more)
+
+    async def _tasks(self, request: ExportRequest) -> tuple[Sequence[Mapping[str, Any]], bool, int]:
+        """Return the whole tasks, whether there are more than are given at once, and how many had gone."""
+        requests, keys, more = TaskRequests(self.ctx.feed, self.ctx.executor), request.keys, False
+        if request.filter is not None:
+            frozen = await requests.freeze(request.filter, request.order)
+            keys, more = tuple(task.id for task in frozen.items), frozen.is_capped
+        gathered = await requests.gather(keys)
+        return [task.model_dump(mode="json") for task in gathered.tasks], more, gathered.gone
 
     def on_export_actions_exported(self, event: Exported) -> None:
         """Tell it."""
@@ -111,7 +135,7 @@ class ExportActions(Screen[None]):
 
         def answered(key: str | None) -> None:
             if key == "y":
-                self.run_worker(self._write_out(event.path, event.wanted, overwrite=True), group="export")
+                self.run_worker(self._write_out(event.path, event.request, overwrite=True), group="export")
             else:
                 self.tell(Report("nothing was written", ok=True))
 
@@ -119,8 +143,9 @@ class ExportActions(Screen[None]):
         self.app.push_screen(Question("There is such a file", [shown], {"y": "overwrite it"}), answered)
 
 
-def _told(count: int, path: Path, *, more: bool, gone: int) -> str:
+def _told(request: ExportRequest, count: int, path: Path, *, more: bool, gone: int) -> str:
     """What was done; the path comes last, since a long one reaches beyond the line."""
-    what = f"the first {tasks_word(count)}, for no more are given at once," if more else tasks_word(count)
-    left_out = f" ({tasks_word(gone)} had gone)" if gone else ""
+    counted = request.counted(count)
+    what = f"the first {counted}, for no more are given at once," if more else counted
+    left_out = f" ({request.counted(gone)} had gone)" if gone else ""
     return f"wrote {what}{left_out} to {clean(str(path), limit=300)}"

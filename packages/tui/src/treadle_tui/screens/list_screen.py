@@ -19,6 +19,7 @@ from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.pane import Pane
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
+from treadle_tui.screens.export import ExportRequest
 from treadle_tui.widgets.filter_line import FilterLine
 from treadle_tui.widgets.grid import MOVES, Grid
 from treadle_tui.widgets.styled_text import StyledText
@@ -28,6 +29,8 @@ class ListScreen(BaseScreen):
     """One pane that fills the screen."""
 
     SCOPE: ClassVar[Scope]
+    EXPORTS: ClassVar[str] = ""
+    """What its rows are called in a file, where that is not the scope's name."""
     FILTERS: ClassVar[bool] = False
     """Whether there is a filter line."""
 
@@ -89,6 +92,13 @@ class ListScreen(BaseScreen):
     def copied(self) -> str | None:
         """Return the highlighted row's key."""
         return self.pane.rows.cursor
+
+    def exported(self) -> ExportRequest:
+        """Return all rows of the list, in its order."""
+        rows = self.pane.rows
+        return ExportRequest(
+            rows=tuple(rows.rows[key].exported() for key in rows.keys), what=self.EXPORTS or self.SCOPE
+        )
 
     def draw(self, dirty: Dirty) -> None:
         """Draw the list anew."""

@@ -25,7 +25,7 @@ from treadle_tui.core.views.task_columns import ORDERS
 from treadle_tui.core.views.task_list import TaskList
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
-from treadle_tui.screens.export import Wanted
+from treadle_tui.screens.export import ExportRequest
 from treadle_tui.widgets.filter_line import FilterLine
 from treadle_tui.widgets.grid import MOVES, Grid, QueueGrid, TaskGrid
 
@@ -80,11 +80,14 @@ class Main(BaseScreen):
         """Return why no verb may act on what is highlighted just now."""
         return self._list.unsafe()
 
-    def exported(self) -> Wanted:
-        """Return what `export` writes: the marked tasks, or the whole list."""
+    def exported(self) -> ExportRequest:
+        """Return what `export` writes: the queues, the marked tasks, or the whole list of them."""
+        if self.scope == "queues":
+            rows = self._queues.rows
+            return ExportRequest(rows=tuple(rows.rows[key].exported() for key in rows.keys), what="queues")
         if self._list.marks:
             return super().exported()
-        return Wanted(filter=self.ctx.query.filter, order=self.ctx.query.order)
+        return ExportRequest(filter=self.ctx.query.filter, order=self.ctx.query.order)
 
     def copied(self) -> str | None:
         """Return the task's id or the queue's name."""

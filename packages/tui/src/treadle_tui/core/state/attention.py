@@ -4,9 +4,9 @@ Starved queues, lost workers, held targets, late schedules, stuck tasks.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from treadle.wire.transitions import ADMITS
 from treadle_tui.core.draw.format import age, number, since
@@ -41,6 +41,10 @@ class Alert:
     """Which queue, worker, target, schedule or task it is."""
     at: float = 0.0
     """For how many seconds it has been so, as far as that is known: the longest goes first."""
+
+    def exported(self) -> dict[str, Any]:
+        """Return what is written of it to a file."""
+        return asdict(self)
 
     @property
     def id(self) -> str:

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -38,6 +38,10 @@ class EventRow:
     """Why, as far as the event says it."""
     task: Mapping[str, Any] = field(default_factory=dict)
     """What a filter looks at."""
+
+    def exported(self) -> dict[str, Any]:
+        """Return what is written of it to a file."""
+        return {name: value for name, value in asdict(self).items() if name != "task"} | {"at": self.at.isoformat()}
 
     def means(self, wanted: TaskFilter) -> bool:
         """Return whether a filter means it; a gap concerns everyone."""

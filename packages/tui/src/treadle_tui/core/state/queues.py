@@ -39,6 +39,11 @@ class QueueRow:
         """The job's full name."""
         return self.job.full_name
 
+    def exported(self) -> dict[str, Any]:
+        """Return what is written of it to a file: the job as the server tells it, with the counts that are newer."""
+        counts = {name: getattr(self, name) for name in ("pending", "running", "scheduled", "held", "failed")}
+        return {**self.job.model_dump(mode="json"), "state": self.state, "now": counts}
+
     @property
     def oldest_pending_at(self) -> datetime | None:
         """When the longest-waiting pending task came."""

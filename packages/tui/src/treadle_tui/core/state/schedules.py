@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.status import OPEN
@@ -20,6 +21,10 @@ class ScheduleRow:
     """A schedule's line."""
 
     item: ScheduleItem
+
+    def exported(self) -> dict[str, Any]:
+        """Return what is written of it to a file."""
+        return self.item.model_dump(mode="json")
 
     @property
     def has_open_task(self) -> bool:

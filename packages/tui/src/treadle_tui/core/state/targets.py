@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from treadle.wire.targets import TargetHolder, TargetItem
 from treadle.wire.tasks import TaskFilter
@@ -15,6 +16,10 @@ class TargetRow:
     """A target's line."""
 
     item: TargetItem
+
+    def exported(self) -> dict[str, Any]:
+        """Return what is written of it to a file."""
+        return self.item.model_dump(mode="json")
 
     @property
     def holder(self) -> TargetHolder | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from treadle.wire.jobs import Percentiles
 from treadle.wire.status import WorkerState
@@ -81,6 +81,10 @@ class WorkerRow:
         """What people call it: group and name, or the end of its id."""
         name = self.item.name or self.item.id[-8:]
         return f"{self.item.group}/{name}" if self.item.group else name
+
+    def exported(self) -> dict[str, Any]:
+        """Return what is written of it to a file."""
+        return {**self.item.model_dump(mode="json"), "health": self.health}
 
     @property
     def serves(self) -> bool:
