@@ -72,6 +72,7 @@ def test_fifty_thousand_tasks_are_walked_filtered_and_opened(site: Site, termina
     assert f" {TASKS - RUNNING:,} " in last_line_of(shown, "│ >")
 
     terminal.press("/")
+    terminal.until_it_says("enter filter")
     terminal.type("status:running")
     terminal.press("Enter")
     shown = terminal.until(lambda screen: f"  {RUNNING} of {TASKS:,}" in line_of(screen, "2 Tasks"))

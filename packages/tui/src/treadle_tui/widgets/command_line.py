@@ -72,7 +72,7 @@ class CommandLine(ModalScreen[str | None]):
         self._sign.show([(Span(" : ", "accent"),)])
         self._keys.show([(Span(" "), *key_words(KEYS))])
         self._history.leave()
-        self._input.focus()
+        self.screen.set_focus(self._input)
         self._input.cursor_position = len(self._input.value)
         self._complete()
 

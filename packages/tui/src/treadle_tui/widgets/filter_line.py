@@ -66,8 +66,8 @@ class FilterLine(Horizontal):
         self._sign.show([(Span(" / ", "accent"),)])
 
     def edit(self) -> None:
-        """Let the reader type."""
-        self._input.focus()
+        """Let the reader type, with the very next key: `focus` would wait behind those that are typed already."""
+        self.screen.set_focus(self._input)
 
     def put(self, text: str) -> None:
         """Show a filter that came from elsewhere."""

@@ -44,7 +44,7 @@ class Search(Horizontal):
     def begin(self) -> None:
         """Let the reader type."""
         self.display = True
-        self._input.focus()
+        self.screen.set_focus(self._input)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Look for it."""
