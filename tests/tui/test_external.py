@@ -1,7 +1,13 @@
 """Programs in this terminal, and its clipboard."""
 
+import asyncio
+import os
+import sys
 from base64 import b64decode
+from contextlib import nullcontext
+from pathlib import Path
 
+import psutil
 import pytest
 
 from treadle_tui import external
@@ -24,3 +30,27 @@ def test_the_clipboard_is_reached_through_tmux_too() -> None:
     assert wrapped == "\x1bPtmux;" + plain.replace("\x1b", "\x1b\x1b") + "\x1b\\"
     assert external.clipboard_sequences("x", {"TERM": "xterm-256color"}) == ["\x1b]52;c;eA==\a"]
     assert external.clipboard_sequences("x", {"TERM": "screen"}) == ["\x1bP\x1b]52;c;eA==\a\x1b\\"]
+
+
+class _Screen:
+    batch_update = suspend = nullcontext
+
+
+async def test_a_program_that_will_not_end_does_not_outlive_a_dashboard_in_a_hurry(tmp_path: Path) -> None:
+    stubborn = (
+        "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        " pathlib.Path(sys.argv[1]).write_text('begun'); time.sleep(600)"
+    )
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    command = [sys.executable, "-c", stubborn, str(begun)]
+    showing = asyncio.create_task(external._run(_Screen(), command))  # type: ignore[arg-type]
+    assert await asyncio.to_thread(begun.read_text) == "begun"
+    (program,) = [one for one in psutil.Process().children() if str(begun) in one.cmdline()]
+    for _ in range(2):
+        showing.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await showing
+    psutil.wait_procs([program], timeout=10)
+    assert not program.is_running()

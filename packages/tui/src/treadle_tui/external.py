@@ -80,7 +80,11 @@ async def _run(app: App[None], command: Sequence[str]) -> None:
                 # Who leaves the dashboard meanwhile leaves no program behind that reads the same keys as the shell.
                 if process.returncode is None:
                     process.terminate()
-                    await process.wait()
+                    try:
+                        await process.wait()
+                    except asyncio.CancelledError:
+                        process.kill()
+                        raise
     except SuspendNotSupported:
         raise ExternalError("this terminal can't be lent to another program") from None
     except OSError as error:

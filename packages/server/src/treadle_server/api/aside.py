@@ -140,6 +140,10 @@ class Aside:
             raise OSError("the server is going away")
         if self._process is None or self._process.returncode is not None:
             self._process = await _start()
+            if self._is_closed:
+                # While it started, nobody could end it.
+                await self._end()
+                raise OSError("the server is going away")
             try:
                 await _answer(self._process, START_SECONDS)
             except EOFError:

@@ -64,7 +64,15 @@ class Child:
         finally:
             theirs.close()
             lease_killer.handed_over()
-        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            reader, writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            # Whoever wanted it has gone: nobody else knows of it.
+            process.kill()
+            ours.close()
+            lease_killer.close()
+            await process.wait()
+            raise
         return cls(process, reader, writer, lease_killer)
 
     async def run(self, message: pipes.Message, on_message: Callable[["Child", pipes.Message], None]) -> dict[str, Any]:
@@ -126,13 +134,20 @@ class Children:
     def __init__(self) -> None:
         self._idle: list[Child] = []
         self._all: set[Child] = set()
+        self._is_closed = False
 
     async def take(self) -> Child:
-        """Return an idle child, or start one; the caller gives it back, or ends it."""
+        """Return an idle child, or start one; the caller gives it back, or ends it.
+
+        Raises `ChildDied` when all were ended meanwhile.
+        """
         if self._idle:
             return self._idle.pop()
         child = await Child.start()
         self._all.add(child)
+        if self._is_closed:
+            await self.end(child)
+            raise ChildDied("the worker ended before the task's process had begun")
         return child
 
     def give_back(self, child: Child) -> None:
@@ -145,7 +160,8 @@ class Children:
         await child.close()
 
     async def close(self) -> None:
-        """End all children."""
+        """End all children, and those that are starting as soon as they have."""
+        self._is_closed = True
         children, self._all, self._idle = self._all, set(), []
         for child in children:
             await child.close()

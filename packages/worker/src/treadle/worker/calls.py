@@ -160,7 +160,10 @@ class Caller:
             held.stop_code = None
 
     async def _in_process(self, held: Held, task: Task[..., Any], timing: "Timing") -> Ended:
-        child = await self._children.take()
+        try:
+            child = await self._children.take()
+        except ChildDied as died:
+            return endings.raised(died), died
 
         def stop() -> None:
             if held.stop in {"pause", "shutdown"}:

@@ -1,0 +1,24 @@
+"""The process that checks payloads aside goes with the server, whenever it was started."""
+
+import asyncio
+
+import psutil
+import pytest
+
+from treadle_server.api.aside import Aside
+from treadle_server.errors import TooManyRequests
+
+
+def _processes() -> set[int]:
+    return {process.pid for process in psutil.Process().children() if "treadle_server.checker" in process.cmdline()}
+
+
+async def test_a_checker_that_starts_while_the_server_goes_is_ended() -> None:
+    before = _processes()
+    aside = Aside()
+    checking = asyncio.create_task(aside.check('{"type": "integer"}', ["1"]))
+    await asyncio.sleep(0)
+    await aside.close()
+    with pytest.raises(TooManyRequests):
+        await checking
+    assert _processes() == before
