@@ -39,7 +39,7 @@ async def served(postgres_database: str, clock: FakeClock, monkeypatch: pytest.M
 
 async def rows_of(served: Served) -> dict[TaskId, Task]:
     async with served.shop.engine.store.read() as connection:
-        found = [to_task(row) for row in await connection.execute(sa.select(tasks))]
+        found = [to_task(row) for row in await connection.execute(sa.select(tasks).order_by(tasks.c.seq))]
     return {task.id: task for task in found}
 
 

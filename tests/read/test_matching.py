@@ -44,7 +44,7 @@ async def various(shelf: Shelf, draw: random.Random) -> list[Task]:
             row["id"] = str(uuid7())[:-4] + f"{draw.randrange(1 << 16):04x}"
     await shelf.put(rows)
     async with shelf.store.write() as tx:
-        found = [to_task(row) for row in await tx.connection.execute(select(tasks))]
+        found = [to_task(row) for row in await tx.connection.execute(select(tasks).order_by(tasks.c.seq))]
         await insert_tags(tx, found)
     return found
 

@@ -35,7 +35,7 @@ def by_sorting(found: list[Task]) -> dict[int, int]:
 
 async def all_tasks(shelf: Shelf) -> list[Task]:
     async with shelf.store.read() as connection:
-        return [to_task(row) for row in await connection.execute(select(tasks))]
+        return [to_task(row) for row in await connection.execute(select(tasks).order_by(tasks.c.seq))]
 
 
 async def test_positions_are_what_sorting_gives(shelf: Shelf):

@@ -53,7 +53,7 @@ FILTERS = [
 
 async def everything(shelf: Shelf) -> list[Task]:
     async with shelf.store.read() as connection:
-        return [to_task(row) for row in await connection.execute(select(tasks))]
+        return [to_task(row) for row in await connection.execute(select(tasks).order_by(tasks.c.seq))]
 
 
 def matches(task: Task, wanted: dict[str, Any]) -> bool:

@@ -46,7 +46,7 @@ class Removing(Walk):
 
     async def _prune(self) -> None:
         async with self.shop.engine.store.read() as connection:
-            seqs = list((await connection.execute(sa.select(tables.tasks.c.seq))).scalars())
+            seqs = sorted((await connection.execute(sa.select(tables.tasks.c.seq))).scalars())
         some = self.random.sample(seqs, min(len(seqs), self.random.randint(1, 20)))
         age = timedelta(seconds=self.random.choice([0, 0, 5, 60]))
         statuses = self.random.sample(sorted(TERMINAL), self.random.randint(1, 3))
