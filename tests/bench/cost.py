@@ -16,10 +16,11 @@ import asyncpg
 import psutil
 
 from tests.bench.report import show
-from treadle.bench.databases import open_databases
-from treadle.bench.drains import preload
-from treadle.bench.figures import POSTGRESQL, SQLITE
-from treadle.bench.stage import Run, Stage, open_stage
+from treadle_bench.cases.drains import preload
+from treadle_bench.databases import open_databases
+from treadle_bench.figures import POSTGRESQL, SQLITE
+from treadle_bench.harness import Harness, open_harness
+from treadle_bench.testbed import Testbed
 
 Sums = dict[str, float]
 
@@ -70,18 +71,18 @@ def spent(before: Sums, after: Sums, count: int) -> Sums:
     return {**times, "all": sum(times.values()), **per}
 
 
-def measure(stage: Stage, url: str | None, count: int) -> Iterator[tuple[str, Sums]]:
+def measure(harness: Harness, url: str | None, count: int) -> Iterator[tuple[str, Sums]]:
     """Yield what a bulk submit and a drain of `count` tasks cost."""
-    server = psutil.Process(stage.server_pid)
+    server = psutil.Process(harness.server_pid)
     before = sums(server, None, url)
-    preload(stage, count)
+    preload(harness, count)
     time.sleep(1.2)  # PostgreSQL's backends report their statistics once a second
     yield "submit", spent(before, sums(server, None, url), count)
-    worker = stage.start_worker()
+    worker = harness.start_worker()
     process = psutil.Process(worker.process.pid)
-    stage.await_first_start(worker)
+    harness.await_first_start(worker)
     before, began = sums(server, process, url), time.monotonic()
-    while stage.counts().get("completed", 0) < count:
+    while harness.counts().get("completed", 0) < count:
         time.sleep(LOOK)
     took = time.monotonic() - began
     at_end = sums(server, process, url)
@@ -98,10 +99,10 @@ def rounds(kind: str, count: int, repeats: int, postgres_url: str | None) -> Ite
         TemporaryDirectory(prefix="treadle-cost-") as scratch,
         open_databases([kind], postgres_url, Path(scratch)) as (databases, _),
     ):
-        run = Run(database=kind, databases=databases, scratch=Path(scratch))
+        testbed = Testbed(database=kind, databases=databases, scratch=Path(scratch))
         for _ in range(repeats):
-            with run.home() as home, open_stage(home) as stage:
-                yield from measure(stage, home.get("TREADLE_DATABASE_URL"), count)
+            with testbed.home() as home, open_harness(home) as harness:
+                yield from measure(harness, home.get("TREADLE_DATABASE_URL"), count)
 
 
 def main() -> None:

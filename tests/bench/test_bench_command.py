@@ -15,13 +15,14 @@ from typing import Any
 import psutil
 import pytest
 
-from treadle.bench.bars import BARS, Found, verdicts
-from treadle.bench.catalogue import BARRED, CASES, chosen
-from treadle.bench.drains import Look, rate_of
-from treadle.bench.figures import BOTH, NONE, BenchFailed, Case, Figure, Ratio, Row, Sample, percentile, rows_of
-from treadle.bench.observing import ages_of
-from treadle.bench.peers import COUNTERPARTS, Peer, find_peers, ratios
-from treadle.bench.picture import Scale, draw
+from treadle_bench.bars import BARS, Found, verdicts
+from treadle_bench.case import Case, rows_of
+from treadle_bench.cases.drains import Look, rate_of
+from treadle_bench.catalogue import BARRED, CASES, chosen
+from treadle_bench.figures import BOTH, NONE, BenchFailed, Figure, Ratio, Row, Sample, percentile
+from treadle_bench.loads.observers import ages_of
+from treadle_bench.peers import COUNTERPARTS, Peer, find_peers, ratios
+from treadle_bench.picture import Scale, draw
 from treadle_server.app import create_app
 from treadle_server.settings import Settings
 
@@ -74,7 +75,7 @@ def test_plain_http_is_measured_by_tasks_that_the_store_has(tmp_path: Path) -> N
 def test_a_result_reaches_the_submitter_after_its_task_began(report: Any) -> None:
     latency = figures_of(report, "latency")
 
-    # The role itself refuses a result that is no instant between the submit and its own arrival.
+    # The load itself refuses a result that is no instant between the submit and its own arrival.
     assert latency["submit to result, p50"] > latency["submit to start, p50"]
 
 

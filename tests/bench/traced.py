@@ -17,7 +17,7 @@ from typing import Any
 
 import asyncpg
 
-from treadle.demo import leash
+from treadle_bench import die_with_parent
 from treadle_server.engine.engine import Engine
 
 TRACE = "TREADLE_TRACE_FILE"
@@ -143,8 +143,8 @@ def main() -> None:
         file.with_suffix(".new").rename(file)
 
     signal.signal(signal.SIGUSR1, tell)
-    sys.argv[0] = leash.__file__
-    leash.main()
+    sys.argv[0] = die_with_parent.__file__
+    die_with_parent.main()
 
 
 if __name__ == "__main__":

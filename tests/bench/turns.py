@@ -21,32 +21,33 @@ import psutil
 
 from tests.bench.cost import database_sums, seconds
 from tests.bench.traced import TRACE
-from treadle.bench.databases import open_databases
-from treadle.bench.drains import preload
-from treadle.bench.figures import POSTGRESQL
-from treadle.bench.stage import Run, Stage, without_treadle
-from treadle.demo.children import Children
+from treadle_bench.cases.drains import preload
+from treadle_bench.children import Children, without_treadle
+from treadle_bench.databases import open_databases
+from treadle_bench.figures import POSTGRESQL
+from treadle_bench.harness import Harness
+from treadle_bench.testbed import Testbed
 
 LOOK = 0.1
 """Seconds between two looks at how far a drain is."""
 
 
 @contextmanager
-def traced_stage(home: dict[str, str]) -> Iterator[tuple[Stage, Path]]:
+def traced_harness(home: dict[str, str]) -> Iterator[tuple[Harness, Path]]:
     """Run a server with marks, and give the file to which it tells them."""
     directory = Path(home["TREADLE_DATA_DIR"])
     trace = directory / "trace.json"
     path = {"PYTHONPATH": str(Path(__file__).parents[2]), TRACE: str(trace), "PYTHONUNBUFFERED": "1"}
     with Children(directory, without_treadle() | home | path) as children:
         server = children.start("server-1", "server", "--port", "0", module="tests.bench.traced")
-        with closing(Stage(children, directory, server, time.monotonic())) as stage:
-            yield stage, trace
+        with closing(Harness(children, directory, server, time.monotonic())) as harness:
+            yield harness, trace
 
 
-def look(stage: Stage, trace: Path) -> dict[str, Any]:
+def look(harness: Harness, trace: Path) -> dict[str, Any]:
     """Return what the server has noted since the last look."""
     trace.unlink(missing_ok=True)
-    os.kill(stage.server_pid, signal.SIGUSR1)
+    os.kill(harness.server_pid, signal.SIGUSR1)
     limit = time.monotonic() + 10
     while not trace.exists():
         if time.monotonic() > limit:
@@ -56,29 +57,29 @@ def look(stage: Stage, trace: Path) -> dict[str, Any]:
     return found
 
 
-def submit(stage: Stage, trace: Path, url: str, count: int) -> dict[str, Any]:
+def submit(harness: Harness, trace: Path, url: str, count: int) -> dict[str, Any]:
     """Have a hundred coroutines submit."""
-    stage.play("submit", count=100, how="many")
+    harness.run("submit", count=100, how="many")
     before = backends_of(url)
-    look(stage, trace)
-    stage.play("submit", count=count, how="many")
-    return look(stage, trace) | {"workers": 0.0, "backends": backends_of(url) - before, "done": count}
+    look(harness, trace)
+    harness.run("submit", count=count, how="many")
+    return look(harness, trace) | {"workers": 0.0, "backends": backends_of(url) - before, "done": count}
 
 
-def drain(stage: Stage, trace: Path, url: str, count: int, workers: int) -> dict[str, Any]:
+def drain(harness: Harness, trace: Path, url: str, count: int, workers: int) -> dict[str, Any]:
     """Have workers drain nine tenths of what is submitted before."""
-    preload(stage, count)
-    crew = [stage.start_worker() for _ in range(workers)]
-    stage.await_first_start(crew[0])
-    processes = [psutil.Process(child.process.pid) for child in crew]
+    preload(harness, count)
+    running = [harness.start_worker() for _ in range(workers)]
+    harness.await_first_start(running[0])
+    processes = [psutil.Process(child.process.pid) for child in running]
     before, ours = backends_of(url), sum(map(seconds, processes))
-    first = stage.counts().get("completed", 0)
-    look(stage, trace)
-    while (done := stage.counts().get("completed", 0)) < 0.9 * count:
+    first = harness.counts().get("completed", 0)
+    look(harness, trace)
+    while (done := harness.counts().get("completed", 0)) < 0.9 * count:
         time.sleep(LOOK)
-    found = look(stage, trace)
+    found = look(harness, trace)
     found |= {"workers": sum(map(seconds, processes)) - ours, "backends": backends_of(url) - before}
-    for child in crew:
+    for child in running:
         child.stop()
     return found | {"done": done - first}
 
@@ -115,14 +116,14 @@ def main() -> None:
         TemporaryDirectory(prefix="treadle-turns-") as scratch,
         open_databases([POSTGRESQL], given.postgres_url, Path(scratch)) as (databases, _),
     ):
-        run = Run(database=POSTGRESQL, databases=databases, scratch=Path(scratch))
+        testbed = Testbed(database=POSTGRESQL, databases=databases, scratch=Path(scratch))
         for case in given.cases:
-            with run.home() as home, traced_stage(home) as (stage, trace):
+            with testbed.home() as home, traced_harness(home) as (harness, trace):
                 url = home["TREADLE_DATABASE_URL"]
                 if case == "submit":
-                    found = submit(stage, trace, url, given.count // 2)
+                    found = submit(harness, trace, url, given.count // 2)
                 else:
-                    found = drain(stage, trace, url, given.count, int(case))
+                    found = drain(harness, trace, url, given.count, int(case))
             show(case, found)
 
 

@@ -27,13 +27,14 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.bench.cost import LOOK, seconds
 from tests.bench.report import show
-from treadle.bench.databases import open_databases
-from treadle.bench.drains import preload
-from treadle.bench.figures import POSTGRESQL, SQLITE, percentile
-from treadle.bench.observing import ages_of
-from treadle.bench.stage import Run, Stage, open_stage
 from treadle.transport.bearer import Way
 from treadle.transport.dialing import dial
+from treadle_bench.cases.drains import preload
+from treadle_bench.databases import open_databases
+from treadle_bench.figures import POSTGRESQL, SQLITE, percentile
+from treadle_bench.harness import Harness, open_harness
+from treadle_bench.loads.observers import ages_of
+from treadle_bench.testbed import Testbed
 
 ROWS = 50
 """Rows of tasks that a dashboard of a usual size shows."""
@@ -101,9 +102,10 @@ def _rows(frame: bytes | str) -> Iterator[list[dict[str, Any]]]:
 
 
 @contextmanager
-def observers(stage: Stage, windows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def observers(harness: Harness, windows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Play dashboards during the block; what they have seen is known after it."""
-    command = [sys.executable, "-m", "tests.bench.watched", "--observe", json.dumps([stage.url, stage.token, windows])]
+    asked = json.dumps([harness.url, harness.token, windows])
+    command = [sys.executable, "-m", "tests.bench.watched", "--observe", asked]
     found: dict[str, Any] = {}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -112,16 +114,16 @@ def observers(stage: Stage, windows: list[dict[str, Any]]) -> Iterator[dict[str,
         found |= json.loads(process.communicate()[0])
 
 
-def measure(stage: Stage, kind: str, count: int) -> dict[str, float]:
+def measure(harness: Harness, kind: str, count: int) -> dict[str, float]:
     """Return what a drain of `count` tasks costs the server beside these dashboards."""
-    preload(stage, count)
+    preload(harness, count)
     windows = {"alone": [], "same": [SAME] * 20 + [NEWEST], "different": [*DIFFERENT, NEWEST]}[kind]
-    with observers(stage, windows) as seen:
-        server = psutil.Process(stage.server_pid)
-        worker = stage.start_worker()
-        stage.await_first_start(worker)
+    with observers(harness, windows) as seen:
+        server = psutil.Process(harness.server_pid)
+        worker = harness.start_worker()
+        harness.await_first_start(worker)
         before, began = seconds(server), time.monotonic()
-        while stage.counts().get("completed", 0) < count:
+        while harness.counts().get("completed", 0) < count:
             time.sleep(LOOK)
         spent, took = seconds(server) - before, time.monotonic() - began
         worker.stop()
@@ -158,11 +160,11 @@ def main() -> None:
         TemporaryDirectory(prefix="treadle-watched-") as scratch,
         open_databases([given.database], given.postgres_url, Path(scratch)) as (databases, _),
     ):
-        run = Run(database=given.database, databases=databases, scratch=Path(scratch))
+        testbed = Testbed(database=given.database, databases=databases, scratch=Path(scratch))
         for _ in range(given.repeats):
             for kind in given.kinds:
-                with run.home() as home, open_stage(home) as stage:
-                    found[kind].append(measure(stage, kind, given.count))
+                with testbed.home() as home, open_harness(home) as harness:
+                    found[kind].append(measure(harness, kind, given.count))
                 print(kind, {name: round(value, 1) for name, value in found[kind][-1].items()}, flush=True)
     for kind, rows in found.items():
         row = {name: median(one[name] for one in rows) for name in rows[0]}

@@ -91,7 +91,7 @@ def test_whatever_is_printed_goes_through_a_cleaner() -> None:
 RAW = {
     "cli/show.py": "the cleaners' own home",
     "treadle_tui/guard.py": "a signal's name",
-    "bench/role.py": "JSON for the benchmark's parent process",
+    "loads/process.py": "JSON for the benchmark's parent process",
 }
 
 

@@ -16,8 +16,8 @@ import pytest
 from tests.cli.hostile import JOINED, LINES, VALUE, Filled
 from tests.cli.pseudo import Terminal, obeyed, text_of
 from treadle.cli import unforeseen
-from treadle.demo.report import print_summary
-from treadle.demo.summary import Summary
+from treadle_bench.demo.report import print_summary
+from treadle_bench.demo.summary import Summary
 from treadle_server import cli as server_cli
 from treadle_server import log
 from treadle_server.settings import Settings

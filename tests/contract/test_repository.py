@@ -19,7 +19,7 @@ from treadle_server.settings import Settings as ServerSettings
 
 ROOT = Path(__file__).parents[2]
 PYPROJECTS = (ROOT / "pyproject.toml", *sorted(ROOT.glob("packages/*/pyproject.toml")))
-DISTRIBUTIONS = {"treadle", "treadle-server", "treadle-tui"}
+DISTRIBUTIONS = {"treadle", "treadle-bench", "treadle-server", "treadle-tui"}
 
 
 def requirements_in(pyproject: Path) -> Iterator[Requirement]:

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from treadle.demo.sources import python_files, standard_library
+from treadle_bench.demo.sources import python_files, standard_library
 
 BROKEN = {
     "broken/brackets.py": b"f = (1,\n",

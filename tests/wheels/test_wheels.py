@@ -18,7 +18,7 @@ import pytest
 
 from tests.wheels.built import ROOT, Environment, build, metadata, terminals
 
-NAMES = ("treadle", "treadle_server", "treadle_tui")
+NAMES = ("treadle", "treadle_bench", "treadle_server", "treadle_tui")
 
 A_WORKER_NEEDS = {"click", "httpx", "pydantic", "pydantic-settings", "treadle", "uuid-utils", "websockets"} | {
     "annotated-types", "anyio", "certifi", "h11", "httpcore", "idna", "pydantic-core", "python-dotenv", "sniffio",
@@ -39,6 +39,8 @@ def test_each_wheel_and_sdist_brings_its_licence_and_tells_what_it_is(dist: Path
 
         with zipfile.ZipFile(wheel) as installed, tarfile.open(sdist) as source:
             assert any(file.endswith(".dist-info/licenses/LICENSE") for file in installed.namelist())
+            assert {file.partition("/")[0] for file in installed.namelist()} == {name, f"{name}-0.1.0.dist-info"}
+            assert f"{name}/py.typed" in installed.namelist()
             assert any(file.count("/") == 1 and file.endswith("/LICENSE") for file in source.getnames())
         assert "\nLicense-Expression: Apache-2.0\n" in told
         assert {"Framework :: AsyncIO", "Typing :: Typed"} <= set(re.findall(r"^Classifier: (.*)$", told, re.MULTILINE))
@@ -144,7 +146,7 @@ def test_the_readmes_three_terminals_run_from_wheels_in_empty_environments(dist:
     first, second, submit, submit_more, watch = terminals()
 
     assert worker.installed() <= A_WORKER_NEEDS
-    for words, package in ((first, "treadle-server"), (watch, "treadle-tui")):
+    for words, package in ((first, "treadle-server"), (watch, "treadle-tui"), (["demo"], "treadle-bench")):
         refused = site.run(worker, *words)
         assert (refused.returncode, f"pip install {package}" in refused.stderr) == (2, True), refused.stderr
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.demo.children import Children as DemoChildren
 from treadle.isolation.processes import Child
+from treadle_bench.children import Children as DemoChildren
 
 PACKAGES = Path(__file__).parents[2] / "packages"
 NAMES = ("json", "token", "socket", "asyncio", "runpy", "treadle", "pydantic", "click", "sitecustomize", "textual")

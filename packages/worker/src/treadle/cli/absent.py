@@ -1,10 +1,14 @@
 """What is not installed, and the sentence that says what to install."""
 
-from importlib.util import find_spec
-
 import click
 
-ELSEWHERE = {"migrate": "treadle-server", "server": "treadle-server", "watch": "treadle-tui"}
+ELSEWHERE = {
+    "bench": "treadle-bench",
+    "demo": "treadle-bench",
+    "migrate": "treadle-server",
+    "server": "treadle-server",
+    "watch": "treadle-tui",
+}
 """Commands that other distributions bring, and which does."""
 
 
@@ -13,9 +17,3 @@ class NotInstalled(click.UsageError):
 
     def __init__(self, what: str, distribution: str) -> None:
         super().__init__(f"{what} needs {distribution}, which is not installed: pip install {distribution}")
-
-
-def require_server(what: str) -> None:
-    """Raise `NotInstalled` unless treadle-server is there; `what` is the command that starts one."""
-    if find_spec("treadle_server") is None:
-        raise NotInstalled(what, "treadle-server")

@@ -24,7 +24,6 @@ class Entry(NamedTuple):
 
 OWN = {
     "artifacts": Entry("treadle.cli.artifacts:artifacts", "List and download the files that a task has stored."),
-    "bench": Entry("treadle.bench.command:bench", "Measure how fast the server, its workers and the socket are."),
     "cancel": Entry("treadle.cli.steer:cancel", "Cancel tasks, at once."),
     "doctor": Entry("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
     "edit": Entry("treadle.cli.edit:edit", "Change tasks that wait."),
@@ -46,6 +45,7 @@ OWN = {
 }
 
 KNOWN = {
+    "bench": "Measure how fast the server, its workers and the socket are.",
     "demo": "Start a server, a worker and real tasks, and watch them.",
     "migrate": "Bring the database's schema up to date.",
     "server": "Serve tasks over HTTP and a websocket.",

@@ -1,0 +1,1 @@
+"""`treadle bench` and `treadle demo`: servers, workers and submitters in processes, measured or looked at."""

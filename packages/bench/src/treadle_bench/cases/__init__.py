@@ -1,0 +1,1 @@
+"""What `treadle bench` measures: one module for each kind of case."""

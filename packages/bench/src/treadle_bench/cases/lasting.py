@@ -1,0 +1,99 @@
+"""What a server weighs while a million tasks pass through it, and in an hour with those who look on."""
+
+import time
+from collections.abc import Iterator
+
+from treadle_bench.case import Case
+from treadle_bench.cases.reads import MILLION
+from treadle_bench.figures import BenchFailed, Figure, Sample
+from treadle_bench.harness import Harness
+from treadle_bench.machine import Memory
+from treadle_bench.testbed import Testbed
+
+AHEAD = 20_000
+"""Tasks that are submitted at once."""
+
+HOUR, PARTS = 3600.0, 12
+"""How long the soak lasts, and how often its memory is noted meanwhile."""
+
+SOAK_RATE, SOAK_OBSERVERS = 500, 10
+
+PORTION_SECONDS = 600.0
+"""How long so many may take."""
+
+
+def _memory(testbed: Testbed) -> Iterator[Sample]:
+    total = testbed.count(MILLION, least=200)
+    sizes = _sizes(testbed, total)
+    for passed, size in sizes.items():
+        yield Sample("server", size.resident, passed)
+        yield Sample("of it no mapped files", size.own, passed)
+    settled = next(size for passed, size in sizes.items() if passed >= 0.3 * total)
+    yield Sample("growth over the last 70 %", 100 * (sizes[total].resident / settled.resident - 1))
+
+
+def _sizes(testbed: Testbed, total: int) -> dict[int, Memory]:
+    """Let so many tasks pass, and return the server's memory after each tenth of them."""
+    portion = min(AHEAD, total // 10)
+    sizes: dict[int, Memory] = {}
+    passed = 0
+    with testbed.server() as harness:
+        harness.start_worker()
+        while passed < total:
+            before, passed = passed, min(passed + portion, total)
+            harness.run("submit", count=passed - before, how="bulk")
+            _wait_for(harness, passed)
+            if passed * 10 // total > before * 10 // total:
+                sizes[passed] = harness.server_memory()
+    return sizes
+
+
+def _wait_for(harness: Harness, completed: int) -> None:
+    limit = time.monotonic() + PORTION_SECONDS
+    while harness.counts().get("completed", 0) < completed:
+        if time.monotonic() > limit:
+            raise BenchFailed(f"{AHEAD:,} tasks were not completed in {PORTION_SECONDS:g} s")
+        time.sleep(0.1)
+
+
+def _soak(testbed: Testbed) -> Iterator[Sample]:
+    seconds = max(PARTS, HOUR * testbed.scale)
+    sizes = []
+    with testbed.server() as harness, harness.running("observe", observers=SOAK_OBSERVERS):
+        harness.start_worker()
+        for part in range(1, PARTS + 1):
+            harness.run("pace", rate=SOAK_RATE, seconds=seconds / PARTS)
+            sizes.append(harness.server_memory())
+            yield Sample("by now", sizes[-1].resident, seconds / 60 * part / PARTS)
+            yield Sample("of it no mapped files, by now", sizes[-1].own, seconds / 60 * part / PARTS)
+    yield Sample("server", sizes[-1].resident)
+    yield Sample("growth over the second half", 100 * (sizes[-1].resident / sizes[PARTS // 2 - 1].resident - 1))
+
+
+LASTING = (
+    Case(
+        name="memory",
+        summary=f"the server's resident memory while 1,000,000 tasks pass through, {AHEAD:,} at a time",
+        figures=(
+            Figure(name="server", unit="MB", is_rate=False),
+            Figure(name="of it no mapped files", unit="MB", is_rate=False),
+            Figure(name="growth over the last 70 %", unit="%", is_rate=False),
+        ),
+        measure=_memory,
+        is_once=True,
+        axis="tasks passed",
+    ),
+    Case(
+        name="soak",
+        summary=f"the server's memory in an hour of {SOAK_RATE} tasks a second, with {SOAK_OBSERVERS} dashboards",
+        figures=(
+            Figure(name="by now", unit="MB", is_rate=False),
+            Figure(name="of it no mapped files, by now", unit="MB", is_rate=False),
+            Figure(name="server", unit="MB", is_rate=False),
+            Figure(name="growth over the second half", unit="%", is_rate=False),
+        ),
+        measure=_soak,
+        is_once=True,
+        axis="minutes",
+    ),
+)

