@@ -155,6 +155,7 @@ ROUTES = {
     "GET /v1/whoami": Row(ANY_TOKEN),
     "GET /v1/events": Row(READ_LIST),
     "GET /v1/stats": Row(READ_LIST),
+    "GET /metrics": Row("u u u f f f f f f f f f +"),
     "GET /healthz": OPEN,
     "GET /v1/healthz": OPEN,
     "GET /readyz": OPEN,

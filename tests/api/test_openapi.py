@@ -36,7 +36,7 @@ def test_every_endpoint_says_what_it_does_and_names_known_problems():
     for endpoint in ENDPOINTS:
         assert endpoint.summary, endpoint.path
         assert set(endpoint.problems) <= set(PROBLEMS), endpoint.path
-        assert endpoint.path.startswith("/v1/") or endpoint.path in {"/healthz", "/readyz"}
+        assert endpoint.path.startswith("/v1/") or endpoint.path in {"/healthz", "/readyz", "/metrics"}
     assert len({(endpoint.method, endpoint.path) for endpoint in ENDPOINTS}) == len(ENDPOINTS)
 
 

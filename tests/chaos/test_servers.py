@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.chaos.cluster import Cluster, Observer, asked, cluster, every_task, overlapping, submit, waited
+from tests.chaos.processes import ServerProcess
+from tests.clients import client_at
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import runs, tasks
 
@@ -26,6 +29,18 @@ async def completed_runs(url: str) -> Counter[str]:
             )
     finally:
         await store.close()
+
+
+async def ended_by_metrics(server: ServerProcess) -> Counter[str]:
+    """How many tasks ended how, as the server's metrics tell: its own counts began anew when it was killed."""
+    async with client_at(server.url, server.headers) as client:
+        page = (await client.get("/metrics")).text
+    found: Counter[str] = Counter()
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            if sample.name == "treadle_tasks_total":
+                found[sample.labels["outcome"]] += int(sample.value)
+    return +found
 
 
 async def kill_and_restart(running: Cluster, count: int) -> None:
@@ -65,6 +80,7 @@ async def survive(directory: Path, count: int, seconds: float) -> None:
 
         found = Counter(task["status"] for task in await every_task(running))
         assert found == {"completed": count}
+        assert [await ended_by_metrics(server) for server in running.servers] == [found, found]
         assert await completed_runs(running.postgres.url) == Counter(names), "each has completed once"
         ran = Counter(int(line[1]) for line in running.lines("end"))
         assert ran == Counter(range(count)), "no worker died: no code ran twice"

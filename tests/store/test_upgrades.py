@@ -48,6 +48,7 @@ DIGESTS = {
     "0018_tags.py": "c1ecc8291c5c77514970c0cc4c606baed752e34b53a973c0b3f7d92d33ad24d1",
     "0019_fence.py": "a21d447284e11995ca83096780551be2602a73662e0c64f2c9813b362ef37720",
     "0020_runs_by_themselves.py": "3e0f6cc9198820ea249a4f7cda4224b8ba176121a7a132f1cfa080a14eaffa29",
+    "0021_past_outcomes.py": "d12a47436029d0bc13d772fb69ca1b7bb141b1c69724190d00165a30a3d97390",
 }
 """SHA-256 of each migration. A new one is added here; one that is here stays as it is, and the next mends it."""
 

@@ -24,9 +24,11 @@ from treadle_server.internal import executors as executing
 from treadle_server.internal.bridge import Bridge
 from treadle_server.internal.executors import Executors
 from treadle_server.live.live import Live
+from treadle_server.metrics_port import metrics_port
 from treadle_server.private import make_directory
 from treadle_server.services import run_services
 from treadle_server.services.leader import Leader
+from treadle_server.services.metrics import Metrics
 from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
 from treadle_server.services.relay import Relay
@@ -85,22 +87,26 @@ def create_app(
     make_directory(settings.data_dir, name="the data directory", setting="--data-dir or TREADLE_DATA_DIR")
     store = SqlStore(settings.database_url, is_pooled=bool(settings.database_direct_url))
     engine = Engine(store, rules_of(settings, internal), clock=clock, most_rows=settings.writer_max_rows)
+    rates = Rates(engine.clock)
     api = Api(
         settings=settings,
         engine=engine,
         access=Access(store, settings, engine.clock),
         catalog=Catalog(store),
         waits=Waits(),
-        rates=Rates(engine.clock),
+        rates=rates,
         recent=Recent(),
+        metrics=Metrics(engine, rates, most_jobs=settings.metrics_max_jobs),
         artifacts=Artifacts(settings.artifacts, settings.data_dir / "artifacts"),
         started_at=(clock or SystemClock()).now(),
     )
     live = Live(api)
+    api.metrics.sessions = live.kinds
     relay = leader = None
     if store.is_shared:
         direct_url = settings.database_direct_url or settings.database_url
         relay, leader = Relay(engine, direct_url), Leader(direct_url)
+        api.metrics.notices = relay.notices
         relay.hearing.hearer.interests += [api.waits.awaits, live.results.awaits]
 
     async def start(stack: AsyncExitStack) -> None:
@@ -131,6 +137,9 @@ def create_app(
             )
         )
         await stack.enter_async_context(live.running())
+        if settings.metrics_port is not None:
+            at = metrics_port(api.metrics, settings.metrics_host, settings.metrics_port)
+            await stack.enter_async_context(at)
         if bridge is not None:
             await stack.enter_async_context(bridge.running())
 

@@ -101,6 +101,15 @@ class Settings(BaseSettings):
     max_connections_per_address: Annotated[int, Field(ge=0)] = 2_000
     """Connections of one address at once, unless it is a trusted proxy's; 0: no bound of its own."""
 
+    metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """A port at which `/metrics` is answered without a token, 0 a free one; none means at the server's own alone."""
+
+    metrics_host: str = "127.0.0.1"
+    """The address of that port."""
+
+    metrics_max_jobs: Annotated[int, Field(ge=1, le=1000)] = 100
+    """Jobs that are told apart by name in `/metrics`: those that were registered first; the others are one."""
+
     writer_max_rows: Annotated[int, Field(ge=1)] = 1000
     """Tasks that one transaction writes at most, unless more belong together; 1 commits each by itself."""
 

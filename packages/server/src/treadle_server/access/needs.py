@@ -18,6 +18,7 @@ class Needs(Enum):
     """Tells of the asker and of the server alone."""
     SUPERUSER = "a superuser's token"
     """What the server keeps for all users."""
+    METRICS = "queue:metrics"
     READ_LIST = "queue:read:<room> for what is shown"
     """Shows what is read and leaves out the rest."""
     READ_JOB = "queue:read:<room>, else job-not-found"

@@ -9,6 +9,8 @@ WORKER_ID = "queue:worker-id:"
 CONTROL = "queue:control-task:"
 READ = "queue:read:"
 CLAIM_TASK = "queue:claim-task:"
+METRICS = "queue:metrics"
+"""Of all rooms together: it names no room."""
 
 NO_POOL = "-"
 """What stands in a scope for a worker without a pool, group or name."""

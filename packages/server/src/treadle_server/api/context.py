@@ -22,6 +22,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import TaskNotFound, ValidationFailed, WorkerNotFound
+from treadle_server.services.metrics import Metrics
 from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
 from treadle_server.services.run import Services
@@ -52,6 +53,7 @@ class Api:
     waits: Waits
     rates: Rates
     recent: Recent
+    metrics: Metrics
     artifacts: Artifacts
     started_at: datetime
     services: Services | None = None

@@ -34,6 +34,8 @@ def check_user(needs: Needs, principal: Principal, *, room: str | None = None, j
         return
     if needs is Needs.SUPERUSER:
         raise Forbidden("only a superuser may do this")
+    if needs is Needs.METRICS:
+        needs_scope(principal, rights.METRICS)
     if room is None:
         return
     sight = sight_of(principal)

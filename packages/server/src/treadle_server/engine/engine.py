@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from treadle.wire.ids import WorkerId
 from treadle_server.clock import Clock, Drift
+from treadle_server.distribution import COMMITS, ROWS, Distribution
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.claiming import Claiming
 from treadle_server.engine.commands import HandBack, Submit, SubmitEach
@@ -37,6 +38,7 @@ from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.store.base import LostUpdate, Store, Tx
 from treadle_server.store.heads import lanes_of_job
+from treadle_server.store.past_outcomes import add_past_outcomes
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -83,6 +85,7 @@ class Engine:
         self._intake = Intake(self.rules, self._memory)
         self.trouble: StoreUnavailable | None = None
         """Why the last batch could not be written; None since one was, or since the store was tried."""
+        self.commit_seconds, self.batch_rows = Distribution(COMMITS), Distribution(ROWS)
         self.most_rows = most_rows
         """Tasks that one transaction writes at most, unless one command has more."""
         self._most_waiting = most_waiting
@@ -267,6 +270,7 @@ class Engine:
         handover = Handover()
         freed: list[Freed] = []
         is_written = False
+        began = self.clock.monotonic()
         try:
             async with self.store.write() as tx:
                 now = self.clock.now()
@@ -279,6 +283,7 @@ class Engine:
                 self._note(admitted, carried, world)
                 freed = self.desk.release([*carried.released, *world.released], self.clock.monotonic())
                 handover = await self._hand_out(tx, world)
+                await add_past_outcomes(tx, world.left_ends)
                 is_written = True
         except BaseException as error:
             if isinstance(error, StoreUnavailable):
@@ -295,6 +300,7 @@ class Engine:
                 # The database may be about to do what it was asked.
                 asyncio.get_running_loop().call_later(SETTLED, tell)
             raise
+        self.commit_seconds.add(self.clock.monotonic() - began)
         for pending in batch:
             pending.settle()
         self.hooks.committed()
@@ -330,6 +336,7 @@ class Engine:
         told.tasks = [*admitted.changes, *carried.changes, *told.tasks, *handover.changes]
         told.runs = carried.runs + told.runs
         told.targets |= admitted.targets | carried.targets | handover.targets
+        self.batch_rows.add(len(told.tasks))
         if told:
             self.trouble = None  # something was written
             self.hub.publish(told)

@@ -124,6 +124,8 @@ class World:
         self.changes = Changes()
         self.counted: Counter[tuple[int, str, int]] = Counter()
         """What was written changes of the kept counts."""
+        self.left_ends: Counter[tuple[int, str]] = Counter()
+        """How many tasks of which lane have left which end, or were removed."""
         self.batch = Batch(at=now)
         self.woken: set[int] = set()
         """Lanes in which something became claimable."""

@@ -2,13 +2,14 @@
 
 from collections import Counter
 
-from treadle.wire.status import LEASED, Status
+from treadle.wire.status import LEASED, TERMINAL, Status
 from treadle_server.domain.tasks import TASK_FIELDS, Task
 from treadle_server.engine.world import World
 from treadle_server.store import artifacts as store_artifacts
 from treadle_server.store import flush, hot, load
 from treadle_server.store import schedules as stored
 from treadle_server.store.counts import CountKey, apply_counts, open_counts
+from treadle_server.store.past_outcomes import OutcomeKey
 from treadle_server.store.restamp import restamp
 from treadle_server.store.targets import lock_targets, settle_targets, settle_tasks, targets_of
 
@@ -55,6 +56,7 @@ async def write(world: World, *, settle: bool = True) -> None:
         await pruning.carry_out(tx)
         world.batch.pruned |= {task.id: task.job_name for task in pruning.removed}
     world.counted = _count_deltas(world)
+    world.left_ends = _left_ends(world)
     await apply_counts(tx, world.counted)
     await flush.delete_workers(tx, world.changes.gone_workers)
     if settle:
@@ -118,6 +120,13 @@ def _count_deltas(world: World) -> Counter[CountKey]:
         for gone in pruning.removed:
             deltas[gone.lane, gone.status, 0] -= 1
     return deltas
+
+
+def _left_ends(world: World) -> Counter[OutcomeKey]:
+    left: Counter[OutcomeKey] = Counter((task.lane, was) for task, was in world.batch.tasks if was in TERMINAL)
+    for pruning in world.changes.prunings:
+        left.update((gone.lane, gone.status) for gone in pruning.removed)
+    return left
 
 
 async def _settle(world: World, touched: set[int]) -> None:

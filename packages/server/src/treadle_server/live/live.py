@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -94,6 +95,13 @@ class Live:
             observer_ops.forget(session)
             self.results.drop(session, session.awaited)
             self._leave(session)
+
+    def kinds(self) -> Counter[str]:
+        """Return how many sessions there are of those that have a worker, that watch something, and of the others."""
+        return Counter(
+            "worker" if one.worker_id is not None else "observer" if one.feeds or one.listener else "client"
+            for one in self._sessions
+        )
 
     @property
     def _services(self) -> tuple[Service, ...]:

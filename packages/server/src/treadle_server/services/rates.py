@@ -14,6 +14,7 @@ from typing import Any
 
 from treadle.wire.status import LEASED, TERMINAL, WAITING, Outcome, Status
 from treadle_server.clock import Clock
+from treadle_server.distribution import WAITS, Distribution
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.hub import Batch, Change
@@ -56,6 +57,9 @@ class Rates:
         self._retries = Series[int](HOUR_STEP_SECONDS, HOUR_STEPS)
         self._waits: dict[int, Histogram] = {}
         self._runs: dict[int, Histogram] = {}
+        self.waited: dict[int, Distribution] = {}
+        """How long tasks waited since the server started, by the number of their job; `/metrics` shows it."""
+        self.ran: dict[int, Distribution] = {}
 
     # Counting
 
@@ -95,10 +99,10 @@ class Rates:
             self._submitted.add(job_num, n)
         for (lane, due_at), n in started.items():
             self._started.add(lane, n)
-            _count(self._waits, self._lanes[lane][0], due_at, at, n)
+            _count(self._waits, self.waited, self._lanes[lane][0], due_at, at, n)
         for (job_num, began_at), n in completed.items():
             self._completed.add(job_num, n)
-            _count(self._runs, job_num, began_at, at, n)
+            _count(self._runs, self.ran, job_num, began_at, at, n)
         if others:
             self._others(batch, others)
 
@@ -132,7 +136,7 @@ class Rates:
         elif run is not None and run.status in _SPENT:
             self._retries.add(task.job_num)
         if run is not None and run.status is Outcome.FAILED:
-            _count(self._runs, task.job_num, run.started_at, run.ended_at)
+            _count(self._runs, self.ran, task.job_num, run.started_at, run.ended_at)
 
     def roll(self) -> bool:
         """Let time pass; return whether a step has ended that anything happened in, or fell out of."""
@@ -207,13 +211,22 @@ _SPENT = frozenset({Outcome.FAILED, Outcome.EXCEPTION})
 
 
 def _count(
-    durations: dict[int, Histogram], job_num: int, begin: datetime | None, end: datetime | None, n: int = 1
+    lately: dict[int, Histogram],
+    ever: dict[int, Distribution],
+    job_num: int,
+    begin: datetime | None,
+    end: datetime | None,
+    n: int = 1,
 ) -> None:
     if begin is None or end is None:
         return
-    if (histogram := durations.get(job_num)) is None:
-        histogram = durations[job_num] = Histogram(SLICES)
-    histogram.add((end - begin).total_seconds(), n)
+    if (histogram := lately.get(job_num)) is None:
+        histogram = lately[job_num] = Histogram(SLICES)
+    if (distribution := ever.get(job_num)) is None:
+        distribution = ever[job_num] = Distribution(WAITS)
+    seconds = (end - begin).total_seconds()
+    histogram.add(seconds, n)
+    distribution.add(seconds, n)
 
 
 def _roll(durations: dict[int, Histogram], slices: int) -> None:

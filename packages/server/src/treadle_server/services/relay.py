@@ -71,6 +71,10 @@ class Relay(Interval):
         """Return what is to be run: this one, the one that takes what is heard, and the one that misses notices."""
         return [self, self.hearing, Peers(self._engine, self)]
 
+    def notices(self) -> tuple[int, int]:
+        """Return how many notices were sent, and how many were heard."""
+        return self.teller.said, self.hearing.heard
+
     def _heed(self, batch: Batch) -> None:
         if self.teller.heed(batch):
             self.wake()
@@ -155,6 +159,8 @@ class Hearing(Interval):
         self._engine = engine
         self._heard: list[Notice] = []
         self._has_gap = False
+        self.heard = 0
+        """How many notices came."""
         self.received: dict[str, int] = {}
         """The number of the last notice of each server."""
         self._wants_each: set[str] = set()
@@ -171,6 +177,7 @@ class Hearing(Interval):
 
     def hear(self, notice: Notice) -> None:
         """Keep a notice to be taken; one whose predecessor is missing tells that something was lost."""
+        self.heard += 1
         last = self.received.get(notice.server, 0)
         self.received[notice.server] = max(notice.number, last)
         if notice.number > last + 1:

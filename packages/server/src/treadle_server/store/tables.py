@@ -132,6 +132,15 @@ count_deltas = Table(
 )
 """PostgreSQL: changes of `lane_counts` that are not folded in yet, so that writers never wait for one row."""
 
+past_outcomes = Table(
+    "past_outcomes",
+    metadata,
+    Column("lane", ForeignKey("lanes.id", ondelete="CASCADE"), primary_key=True),
+    Column("status", String(16), primary_key=True),
+    Column("n", BigKey, nullable=False),
+)
+"""How many tasks came to an end and have left it again, or were removed."""
+
 workers = Table(
     "workers",
     metadata,

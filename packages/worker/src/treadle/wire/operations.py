@@ -283,6 +283,7 @@ _SERVER = {
     "whoami": _get("/v1/whoami", Whoami),
     "events": _get("/v1/events", RecentEvents, (), "limit", "room", "job", "task"),
     "stats": _get("/v1/stats", Stats),
+    "metrics": _get("/metrics", None, ("forbidden",)),
     "healthz": _get("/healthz", Health),
     "healthz_v1": _get("/v1/healthz", Health),
     "readyz": _get("/readyz", Health),

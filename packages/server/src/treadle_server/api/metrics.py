@@ -1,0 +1,11 @@
+"""What Prometheus scrapes."""
+
+from starlette.responses import Response
+
+from treadle_server.api.context import Call
+from treadle_server.services.metrics import CONTENT_TYPE
+
+
+async def metrics(call: Call) -> Response:
+    """Give the metrics in Prometheus' text format."""
+    return Response(await call.api.metrics.page(), headers={"Content-Type": CONTENT_TYPE})

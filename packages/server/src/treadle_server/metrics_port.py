@@ -1,0 +1,61 @@
+"""A port of its own for `/metrics`, where nobody is asked for a token: for a Prometheus that can show none."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterator
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from treadle_server.errors import StoreUnavailable
+from treadle_server.server import listen, url_of
+from treadle_server.services.metrics import CONTENT_TYPE, Metrics
+
+log = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 20
+"""Connections; of more, each is answered 503."""
+
+
+class _Inner(uvicorn.Server):
+    """A server beside another one, which has the signals."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them to it."""
+        yield
+
+
+@contextlib.asynccontextmanager
+async def metrics_port(metrics: Metrics, host: str, port: int) -> AsyncIterator[str]:
+    """Answer `/metrics` there during the block, which is given its URL. Raises `PortTaken`."""
+
+    async def page(_: Request) -> Response:
+        try:
+            return Response(await metrics.page(), headers={"Content-Type": CONTENT_TYPE})
+        except StoreUnavailable as error:
+            return Response(error.detail, 503, media_type="text/plain")
+
+    with contextlib.closing(listen(host, port)) as listener:
+        config = uvicorn.Config(
+            Starlette(routes=[Route("/metrics", page)]),
+            lifespan="off",
+            log_level="warning",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=MOST_AT_ONCE,
+            timeout_graceful_shutdown=1,
+        )
+        server = _Inner(config)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(server.serve([listener]), name="metrics")
+            log.info("metrics at %s/metrics", url_of(listener))
+            try:
+                yield url_of(listener)
+            finally:
+                server.should_exit = True

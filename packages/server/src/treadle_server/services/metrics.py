@@ -1,0 +1,156 @@
+"""What `/metrics` shows, for Prometheus: read and put together when it is asked for.
+
+Tasks and workers come from the database, in two small statements, and are the same at every server; durations, commits,
+sessions and notices are this process's own. `docs/monitoring.md` has each metric.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import func, select
+
+from treadle.wire.status import TERMINAL, Status, WorkerState
+from treadle_server.distribution import WAITS, Distribution
+from treadle_server.engine.engine import Engine
+from treadle_server.services.rates import Rates
+from treadle_server.store.read import outcomes
+from treadle_server.store.read.outcomes import Outcomes
+from treadle_server.store.tables import workers
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+OTHERS = "(others)"
+"""The job of whatever belongs to none that has a name here: those that were registered first have one."""
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+SESSIONS = ("worker", "observer", "client")
+"""What a session on the socket can be: it has a worker, watches something, or neither."""
+
+
+class Described(NamedTuple):
+    """A metric as it is documented."""
+
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+
+
+METRICS: Mapping[str, Described] = {
+    "treadle_tasks_total": Described("counter", ("job", "outcome"), "Tasks that ever ended, by how"),
+    "treadle_tasks": Described("gauge", ("job", "status"), "Tasks that stand in a status"),
+    "treadle_task_wait_seconds": Described(
+        "histogram", ("job",), "How long tasks were due before a run of them started"
+    ),
+    "treadle_task_run_seconds": Described("histogram", ("job",), "How long runs took that completed or failed"),
+    "treadle_workers": Described("gauge", ("state",), "Workers in a state"),
+    "treadle_batch_transitions": Described("histogram", (), "Transitions of tasks that one commit wrote"),
+    "treadle_commit_seconds": Described("histogram", (), "How long one transaction of the writer took"),
+    "treadle_sessions": Described("gauge", ("kind",), "Sessions on the socket"),
+    "treadle_notices_total": Described("counter", ("direction",), "Notices between servers of one PostgreSQL"),
+}
+"""Every one by its name, as queries name it."""
+
+
+_Values = Mapping[tuple[str, ...], Any]
+"""By the values of its labels: a number, or a histogram's `Distribution`."""
+
+_Shown = tuple[str, _Values]
+
+
+class Metrics:
+    """Puts the page together, for one asker at a time."""
+
+    def __init__(self, engine: Engine, rates: Rates, *, most_jobs: int) -> None:
+        self._engine = engine
+        self._rates = rates
+        self._most_jobs = most_jobs
+        self._one_at_a_time = asyncio.Lock()
+        self.sessions: Callable[[], Mapping[str, int]] = dict
+        """Returns how many sessions of each kind there are."""
+        self.notices: Callable[[], tuple[int, int]] = _none
+        """Returns how many notices were sent, and how many were heard."""
+
+    async def page(self) -> bytes:
+        """Return the page in Prometheus' text format. Raises `StoreUnavailable`."""
+        async with self._one_at_a_time:
+            async with self._engine.store.read() as connection:
+                counted = await outcomes.by_job(connection)
+                names = await outcomes.first_jobs(connection, self._most_jobs)
+                by_state = select(workers.c.state, func.count().label("n")).group_by(workers.c.state)
+                states = {row.state: row.n for row in await connection.execute(by_state)}
+            shown = [*self._of_tasks(names, counted), *self._of_process(states)]
+            # A hundred jobs are 5,000 lines, which take 70 ms: aside, the loop goes on meanwhile.
+            return await asyncio.to_thread(_written, shown)
+
+    def _of_tasks(self, names: Mapping[int, str], counted: Outcomes) -> Iterable[_Shown]:
+        ended, standing = _by_name(names, counted.ended), _by_name(names, counted.standing)
+        outcomes = [str(status) for status in sorted(TERMINAL)]
+        statuses = [str(status) for status in Status]
+        yield "treadle_tasks_total", {(job, outcome): n[outcome] for job, n in ended.items() for outcome in outcomes}
+        yield "treadle_tasks", {(job, status): n[status] for job, n in standing.items() for status in statuses}
+        yield "treadle_task_wait_seconds", _merged(names, self._rates.waited)
+        yield "treadle_task_run_seconds", _merged(names, self._rates.ran)
+
+    def _of_process(self, states: Mapping[str, int]) -> Iterable[_Shown]:
+        sessions = self.sessions()
+        sent, received = self.notices()
+        yield "treadle_workers", {(state,): states.get(state, 0) for state in WorkerState}
+        yield "treadle_batch_transitions", {(): self._engine.batch_rows.copy()}
+        yield "treadle_commit_seconds", {(): self._engine.commit_seconds.copy()}
+        yield "treadle_sessions", {(kind,): sessions.get(kind, 0) for kind in SESSIONS}
+        yield "treadle_notices_total", {("sent",): sent, ("received",): received}
+
+
+def _by_name(names: Mapping[int, str], counts: Mapping[int, Counter[str]]) -> dict[str, Counter[str]]:
+    """Return the counts by the job's name: those of every named job, and of the others together, if there are any."""
+    found: dict[str, Counter[str]] = {name: Counter() for name in names.values()}
+    for num, by_status in counts.items():
+        found.setdefault(names.get(num, OTHERS), Counter()).update(by_status)
+    return found
+
+
+def _merged(names: Mapping[int, str], measured: Mapping[int, Distribution]) -> dict[tuple[str, ...], Distribution]:
+    found: dict[tuple[str, ...], Distribution] = {}
+    for num, distribution in list(measured.items()):
+        found.setdefault((names.get(num, OTHERS),), Distribution(WAITS)).merge(distribution)
+    return found
+
+
+def _family(name: str, values: _Values) -> "Metric":
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    kind, labels, told = METRICS[name]
+    if kind == "histogram":
+        histogram = HistogramMetricFamily(name, told, labels=labels)
+        for of_labels, distribution in values.items():
+            histogram.add_metric(of_labels, distribution.buckets(), distribution.total)
+        return histogram
+    family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(name, told, labels=labels)
+    for of_labels, value in values.items():
+        family.add_metric(of_labels, value)
+    return family
+
+
+class _Families:
+    """What prometheus_client takes for a registry."""
+
+    def __init__(self, families: "list[Metric]") -> None:
+        self._families = families
+
+    def collect(self) -> "list[Metric]":
+        """Return what is to be written."""
+        return self._families
+
+
+def _written(shown: Iterable[_Shown]) -> bytes:
+    from prometheus_client import generate_latest
+
+    return generate_latest(_Families([_family(name, values) for name, values in shown]))
+
+
+def _none() -> tuple[int, int]:
+    return 0, 0

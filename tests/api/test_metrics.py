@@ -1,0 +1,163 @@
+"""`/metrics`: what Prometheus reads is what the database has, and who may read it."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.api.rooms import Room, Scoped, make_room, problem
+from tests.chaos.processes import free_port
+from tests.live.sockets import connected
+from treadle_server.services.metrics import METRICS, OTHERS
+from treadle_server.store.tables import tasks
+from treadle_server.testing import Served, serve
+
+pytestmark = pytest.mark.anyio
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def parsed(text: str) -> Samples:
+    """Every sample of a page by its name and labels; fails unless a Prometheus parser takes the page."""
+    families = list(text_string_to_metric_families(text))
+    assert [family for family in families if family.type == "unknown" or not family.documentation] == []
+    found: Samples = {}
+    for family in families:
+        for sample in family.samples:
+            key = (sample.name, frozenset(sample.labels.items()))
+            assert key not in found, key
+            found[key] = sample.value
+    return found
+
+
+async def scraped(client: httpx.AsyncClient) -> Samples:
+    answer = await client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return parsed(answer.text)
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name, frozenset(labels.items())]
+
+
+def positive(samples: Samples, name: str, label: str, job: str) -> dict[str, float]:
+    """The samples of a job that are not 0, by the other label."""
+    found = {dict(labels)[label]: n for (one, labels), n in samples.items() if one == name and ("job", job) in labels}
+    return {of: n for of, n in found.items() if n}
+
+
+async def finish(room: Room, kind: str, **said: Any) -> dict[str, Any]:
+    started = await room.start()
+    answer = await room.client.post(f"/v1/tasks/{started['id']}/runs/{started['run_id']}/{kind}", json=said)
+    assert answer.status_code == 200, answer.text
+    return answer.json()  # type: ignore[no-any-return]
+
+
+async def test_every_metric_is_there_and_is_what_happened(served: Served, lab: Room) -> None:
+    for n in range(5):
+        await lab.submit(n)
+    await finish(lab, "completed", result=1)
+    await finish(lab, "completed", result=1)
+    await finish(lab, "failed", error="no")
+    await lab.start()
+    async with connected(served) as socket:
+        await socket.call("watch", sub="x", topic="jobs")
+        samples = await scraped(lab.client)
+
+    assert {name for name, _ in samples} == {
+        name + ending
+        for name, metric in METRICS.items()
+        for ending in (("_bucket", "_sum", "_count") if metric.kind == "histogram" else ("",))
+    }
+    assert positive(samples, "treadle_tasks", "status", lab.job) == {
+        "completed": 2, "failed": 1, "running": 1, "pending": 1,
+    }  # fmt: skip
+    assert positive(samples, "treadle_tasks_total", "outcome", lab.job) == {"completed": 2, "failed": 1}
+    assert value(samples, "treadle_task_wait_seconds_count", job=lab.job) == 4
+    assert value(samples, "treadle_task_run_seconds_count", job=lab.job) == 3
+    assert value(samples, "treadle_task_run_seconds_bucket", job=lab.job, le="+Inf") == 3
+    assert value(samples, "treadle_workers", state="online") == 1
+    assert value(samples, "treadle_workers", state="lost") == 0
+    assert value(samples, "treadle_sessions", kind="observer") == 1
+    assert value(samples, "treadle_sessions", kind="worker") == 0
+    assert value(samples, "treadle_commit_seconds_count") == value(samples, "treadle_batch_transitions_count") > 10
+    assert value(samples, "treadle_batch_transitions_sum") >= 15
+    assert value(samples, "treadle_notices_total", direction="sent") == 0
+
+
+async def test_what_ended_stays_counted_when_it_is_rerun_resolved_or_removed(served: Served, lab: Room) -> None:
+    for n in range(4):
+        await lab.submit(n)
+    done = await finish(lab, "completed", result=1)
+    failed = await finish(lab, "failed", error="no")
+    await finish(lab, "completed", result=2)
+    cancelled = (await lab.claim())["task"]
+    await lab.client.post(f"/v1/tasks/{cancelled['id']}/cancel")
+    await lab.client.post(f"/v1/tasks/{done['id']}/rerun")
+    await lab.client.post(f"/v1/tasks/{failed['id']}/resolve", json={"status": "completed", "result": 3})
+
+    samples = await scraped(lab.client)
+    assert positive(samples, "treadle_tasks_total", "outcome", lab.job) == {"completed": 3, "failed": 1, "cancelled": 1}
+    standing = {"pending": 1, "completed": 2, "cancelled": 1}
+    assert positive(samples, "treadle_tasks", "status", lab.job) == standing
+
+    gone = await lab.client.post("/v1/prune", json={"older_than": 0})
+    assert gone.status_code == 200, gone.text
+    left = await scraped(lab.client)
+
+    assert positive(left, "treadle_tasks_total", "outcome", lab.job) == {"completed": 3, "failed": 1, "cancelled": 1}
+    async with served.engine.store.read() as connection:
+        rows = await connection.execute(sa.select(tasks.c.status, sa.func.count().label("n")).group_by(tasks.c.status))
+        counted = Counter({row.status: row.n for row in rows})
+    assert positive(left, "treadle_tasks", "status", lab.job) == counted
+    assert counted.total() < 4
+
+
+async def test_only_who_holds_the_scope_reads_them(
+    lab: Room, alice: httpx.AsyncClient, root: httpx.AsyncClient, scoped: Scoped
+) -> None:
+    holder = await scoped("queue:metrics", name="prometheus")
+    reader = await scoped("queue:read:*", name="reader")
+
+    assert (await holder.get("/metrics")).status_code == 200
+    assert (await root.get("/metrics")).status_code == 200
+    for refused in (await alice.get("/metrics"), await reader.get("/metrics")):
+        assert problem(refused) == "forbidden"
+        assert "queue:metrics" in refused.json()["detail"]
+    assert problem(await holder.get("/v1/stats/none")) == "not-found"
+    assert (await holder.get("/v1/tasks")).json()["items"] == []
+
+
+@pytest.mark.one_database
+async def test_the_jobs_that_were_registered_first_keep_their_names_and_the_others_are_one() -> None:
+    async with serve(metrics_max_jobs=2, auth="none") as served, httpx.AsyncClient(base_url=served.url) as client:
+        rooms = [await make_room(client, name=name) for name in ("zeta", "alpha", "beta", "gamma")]
+        for room in rooms:
+            await room.submit()
+            await finish(room, "completed", result=1)
+        samples = await scraped(client)
+
+    named = {dict(labels)["job"] for name, labels in samples if name == "treadle_tasks"}
+    assert named == {"lab:tasks:zeta", "lab:tasks:alpha", OTHERS}
+    for name in ("treadle_task_wait_seconds_count", "treadle_task_run_seconds_count"):
+        assert value(samples, name, job=OTHERS) == 2
+    assert value(samples, "treadle_tasks_total", job=OTHERS, outcome="completed") == 2
+
+
+@pytest.mark.one_database
+async def test_a_port_of_its_own_answers_metrics_and_nothing_else_to_everybody(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    async with serve(data_dir=tmp_path, metrics_port=port) as served:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            assert "treadle_sessions" in {name for name, _ in await scraped(client)}
+            assert (await client.get("/v1/stats")).status_code == 404
+            assert (await client.post("/metrics")).status_code == 405
+        async with httpx.AsyncClient(base_url=served.url) as client:
+            assert (await client.get("/metrics")).status_code == 401
