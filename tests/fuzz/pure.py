@@ -48,7 +48,7 @@ MODELS = {name: (model, sample(name, model)) for name, model in sorted(wire_mode
 
 
 def _filter(text: str) -> None:
-    filters.complete(text, jobs=["lab:tasks:add"])
+    filters.complete(text, {"job": lambda: ["lab:tasks:add"]})
     try:
         read = filters.parse(text)
     except filters.FilterError as error:
@@ -66,12 +66,17 @@ def _task_filter(fields: dict[str, Any]) -> None:
         given = TaskFilter.model_validate(fields)
     except ValidationError:
         return
-    if given.tag == "" or given.status == []:
+    if "" in [*(given.tag or ()), *(given.not_tag or ())] or given.status == [] or _is_empty(given):
         # They find nothing, and nobody writes them.
         return
     if given.status is not None:
         given = given.model_copy(update={"status": filters.ordered(given.status)})
     assert filters.parse(filters.write(given)) == given, filters.write(given)
+
+
+def _is_empty(given: TaskFilter) -> bool:
+    """Whether a list in it is empty: that is written as if it were not there."""
+    return [] in dict(given).values()
 
 
 def _names(text: str) -> None:
@@ -227,7 +232,8 @@ def _value(value: Any) -> None:
 
 
 FILTER_WORDS = [
-    *("status:", "job:", "room:", "target:", "worker:", "tag:", "tag.", "id:", "pending", "open", ","),
+    *("status:", "job:", "room:", "target:", "worker:", "tag:", "tag.", "id:", "pending", "open", ",", "-", "<", ">"),
+    *("tries:", "created:", "started:", "ended:", "duration:", "1h", "2026-01-31", "T12:00", "9999-12-31", "5m"),
     *(" ", '"', "\\", "=", ":", ".", "a", "@global:tasks:bill", "region.name", "1e400", "9" * 30),
 ]
 CRON_WORDS = [

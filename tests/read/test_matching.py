@@ -2,23 +2,25 @@
 
 import random
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from uuid_utils import uuid7
 
-from tests.read.conftest import WORKER, Shelf, random_rows
+from tests.read.conftest import START, WORKER, Shelf, random_rows
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import Task
 from treadle_server.store.load import to_task
 from treadle_server.store.read import filters
+from treadle_server.store.read.filters import TIMES
 from treadle_server.store.read.matching import matcher
 from treadle_server.store.read.orders import ALL, ORDERS, place_of, rank_at, rank_of, whole_order
-from treadle_server.store.tables import tasks
+from treadle_server.store.tables import tasks, workers
 from treadle_server.store.tags import insert_tags
 
 TAGS: list[dict[str, Any] | None] = [
@@ -27,6 +29,7 @@ TAGS: list[dict[str, Any] | None] = [
     {"region": ["eu", "us"], "n": 3.0},
     {"region": {"name": "EU"}, "ok": True, "none": None},
 ]
+HOURS = [START + timedelta(hours=hours) for hours in range(-1, 4)]
 WANTED_TAGS = ["region", "region=eu", "region.name", "region.name=eu", "region.name=EU", "n=3", "ok=true", "none=null"]
 SIGHTS = [None, Sight(), Sight(frozenset({"lab"})), Sight(frozenset({"x"}), ("d", "@"))]
 
@@ -39,6 +42,11 @@ async def various(shelf: Shelf, draw: random.Random) -> list[Task]:
         row["tags"] = None if tags is None else orjson.dumps(tags).decode()
         row["target"] = draw.choice([None, "gpu", "GPU"])
         row["claimed_at"] = row["claimed_at"] and row["due_at"]
+        row["created_at"] = draw.choice(HOURS)
+        row["started_at"] = draw.choice([None, *HOURS])
+        row["completed_at"] = row["completed_at"] and draw.choice(HOURS)
+        row["run_id"] = max(row["run_id"], draw.choice([-1, 0, 1, 5]))
+        row["worker_id"] = row["worker_id"] or draw.choice([None, WORKER])
         row["updated_at"] = row["due_at"]
         if draw.random() < 0.3:
             row["id"] = str(uuid7())[:-4] + f"{draw.randrange(1 << 16):04x}"
@@ -50,8 +58,8 @@ async def various(shelf: Shelf, draw: random.Random) -> list[Task]:
 
 
 def some_filters(draw: random.Random, found: list[Task]) -> Iterator[TaskFilter]:
-    """Yield filters of one to three parts, of what there is and of what is not."""
-    for _ in range(60):
+    """Yield filters of up to four parts, of what there is and of what is not."""
+    for _ in range(150):
         some_id = draw.choice(found).id
         parts: dict[str, Any] = {
             "room": draw.choice(["lab", "den", "none"]),
@@ -59,10 +67,20 @@ def some_filters(draw: random.Random, found: list[Task]) -> Iterator[TaskFilter]
             "job": draw.choice(["lab:tasks:add", "@global:tasks:fair", "lab:tasks:none", "nothing"]),
             "target": draw.choice(["gpu", "GPU", "none"]),
             "worker": draw.choice([WORKER, WORKER.upper(), str(uuid7())]),
-            "tag": draw.choice(WANTED_TAGS),
+            "tag": draw.sample(WANTED_TAGS, draw.choice([1, 1, 2])),
+            **{f"{name}_{side}": draw.choice(HOURS) for name in TIMES for side in ("from", "until")},
+            "least_tries": draw.choice([0, 1, 2, 6]),
+            "most_tries": draw.choice([0, 1, 5]),
+            "least_seconds": draw.choice([0, 0.5, 3600, 1e8]),
+            "most_seconds": draw.choice([0, 3600, 7200.000001]),
+            "not_room": draw.sample(["lab", "den", "none"], 2),
+            "not_job": draw.sample(["lab:tasks:add", "lab:tasks:none"], 1),
+            "not_target": draw.sample(["gpu", "GPU", "none"], 2),
+            "not_worker": [draw.choice([WORKER, str(uuid7())])],
+            "not_tag": draw.sample(WANTED_TAGS, draw.choice([1, 2])),
             "id": draw.choice([some_id[:9], some_id[:13].upper(), some_id.replace("-", ""), some_id, "f"]),
         }
-        names = draw.sample(sorted(parts), draw.choice([0, 1, 1, 2, 3]))
+        names = draw.sample(sorted(parts), draw.choice([0, 1, 1, 2, 3, 4]))
         yield filters.seen(TaskFilter(**{name: parts[name] for name in names}), draw.choice(SIGHTS))
 
 
@@ -80,8 +98,25 @@ async def test_a_filter_means_the_same_in_memory_as_in_the_database(shelf: Shelf
             assert {task.seq for task in found if matches(task)} == said, wanted
 
 
-async def test_a_text_is_left_to_the_database():
+async def test_a_text_and_a_workers_name_are_left_to_the_database():
     assert matcher(TaskFilter(text="x", status=[Status.PENDING])) is None
+    assert matcher(TaskFilter(worker="web-1")) is None
+    assert matcher(TaskFilter(not_worker=[WORKER, "web-1"])) is None
+
+
+async def test_a_worker_is_found_by_its_name(shelf: Shelf):
+    found = await various(shelf, random.Random("names"))
+    async with shelf.store.write() as tx:
+        await tx.connection.execute(update(workers).where(workers.c.id == WORKER).values(name="web-1"))
+    same = [({"worker": "web-1"}, {"worker": WORKER}), ({"not_worker": ["web-1"]}, {"not_worker": [WORKER]})]
+
+    async with shelf.store.read() as connection:
+        for by_name, by_id in same:
+            where = await filters.conditions(connection, TaskFilter(**by_name))
+            said = set((await connection.execute(select(tasks.c.seq).where(*where))).scalars())
+            matches = matcher(TaskFilter(**by_id))
+            assert matches is not None
+            assert said == {task.seq for task in found if matches(task)} != set()
 
 
 @pytest.mark.parametrize("order", ORDERS)

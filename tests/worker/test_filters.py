@@ -1,12 +1,17 @@
 """One filter language: what is written is what is meant, and what can't be read says why."""
 
+import re
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.filters import KEYS, FilterError, complete, matches, parse, write
+from treadle.cli.which import explaining_filters
+from treadle.filters import KEYS, FilterError, complete, is_relative, matches, parse, write
 from treadle.wire.status import OPEN, Status
 from treadle.wire.tasks import TaskFilter
 
@@ -38,12 +43,26 @@ def test_an_empty_filter_means_everything() -> None:
     ("text", "says", "at"),
     [
         ("status:penning", 'no status "penning"', 0),
-        ("x satus:pending", 'no "satus:"', 2),
+        ("x satus:pending", 'no "satus:"; did you mean status:', 2),
+        ("-satus:pending", 'no "satus:"', 0),
+        ("x zzz:pending", "there are status, job", 2),
         ("target:", "wants a value", 0),
         ("target:a target:b", "given twice", 9),
         ('text "open', "quote is not closed", 5),
         ('say "', "quote is not closed", 4),
-        ("worker:web-1", "worker:", 0),
+        ("status:paused -status:open", "leaves none", 0),
+        ("-ended:<1h", "turn its sign round", 0),
+        ("-id:00", "- goes with status, job", 0),
+        ("ended:1h", "write <1h for less than that ago", 0),
+        ("ended:soon", "write <1h or >2d", 0),
+        ("ended:2026-13-01", "is no time: month", 0),
+        ("ended:2026-01-01T12:00", "write >2026-01-01T12:00 for what came after", 0),
+        ("x created:<999999999d", "farther away than the calendar", 2),
+        ("ended:<1h ended:<2h", "given twice", 10),
+        ("tries:many", "write a number as 3", 0),
+        ("tries:<0", "nothing is less than 0", 0),
+        ("duration:5m", "write >5m for what took longer", 0),
+        ("duration:>999999d", "duration:", 0),
         ("id:web-1", "id:", 0),
     ],
 )
@@ -54,6 +73,7 @@ def test_what_cannot_be_read_says_where_and_why(text: str, says: str, at: int) -
     assert caught.value.at == at
 
 
+TIMES = st.none() | st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 NAMES = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), min_size=1, max_size=20)
 
 
@@ -67,8 +87,21 @@ NAMES = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), min_siz
         ),
         job=st.none() | NAMES,
         target=st.none() | NAMES,
-        tag=st.none() | NAMES,
-        worker=st.none() | st.integers(0, 999).map(uuid),
+        tag=st.none() | st.lists(NAMES, min_size=1, max_size=3),
+        worker=st.none() | st.integers(0, 999).map(uuid) | NAMES,
+        created_from=TIMES,
+        created_until=TIMES,
+        started_from=TIMES,
+        ended_until=TIMES,
+        least_tries=st.none() | st.integers(0, 99),
+        most_tries=st.none() | st.integers(0, 99),
+        least_seconds=st.none() | st.floats(0, 315_360_000),
+        most_seconds=st.none() | st.floats(0, 315_360_000),
+        not_room=st.none() | st.lists(st.sampled_from(["@global", "lab"]), min_size=1, max_size=2),
+        not_job=st.none() | st.lists(NAMES, min_size=1, max_size=2),
+        not_target=st.none() | st.lists(NAMES, min_size=1, max_size=2),
+        not_worker=st.none() | st.lists(NAMES, min_size=1, max_size=2),
+        not_tag=st.none() | st.lists(NAMES, min_size=1, max_size=2),
         id=st.none() | st.integers(1, 36).map(lambda length: uuid(7)[:length]),
         text=st.none() | NAMES,
     )
@@ -77,8 +110,8 @@ def test_a_filter_that_is_written_is_read_back_the_same(wanted: TaskFilter) -> N
     assert parse(write(wanted)) == wanted
 
 
-@pytest.mark.parametrize("text", ["tag.region:", "tag.region.name:", "tag.a=b:c", "tag.a:1 tag.b:2"])
-def test_a_nested_tag_without_a_value_or_given_twice_is_an_error(text: str) -> None:
+@pytest.mark.parametrize("text", ["tag.region:", "tag.region.name:", "tag.a=b:c", "-tag.a=b:c"])
+def test_a_nested_tag_without_a_value_is_an_error(text: str) -> None:
     with pytest.raises(FilterError):
         parse(text)
 
@@ -94,8 +127,15 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 def test_the_last_word_is_completed() -> None:
     assert complete("sta") == "status:"
     assert complete("x status:pending,ru") == "x status:pending,running"
-    assert complete("job:@g", jobs=["@global:tasks:b", "@global:tasks:a"]) == "job:@global:tasks:a"
+    assert complete("job:@g", {"job": lambda: ["@global:tasks:b", "@global:tasks:a"]}) == "job:@global:tasks:a"
+    assert complete("-worker:we", {"worker": lambda: ["web 2", "web 1"]}) == '-worker:"web 1"'
+    assert complete("x -ta") == "x -target:"
+    assert complete("-en") is None
+    assert complete("ended:") == "ended:<1h"
+    assert complete("ended:<2") is None
     assert complete("status:pending") is None
+    assert complete("nokey:x") is None
+    assert complete("-") is None
     assert complete("") is None
 
 
@@ -109,7 +149,13 @@ def test_every_key_of_the_language_narrows() -> None:
         "target": "cam-1",
         "tags": {"k": "v", "region": {"name": "eu west", "n": [1, 2.5]}},
         "worker_id": uuid(5),
+        "run_id": 2,
+        "created_at": "2026-01-01T12:00:00Z",
+        "started_at": datetime(2026, 1, 1, 13, tzinfo=UTC),
+        "completed_at": "2026-01-01T13:01:30Z",
     }
+    workers = {uuid(5): "web-2"}
+    now = datetime(2026, 1, 1, 14, 0, 0, tzinfo=UTC)
 
     for text in (
         "status:pending",
@@ -127,8 +173,23 @@ def test_every_key_of_the_language_narrows() -> None:
         "ANGLE",
         row["id"][-8:],
         f"id:{row['id'][:20].upper()}",
+        "tag:k tag.region.n:1",
+        "worker:web-2",
+        "tries:3",
+        "tries:>2 tries:<4",
+        "created:>1h created:<3h",
+        "created:>2026-01-01T12:00:00Z",
+        "started:<=1h",
+        "ended:<1h",
+        "duration:>1m30s duration:<1m30s",
+        "-status:done",
+        "-room:lab",
+        "-job:x",
+        "-target:cam-2",
+        "-worker:web-1",
+        "-tag:k=w -tag:l",
     ):
-        assert matches(parse(text), row), text
+        assert matches(parse(text, now=now), row, workers=workers), text
     for text in (
         "status:running",
         "job:x",
@@ -141,6 +202,77 @@ def test_every_key_of_the_language_narrows() -> None:
         "tag.region.n:2",
         "nothing",
         "id:ffff",
+        "tag:k tag:l",
+        "worker:web-1",
+        "tries:2",
+        "tries:>3",
+        "tries:<3",
+        "created:<1h",
+        "created:<2026-01-01T12:00:00Z",
+        "started:>2h",
+        "ended:>1h",
+        "duration:>1m31s",
+        "duration:<1m29s",
+        "-status:pending",
+        "-room:room_42",
+        "-job:@global:modifiers:Rotate",
+        "-target:cam-1",
+        "-worker:web-2",
+        f"-worker:{uuid(5)}",
+        "-tag:k",
+        "-tag:l -tag.region.n:1",
     ):
-        assert not matches(parse(text), row), text
-    assert {"status", "job", "room", "target", "worker", "tag", "id"} == set(KEYS)
+        assert not matches(parse(text, now=now), row, workers=workers), text
+
+
+def test_what_has_not_begun_or_ended_has_no_time_of_it() -> None:
+    waiting = {"id": uuid(1), "job_name": "a:b:c", "status": "pending", "run_id": None}
+
+    for text in ("started:<9w", "started:>1s", "ended:<9w", "duration:>0s", "duration:<9w", "created:<9w", "tries:>0"):
+        assert not matches(parse(text), waiting), text
+    assert matches(parse("tries:0 -worker:web-1 -target:x"), waiting)
+
+
+def test_how_long_ago_is_told_from_now_and_a_day_is_that_day() -> None:
+    now = datetime(2026, 1, 10, 12, 0, 0, 999, tzinfo=UTC)
+
+    ago = parse("created:<1h30m ended:>1d", now=now)
+    day = parse("created:2026-01-31")
+
+    assert ago.created_from == datetime(2026, 1, 10, 10, 30, tzinfo=UTC)
+    assert ago.ended_until == datetime(2026, 1, 9, 12, tzinfo=UTC)
+    assert day.created_from == datetime(2026, 1, 31).astimezone()
+    assert day.created_until - day.created_from == timedelta(days=1)
+    assert is_relative("x ended:<1h")
+    assert not is_relative("ended:2026-01-31 duration:>1h <1h")
+
+
+def test_a_state_that_is_not_meant_is_taken_from_those_that_are() -> None:
+    assert parse("status:open -status:paused,running").status == [Status.SCHEDULED, Status.PENDING, Status.CLAIMED]
+    assert parse("-status:open") == parse("status:done")
+
+
+GUIDE = (Path(__file__).parents[2] / "docs/filters.md").read_text()
+
+
+def test_every_key_is_documented_and_every_documented_example_is_read() -> None:
+    rows = dict(re.findall(r"^\| `([a-z]+):` \| (.+) \|$", GUIDE, re.MULTILINE))
+    listed = {key: set(re.findall(r"`([^`]+)`", row)) for key, row in rows.items()}
+    block = re.findall(r"^    (.+?)(?:  +#.*)?$", GUIDE, re.MULTILINE)
+    spoken = [text for line in block for text in re.findall(r"'([^']+)'", line)]
+    spoken += re.findall(r"client\.list\(\"(.+)\"\)", GUIDE)
+
+    assert list(rows) == list(KEYS)
+    assert {key: set(known.examples) - listed[key] for key, known in KEYS.items()} == {key: set() for key in KEYS}
+    assert len(spoken) == 8
+    for text in [*spoken, *(one for row in listed.values() for one in row)]:
+        assert parse(text) != TaskFilter(), text
+
+
+def test_the_commands_help_names_every_key() -> None:
+    def command() -> None:
+        """Do it."""
+
+    told = explaining_filters(click.command()(command).callback or command).__doc__ or ""
+
+    assert [key for key in KEYS if f"{key}:" not in told] == []

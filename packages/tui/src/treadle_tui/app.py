@@ -99,7 +99,7 @@ class Dashboard(App[None]):
             model=model,
             feed=feed,
             executor=Executor(model, feed, read_only=connection.read_only),
-            query=TaskQuery(room=connection.room, text=wanted),
+            query=TaskQuery(room=connection.room, text=wanted, now=model.time.now),
             glyphs=ASCII if self._ascii_only else UNICODE,
             server_name=connection.server_name,
             app_state=app_state,

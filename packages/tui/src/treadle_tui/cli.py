@@ -40,7 +40,7 @@ WEB_PORT = 7421
 def watch(ctx: click.Context, /, **options: object) -> None:
     """Watch queues, tasks and workers live, and steer them.
 
-    FILTER narrows the tasks, as in `status:pending,running target:cam-1 some text`.
+    FILTER narrows the tasks, as in `status:failed ended:<1h target:cam-1 some text`.
     """
     from treadle.errors import TreadleError
     from treadle.settings import InvalidSetting
@@ -123,7 +123,7 @@ def _print_events(options: "LaunchOptions") -> None:
     import asyncio
 
     from treadle.cli.show import say
-    from treadle.filters import parse
+    from treadle.filters import is_relative, parse
     from treadle.wire.shown import clean_json
     from treadle_tui import launch
     from treadle_tui.core.live.link import SessionLink
@@ -131,13 +131,17 @@ def _print_events(options: "LaunchOptions") -> None:
 
     server = launch.chosen_server(options, launch.load_config(options.config))
 
+    wanted = parse(options.wanted)
+
     async def stream() -> None:
         await Stream(
             SessionLink(server.urls, launch.bearer_for(server, options)),
             write=lambda line: click.echo(clean_json(line)),
             complain=lambda text: say(text, err=True),
             room=options.room or server.room,
-            wanted=parse(options.wanted) if options.wanted.strip() else None,
+            wanted=(lambda: parse(options.wanted) if is_relative(options.wanted) else wanted)
+            if options.wanted.strip()
+            else None,
         ).run()
 
     try:

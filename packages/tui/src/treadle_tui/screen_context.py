@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from treadle.filters import Known
 from treadle_tui.core.draw.columns import CellContext
 from treadle_tui.core.draw.glyphs import UNICODE, Glyphs
 from treadle_tui.core.draw.text import Span, Spans
@@ -41,6 +42,16 @@ class ScreenContext:
         """Yield what can be done in a pane or screen, given how the dashboard was started."""
         app_state = self.app_state
         return offered(scope, read_only=self.executor.read_only, replay=app_state.player is not None, web=app_state.web)
+
+    def filter_words(self) -> Known:
+        """Return what there is that a filter may name, by the key that names it."""
+        model = self.model
+        return {
+            "job": model.queue_rows,
+            "worker": lambda: (row.name for row in model.worker_rows().values()),
+            "target": lambda: (target.name for target in model.targets.rows.values()),
+            "room": lambda: (target.room_id for target in model.targets.rows.values()),
+        }
 
     def cell_context(self) -> CellContext:
         """Return what the panes' cells need."""

@@ -102,10 +102,25 @@ async def test_the_filter_language_narrows_the_lines_too() -> None:
     other = {"seq": 9, "type": "task.updated", "task": task(2)}
 
     lines, _, _ = await played(
-        Opened({}), events(wanted, other, {"seq": 10, "type": "job.updated"}), wanted=parse("status:failed")
+        Opened({}), events(wanted, other, {"seq": 10, "type": "job.updated"}), wanted=lambda: parse("status:failed")
     )
 
     assert [line["task"]["id"] for line in lines] == [uuid(1)]
+
+
+async def test_a_worker_is_meant_by_its_name() -> None:
+    workers = [{"id": uuid(20_001), "name": "web-2"}, {"id": uuid(20_002), "name": None}]
+    told = Pushed({"push": "snapshot", "topic": "workers", "sub": "workers", "rows": workers})
+    mine = {"seq": 8, "type": "task.updated", "task": task(1, status="running", worker_id=uuid(20_001))}
+    other = {"seq": 9, "type": "task.updated", "task": task(2, status="running", worker_id=uuid(20_002))}
+
+    lines, _, link = await played(
+        Opened({}), told, events(mine, other), Lost("a break"), Opened({}), told, events(other, mine),
+        wanted=lambda: parse("worker:web-2"),
+    )  # fmt: skip
+
+    assert [line["task"]["id"] for line in lines] == [uuid(1), uuid(1)]
+    assert [asked["op"] for asked in link.asked] == ["watch", "every", "watch", "every"]
 
 
 async def test_a_reader_that_went_away_ends_it_quietly() -> None:

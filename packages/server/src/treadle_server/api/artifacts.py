@@ -7,8 +7,9 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from uuid_utils import uuid7
 
 from treadle.wire.artifacts import ArtifactCreate
+from treadle.wire.ids import is_uuid
 from treadle_server.api import body
-from treadle_server.api.context import Call, is_uuid
+from treadle_server.api.context import Call
 from treadle_server.api.encode import answer, artifact_data, page_data
 from treadle_server.api.ranges import disposition, span_of
 from treadle_server.api.reading import read_task

@@ -9,12 +9,12 @@ from pydantic import Field
 from starlette.responses import Response
 
 from treadle.wire.fields import Request
-from treadle.wire.ids import TaskId
+from treadle.wire.ids import TaskId, is_uuid
 from treadle.wire.status import Status
 from treadle.wire.tasks import BulkAction, TaskEdit
 from treadle_server.access.checks import sight_of
 from treadle_server.api import body
-from treadle_server.api.context import Api, Call, is_uuid
+from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer
 from treadle_server.api.tasks import edit_command
 from treadle_server.domain.tasks import Task

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.ids import TaskId, WorkerId, is_uuid
 from treadle.wire.tasks import TaskFilter
 from treadle_server.access.checks import sight_of
 from treadle_server.api import body
@@ -136,7 +136,8 @@ class Call:
     def filter(self, **fixed: Any) -> TaskFilter:
         """Return the filter that the query describes, of what the asker reads. Raises `ValidationFailed`."""
         query = self.request.query_params
-        given: dict[str, Any] = {name: query[name] for name in _FILTERS if name in query}
+        given: dict[str, Any] = {name: query[name] for name in TaskFilter.model_fields if name in query}
+        given |= {name: query.getlist(name) for name in _SEVERAL & query.keys()}
         if "status" in query:
             given["status"] = [word for part in query.getlist("status") for word in part.split(",") if word]
         body.check(given)
@@ -146,14 +147,10 @@ class Call:
             raise from_validation(error) from None
 
 
-_FILTERS = ("room", "job", "target", "worker", "tag", "id", "text")
+_SEVERAL = frozenset({"tag", "not_room", "not_job", "not_target", "not_worker", "not_tag"})
+"""Parts of a filter that may stand in a query more than once, all of which hold."""
+
 _FLAGS = {"true": True, "false": False}
-_HEX = frozenset("0123456789abcdef-")
-
-
-def is_uuid(text: str) -> bool:
-    """Return whether `text` is a UUID in its canonical form."""
-    return len(text) == 36 and set(text) <= _HEX and [len(part) for part in text.split("-")] == [8, 4, 4, 4, 12]
 
 
 def task_id_of(text: str) -> TaskId:

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from treadle.wire.fields import Request
-from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.ids import TaskId, WorkerId, is_uuid
 from treadle.wire.runs import (
     Checkpoint,
     Completed,
@@ -21,7 +21,7 @@ from treadle.wire.runs import (
 from treadle.wire.tasks import TaskPatch
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, is_kept
 from treadle_server.api import body
-from treadle_server.api.context import Api, is_uuid
+from treadle_server.api.context import Api
 from treadle_server.engine.commands import ReportMany, RunReport
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import TreadleError, ValidationFailed

@@ -5,9 +5,10 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
+from treadle.wire.ids import is_uuid
 from treadle_server.access.checks import is_reader
 from treadle_server.access.principal import Principal
-from treadle_server.api.context import Call, is_uuid
+from treadle_server.api.context import Call
 from treadle_server.api.encode import answer, page_data
 from treadle_server.errors import NoSuchRoute
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from treadle.wire.frames import PROTOCOL, Hello
-from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.ids import TaskId, WorkerId, is_uuid
 from treadle.wire.problems import PROBLEMS
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER
 from treadle_server import __version__
@@ -19,7 +19,6 @@ from treadle_server.access.checks import sight_of
 from treadle_server.access.needs import Needs
 from treadle_server.api import body
 from treadle_server.api.auth import address_of, bearer
-from treadle_server.api.context import is_uuid
 from treadle_server.api.encode import dumps
 from treadle_server.api.gate import check_row, check_user
 from treadle_server.api.narrowing import narrowed

@@ -90,7 +90,7 @@ def choices(screen: Commandable, takes: Takes, part: str) -> Iterable[str]:
         case "queue":
             return begun_with(part, model.queue_rows())
         case "filter":
-            completed = filters.complete(part, jobs=model.queue_rows())
+            completed = filters.complete(part, screen.ctx.filter_words())
             return [] if completed is None else [completed]
         case "order":
             return begun_with(part, screen.orders())

@@ -34,7 +34,9 @@ def help_lines(keymap: Keymap, *, read_only: bool) -> list[Spans]:
     lines += [(Span(f"  :{short:<7}", "accent"), Span(f"short for :{name}", "dim")) for short, name in SHORT.items()]
     lines.append(())
     lines.append((Span("The filter", "title"),))
-    lines += [(Span(f"  {key + ':':<8}", "accent"), Span(text, "dim")) for key, text in KEYS.items()]
+    lines += [(Span(f"  {key + ':':<10}", "accent"), Span(known.means, "dim")) for key, known in KEYS.items()]
+    negated = ", ".join(f"-{key}:" for key, known in KEYS.items() if known.negates)
+    lines.append((Span(f"  {negated}", "accent"), Span("  what is not so.", "dim")))
     lines.append((Span("  Other words are looked for in ids, payloads and errors; quotes keep spaces.", "dim"),))
     return lines
 

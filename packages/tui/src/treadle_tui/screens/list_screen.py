@@ -49,7 +49,7 @@ class ListScreen(BaseScreen):
         self.filter_text = ""
         self._fetched: list[TaskItem] = []
         self.pane, self.grid = self.make()
-        self._filter_line = FilterLine(ctx.model.queue_rows) if self.FILTERS else None
+        self._filter_line = FilterLine(ctx.filter_words()) if self.FILTERS else None
         self._notice = StyledText(id="notice-line")
 
     # What a screen says of itself.
@@ -159,7 +159,7 @@ class ListScreen(BaseScreen):
     def narrow(self, text: str) -> None:
         """Show the rows that a filter means; one that can't be read changes nothing."""
         try:
-            self.wanted = filters.parse(text)
+            self.wanted = filters.parse(text, now=self.ctx.model.time.now())
         except FilterError as error:
             self.tell(Report(str(error), ok=False))
             return

@@ -52,7 +52,7 @@ class Main(BaseScreen):
         )
         self._queue_grid = QueueGrid(self._queues, id="queues")
         self._task_grid = TaskGrid(self._list.pane, id="tasks")
-        self._filter_line = FilterLine(ctx.model.queue_rows)
+        self._filter_line = FilterLine(ctx.filter_words())
 
     def body(self) -> ComposeResult:
         """Yield the panes and the filter line."""
@@ -108,6 +108,8 @@ class Main(BaseScreen):
 
     def draw_ages(self) -> None:
         """Draw ages anew."""
+        if self.ctx.query.move_on():
+            self._want()
         self._follow_tombstone()
         self._queue_grid.tick()
         self._task_grid.tick()

@@ -1,6 +1,6 @@
 """The filter line: an input on the left, what was just done on the right."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,13 +19,13 @@ from treadle_tui.widgets.styled_text import StyledText
 class FilterSuggester(Suggester):
     """Completes the last word of a filter."""
 
-    def __init__(self, jobs: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, known: filters.Known) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
-        self._jobs = jobs
+        self._known = known
 
     async def get_suggestion(self, value: str) -> str | None:
         """Return the filter with its last word completed."""
-        return filters.complete(value, jobs=self._jobs())
+        return filters.complete(value, self._known)
 
 
 class FilterLine(Horizontal):
@@ -43,12 +43,12 @@ class FilterLine(Horizontal):
     class Left(Message):
         """The reader is done here and changes nothing."""
 
-    def __init__(self, jobs: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, known: filters.Known) -> None:
         super().__init__(id="prompt")
         self._sign = StyledText(id="prompt-sign")
         self._input = Input(
-            placeholder="filter: status:pending,running target:cam-1 some text",
-            suggester=FilterSuggester(jobs),
+            placeholder="filter: status:failed ended:<1h target:cam-1 some text",
+            suggester=FilterSuggester(known),
             compact=True,
             select_on_focus=False,
             id="filter",

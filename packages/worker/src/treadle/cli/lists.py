@@ -46,7 +46,7 @@ def tasks(filters: tuple[str, ...], *, limit: int, is_json: bool) -> None:
 
 async def _tasks(wanted: "TaskFilter", limit: int) -> Any:
     async with open_client() as client:
-        return await client.list(limit=limit, **wanted.model_dump(exclude_none=True))
+        return await client.list(wanted, limit=limit)
 
 
 @click.command()

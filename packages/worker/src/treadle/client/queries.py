@@ -14,7 +14,7 @@ from treadle.wire.pages import Page
 from treadle.wire.server import NewToken, SigningKeys, Stats, TokenItem, Whoami
 from treadle.wire.status import Status
 from treadle.wire.targets import TargetItem
-from treadle.wire.tasks import TaskItem
+from treadle.wire.tasks import TaskFilter, TaskItem
 from treadle.wire.workers import WorkerItem
 
 
@@ -27,13 +27,14 @@ class Queries(Requester):
 
     def list(
         self,
+        where: "str | TaskFilter" = "",
         *,
         room: str | None = None,
         status: "Status | str | builtins.list[Status] | None" = None,
         job: str | None = None,
         target: str | None = None,
         worker: str | None = None,
-        tag: str | None = None,
+        tag: "str | builtins.list[str] | None" = None,
         id: str | None = None,  # noqa: A002 - the wire's name
         text: str | None = None,
         limit: int | None = None,
@@ -41,11 +42,19 @@ class Queries(Requester):
     ) -> Listing[TaskItem]:
         """Return tasks, newest first, for which all that is given holds.
 
-        `tag` is `key` or `key=value`, of a nested one `region.name=eu`, `id` the beginning of the task's id, `text`
-        part of its id, job's name, payload or error.
+        `where` is a filter in the language of docs/filters.md, as `"status:failed ended:<1h"`; what is given by its
+        name outranks what it says of the same. `worker` is its id or name, `tag` is `key` or `key=value`, of a nested
+        one `region.name=eu`, `id` the beginning of the task's id, `text` part of its id, job's name, payload or error.
+        Raises `FilterError` for a filter that can't be read.
         """
+        from treadle.filters import parse
+
         statuses = [status] if isinstance(status, str) else status
-        params = {
+        wanted = parse(where) if isinstance(where, str) else where
+        params = wanted.model_dump(mode="json", exclude_none=True)
+        if "status" in params:
+            params["status"] = ",".join(params["status"])
+        named = {
             "status": ",".join(statuses) if statuses else None,
             "job": job,
             "target": target,
@@ -54,6 +63,8 @@ class Queries(Requester):
             "id": id,
             "text": text,
         }
+        params |= {name: value for name, value in named.items() if value is not None}
+        room = room or params.pop("room", None)
         path = "/v1/tasks" if room is None else f"/v1/rooms/{_part(room)}/tasks"
         return self._list(TaskItem, path, limit, offset, params=params, by_cursor=True)
 

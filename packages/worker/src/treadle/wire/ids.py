@@ -1,5 +1,6 @@
 """Identifiers that cross the wire, each with a type of its own so that one is never passed for another."""
 
+import re
 from typing import Annotated, NewType
 
 from pydantic import StringConstraints
@@ -14,3 +15,8 @@ _UUID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-
 
 Uuid = Annotated[str, StringConstraints(pattern=_UUID, to_lower=True)]
 """A UUID in its canonical text form; read in either case, kept in lower case."""
+
+
+def is_uuid(text: str) -> bool:
+    """Return whether `text` is a UUID in its canonical form."""
+    return re.fullmatch(_UUID, text) is not None

@@ -55,6 +55,7 @@ from treadle.wire.tasks import (
     RunItem,
     Steer,
     TaskEvent,
+    TaskFilter,
     TaskItem,
     TaskPatch,
     TaskSubmit,
@@ -131,7 +132,7 @@ MOVED = ("schema-conflict",)
 """The job's schema changes faster than a payload can be checked."""
 
 PAGE = ("limit", "offset")
-TASKS = (*PAGE, "cursor", "status", "job", "target", "worker", "tag", "id", "text")
+TASKS = (*PAGE, "cursor", *(name for name in TaskFilter.model_fields if name != "room"))
 SIGNED = ("expires", "signature")
 
 

@@ -1,22 +1,40 @@
 """What a `TaskFilter` means in SQL, and when its count is known without counting; `matching.py` says it in memory."""
 
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 from operator import eq
 from typing import Any
 from uuid import UUID
 
 from pydantic import PrivateAttr
-from sqlalchemy import BinaryExpression, Column, ColumnElement, String, cast, func, literal_column, or_, select
+from sqlalchemy import (
+    BinaryExpression,
+    Column,
+    ColumnElement,
+    Interval,
+    String,
+    cast,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.ids import is_uuid
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
 from treadle.wire.status import LEASED, Status
 from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.sight import Sight
 from treadle_server.store.read import counts, tagged
 from treadle_server.store.read.sight import within
-from treadle_server.store.tables import jobs, tasks
+from treadle_server.store.tables import jobs, tasks, workers
 from treadle_server.store.tags import keys_wanted
+from treadle_server.store.types import BigKey
+
+_UNCOUNTED = TaskFilter.model_fields.keys() - {"job", "status"}
+"""The parts of a filter of which the kept counts know nothing."""
 
 COUNT_CAP = 10_000
 """Matches that no kept count covers are counted up to here."""
@@ -94,10 +112,12 @@ class Where(list[ColumnElement[bool]]):
 async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> Where:
     """Return the conditions that a task must satisfy, all of them."""
     found = Where()
-    if wanted.tag is not None:
-        keys = keys_wanted(wanted.tag)
-        found.is_narrow = await tagged.is_rare(connection, keys)
-        found.append(tagged.has_one_of(keys, connection.dialect.name, rare=found.is_narrow))
+    for tag in wanted.tag or ():
+        keys = keys_wanted(tag)
+        # By one rare tag all is read; whether what was read has the others is looked up.
+        is_rare = not found.is_narrow and await tagged.is_rare(connection, keys)
+        found.append(tagged.has_one_of(keys, connection.dialect.name, rare=is_rare))
+        found.is_narrow = found.is_narrow or is_rare
     sight = sight_of(wanted)
     if wanted.room is not None:
         found.append(tasks.c.room == wanted.room)
@@ -110,13 +130,70 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> Where:
     if wanted.target is not None:
         found.append(tasks.c.target == wanted.target)
     if wanted.worker is not None:
-        found.append(tasks.c.worker_id == wanted.worker)
+        found.append(tasks.c.worker_id.in_(await worker_ids(connection, [wanted.worker])))
     if wanted.id is not None:
         found.append(tasks.c.id.between(*ids_from(wanted.id)))
     if wanted.text is not None:
         found.append(_holding(wanted.text))
+    found += _of_its_time(wanted, connection.dialect.name)
+    found += await _unlike(connection, wanted)
     if found.is_narrow or (wanted.status and LEASED.issuperset(wanted.status)):
         found[:] = among_leased(found)
+    return found
+
+
+async def worker_ids(connection: AsyncConnection, called: Sequence[str]) -> list[str]:
+    """Return the ids of the workers that are called so, by name or by id."""
+    found = [word for word in called if is_uuid(word)]
+    if names := [word for word in called if not is_uuid(word)]:
+        found += (await connection.execute(select(workers.c.id).where(workers.c.name.in_(names)))).scalars()
+    return found
+
+
+def _of_its_time(wanted: TaskFilter, dialect: str) -> list[ColumnElement[bool]]:
+    """Return the conditions on when it was put in, started and ended, how long it took, and how often it was tried."""
+    found: list[ColumnElement[bool]] = []
+    for name, column in TIMES.items():
+        if (since := getattr(wanted, f"{name}_from")) is not None:
+            found.append(tasks.c[column] >= since)
+        if (until := getattr(wanted, f"{name}_until")) is not None:
+            found.append(tasks.c[column] < until)
+    if wanted.least_tries is not None:
+        found.append(tasks.c.run_id + 1 >= wanted.least_tries)
+    if wanted.most_tries is not None:
+        found.append(tasks.c.run_id + 1 <= wanted.most_tries)
+    took: ColumnElement[Any] = literal_column("(tasks.completed_at - tasks.started_at)")
+    if wanted.least_seconds is not None:
+        found.append(took >= _span(wanted.least_seconds, dialect))
+    if wanted.most_seconds is not None:
+        found.append(took <= _span(wanted.most_seconds, dialect))
+    return found
+
+
+TIMES = {"created": "created_at", "started": "started_at", "ended": "completed_at"}
+"""The columns of the times that a filter may bound."""
+
+
+def _span(seconds: float, dialect: str) -> ColumnElement[Any]:
+    """Return a duration as the difference of two instants is one."""
+    span = timedelta(seconds=seconds)
+    return literal(span, Interval()) if dialect == "postgresql" else literal(span // timedelta(microseconds=1), BigKey)
+
+
+async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[ColumnElement[bool]]:
+    """Return the conditions of what a task must not be; they offer no index."""
+    found: list[ColumnElement[bool]] = []
+    if wanted.not_room:
+        found.append(tasks.c.room.not_in(wanted.not_room))
+    if wanted.not_job:
+        found.append(tasks.c.job_name.not_in(wanted.not_job))
+    if wanted.not_target:
+        found.append(or_(tasks.c.target.is_(None), tasks.c.target.not_in(wanted.not_target)))
+    if wanted.not_worker:
+        others = tasks.c.worker_id.not_in(await worker_ids(connection, wanted.not_worker))
+        found.append(or_(tasks.c.worker_id.is_(None), others))
+    dialect = connection.dialect.name
+    found += [~tagged.has_one_of(keys_wanted(tag), dialect, rare=False) for tag in wanted.not_tag or ()]
     return found
 
 
@@ -155,8 +232,7 @@ async def total(connection: AsyncConnection, wanted: TaskFilter) -> tuple[int, b
 
     By job and status alone the kept counts know; anything else is counted.
     """
-    others = (wanted.room, wanted.target, wanted.worker, wanted.tag, wanted.id, wanted.text)
-    if all(part is None for part in others) and _counts_are_its_own(wanted):
+    if all(getattr(wanted, name) is None for name in _UNCOUNTED) and _counts_are_its_own(wanted):
         return await _kept(connection, wanted), False
     limited = select(tasks.c.seq).where(*await conditions(connection, wanted)).limit(COUNT_CAP + 1).subquery()
     found = (await connection.execute(select(func.count()).select_from(limited))).scalar_one()

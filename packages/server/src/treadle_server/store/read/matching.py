@@ -1,15 +1,18 @@
 """What a `TaskFilter` means for a task in memory: the same as `filters.py` says in SQL."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import lru_cache
+from operator import attrgetter
 
 from pydantic_core import from_json
 
+from treadle.wire.ids import is_uuid
 from treadle.wire.tags import Entry, entries
 from treadle.wire.tags import wanted as wanted_entries
 from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
-from treadle_server.store.read.filters import ids_from, sight_of
+from treadle_server.store.read.filters import TIMES, ids_from, sight_of
 
 Matches = Callable[[Task], bool]
 
@@ -17,9 +20,10 @@ Matches = Callable[[Task], bool]
 def matcher(wanted: TaskFilter) -> Matches | None:
     """Return what says whether a task matches; None when only the database can say that.
 
-    A text is looked for in payloads as the database keeps them, and in either case as the database understands that.
+    A text is looked for in payloads as the database keeps them, and in either case as the database understands that;
+    which worker has a name only the database knows.
     """
-    if wanted.text is not None:
+    if wanted.text is not None or any(not is_uuid(called) for called in _workers(wanted)):
         return None
     parts = _parts(wanted)
     if not parts:
@@ -47,12 +51,79 @@ def _parts(wanted: TaskFilter) -> list[Matches]:
     if wanted.id is not None:
         first, last = ids_from(wanted.id)
         parts.append(lambda task: first <= task.id <= last)
-    if wanted.tag is not None:
-        having = frozenset(wanted_entries(wanted.tag))
-        parts.append(lambda task: task.tags is not None and not having.isdisjoint(_entries(task.tags)))
+    parts += [_has(tag) for tag in wanted.tag or ()]
+    parts += _of_its_time(wanted)
+    parts += _unlike(wanted)
     if (sight := sight_of(wanted)) is not None:
         parts.append(lambda task: sight.admits(task.room))
     return parts
+
+
+def _workers(wanted: TaskFilter) -> list[str]:
+    """Return the workers that a filter names."""
+    return [*([] if wanted.worker is None else [wanted.worker]), *(wanted.not_worker or ())]
+
+
+def _has(tag: str) -> Matches:
+    having = frozenset(wanted_entries(tag))
+    return lambda task: task.tags is not None and not having.isdisjoint(_entries(task.tags))
+
+
+def _of_its_time(wanted: TaskFilter) -> list[Matches]:
+    found: list[Matches] = []
+    for name, column in TIMES.items():
+        since, until = getattr(wanted, f"{name}_from"), getattr(wanted, f"{name}_until")
+        if since is not None or until is not None:
+            found.append(_between(attrgetter(column), since, until))
+    least, most = wanted.least_tries, wanted.most_tries
+    if least is not None or most is not None:
+        found.append(lambda task: (least or 0) <= task.run_id + 1 and (most is None or task.run_id + 1 <= most))
+    if wanted.least_seconds is not None or wanted.most_seconds is not None:
+        found.append(_took(wanted.least_seconds, wanted.most_seconds))
+    return found
+
+
+def _between(at: Callable[[Task], datetime | None], since: datetime | None, until: datetime | None) -> Matches:
+    def is_between(task: Task) -> bool:
+        moment = at(task)
+        return moment is not None and (since is None or moment >= since) and (until is None or moment < until)
+
+    return is_between
+
+
+def _took(least: float | None, most: float | None) -> Matches:
+    shortest = None if least is None else timedelta(seconds=least)
+    longest = None if most is None else timedelta(seconds=most)
+
+    def took(task: Task) -> bool:
+        if task.completed_at is None or task.started_at is None:
+            return False
+        span = task.completed_at - task.started_at
+        return (shortest is None or span >= shortest) and (longest is None or span <= longest)
+
+    return took
+
+
+def _unlike(wanted: TaskFilter) -> list[Matches]:
+    found: list[Matches] = []
+    for unwanted, column in (
+        (wanted.not_room, "room"),
+        (wanted.not_job, "job_name"),
+        (wanted.not_target, "target"),
+        (wanted.not_worker, "worker_id"),
+    ):
+        if unwanted:
+            found.append(_none_of(frozenset(unwanted), attrgetter(column)))
+    found += [_is_not(_has(tag)) for tag in wanted.not_tag or ()]
+    return found
+
+
+def _none_of(unwanted: frozenset[str], of: Callable[[Task], str | None]) -> Matches:
+    return lambda task: of(task) not in unwanted
+
+
+def _is_not(part: Matches) -> Matches:
+    return lambda task: not part(task)
 
 
 @lru_cache(maxsize=1024)

@@ -7,12 +7,16 @@ from typing import Any
 
 from treadle.errors import ConnectionFailed, ProblemError, TreadleError
 from treadle.filters import matches
+from treadle.wire.ids import is_uuid
 from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.live.feed import Event, Link, Lost, Opened, Pushed
+from treadle_tui.core.state.tables import Table
 
 
 class Stream:
     """Follows a server's events over broken connections; `write` gets each line, `complain` what people should know.
+
+    `wanted` returns which tasks are meant, at the moment that it is asked.
 
     Where events were missed a line `{"type": "reload", …}` says so: whoever keeps state must read it anew.
     """
@@ -24,18 +28,22 @@ class Stream:
         write: Callable[[str], None],
         complain: Callable[[str], None],
         room: str | None = None,
-        wanted: TaskFilter | None = None,
+        wanted: Callable[[], TaskFilter] | None = None,
     ) -> None:
         self._link = link
         self._write = write
         self._complain = complain
         self._room = room
         self._wanted = wanted
+        self._workers = Table[Mapping[str, Any]]("workers", key="id", read=lambda row: row)
+        """For their names."""
         self._since: dict[str, Any] | None = None
         self.subscribed = asyncio.Event()
         """Set once nothing that happens is missed any more."""
         self._complained = ""
         self._opened = asyncio.Event()
+        self._heard = asyncio.Event()
+        """Set by whatever may tell the workers' names, or that they must be asked for anew."""
         self._ended: asyncio.Future[TreadleError | None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
@@ -53,6 +61,7 @@ class Stream:
             case Opened():
                 self._complained = ""
                 self._opened.set()
+                self._heard.set()
             case Lost(detail, is_final=is_final):
                 if is_final:
                     self._end(ConnectionFailed(detail))
@@ -67,8 +76,9 @@ class Stream:
             case Pushed(push) if push["push"] == "reload":
                 self._since = {"stream": push["stream"], "seq": push["seq"]}
                 self._line({"type": "reload", "stream": push["stream"], "seq": push["seq"]})
-            case Pushed():
-                pass
+            case Pushed(push):
+                self._workers.apply(push)
+                self._heard.set()
 
     async def _ask(self) -> None:
         while True:
@@ -80,6 +90,8 @@ class Stream:
             if self._since is not None:
                 fields["since"] = self._since
             try:
+                if not await self._learn_names():
+                    continue
                 answer = await self._link.request("every", **fields)
             except ConnectionFailed:
                 continue  # The link says by itself why, and opens again.
@@ -90,9 +102,23 @@ class Stream:
             if self._since is None:
                 self._since = {"stream": answer["stream"], "seq": answer["seq"]}
 
+    async def _learn_names(self) -> bool:
+        """Have the workers told, if the filter names one; return False when the connection was lost meanwhile."""
+        if self._wanted is None or all(map(is_uuid, _workers_of(self._wanted()))):
+            return True
+        self._workers.expect("workers")
+        await self._link.request("watch", sub="workers", topic="workers")
+        while not self._workers.ready and not self._opened.is_set():
+            self._heard.clear()
+            await self._heard.wait()
+        return self._workers.ready
+
     def _pass_on(self, item: Mapping[str, Any]) -> None:
-        if self._wanted is None or ("task" in item and matches(self._wanted, item["task"])):
+        if self._wanted is None or ("task" in item and matches(self._wanted(), item["task"], workers=self._names())):
             self._line(item)
+
+    def _names(self) -> dict[str, str | None]:
+        return {worker_id: worker["name"] for worker_id, worker in self._workers.rows.items()}
 
     def _line(self, item: Mapping[str, Any]) -> None:
         try:
@@ -103,3 +129,8 @@ class Stream:
     def _end(self, error: TreadleError | None) -> None:
         if not self._ended.done():
             self._ended.set_result(error)
+
+
+def _workers_of(wanted: TaskFilter) -> list[str]:
+    """Return the workers that a filter names, by id or by name."""
+    return [*([] if wanted.worker is None else [wanted.worker]), *(wanted.not_worker or ())]

@@ -55,6 +55,9 @@ def _urgency(row: ScheduleRow) -> tuple[bool, float, str, str]:
     return next_at is None, 0.0 if next_at is None else next_at.timestamp(), row.item.name, row.item.id
 
 
+_NOT_KNOWN = TaskFilter.model_fields.keys() - {"room", "status", "job", "target", "tag", "id", "text"}
+
+
 def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
     """Return whether a filter means a schedule: by its name, room and job, or by its last task.
 
@@ -64,13 +67,13 @@ def means(wanted: TaskFilter, item: ScheduleItem) -> bool:
     said = [item.name, item.room_id, item.job_name, item.cron or "", item.last_task_id or ""]
     text = (wanted.text or "").casefold()
     return (
-        wanted.worker is None
+        all(getattr(wanted, name) is None for name in _NOT_KNOWN)
         and wanted.room in {None, item.room_id}
         and wanted.job in {None, item.job_name}
         and wanted.target in {None, target}
         and (wanted.status is None or item.last_status in wanted.status)
         and (wanted.id is None or (item.last_task_id or "").startswith(wanted.id))
-        and (wanted.tag is None or has(item.options.get("tags"), wanted.tag))
+        and all(has(item.options.get("tags"), tag) for tag in wanted.tag or ())
         and any(text in part.casefold() for part in said)
     )
 

@@ -48,12 +48,15 @@ def _urgency(row: TargetRow) -> tuple[bool, bool, float, str]:
     return not row.item.waiting, not row.item.held, held_since, row.item.name
 
 
+_NOT_KNOWN = TaskFilter.model_fields.keys() - {"room", "status", "job", "target", "worker", "id", "text"}
+
+
 def means(wanted: TaskFilter, item: TargetItem) -> bool:
     """Return whether a filter means a target: by its name and room, or by the tasks that hold it.
 
-    Tags are the tasks' own and not known here, so a filter with one means no target.
+    Tags, times and more are the tasks' own and not known here, so a filter with such a part means no target.
     """
-    if wanted.tag is not None:
+    if any(getattr(wanted, name) is not None for name in _NOT_KNOWN):
         return False
     if wanted.target not in {None, item.name} or wanted.room not in {None, item.room_id}:
         return False

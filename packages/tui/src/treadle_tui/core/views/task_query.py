@@ -1,6 +1,7 @@
 """Which tasks the list shows: the highlighted queue's, narrowed by the filter, in one of the orders."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from treadle import filters
 from treadle.wire.frames import Window
@@ -12,17 +13,25 @@ from treadle_tui.core.views.windows import WINDOW, Part, anchored, part_around
 ANY = "*"
 """`job:*` in a filter means every queue's tasks, not only the highlighted one's."""
 
+MOVED_ON_SECONDS = 10.0
+"""How often a filter that says how long ago something was is read anew."""
+
 
 class TaskQuery:
     """The question that the task list answers."""
 
-    def __init__(self, *, room: str | None = None, text: str = "") -> None:
+    def __init__(
+        self, *, room: str | None = None, text: str = "", now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self.job: str | None = None
         """The highlighted queue's job."""
         self.text = ""
         """The filter as it was typed."""
         self.order: Order = ORDERS[0]
         self._room = room
+        self._now = now
+        self._parsed_at: datetime | None = None
+        """When a filter that says how long ago something was was read last; None of any other."""
         self._filter = TaskFilter()
         self._window = Window(limit=WINDOW)
         self._part = Part(0, WINDOW)
@@ -40,9 +49,19 @@ class TaskQuery:
 
     def narrow(self, text: str) -> None:
         """Filter by `text`; raises `FilterError` and changes nothing when it can't be read."""
-        parsed = filters.parse(text)
+        parsed = filters.parse(text, now=self._now())
         self.text, self._filter = text, parsed
+        self._parsed_at = self._now() if filters.is_relative(text) else None
         self._window = self._fresh()
+
+    def move_on(self) -> bool:
+        """Let time pass: what was less than an hour ago is others by now; return whether that changes the list."""
+        now = self._now()
+        if self._parsed_at is None or (now - self._parsed_at).total_seconds() < MOVED_ON_SECONDS:
+            return False
+        self._filter, self._parsed_at = filters.parse(self.text, now=now), now
+        self._window = self._window.model_copy(update={"filter": self._chosen()})
+        return True
 
     def take_order(self, order: Order) -> None:
         """Show the tasks in this order."""
@@ -91,7 +110,9 @@ class TaskQuery:
         return self._filter.job is not None or self._filter.worker is not None
 
     def _fresh(self) -> Window:
-        job = self._filter.job or (None if self._filter.worker else self.job)
-        chosen = self._filter.model_copy(update={"job": None if job == ANY else job})
         self._part = Part(0, WINDOW)
-        return Window(filter=chosen, order=self.order, limit=WINDOW)
+        return Window(filter=self._chosen(), order=self.order, limit=WINDOW)
+
+    def _chosen(self) -> TaskFilter:
+        job = self._filter.job or (None if self._filter.worker else self.job)
+        return self._filter.model_copy(update={"job": None if job == ANY else job})

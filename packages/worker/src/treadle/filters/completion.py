@@ -1,0 +1,43 @@
+"""What a filter that is being typed may become."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from treadle.filters.keys import GROUPS, KEYS
+from treadle.filters.words import quoted
+from treadle.wire.status import Status
+
+Known = Mapping[str, Callable[[], Iterable[str]]]
+"""What there is, by the key that names it: asked for only when such a word is begun."""
+
+
+def complete(text: str, known: Known | None = None) -> str | None:
+    """Return `text` with its last word completed, or None when there is nothing to add."""
+    match = re.fullmatch(r"(.*?)(-?)([^\s-]?\S*)", text, re.DOTALL)
+    if match is None or '"' in match[3]:
+        return None
+    head, minus, last = match[1], match[2], match[3]
+    key, colon, value = last.partition(":")
+    if not last:
+        return None
+    if not colon:
+        names = (name for name, one in KEYS.items() if name.startswith(key) and (one.negates or not minus))
+        name = next(names, None)
+        return None if name is None else f"{head}{minus}{name}:"
+    if key not in KEYS:
+        return None
+    found = _value(key, value, known or {})
+    return None if found is None else f"{head}{minus}{key}:{found}"
+
+
+def _value(key: str, value: str, known: Known) -> str | None:
+    if key == "status":
+        given, _, part = value.rpartition(",")
+        names = [*(status.value for status in Status), *GROUPS]
+        found = next((name for name in names if part and name.startswith(part) and name != part), None)
+        return None if found is None else f"{given + ',' if given else ''}{found}"
+    if key in known:
+        fitting = sorted(name for name in known[key]() if value and name.startswith(value) and name != value)
+        return quoted(fitting[0]) if fitting else None
+    begins = KEYS[key].begins
+    return begins if begins and begins != value and begins.startswith(value) else None

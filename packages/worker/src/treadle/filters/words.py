@@ -1,0 +1,78 @@
+"""The words of a filter: where one ends, which key it has, and how quotes keep what they would lose."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from treadle.filters.keys import KEYS
+
+_WORD = re.compile(r'\s*((?:"(?:\\.|[^"\\])*"|[^\s"])+|")')
+_QUOTED = re.compile(r'"((?:\\.|[^"\\])*)"')
+_KEY = re.compile(r"(-?)([a-z]+):(.*)", re.DOTALL)
+_TAG = re.compile(r'(-?)tag\.((?:"(?:\\.|[^"\\])*"|[^:"])+):(.*)', re.DOTALL)
+
+
+class FilterError(ValueError):
+    """A filter that can't be read; `at` is the index of the word that is wrong."""
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message)
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a filter: where it starts, how it is written, and the key and value in it."""
+
+    at: int
+    raw: str
+    key: str | None
+    value: str
+    negates: bool = False
+    """Whether a `-` before the key means what is not so."""
+
+
+def words(text: str) -> Iterator[Word]:
+    """Split a filter into its words; raises `FilterError` for a quote that is not closed, and for unknown keys."""
+    for match in _WORD.finditer(text):
+        raw, at = match[1], match.start(1)
+        if raw == '"' or (raw.count('"') and _QUOTED.sub("", raw).count('"')):
+            raise FilterError("a quote is not closed", at)
+        if (nested := _TAG.fullmatch(raw)) is not None:
+            yield Word(at, raw, "tag", _nested(nested, at), negates=bool(nested[1]))
+        elif (key := _KEY.fullmatch(raw)) is None:
+            yield Word(at, raw, None, unquoted(raw))
+        elif key[2] not in KEYS:
+            raise FilterError(_unknown(key[2]), at)
+        elif key[1] and not KEYS[key[2]].negates:
+            negated = ", ".join(name for name, known in KEYS.items() if known.negates)
+            hint = "" if key[2] == "id" else "; turn its sign round, < for >"
+            raise FilterError(f"-{key[2]}: is not known, - goes with {negated}{hint}", at)
+        else:
+            yield Word(at, raw, key[2], unquoted(key[3]), negates=bool(key[1]))
+
+
+def _unknown(name: str) -> str:
+    near = get_close_matches(name, KEYS, n=1)
+    meant = f"did you mean {near[0]}:?" if near else f"there are {', '.join(KEYS)}."
+    return f'there is no "{name}:"; {meant} A text with a colon stands in quotes'
+
+
+def _nested(found: re.Match[str], at: int) -> str:
+    """Return `path=value`, or nothing when there is no value."""
+    path = unquoted(found[2])
+    if "=" in path:
+        raise FilterError("a tag whose name holds = is not found by its value; write tag: with the name alone", at)
+    return f"{path}={unquoted(found[3])}" if found[3] else ""
+
+
+def unquoted(raw: str) -> str:
+    """Return what a word's value is, without the quotes around it or in it."""
+    return _QUOTED.sub(lambda match: re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL), raw)
+
+
+def quoted(value: str, *, alone: bool = False) -> str:
+    """Return the value as it stands in a filter; `alone` without a key before it."""
+    awkward = not value or '"' in value or any(char.isspace() for char in value) or (alone and ":" in value)
+    return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"' if awkward else value
