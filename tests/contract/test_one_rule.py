@@ -187,6 +187,7 @@ OF_THE_SOCKET = {
     "unwatch": "an observer's",
     "every": "an observer's",
     "submit_each": "over HTTP all or none",
+    "remove_worker": "close, of another worker than the session's own",
     "action": "over HTTP a route for each verb",
     "edit": "over HTTP the route takes reports too",
     "ping": "over HTTP /healthz, which needs no token",

@@ -1,4 +1,4 @@
-"""What is watched: a real server with 50,000 tasks and three workers, each a process of its own."""
+"""What is watched: a real server with 50,000 tasks, or fewer, and three workers, each a process of its own."""
 
 import asyncio
 import sys
@@ -88,11 +88,11 @@ class Site:
 
 
 @contextmanager
-def open_site(directory: Path) -> Iterator[Site]:
+def open_site(directory: Path, *, tasks: int = TASKS, settings: dict[str, str] = QUICK) -> Iterator[Site]:
     """Start all of it for the block."""
     with ExitStack() as stack:
-        server = stack.enter_context(running_server(directory, f"sqlite:///{directory / 'treadle.db'}", **QUICK))
-        asyncio.run(_submit(server))
+        server = stack.enter_context(running_server(directory, f"sqlite:///{directory / 'treadle.db'}", **settings))
+        asyncio.run(_submit(server, tasks))
         site = Site(server, directory)
         stack.callback(lambda: [process.stop() for process in site.workers.values()])
         for name in WORKERS:
@@ -101,8 +101,8 @@ def open_site(directory: Path) -> Iterator[Site]:
         yield site
 
 
-async def _submit(server: ServerProcess) -> None:
+async def _submit(server: ServerProcess, tasks: int) -> None:
     async with Client(server.url, server.token) as client:
-        for begin in range(0, TASKS, 5000):
-            await client.submit_many([rotate.bind(angle=angle) for angle in range(begin, begin + 5000)])
+        for begin in range(0, tasks, 5000):
+            await client.submit_many([rotate.bind(angle=angle) for angle in range(begin, min(tasks, begin + 5000))])
         await client.submit_many([measure.bind(frame=frame) for frame in range(ALONE)])

@@ -148,6 +148,13 @@ class MockServer:
         self.push_topic("jobs")
         return job
 
+    def _on_remove_worker(self, fields: dict[str, Any]) -> dict[str, Any]:
+        del self.workers[fields["id"]]
+        for sub in [sub for sub, watched in self.watched.items() if watched["topic"] == "workers"]:
+            self.seq += 1
+            self.send(sub, rows=[], gone=[fields["id"]], total=len(self.workers))
+        return {}
+
     def _on_schedule(self, fields: dict[str, Any]) -> dict[str, Any]:
         row = next(row for row in self.schedules.values() if row["name"] == fields["name"])
         row["paused"] = {"pause": True, "resume": False}.get(fields["action"], row["paused"])

@@ -96,6 +96,32 @@ async def test_a_queue_that_fails_more_than_usual_is_news(
         assert (" odd " in "\n".join(told(stage))) is is_news
 
 
+async def test_an_alert_is_dismissed_and_told_again_when_it_grows_worse(server: MockServer, clock: FrozenClock) -> None:
+    things_go_wrong(server)
+    async with staged(server, clock) as stage:
+        await stage.press("exclamation_mark", *["down"] * 6)
+        assert "lab/gpu-3" in stage.highlighted()
+        await stage.press("d")
+        assert not [line for line in told(stage) if "lab/gpu-3" in line]
+        assert "dismissed lab/gpu-3" in stage.text()
+        assert "! 7" in stage.lines()[0]
+
+        next(row for row in server.workers.values() if row["name"] == "gpu-3")["state"] = "lost"
+        server.push_topic("workers")
+        await stage.settle()
+        assert [line for line in told(stage) if "lab/gpu-3" in line]
+
+
+async def test_a_lost_worker_is_removed(server: MockServer, clock: FrozenClock) -> None:
+    key = next(row["id"] for row in server.workers.values() if row["name"] == "old-1")
+    async with staged(server, clock) as stage:
+        await stage.press("exclamation_mark", "D")
+
+        assert stage.asked("remove_worker") == [{"op": "remove_worker", "id": key}]
+        assert "removed old-1" in stage.text()
+        assert not [line for line in told(stage) if "old-1" in line]
+
+
 async def test_nothing_to_look_at_is_said(clock: FrozenClock) -> None:
     async with staged(MockServer(clock), clock) as stage:
         await stage.press("exclamation_mark")

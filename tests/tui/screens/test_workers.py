@@ -34,6 +34,30 @@ async def test_5_a_killed_worker_goes_late_and_then_lost_and_its_strip_tells_whe
         assert "✗ lost" in row_of(stage.text(), "web-0")
 
 
+async def test_5_a_worker_whose_connection_broke_is_away_and_its_queue_starved(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    for row in server.workers.values():
+        row["away_since"] = at(1)
+    async with staged(server, clock) as stage:
+        assert "✗ starved" in next(line for line in stage.lines() if ":Rotate" in line)
+        assert "0/13 workers" in stage.lines()[0]
+        await stage.press("3")
+        assert "◌ away" in row_of(stage.text(), "web-0")
+
+
+async def test_only_a_lost_worker_is_removed(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("3")
+        assert "old-1" in stage.highlighted()
+        await stage.press("down", "D")
+        assert "only a lost worker is removed" in stage.text()
+        await stage.press("up", "D")
+
+        assert len(stage.asked("remove_worker")) == 1
+        assert "left this list" in stage.highlighted()
+
+
 async def test_what_runs_is_told_against_half_of_its_kind(server: MockServer, clock: FrozenClock) -> None:
     slow = next(row for row in server.workers.values() if row["name"] == "web-0")
     slow["running"][0]["since"] = at(600)

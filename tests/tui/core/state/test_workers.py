@@ -8,7 +8,7 @@ from tests.tui.mock import NOON
 from tests.tui.scene import worker
 from treadle.wire.jobs import Percentiles
 from treadle.wire.workers import WorkerItem
-from treadle_tui.core.state.workers import BEATS_SHOWN, Beats, RunRow, worker_row
+from treadle_tui.core.state.workers import BEATS_SHOWN, Beats, Overdue, RunRow, worker_row
 
 
 def item(*, quiet: float = 0.0, busy: bool = True) -> WorkerItem:
@@ -45,6 +45,30 @@ def test_the_strip_is_as_long_as_it_is_wide_however_long_one_watches() -> None:
 
     assert strip(beats, item(quiet=0.5)) == "|" * BEATS_SHOWN
     assert strip(beats, item(quiet=1e6)) == "." * BEATS_SHOWN
+
+
+def test_5_once_late_a_worker_is_never_online_again_without_a_beat() -> None:
+    overdue = Overdue()
+    busy = item(quiet=6)
+    overdue.note([worker_row(busy, NOON)])
+
+    # Its leases have ended: of an idle worker no heartbeat would be due for long.
+    robbed = busy.model_copy(update={"running": [], "beat_seconds": 15.0})
+    assert worker_row(robbed, NOON).health == "online"
+    assert worker_row(robbed, NOON, was_late=overdue.includes(robbed)).health == "late"
+    overdue.note([worker_row(robbed, NOON, was_late=overdue.includes(robbed))])
+    assert overdue.includes(robbed)
+
+    beaten = robbed.model_copy(update={"last_heartbeat": NOON})
+    assert worker_row(beaten, NOON, was_late=overdue.includes(beaten)).health == "online"
+
+
+def test_5_a_worker_whose_socket_broke_is_away_at_once_and_serves_nobody() -> None:
+    gone = item(quiet=0.5).model_copy(update={"away_since": NOON - timedelta(seconds=0.2)})
+
+    row = worker_row(gone, NOON)
+
+    assert (row.health, row.serves) == ("away", False)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What handlers work with: the parts of the application, and one call."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.principal import Principal
 from treadle_server.errors import TaskNotFound, ValidationFailed, WorkerNotFound
+from treadle_server.services.absences import Absences
 from treadle_server.services.metrics import Metrics
 from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
@@ -62,6 +63,10 @@ class Api:
     """None without executors."""
     document: bytes | None = None
     """The OpenAPI document, made when it is first asked for."""
+    absences: Absences = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.absences = Absences(self.engine.hub.stream, None if self.engine.store.is_shared else self.started_at)
 
     def now(self) -> datetime:
         """Return the current instant in UTC."""

@@ -38,9 +38,10 @@ def beats_data(worker: Worker, lost_after: float, *, is_busy: bool) -> dict[str,
     }
 
 
-def worker_data(view: WorkerView, now: datetime, lost_after: float) -> dict[str, Any]:
+def worker_data(view: WorkerView, now: datetime, lost_after: float, away_since: datetime | None) -> dict[str, Any]:
     """Return the worker as `WorkerItem`; without a heartbeat for `lost_after` seconds it is lost."""
     data = plain_worker(view.worker, now)
+    data["away_since"] = away_since
     data["jobs"] = view.jobs
     data["job_count"] = len(view.jobs)
     data["running"] = [

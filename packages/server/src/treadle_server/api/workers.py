@@ -77,8 +77,9 @@ async def _page(call: Call, room: str | None) -> Response:
         )
         views = await read_workers.view(connection, found, call.sight)
     now = call.api.now()
-    lost_after = call.api.settings.worker_timeout_seconds
-    return answer(page_data([worker_data(view, now, lost_after) for view in views], total, limit, offset))
+    lost_after, away_since = call.api.settings.worker_timeout_seconds, call.api.absences.since
+    rows = [worker_data(view, now, lost_after, away_since(view.worker)) for view in views]
+    return answer(page_data(rows, total, limit, offset))
 
 
 async def get(call: Call) -> Response:
@@ -90,7 +91,7 @@ async def shown_worker(api: Api, principal: Principal, worker_id: WorkerId) -> d
     """Return the worker as `WorkerItem`, with what the asker sees of its work. Raises `WorkerNotFound`."""
     async with api.engine.store.read() as connection:
         view = await read_workers.see_one(connection, worker_id, sight_of(principal))
-    return worker_data(view, api.now(), api.settings.worker_timeout_seconds)
+    return worker_data(view, api.now(), api.settings.worker_timeout_seconds, api.absences.since(view.worker))
 
 
 async def beat(call: Call) -> Response:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from treadle.wire.fields import Request, Text
-from treadle.wire.ids import TaskId, Uuid
+from treadle.wire.ids import TaskId, Uuid, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room, parse_job_name
 from treadle.wire.tasks import BulkAction, Freeze, Resolve, Steer, TaskOfMany, TaskPatch
@@ -25,7 +25,7 @@ from treadle_server.api.submitting import MOST_TASKS, PlainTask, plain_tasks, su
 from treadle_server.api.tasks import edit_task
 from treadle_server.api.tokens import whoami_data
 from treadle_server.api.windows import frozen
-from treadle_server.engine.commands import Submitted, Taken
+from treadle_server.engine.commands import RemoveWorker, Submitted, Taken
 from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.store.read import logs as read_logs
@@ -62,7 +62,7 @@ class Ids(Request):
 
 
 class One(Request):
-    """A task by id."""
+    """A task, or a worker, by id."""
 
     id: Uuid
 
@@ -260,6 +260,13 @@ async def job(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply(await shown_job(api, session.principal, done))
 
 
+async def remove_worker(session: Session, fields: dict[str, Any]) -> Reply:
+    """Remove a worker: what it still holds ends as lost."""
+    worker_id = WorkerId(body.validate(One, fields).id)
+    await session.live.api.engine.run(RemoveWorker(principal=session.principal, worker_id=worker_id))
+    return Reply({})
+
+
 async def schedule(session: Session, fields: dict[str, Any]) -> Reply:
     """Pause or resume a schedule, run its task now, or delete it."""
     wanted = body.validate(ActOnSchedule, fields)
@@ -290,5 +297,6 @@ OPS: dict[str, Op] = {
     "register": Op.of("register", register),
     "job": Op.of("job", job),
     "schedule": Op.of("schedule", schedule),
+    "remove_worker": Op.of("close", remove_worker),
     "ping": Op(ping, Needs.TOKEN),
 }

@@ -141,6 +141,13 @@ class Feeds(Interval):
             self._mark(feed)
         self.wake()
 
+    def touch(self, topic: str) -> None:
+        """Have a topic read anew: something that it tells, and that no commit does, is another."""
+        for feed in self._feeds.values():
+            if feed.view.topic == topic:
+                self._mark(feed)
+        self.wake()
+
     def _correct(self, changed: Round) -> None:
         """Correct the windows by what changed, and send what differs."""
         now = asyncio.get_running_loop().time()

@@ -131,6 +131,8 @@ class Live:
         """End the session that the worker had: it has come back on another one."""
         if (away := self._away.pop(worker_id, None)) is not None:
             away.cancel()
+        if self.api.absences.end(worker_id):
+            self.feeds.touch("workers")
         other = self._workers.get(worker_id)
         if other is not None:
             self.unseat(other)
@@ -177,6 +179,8 @@ class Live:
         """Return what the worker has not started, unless it is back soon."""
         if self._group is None or self._closing or worker_id in self._workers or worker_id in self._away:
             return
+        self.api.absences.begin(worker_id, self.api.now())
+        self.feeds.touch("workers")
         self._away[worker_id] = self._group.create_task(self._return_unstarted(worker_id), name="grace")
 
     async def _return_unstarted(self, worker_id: WorkerId) -> None:

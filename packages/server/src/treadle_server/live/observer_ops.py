@@ -59,7 +59,7 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
         case "workers":
             lost_after = session.live.api.settings.worker_timeout_seconds
             key = of if sight is None else f"{of} {owner!r}"
-            return key, lambda: WorkersView(room, lost_after, sight, owner)
+            return key, lambda: WorkersView(room, lost_after, session.live.api.absences, sight, owner)
         case "targets":
             return of, lambda: TargetsView(room, sight)
         case "schedules":

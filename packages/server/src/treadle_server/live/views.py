@@ -28,6 +28,7 @@ from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import TaskNotFound
+from treadle_server.services.absences import Absences
 from treadle_server.services.rates import Rates
 from treadle_server.store.read import artifacts as read_artifacts
 from treadle_server.store.read import counts
@@ -139,10 +140,16 @@ class WorkersView:
     again_in: float | None = None
 
     def __init__(
-        self, room: str | None, lost_after: float, sight: Sight | None = None, owner: str | None = None
+        self,
+        room: str | None,
+        lost_after: float,
+        absences: Absences,
+        sight: Sight | None = None,
+        owner: str | None = None,
     ) -> None:
         self._room = room
         self._lost_after = lost_after
+        self._absences = absences
         self._sight = sight
         self._owner = owner
 
@@ -153,7 +160,12 @@ class WorkersView:
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each worker. Its age is 0: observers reckon it from the last heartbeat."""
         found = await read_workers.every_view(connection, room=self._room, sight=self._sight, owner=self._owner)
-        rows = {str(v.worker.id): dumps(worker_data(v, v.worker.last_heartbeat, self._lost_after)) for v in found}
+        rows = {
+            str(v.worker.id): dumps(
+                worker_data(v, v.worker.last_heartbeat, self._lost_after, self._absences.since(v.worker))
+            )
+            for v in found
+        }
         return Rows(rows, len(rows))
 
 

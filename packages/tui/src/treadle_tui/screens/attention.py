@@ -6,6 +6,7 @@ from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.state.attention import Alert
 from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.alert_columns import ALERT_COLUMNS
 from treadle_tui.core.views.empty_states import no_alerts
@@ -41,12 +42,26 @@ class Attention(ListScreen):
         self.pane.rows.update([alert.id for alert in found], {alert.id: alert for alert in found})
         bad = sum(alert.severity == "bad" for alert in found)
         count = f"  {len(found)}, {bad} bad" if found else ""
-        self.grid.set_titles((Span("! Attention", "title"), Span(count, "dim")), (Span("enter goes there", "dim"),))
+        self.grid.set_titles(
+            (Span("! Attention", "title"), Span(count, "dim")), (Span("enter goes there  d dismiss", "dim"),)
+        )
 
     def copied(self) -> str | None:
         """Return the name of what wants a look."""
         alert: Alert | None = self.pane.rows.highlighted
         return None if alert is None else alert.subject
+
+    def act_dismiss(self) -> None:
+        """Leave what is highlighted out from now on."""
+        alert: Alert | None = self.pane.rows.highlighted
+        if alert is not None:
+            self.ctx.model.dismiss(alert)
+            self.tell(Report(f"dismissed {alert.subject}: it is told when it comes again, or grows worse", ok=True))
+
+    def act_remove_worker(self) -> None:
+        """Forget the worker that is highlighted."""
+        alert: Alert | None = self.pane.rows.highlighted
+        self.remove_worker(alert.key if alert is not None and alert.kind == "worker" else None)
 
     def act_open(self) -> None:
         """Go to what wants a look."""

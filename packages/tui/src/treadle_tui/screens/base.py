@@ -101,7 +101,8 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         return self._is_up and self.app.is_running and self in self.app.screen_stack
 
     def on_screen_resume(self) -> None:
-        """Draw everything: while another screen was in front nothing was drawn here."""
+        """Draw everything: while another screen was in front nothing was drawn here, and what stands here is old."""
+        self.show(Dirty.ALL)
         self.call_after_refresh(self.show, Dirty.ALL)
 
     def on_mount(self) -> None:

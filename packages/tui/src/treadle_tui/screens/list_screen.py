@@ -13,6 +13,7 @@ from treadle.filters import FilterError
 from treadle.wire.tasks import TaskFilter, TaskItem
 from treadle_tui.core.draw.text import Span, clean
 from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.actions import Verb
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
@@ -169,6 +170,17 @@ class ListScreen(BaseScreen):
         self.pane.rows.reset()
         self.draw(self.WATCHES)
         self.grid.focus()
+
+    # Verbs on a row's worker.
+
+    def remove_worker(self, key: str | None) -> None:
+        """Forget a lost worker by its id."""
+        row = self.ctx.model.worker_rows().get(key or "")
+        if row is not None:
+            self.run_worker(self._remove_worker(row))
+
+    async def _remove_worker(self, row: WorkerRow) -> None:
+        self.post_message(self.Done(await self.ctx.executor.remove_worker(row)))
 
     # Verbs on a row's task: it is read anew first, for the row says too little of it to act on.
 

@@ -12,7 +12,7 @@ from treadle_tui.core.views.worker_columns import WORKER_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid, WorkerGrid
 
-_SEVERITY = {"lost": 0, "late": 1, "draining": 2, "busy": 3, "online": 4}
+_SEVERITY = {"lost": 0, "late": 1, "away": 1, "draining": 2, "busy": 3, "online": 4}
 
 
 class Workers(ListScreen):
@@ -36,6 +36,10 @@ class Workers(ListScreen):
             (Span("3 Workers", "title"), Span(f"  {serving} of {len(ordered)} serve", "dim")),
             (Span("enter its tasks  esc back", "dim"),),
         )
+
+    def act_remove_worker(self) -> None:
+        """Forget the highlighted worker."""
+        self.remove_worker(self.pane.rows.cursor)
 
     def act_open(self) -> None:
         """Show the worker's tasks."""

@@ -54,11 +54,14 @@ class Grid(Toned, ScrollView, can_focus=True):
         self._drawn_index = 0
         self._seen = (-1, -1)
         self._strips: dict[int, Strip] = {}
+        self._is_told = False
+        """Whether the pane has had the rows as they are: before, it must not say that there are none."""
 
     # What the screen tells.
 
     def rows_changed(self) -> None:
         """The rows changed: measure and draw anew, with the highlighted row where it was on the screen."""
+        self._is_told = True
         shift = self.pane.index - self._drawn_index
         was_visible = self._is_visible(self._drawn_index)
         self._measure()
@@ -94,7 +97,7 @@ class Grid(Toned, ScrollView, can_focus=True):
             return self.strip(self.pane.head(width), width)
         index = self.scroll_offset.y + y - HEAD
         if self.pane.count == 0:
-            words = self.pane.empty()
+            words = self.pane.empty() if self._is_told else ()
             return self.strip(words[index - 1] if 1 <= index <= len(words) else (), width)
         if index >= self.pane.count:
             return self.strip((), width)

@@ -109,6 +109,8 @@ class WorkerItem(Model):
     """How often it is to beat while it runs nothing: 15, or a third of `lost_after_seconds`, whichever is less."""
     lost_after_seconds: float = 60.0
     """Without a heartbeat for so long it is lost."""
+    away_since: Instant | None = None
+    """When its socket broke, of one that is not back; null while it is there, over HTTP, and of another server's."""
     created_at: Instant
     jobs: list[str] = Field(default_factory=list)
     job_count: int = 0

@@ -8,7 +8,7 @@ from treadle.wire.targets import TargetCause
 from treadle_tui.core.draw.text import Tone
 
 QueueState: TypeAlias = Literal["open", "paused", "starved"]
-Health: TypeAlias = Literal["online", "busy", "late", "draining", "lost"]
+Health: TypeAlias = Literal["online", "busy", "away", "late", "draining", "lost"]
 ScheduleState: TypeAlias = Literal["waits", "open", "late", "paused"]
 TargetState: TypeAlias = Literal["free"] | TargetCause
 Link: TypeAlias = Literal["connecting", "live", "gone", "refused"]
@@ -60,7 +60,7 @@ UNICODE = Glyphs(
         Status.CANCELLED: "⊘",
     },
     queue={"open": "●", "paused": "‖", "starved": "✗"},
-    worker={"online": "○", "busy": "●", "late": "!", "draining": "◐", "lost": "✗"},
+    worker={"online": "○", "busy": "●", "away": "◌", "late": "!", "draining": "◐", "lost": "✗"},
     target={
         "free": "○",
         "claimed": "◐",
@@ -103,7 +103,7 @@ ASCII = Glyphs(
         Status.CANCELLED: "-",
     },
     queue={"open": "*", "paused": "=", "starved": "x"},
-    worker={"online": ".", "busy": "*", "late": "!", "draining": ">", "lost": "x"},
+    worker={"online": ".", "busy": "*", "away": "-", "late": "!", "draining": ">", "lost": "x"},
     target={
         "free": ".",
         "claimed": ">",
@@ -146,7 +146,14 @@ TASK_TONES: dict[Status, Tone] = {
 }
 
 QUEUE_TONES: dict[QueueState, Tone] = {"open": "ok", "paused": "hold", "starved": "bad"}
-WORKER_TONES: dict[Health, Tone] = {"online": "ok", "busy": "run", "late": "warn", "draining": "hold", "lost": "bad"}
+WORKER_TONES: dict[Health, Tone] = {
+    "online": "ok",
+    "busy": "run",
+    "away": "warn",
+    "late": "warn",
+    "draining": "hold",
+    "lost": "bad",
+}
 SCHEDULE_TONES: dict[ScheduleState, Tone] = {"waits": "dim", "open": "run", "late": "warn", "paused": "hold"}
 TARGET_TONES: dict[TargetState, Tone] = {
     "free": "dim",

@@ -3,7 +3,7 @@
 Starved queues, lost workers, held targets, late schedules, stuck tasks.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
@@ -17,6 +17,9 @@ from treadle_tui.core.state.workers import WorkerRow
 
 Severity: TypeAlias = Literal["bad", "warn"]
 AlertKind: TypeAlias = Literal["queue", "failures", "worker", "target", "schedule", "task"]
+
+LOST_SECONDS = 600.0
+"""How long a lost worker is news."""
 
 HELD_SECONDS = 60.0
 """How long a paused or failed task may keep others from its target before someone should know."""
@@ -52,6 +55,23 @@ class Alert:
         return f"{self.kind} {self.key}"
 
 
+class Dismissed:
+    """What the reader does not want to be told of again, as long as it goes on and grows no worse."""
+
+    def __init__(self) -> None:
+        self._alerts: set[tuple[str, Severity]] = set()
+
+    def add(self, alert: Alert) -> None:
+        """Leave an alert out from now on."""
+        self._alerts.add((alert.id, alert.severity))
+
+    def left(self, raised: Iterable[Alert]) -> list[Alert]:
+        """Return the alerts that were not dismissed; one that is raised no more is news when it comes again."""
+        raised = list(raised)
+        self._alerts &= {(alert.id, alert.severity) for alert in raised}
+        return [alert for alert in raised if (alert.id, alert.severity) not in self._alerts]
+
+
 def alerts(
     queues: Iterable[QueueRow],
     workers: Iterable[WorkerRow],
@@ -63,8 +83,10 @@ def alerts(
     """Return what wants a look, the worst first."""
     known = {queue.name: queue for queue in queues}
     found = [alert for queue in known.values() for alert in _of_queue(queue, now)]
+    workers = list(workers)
+    serving = {worker.name for worker in workers if worker.serves and worker.item.name}
     for worker in workers:
-        found += [*_of_worker(worker), *_of_runs(worker, now)]
+        found += [*_of_worker(worker, serving), *_of_runs(worker, now)]
     for target in targets:
         found += _of_target(target, now)
     for schedule in schedules:
@@ -99,10 +121,13 @@ def failing_words(queue: QueueRow) -> str:
     return f"{share:.0%} fail, usually {usual:.0%}" if before + done_before else f"{share:.0%} fail"
 
 
-def _of_worker(worker: WorkerRow) -> Iterator[Alert]:
+def _of_worker(worker: WorkerRow, serving: Collection[str]) -> Iterator[Alert]:
+    """Tell of a worker that is not well; of a lost one until another of its name serves, or it is no news any more."""
     if worker.health == "late":
         yield Alert("warn", worker.name, f"heartbeat {age(worker.quiet)}", "worker", worker.id, worker.quiet)
-    elif worker.health == "lost":
+    elif worker.health == "away":
+        yield Alert("warn", worker.name, f"disconnected {age(worker.away)}", "worker", worker.id, worker.away)
+    elif worker.health == "lost" and worker.name not in serving and worker.lost < LOST_SECONDS:
         yield Alert("bad", worker.name, f"lost, {age(worker.quiet)}", "worker", worker.id, worker.quiet)
 
 

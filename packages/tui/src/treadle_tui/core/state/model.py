@@ -15,7 +15,7 @@ from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import TaskFilter, TaskItem
 from treadle.wire.workers import WorkerItem
 from treadle_tui.core.draw.glyphs import Link
-from treadle_tui.core.state.attention import Alert, alerts
+from treadle_tui.core.state.attention import Alert, Dismissed, alerts
 from treadle_tui.core.state.clock import Clock, ServerTime, SystemClock
 from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.state.events import EventLog
@@ -23,7 +23,7 @@ from treadle_tui.core.state.queues import QueueRow, Throughput, queue_row, throu
 from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
 from treadle_tui.core.state.tables import Push, Table
 from treadle_tui.core.state.targets import TargetRow, target_rows
-from treadle_tui.core.state.workers import Beats, BusySince, WorkerRow, worker_row
+from treadle_tui.core.state.workers import Beats, BusySince, Overdue, WorkerRow, worker_row
 
 GROWTH_SECONDS = 10
 """Over how long the growth of the pending tasks is measured."""
@@ -97,6 +97,8 @@ class Model:
         self._dirty = Dirty.ALL
         self._busy = BusySince()
         self._beats = Beats()
+        self._overdue = Overdue()
+        self._dismissed = Dismissed()
         self._pending_samples: deque[tuple[float, int]] = deque(maxlen=GROWTH_SECONDS + 1)
         self._derived: _Derived | None = None
 
@@ -175,6 +177,11 @@ class Model:
         """Return what wants a look, the worst first."""
         return self._now().alerts
 
+    def dismiss(self, alert: Alert) -> None:
+        """Leave an alert out until it ends and comes again, or grows worse."""
+        self._dismissed.add(alert)
+        self.changed(Dirty.QUEUES | Dirty.WORKERS)
+
     def target_rows(self, wanted: TaskFilter) -> list[TargetRow]:
         """Return the targets that a filter means, in the order in which they want a look."""
         return target_rows(self.targets.rows.values(), wanted)
@@ -230,17 +237,24 @@ class Model:
         usual = {job.full_name: job.stats.run for job in self.jobs.rows.values() if job.stats is not None}
         workers = {
             key: worker_row(
-                item, now, busy_for=self._busy.busy_for(key, steady), beats=self._beats.of(key), usual=usual
+                item,
+                now,
+                busy_for=self._busy.busy_for(key, steady),
+                beats=self._beats.of(key),
+                usual=usual,
+                was_late=self._overdue.includes(item),
             )
             for key, item in self.workers.rows.items()
         }
+        self._overdue.note(workers.values())
         queues = {
             job.full_name: queue_row(job, self.counts.rows.get(job.full_name, job.counts), workers)
             for job in self.jobs.rows.values()
         }
         targets = [TargetRow(item) for item in self.targets.rows.values()]
         schedules = [ScheduleRow(item) for item in self.schedules.rows.values()]
-        return _Derived(queues, workers, alerts(queues.values(), workers.values(), targets, schedules, now=now))
+        raised = alerts(queues.values(), workers.values(), targets, schedules, now=now)
+        return _Derived(queues, workers, self._dismissed.left(raised))
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,8 @@ class WorkerRow:
     """What it runs now, what has outlasted the usual the most first."""
     beats: Sequence[bool] = ()
     """Whether each expected heartbeat came, the last one last; as far as they were watched from here."""
+    away: float = 0.0
+    """Seconds since its connection broke, of one that is away."""
 
     @property
     def id(self) -> str:
@@ -87,6 +89,11 @@ class WorkerRow:
         return {**self.item.model_dump(mode="json"), "health": self.health}
 
     @property
+    def lost(self) -> float:
+        """Seconds since it could have been given up as lost."""
+        return self.quiet - self.item.lost_after_seconds
+
+    @property
     def serves(self) -> bool:
         """Whether it takes tasks, as far as one can tell from here."""
         return self.health in {"online", "busy"}
@@ -99,10 +106,12 @@ def worker_row(
     busy_for: float = float("inf"),
     beats: Sequence[bool] = (),
     usual: Mapping[str, Percentiles] = MappingProxyType({}),
+    was_late: bool = False,
 ) -> WorkerRow:
     """Return the worker's row at `now`; `busy_for` is since when it has had runs, as seen from here.
 
-    One that has just got work still beats at the idle pace until its first busy heartbeat is due.
+    One that has just got work still beats at the idle pace until its first busy heartbeat is due. One that `was_late`
+    and has not beaten since is late still, whatever it is expected to do now.
     """
     quiet = max(0.0, since(item.last_heartbeat, now) or 0.0)
     silent = min(quiet, busy_for) if item.running else quiet
@@ -110,8 +119,9 @@ def worker_row(
     missed = max(0, int((silent - SLACK) / item.beat_seconds), int((quiet - SLACK) / item.idle_beat_seconds))
     return WorkerRow(
         item=item,
-        health=_health(item, quiet=quiet, silent=silent),
+        health=_health(item, quiet=quiet, silent=silent, was_late=was_late),
         quiet=quiet,
+        away=max(0.0, since(item.away_since, now) or 0.0),
         beats=(*beats, *(False,) * min(missed, BEATS_SHOWN))[-BEATS_SHOWN:],
         runs=_runs(item, now, usual),
     )
@@ -125,11 +135,17 @@ def _runs(item: WorkerItem, now: datetime, usual: Mapping[str, Percentiles]) -> 
     return sorted(rows, key=lambda row: (PACES.index(row.pace(now)), -row.seconds(now)))
 
 
-def _health(item: WorkerItem, *, quiet: float, silent: float) -> Health:
+def _health(item: WorkerItem, *, quiet: float, silent: float, was_late: bool) -> Health:
     if item.state is WorkerState.LOST:
         return "lost"
+    if item.away_since is not None:
+        return "away"
     # Two beats missed: one may be lost to a busy machine, and a watcher wants to know within five seconds.
-    if silent > 2 * item.beat_seconds + SLACK or quiet > 2 * max(item.beat_seconds, item.idle_beat_seconds) + SLACK:
+    if (
+        was_late
+        or silent > 2 * item.beat_seconds + SLACK
+        or quiet > 2 * max(item.beat_seconds, item.idle_beat_seconds) + SLACK
+    ):
         return "late"
     if item.state is WorkerState.DRAINING:
         return "draining"
@@ -162,6 +178,21 @@ class Beats:
         """Return whether each expected heartbeat of a worker came, the last one last."""
         seen = self._seen.get(worker_id)
         return () if seen is None else tuple(seen[1])
+
+
+class Overdue:
+    """Which workers were late, until a heartbeat of theirs comes: losing its runs makes no worker well."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, datetime] = {}
+
+    def note(self, rows: Iterable[WorkerRow]) -> None:
+        """Take the workers' rows as they are now."""
+        self._since = {row.id: row.item.last_heartbeat for row in rows if row.health == "late"}
+
+    def includes(self, item: WorkerItem) -> bool:
+        """Return whether the worker was late, and has not beaten since."""
+        return self._since.get(item.id) == item.last_heartbeat
 
 
 class BusySince:

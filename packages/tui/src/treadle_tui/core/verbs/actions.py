@@ -204,6 +204,22 @@ ACTIONS: tuple[Action, ...] = (
         writes=True,
     ),
     Action(
+        "remove-worker",
+        "D",
+        "remove",
+        "Forget the lost worker.",
+        _on("workers", "attention"),
+        writes=True,
+        footer=False,
+    ),
+    Action(
+        "dismiss",
+        "d",
+        "dismiss",
+        "Leave it out until it comes again, or grows worse.",
+        _on("attention"),
+    ),
+    Action(
         "undo",
         "u",
         "undo",

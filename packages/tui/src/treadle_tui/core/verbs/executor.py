@@ -9,6 +9,7 @@ from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Model
+from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.actions import Verb
 from treadle_tui.core.verbs.outcome import portions, report, undo_of, undo_report
 from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Plan, Refusal, Report, Undo, off, plan
@@ -103,6 +104,19 @@ class Executor:
         past, back = ("paused", "resumed") if paused else ("resumed", "paused")
         self.remember(f"{back} {clean(job)}", Ask("job", {"job": job, "paused": not paused}))
         return Report(f"{past} {clean(job)}", ok=True)
+
+    async def remove_worker(self, worker: WorkerRow) -> Report:
+        """Forget a lost worker; what any other one runs would be lost with it."""
+        refusal = self.off()
+        if refusal is not None:
+            return Report(refusal.reason, ok=False)
+        if worker.health != "lost":
+            return Report(f"{clean(worker.name)} is {worker.health}: only a lost worker is removed", ok=False)
+        try:
+            await self._feed.request("remove_worker", id=worker.id)
+        except FAILURES as error:
+            return failed("remove", str(error))
+        return Report(f"removed {clean(worker.name)}", ok=True)
 
     async def steer_schedule(self, verb: ScheduleVerb, room: str, name: str) -> Report:
         """Pause a schedule, let it go on, or put its task in now."""

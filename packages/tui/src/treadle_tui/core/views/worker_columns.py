@@ -22,7 +22,7 @@ def _health(row: WorkerRow, context: CellContext) -> Spans:
 def _beat(row: WorkerRow, context: CellContext) -> Spans:
     """Draw a cell for each heartbeat that was expected, the last one on the right, and how long ago one came."""
     glyphs = context.glyphs
-    tone: Tone = "warn" if row.health == "late" else "bad" if row.health == "lost" else "plain"
+    tone = WORKER_TONES[row.health] if row.health in {"late", "lost"} else "plain"
     strip = [Span(glyphs.beat, "ok") if came else Span(glyphs.missed, "warn") for came in row.beats]
     return (Span(" " * (BEATS_SHOWN - len(strip))), *strip, Span(f" {age(row.quiet):>5}", tone))
 

@@ -1,0 +1,76 @@
+"""A worker whose connection breaks is told to be away at once, long before a heartbeat is missed."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.live.conftest import Open
+from tests.live.sockets import connected
+from tests.live.test_feeds import Mirror
+from tests.live.test_worker import seated
+from treadle.wire.ids import WorkerId
+from treadle_server.domain.jobs import Worker
+from treadle_server.services import absences
+from treadle_server.services.absences import Absences
+from treadle_server.testing import Served, serve
+
+
+async def test_a_worker_whose_socket_broke_is_away_until_it_is_back(served: Served, opened: Open):
+    observer, worker = await opened(), await seated(opened)
+    mirror = await Mirror(observer, "w").watch("workers")
+    [row] = mirror.rows.values()
+    assert row["away_since"] is None
+
+    await worker.connection.close()
+    await mirror.until(lambda seen: seen.rows[row["id"]]["away_since"])
+    assert mirror.rows[row["id"]]["state"] == "online"
+
+    back = await opened()
+    answer = await back.call("open", worker={"id": row["id"], "name": "w", "concurrency": 1}, links=[])
+    assert answer["worker"]["away_since"] is None
+    await mirror.until(lambda seen: seen.rows[row["id"]]["away_since"] is None)
+
+
+async def test_a_worker_that_says_goodbye_is_not_away(opened: Open):
+    observer, worker = await opened(), await seated(opened)
+    mirror = await Mirror(observer, "w").watch("workers")
+
+    await worker.call("close")
+    await worker.connection.close()
+
+    await mirror.until(lambda seen: not seen.rows)
+
+
+async def test_a_server_that_was_started_anew_knows_who_has_not_come_back(tmp_path: Path):
+    url = f"sqlite:///{tmp_path / 'treadle.db'}"
+    async with serve(url, data_dir=tmp_path) as served, connected(served) as worker:
+        await worker.call("open", worker={"name": "w"})
+
+    async with serve(url, data_dir=tmp_path) as served, connected(served) as observer:
+        mirror = await Mirror(observer, "w").watch("workers")
+        [row] = mirror.rows.values()
+
+    assert row["away_since"]
+
+
+async def test_a_lost_worker_is_removed_by_an_observer(opened: Open):
+    observer, worker = await opened(), await seated(opened)
+    mirror = await Mirror(observer, "w").watch("workers")
+    await worker.connection.close()
+
+    await observer.call("remove_worker", id=next(iter(mirror.rows)))
+
+    await mirror.until(lambda seen: not seen.rows)
+
+
+def test_no_more_workers_are_remembered_than_that(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(absences, "MOST", 2)
+    at = datetime.now(UTC)
+    found = [Worker(WorkerId(str(n)), "mara", created_at=at, last_heartbeat=at, home="s") for n in range(3)]
+    away = Absences("s", None)
+
+    for one in found:
+        away.begin(one.id, at)
+
+    assert [away.since(one) is not None for one in found] == [False, True, True]

@@ -1,0 +1,45 @@
+"""What is raised, for how long, and what the reader has dismissed."""
+
+from typing import Any
+
+from tests.tui.mock import NOON
+from tests.tui.scene import worker
+from treadle.wire.workers import WorkerItem
+from treadle_tui.core.state.attention import Alert, Dismissed, alerts
+from treadle_tui.core.state.workers import WorkerRow, worker_row
+
+
+def row(number: int, name: str | None, *, quiet: float, **more: Any) -> WorkerRow:
+    return worker_row(WorkerItem.model_validate(worker(name, number, quiet=quiet, running=[], **more)), NOON)
+
+
+def raised(*rows: WorkerRow) -> list[str]:
+    return [alert.subject for alert in alerts([], rows, now=NOON)]
+
+
+def test_a_lost_worker_is_told_until_another_of_its_name_serves() -> None:
+    lost = row(1, "web", quiet=70, state="lost")
+
+    assert raised(lost) == ["web"]
+    assert raised(lost, row(2, "web", quiet=1)) == []
+    assert raised(lost, row(2, "web", quiet=1, group="lab")) == ["web"]
+    assert raised(lost, row(2, "web", quiet=90)) == ["web", "web"]
+
+
+def test_a_lost_worker_without_a_name_has_no_namesake() -> None:
+    assert len(raised(row(1, None, quiet=70, state="lost"), row(2, None, quiet=1))) == 1
+
+
+def test_ten_minutes_after_it_was_lost_a_worker_is_no_news() -> None:
+    assert raised(row(1, "web", quiet=60 + 599, state="lost")) == ["web"]
+    assert raised(row(1, "web", quiet=60 + 600, state="lost")) == []
+
+
+def test_what_was_dismissed_is_told_when_it_grows_worse_or_comes_again() -> None:
+    late, lost = (Alert(severity, "web", "", "worker", "1") for severity in ("warn", "bad"))
+    dismissed = Dismissed()
+    dismissed.add(late)
+
+    assert dismissed.left([late]) == []
+    assert dismissed.left([lost]) == [lost]
+    assert dismissed.left([late]) == [late]
