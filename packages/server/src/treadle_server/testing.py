@@ -6,13 +6,22 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 
 from treadle_server.app import create_app
-from treadle_server.clock import Clock
+from treadle_server.clock import Clock, SystemClock
+from treadle_server.engine.commands import (
+    ExpireLeases,
+    FireDue,
+    MissDeadlines,
+    PromoteDue,
+    ReleaseHolds,
+    RestampPresent,
+)
 from treadle_server.engine.engine import Engine
 from treadle_server.internal.executors import Executors
 from treadle_server.server import Server, listen, url_of
@@ -33,6 +42,63 @@ class Served:
     def headers(self) -> dict[str, str]:
         """Return what a request needs to be the superuser's."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+class MovableClock(SystemClock):
+    """The machine's clocks, put forward by hand: give it to `serve` or `serve_in_thread`, as `clock`."""
+
+    def __init__(self) -> None:
+        self._ahead = timedelta(0)
+        self._server: tuple[asyncio.AbstractEventLoop, Engine] | None = None
+
+    def now(self) -> datetime:
+        """Return what the server takes for the current instant, in UTC."""
+        return super().now() + self._ahead
+
+    def monotonic(self) -> float:
+        """Return seconds from an arbitrary start, with those that were put forward."""
+        return super().monotonic() + self._ahead.total_seconds()
+
+    def move(self, time: float | timedelta) -> None:
+        """Put the server's clock forward, by seconds or a `timedelta`, and have done what is due by then.
+
+        Delays and retries are over, leases that end by then are, deadlines are missed, and a schedule has made the one
+        task for the ticks that have come; nobody has run them yet. Workers are not taken for lost, whatever is moved:
+        only what they hold. Call it from another thread than the server's; there, `await` `moved`. Raises `ValueError`
+        for a time before now, and `RuntimeError` while no server runs by this clock, or from its own thread.
+        """
+        loop, _ = self._served()
+        if asyncio._get_running_loop() is loop:  # noqa: SLF001 - get_running_loop raises where there is none
+            raise RuntimeError("the server runs in this thread, and could not go on: await clock.moved(...)")
+        asyncio.run_coroutine_threadsafe(self.moved(time), loop).result()
+
+    async def moved(self, time: float | timedelta) -> None:
+        """Do the same as `move` from the server's own thread. Raises the same."""
+        _, engine = self._served()
+        by = time if isinstance(time, timedelta) else timedelta(seconds=time)
+        if by < timedelta(0):
+            raise ValueError(f"a clock is moved forward, not by {by.total_seconds():g} s")
+        self._ahead += by
+        # All are queued before anybody else sees the new time: the sweeper would give what is overdue its time anew.
+        commands = (MissDeadlines(), ExpireLeases(grace=0), ReleaseHolds(self.now()), RestampPresent())
+        await asyncio.gather(*(engine.run(command) for command in commands))
+        for more in (MissDeadlines, ExpireLeases, FireDue, PromoteDue):
+            while await engine.run(more()):
+                pass
+
+    def _served(self) -> tuple[asyncio.AbstractEventLoop, Engine]:
+        if self._server is None:
+            raise RuntimeError("no server runs by this clock: give it to serve() or serve_in_thread() as `clock`")
+        return self._server
+
+    @contextlib.contextmanager
+    def serving(self, engine: Engine) -> Iterator[None]:
+        """Move the time of this engine, which runs in this thread, during the block."""
+        self._server = asyncio.get_running_loop(), engine
+        try:
+            yield
+        finally:
+            self._server = None
 
 
 @contextlib.asynccontextmanager
@@ -62,6 +128,8 @@ async def serve(
         # No task group: it would wrap the errors of the block, which tests look at.
         serving = asyncio.create_task(server._serve([listener]), name="server")  # noqa: SLF001 - serve() takes the signals
         await server.until_started(serving)
+        if isinstance(clock, MovableClock):
+            stack.enter_context(clock.serving(app.state.api.engine))
         try:
             token = chosen.token_file.read_text().strip() if chosen.auth == "token" else ""
             yield Served(url_of(listener, chosen), token, app, app.state.api.engine, chosen)

@@ -1,7 +1,8 @@
-"""A pytest plugin: a server in this process, a client of it, and a worker that runs tasks inline.
+"""A pytest plugin: a server in this process, clients of it, a worker that runs tasks inline, and a clock that moves.
 
-Fixtures: `treadle_server` (`.url`, `.token`), `treadle_client` (a `SyncClient`), `treadle_worker` (makes an
-`InlineWorker`). Nothing but pytest is imported before a fixture is used.
+Fixtures: `treadle_server` (`.url`, `.token`), `treadle_client` (a `SyncClient`), `treadle_async_client` (a `Client`),
+`treadle_worker` (makes an `InlineWorker`), `treadle_clock` (the server's). Nothing but pytest is imported before a
+fixture is used.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,20 +11,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from treadle.client.client import Client
     from treadle.client.sync import SyncClient
     from treadle.tasks.definition import Task
     from treadle.testing.inline import InlineWorker
+    from treadle_server.testing import MovableClock
 
 
 @pytest.fixture
 def treadle_server(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A real server on a SQLite file of its own; `.url` and `.token` say how to reach it."""
     try:
-        from treadle_server.testing import serve_in_thread
+        from treadle_server.testing import MovableClock, serve_in_thread
     except ImportError as error:
         pytest.fail(f"the fixture {request.fixturename} needs treadle-server: pip install treadle-server ({error})")
-    with serve_in_thread() as server:
+    with serve_in_thread(clock=MovableClock()) as server:
         yield server
+
+
+@pytest.fixture
+def treadle_clock(treadle_server: Any) -> "MovableClock":
+    """The clock of `treadle_server`: `treadle_clock.move(3600)` and an hour has passed there, and what it brings."""
+    clock: MovableClock = treadle_server.engine.clock
+    return clock
 
 
 @pytest.fixture
@@ -33,6 +43,14 @@ def treadle_client(treadle_server: Any) -> "Iterator[SyncClient]":
 
     with SyncClient(treadle_server.url, treadle_server.token) as client:
         yield client
+
+
+@pytest.fixture
+def treadle_async_client(treadle_server: Any) -> "Client":
+    """A client of `treadle_server` for a test that is a coroutine: `async with treadle_async_client as client:`."""
+    from treadle.client.client import Client
+
+    return Client(treadle_server.url, treadle_server.token)
 
 
 @pytest.fixture
