@@ -6,11 +6,14 @@ install Debian's, otherwise they say which are missing.
 """
 
 import argparse
+import base64
+import hashlib
 import json
 import logging
 import os
 import re
 import shutil
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +52,12 @@ REACHING = tuple(
 
 NOT_LOWEST = ("tests/worker/test_frameworks.py", "tests/worker/test_types.py")
 """Tests of the SDK beside others' programs, which would bring newer releases of what it needs."""
+
+MERMAID = (
+    "11.17.2",
+    "V6K3C8EBdEsPFZXSKMJe6ppQOENxuHARr9GvHX4hh47lAbhMRD9qf4oEK7LoaRQxULMa80/qt5gHO73aCleBBg==",
+)
+"""Which Mermaid draws the site's diagrams, and the SHA-512 of its package."""
 
 LOWEST_TOOLS = ("asyncpg", "hypothesis", "psutil", "pytest", "pytest-timeout", "pytest-xdist", "trustme")
 """What the tests of the SDK need beside it; none of them brings a dependency that the SDK has too."""
@@ -146,6 +155,17 @@ def lowest(session: nox.Session) -> None:
     chosen = [*several, "-m", f"not postgres and not inside and {HERE}", "tests/worker"]
     chosen += [f"--ignore={path}" for path in NOT_LOWEST]
     session.run(python, "-m", "pytest", *chosen, *session.posargs, env=env, external=True)
+
+
+@nox.session(default=False)
+def docs(session: nox.Session) -> None:
+    """The documentation as a site, in site/; the first warning ends it. `-- serve` shows it while one writes."""
+    place = Path(".nox", "docs").resolve()
+    env = {"UV_PROJECT_ENVIRONMENT": str(place), "VIRTUAL_ENV": str(place)}
+    session.run("uv", "sync", "-q", "--only-group", "docs", env=env, external=True)
+    # Material takes notice of its own future before each build.
+    env |= {"TREADLE_DOCS_MERMAID": str(mermaid(session, place, env)), "NO_MKDOCS_2_WARNING": "1"}
+    session.run("uv", "run", "--no-sync", "mkdocs", *(session.posargs or ["build"]), env=env, external=True)
 
 
 @nox.session(default=False)
@@ -257,6 +277,25 @@ def bench_tui(session: nox.Session) -> None:
 def pictures(session: nox.Session) -> None:
     """Draw each of the dashboard's screens for the docs, from scenes that never change by themselves."""
     session.run("python", "-m", "tests.tui.pictures")
+
+
+def mermaid(session: nox.Session, place: Path, env: dict[str, str]) -> Path:
+    """Return the script that draws diagrams, out of its package, which is fetched once."""
+    version, wanted = MERMAID
+    script = place / f"mermaid-{version}.min.js"
+    if not script.exists():
+        with TemporaryDirectory() as directory:
+            fetch = ("npm", "pack", "--silent", f"mermaid@{version}", "--pack-destination", directory)
+            session.run("uv", "run", "--no-sync", *fetch, env=env, external=True)
+            package = Path(directory, f"mermaid-{version}.tgz")
+            found = base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode()
+            if found != wanted:
+                session.error(f"mermaid {version} has the SHA-512 {found}, not {wanted}")
+            with tarfile.open(package) as members:
+                source = members.extractfile("package/dist/mermaid.min.js")
+                assert source is not None
+                script.write_bytes(source.read())
+    return script
 
 
 def known_types(session: nox.Session) -> None:

@@ -1,0 +1,37 @@
+"""Writes docs/reference/commands.md from what the commands say of themselves: `python -m tests.docs.commands`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from treadle.cli.group import treadle
+
+PAGE = Path(__file__).parents[2] / "docs/reference/commands.md"
+
+BEGINNING = """# Commands
+
+What `treadle --help` and the help of each command say. `python -m tests.docs.commands` writes this page anew.
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    context = click.Context(treadle, info_name="treadle", terminal_width=100, help_option_names=["-h", "--help"])
+    return "\n".join([BEGINNING, *sections(treadle, context)])
+
+
+def sections(command: click.Command, context: click.Context) -> Iterator[str]:
+    """Give a section for a command, and those of its sub-commands."""
+    if context.parent is not None:
+        yield f"## {context.command_path}\n"
+    yield f"```\n{command.get_help(context).rstrip()}\n```\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            if child is not None and not child.hidden:
+                yield from sections(child, click.Context(child, info_name=name, parent=context))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

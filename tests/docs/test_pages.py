@@ -1,0 +1,63 @@
+"""The pages and the program agree: what there is has its place, and what is written is so."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import treadle
+from tests.docs import commands
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+class Loader(yaml.SafeLoader):
+    """Reads mkdocs.yml, which names functions of its extensions too."""
+
+
+Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *said: said[1])
+
+
+def site() -> dict[str, Any]:
+    return yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)
+
+
+def leaves(nav: Any) -> Iterator[str]:
+    for entry in nav if isinstance(nav, list) else nav.values() if isinstance(nav, dict) else ():
+        if isinstance(entry, str):
+            yield entry
+        else:
+            yield from leaves(entry)
+
+
+def test_every_page_has_its_place_in_the_navigation() -> None:
+    """`mkdocs.yml` lists them; decisions have a listing of their own."""
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.glob("**/*.md") if path.parent.name != "decisions"}
+
+    named = list(leaves(site()["nav"]))
+
+    assert pages == {name for name in named if not name.startswith(("repository/", "decisions/"))}
+    assert len(named) == len(set(named))
+
+
+@pytest.mark.parametrize("name", [name for name in treadle.__all__ if name != "__version__"])
+def test_every_public_name_is_in_the_reference(name: str) -> None:
+    page = (DOCS / "reference/python.md").read_text()
+
+    assert re.search(rf"^::: treadle\.{name}$", page, re.MULTILINE)
+
+
+def test_the_page_of_commands_is_what_the_commands_say() -> None:
+    """`python -m tests.docs.commands` writes it."""
+    assert commands.PAGE.read_text() == commands.page()
+
+
+def test_a_page_is_written_for_the_repository_too() -> None:
+    """Each begins with its title, and has one: the site's navigation takes it from there."""
+    pages = [path for path in DOCS.glob("**/*.md") if not re.match(r"# \S", path.read_text())]
+
+    assert pages == []
