@@ -104,3 +104,15 @@ async def submits_in_process(ctx: Context, n: int) -> int:
 @task(isolation="process")
 def environment() -> dict[str, str]:
     return dict(os.environ)
+
+
+@task(isolation="process", max_retries=2, retry_base=0, retry_on=ConnectionError)
+def raises(error: str) -> None:
+    raise {"key": KeyError("gone"), "connection": ConnectionError("no")}[error]
+
+
+@task(isolation="process", max_retries=0)
+def doubles(n: int) -> int:
+    if n < 0:
+        raise ValueError(f"{n} is too small")
+    return n * 2

@@ -6,7 +6,7 @@ Checked by mypy and by pyright, never run. An ignore that nothing needs is an er
 from collections.abc import Coroutine
 from typing import Any, assert_type
 
-from treadle import Client, Context, Options, SyncClient, SyncHandle, TaskHandle, task
+from treadle import CallNext, Client, Context, Middleware, Options, SyncClient, SyncHandle, TaskHandle, Worker, task
 from treadle.client.bound import Bound
 from treadle.wire.pages import Page
 from treadle.wire.tasks import TaskItem
@@ -105,3 +105,28 @@ def block() -> None:
         client.edit("id", priorty=3)  # type: ignore[call-arg]
     SyncClient(patiense=3)  # type: ignore[call-arg]
     SyncClient(room=3)  # type: ignore[arg-type]
+
+
+async def around(ctx: Context, call_next: CallNext) -> Any:
+    assert_type(ctx.run_id, int)
+    return await call_next()
+
+
+def not_async(ctx: Context, call_next: CallNext) -> int:
+    return 1
+
+
+def middleware() -> None:
+    listed: list[Middleware] = [around]
+    Worker([name], middleware=listed)
+    Worker([name], middleware=[not_async])  # type: ignore[list-item]
+
+
+@task(retry_on=(OSError, ValueError), fail_on=KeyError)
+def classes(n: int) -> str:
+    return ""
+
+
+assert_type(classes.bind(1), Bound[str])
+task(retry_on=ValueError("x"))  # type: ignore[call-overload]
+task(fail_on="ValueError")  # type: ignore[call-overload]

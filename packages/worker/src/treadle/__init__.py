@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from treadle.tasks.definition import Task
     from treadle.tasks.outcomes import Intermittent, Interrupted, MalformedPayload, Pause, ResourceUnavailable, Retry
     from treadle.tasks.schedules import Cron, Every
+    from treadle.worker.middleware import CallNext, Middleware
     from treadle.worker.worker import Worker
 
 
 _HOMES = {
     "Bound": "treadle.client.bound",
+    "CallNext": "treadle.worker.middleware",
     "Client": "treadle.client.client",
     "Context": "treadle.tasks.context",
     "Cron": "treadle.tasks.schedules",
@@ -37,6 +39,7 @@ _HOMES = {
     "Intermittent": "treadle.tasks.outcomes",
     "Interrupted": "treadle.tasks.outcomes",
     "MalformedPayload": "treadle.tasks.outcomes",
+    "Middleware": "treadle.worker.middleware",
     "Options": "treadle.client.options",
     "Pause": "treadle.tasks.outcomes",
     "ResourceUnavailable": "treadle.tasks.outcomes",
@@ -59,6 +62,7 @@ _HOMES = {
 
 __all__ = [
     "Bound",
+    "CallNext",
     "Client",
     "Context",
     "Cron",
@@ -66,6 +70,7 @@ __all__ = [
     "Intermittent",
     "Interrupted",
     "MalformedPayload",
+    "Middleware",
     "Options",
     "Pause",
     "ResourceUnavailable",

@@ -158,7 +158,7 @@ class Running:
                 return completed(asyncio.run(self._await(first)))
             return completed(self._task.function(*first, **self._arguments))
         except BaseException as error:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
-            return raised(error)
+            return raised(error, self._task.verdicts)
 
     async def _await(self, first: tuple[Context, ...]) -> Any:
         self._loop = asyncio.get_running_loop()

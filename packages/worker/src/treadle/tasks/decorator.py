@@ -20,6 +20,7 @@ from treadle.tasks.definition import Isolation, P, R, Task, TaskFunction
 from treadle.tasks.registry import remember
 from treadle.tasks.schedules import Schedule, checked
 from treadle.tasks.signature import Signature
+from treadle.tasks.verdicts import Exceptions, Verdicts
 from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name
 from treadle.wire.options import OF_JOB, TaskDefaults
 
@@ -68,6 +69,8 @@ def task(
     retain: bool = True,
     fair: Literal["room"] | None = None,
     schedule: Schedule | None = None,
+    retry_on: Exceptions | None = None,
+    fail_on: Exceptions | None = None,
     **defaults: Unpack[TaskDefaults],
 ) -> Decorator: ...
 def task(
@@ -81,6 +84,8 @@ def task(
     retain: bool = True,
     fair: Literal["room"] | None = None,
     schedule: Schedule | None = None,
+    retry_on: Exceptions | None = None,
+    fail_on: Exceptions | None = None,
     **defaults: Unpack[TaskDefaults],
 ) -> Any:
     """Make a function a task: `@task`, `@task("name")` or `@task(category="analysis", timeout=30)`.
@@ -89,8 +94,9 @@ def task(
     annotated `Context` is injected and no argument. `isolation` says where it runs: `async` functions in the worker's
     loop, others in a `thread`; `process` gives it a child process that a timeout or cancel really kills. `retain` keeps
     the job, and what is queued, while no worker lives. `fair="room"` lets rooms take turns. `schedule=Cron(…)` or
-    `Every(…)` puts it in again and again, from the start of the first worker that has it. The other keywords are the
-    defaults of `Options`.
+    `Every(…)` puts it in again and again, from the start of the first worker that has it. After an exception of
+    `retry_on` it is tried again and after no other, after one of `fail_on` never; left out, after all. The other
+    keywords are the defaults of `Options`.
 
     Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module has one of that
     name already.
@@ -112,6 +118,7 @@ def task(
             defaults=_defaults(inner, defaults),
             signature=Signature(inner, _locals(inner, frame)),
             schedule=checked(inner.__qualname__, schedule),
+            verdicts=Verdicts.of(inner.__qualname__, retry_on, fail_on),
         )
         remember(made.full_name, inner, frame)
         return made

@@ -19,6 +19,7 @@ from treadle.client.names import qualified
 from treadle.client.options import Options
 from treadle.tasks.schedules import Schedule
 from treadle.tasks.signature import Signature
+from treadle.tasks.verdicts import Verdicts
 from treadle.wire.names import JobName
 from treadle.wire.options import OF_JOB
 
@@ -52,6 +53,7 @@ class Task(Generic[P, R_co]):
         defaults: Options,
         signature: Signature,
         schedule: Schedule | None = None,
+        verdicts: Verdicts | None = None,
     ) -> None:
         self.function = function
         self.job = job
@@ -61,6 +63,7 @@ class Task(Generic[P, R_co]):
         self.defaults = defaults
         self.signature = signature
         self.schedule = schedule
+        self.verdicts = verdicts
         self.full_name: str = str(job)
         self.is_async: bool = inspect.iscoroutinefunction(function)
         functools.update_wrapper(self, function)

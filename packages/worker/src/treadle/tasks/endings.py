@@ -5,6 +5,7 @@ from typing import Any
 
 from treadle.errors import BadValue, InvalidArguments
 from treadle.tasks.outcomes import Intermittent, Interrupted, MalformedPayload, Pause, ResourceUnavailable, Retry
+from treadle.tasks.verdicts import Verdicts
 from treadle.values import clean, plain, said_by
 from treadle.wire.status import Reason
 
@@ -31,9 +32,14 @@ def refused(kind: str, detail: object) -> Ending:
     return spoilt(f"{what}: the server refused it: {detail}"[:10_000])
 
 
-def raised(error: BaseException) -> Ending:
-    """Return the report of a run that raised: an outcome, or a failure with the whole traceback."""
+def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
+    """Return the report of a run that raised: an outcome, or a failure with the whole traceback.
+
+    `verdicts` is what the task says of its exceptions.
+    """
     message = said_by(error)
+    if verdicts is not None and verdicts.is_final(error):
+        return _exception(Reason.INTERNAL_ERROR, error) | {"error": _named(error, message)}
     match error:
         case Retry():
             ending: Ending = {"kind": "failed", "error": message, "traceback": trace_of(error)}
@@ -51,8 +57,11 @@ def raised(error: BaseException) -> Ending:
         case Interrupted():
             return {"kind": "failed", "error": message}
         case _:
-            text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-            return {"kind": "failed", "error": text, "traceback": trace_of(error)}
+            return {"kind": "failed", "error": _named(error, message), "traceback": trace_of(error)}
+
+
+def _named(error: BaseException, message: str) -> str:
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _paused(message: str, checkpoint: Any) -> Ending:
@@ -101,4 +110,5 @@ def _is_ours(module: str) -> bool:
         "treadle.isolation.threads",
         "treadle.tasks.definition",
         "treadle.worker.calls",
+        "treadle.worker.middleware",
     }

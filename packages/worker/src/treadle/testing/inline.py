@@ -16,9 +16,11 @@ from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
 from treadle.tasks.registry import by_name
 from treadle.transport.http import HttpChannel
+from treadle.values import plain
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.tasks import TaskItem
 from treadle.worker.link import HttpLink
+from treadle.worker.middleware import Middleware, chained
 from treadle.worker.uploads import Uploader
 
 
@@ -28,11 +30,20 @@ class InlineWorker:
     Timeouts, cancels and isolation are not heeded. Close it, or use it as a context manager.
     """
 
-    def __init__(self, tasks: Iterable[Task[..., Any]], *, url: str, token: str | None, resources: Any = None) -> None:
+    def __init__(
+        self,
+        tasks: Iterable[Task[..., Any]],
+        *,
+        url: str,
+        token: str | None,
+        resources: Any = None,
+        middleware: Iterable[Middleware] = (),
+    ) -> None:
         self._tasks = by_name(tasks)
         self._urls = split_urls(url)
         self._token = token
         self._resources = resources
+        self._middleware = tuple(middleware)
         self._runner = asyncio.Runner()
         self._http: HttpChannel | None = None
         self._link: HttpLink | None = None
@@ -75,7 +86,9 @@ class InlineWorker:
             for claim in claims:
                 ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
                 port = _Port(claim, partial(self._upload, claim))
-                ending = await run_claim(self._tasks[claim["job_name"]], claim, port, self._resources, self._urls)
+                ending = await run_claim(
+                    self._tasks[claim["job_name"]], claim, port, self._resources, self._urls, self._middleware
+                )
                 sent = [{**ref, "kind": "started"}, *({**ref, **report} for report in port.reports), {**ref, **ending}]
                 await link.reports(sent)
                 ended.append(TaskItem.model_validate(await self._http.request("GET", f"/v1/tasks/{claim['id']}")))
@@ -134,7 +147,12 @@ class _Port:
 
 
 async def run_claim(
-    task: Task[..., Any], claim: dict[str, Any], port: _Port, resources: Any = None, urls: tuple[str, ...] = ()
+    task: Task[..., Any],
+    claim: dict[str, Any],
+    port: _Port,
+    resources: Any = None,
+    urls: tuple[str, ...] = (),
+    middleware: tuple[Middleware, ...] = (),
 ) -> Ending:
     """Run a claimed task in this coroutine and return its ending."""
     try:
@@ -143,9 +161,13 @@ async def run_claim(
         return endings.malformed(str(error))
     context = Context(claim, port, resources, urls=urls)
     first = (context,) if task.signature.wants_context else ()
-    try:
+
+    async def code() -> Any:
         result = task.function(*first, **arguments)
-        ending = endings.completed(await result if task.is_async else result)
+        return plain(await result if task.is_async else result, "result")
+
+    try:
+        ending = endings.completed(await chained(middleware, context, code)())
     except Exception as error:  # noqa: BLE001 - whatever the task raised is its end
-        ending = endings.raised(error)
+        ending = endings.raised(error, task.verdicts)
     return ending if port.usage is None else ending | {"usage": port.usage}

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from treadle.errors import (
     BadValue,
     PayloadTooLarge,
     ProblemError,
-    StaleRun,
     TreadleError,
     ValidationFailed,
     problem_named,
@@ -24,12 +23,13 @@ from treadle.tasks.content import Content, Uploading
 from treadle.tasks.context import Context, Level, Port, Saved
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
-from treadle.tasks.outcomes import Interrupted
 from treadle.wire.artifacts import ArtifactItem
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Key, Leases
+from treadle.worker.middleware import Middleware, RaisedInProcess, chained
 from treadle.worker.reports import Reporter
-from treadle.worker.stopping import log_end, stopped
+from treadle.worker.stopping import check_ours, log_end, stopped
+from treadle.worker.timing import Timing
 from treadle.worker.uploads import Uploader
 
 log: logging.Logger = logging.getLogger("treadle.worker")
@@ -55,6 +55,7 @@ class Caller:
         credentials: Credentials,
         resources: Any,
         uploader: Uploader,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         self.uploader = uploader
         self.reporter = reporter
@@ -62,6 +63,7 @@ class Caller:
         self.credentials = credentials
         self._group = group
         self._resources = resources
+        self._middleware = middleware
         self._children = Children()
         self.stuck = 0
         """Runs whose code goes on although their failure was told: each keeps its slot."""
@@ -89,13 +91,11 @@ class Caller:
         isolation = "process" if held.has_target and task.isolation == "thread" else task.isolation
         try:
             if isolation == "process":
-                ending, error = await self._in_process(held, task, timing)
-            elif isolation == "thread":
-                timing.begin()
-                ending, error = await self._in_thread(held, task, arguments)
+                code = partial(self._in_process, held, task, timing)
             else:
                 timing.begin()
-                ending, error = await self._in_loop(held, task, arguments)
+                code = partial(self._in_thread if isolation == "thread" else self._in_loop, held, task, arguments)
+            ending, error = await (self._around(held, task, code) if self._middleware else code())
         finally:
             timing.end()
         if held.stop is None:
@@ -106,12 +106,47 @@ class Caller:
     def _context(self, held: Held, port: Port) -> Context:
         return Context(held.claim, port, self._resources, urls=self.credentials.urls)
 
-    async def _in_loop(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
-        code = asyncio.current_task()
-        assert code is not None
-        # Most functions want no context, and its event costs more than the rest of a call.
-        context = self._context(held, _LoopPort(self, held)) if task.signature.wants_context else None
-        error: BaseException | None = None
+    async def _around(self, held: Held, task: Task[..., Any], code: Callable[[], Awaitable[Ended]]) -> Ended:
+        """Call the code within the middleware, which sees its result or what it raised and may change either."""
+        context = self._context(held, _MiddlewarePort(self, held))
+        this = asyncio.current_task()
+        assert this is not None
+        ended: Ended | None = None
+        stop = held.stop_code = self._canceller(held, this, context)
+
+        async def innermost() -> Any:
+            nonlocal ended
+            try:
+                ended = ending, error = await code()
+            finally:
+                held.stop_code = stop
+            if held.stop is not None:
+                context.stop()
+            if error is None and "result" not in ending:
+                error = BadValue(ending["error"])
+                ended = ending, error
+            if error is not None:
+                raise error
+            return ending["result"]
+
+        try:
+            result = await chained(self._middleware, context, innermost)()
+        except asyncio.CancelledError as cancelled:
+            if held.stop is None and this.cancelling():
+                raise
+            if held.stop is not None:
+                this.uncancel()
+            return ended or (endings.raised(cancelled), cancelled)
+        except BaseException as raised:  # noqa: BLE001 - whatever it raised is the run's end, SystemExit too
+            is_the_codes = ended is not None and raised is ended[1]
+            return ended if ended is not None and is_the_codes else (endings.raised(raised, task.verdicts), raised)
+        finally:
+            held.stop_code = None
+        is_untouched = ended is not None and ended[1] is None and result is ended[0].get("result")
+        return ended if ended is not None and is_untouched else (endings.completed(result), None)
+
+    def _canceller(self, held: Held, code: "asyncio.Task[Any]", context: Context | None) -> Callable[[], None]:
+        """Return what stops code in the worker's loop."""
 
         def stop() -> None:
             if context is not None:
@@ -120,7 +155,15 @@ class Caller:
             if held.stop == "timeout":
                 asyncio.get_running_loop().call_later(STUBBORN, self._report_timeout, held)
 
-        held.stop_code = stop
+        return stop
+
+    async def _in_loop(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
+        code = asyncio.current_task()
+        assert code is not None
+        # Most functions want no context, and its event costs more than the rest of a call.
+        context = self._context(held, _LoopPort(self, held)) if task.signature.wants_context else None
+        error: BaseException | None = None
+        held.stop_code = self._canceller(held, code, context)
         try:
             if context is None:
                 result = await task.function(**arguments)
@@ -133,7 +176,7 @@ class Caller:
                 raise
             ending, error = endings.raised(cancelled), cancelled
         except BaseException as raised:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
-            ending, error = endings.raised(raised), raised
+            ending, error = endings.raised(raised, task.verdicts), raised
         finally:
             held.stop_code = None
         if held.stop is not None:
@@ -155,11 +198,11 @@ class Caller:
         try:
             return endings.completed(await future), None
         except Exception as raised:  # noqa: BLE001 - whatever the task raised is its end
-            return endings.raised(raised), raised
+            return endings.raised(raised, task.verdicts), raised
         finally:
             held.stop_code = None
 
-    async def _in_process(self, held: Held, task: Task[..., Any], timing: "Timing") -> Ended:
+    async def _in_process(self, held: Held, task: Task[..., Any], timing: Timing) -> Ended:
         try:
             child = await self._children.take()
         except ChildDied as died:
@@ -190,7 +233,7 @@ class Caller:
                 self.leases.stop_run(held, "lease")
             return endings.raised(died), died
         else:
-            return ending, None if ending["kind"] == "completed" else Interrupted()
+            return ending, None if ending["kind"] == "completed" else RaisedInProcess(ending)
         finally:
             held.stop_code = held.kill = held.renewed = None
             child.lease_killer.disarm()
@@ -203,7 +246,7 @@ class Caller:
         if held.kill == child.kill:
             child.kill()
 
-    def _from_child(self, held: Held, timing: "Timing", child: Child, message: dict[str, Any]) -> None:
+    def _from_child(self, held: Held, timing: Timing, child: Child, message: dict[str, Any]) -> None:
         port = _LoopPort(self, held)
         if "begun" in message:
             timing.begin()
@@ -261,7 +304,7 @@ class Caller:
 
     async def upload(self, held: Held, content: Content) -> ArtifactItem:
         """Upload an artifact; raise `StaleRun`, with nothing stored, as soon as the run is known to be lost."""
-        return await self.uploader.upload(held.key, content, partial(_check_ours, held))
+        return await self.uploader.upload(held.key, content, partial(check_ours, held))
 
     def _report_timeout(self, held: Held) -> None:
         # A target stays taken until its code has stopped: the server fails such a run by itself.
@@ -269,41 +312,6 @@ class Caller:
             self.stuck += 1
             held.is_overdue = True
             self.report(held, {**endings.timed_out(held.claim["timeout"]), "code_runs": True})
-
-
-class Timing:
-    """The timeout of one run: counted from when its code begins, not from when a process for it is started."""
-
-    __slots__ = ("_held", "_leases", "_timer")
-
-    def __init__(self, leases: Leases, held: Held) -> None:
-        self._leases = leases
-        self._held = held
-        self._timer: asyncio.TimerHandle | None = None
-
-    def begin(self) -> None:
-        """Start to count, when the run has a timeout."""
-        timeout = self._held.claim.get("timeout")
-        if timeout is not None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(timeout, self._leases.stop_run, self._held, "timeout")
-
-    def end(self) -> None:
-        """Stop counting."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-
-_LOST = frozenset({"cancel", "gone", "lease"})
-"""Why a run is no longer this worker's; one that is paused or handed back still is, until that is reported."""
-
-
-def _check_ours(held: Held) -> None:
-    """Raise `StaleRun` when the run was cancelled or lost (C4)."""
-    if held.stop in _LOST:
-        task_id, run_id = held.key
-        detail = f"run {run_id} of task {task_id} is no longer this worker's ({held.stop}): nothing is uploaded"
-        raise StaleRun(problem_named("stale-run", detail))
 
 
 class _LoopPort:
@@ -325,11 +333,15 @@ class _LoopPort:
         self._reporter.line(self._key, message, level)
 
     def spend(self, total: float) -> None:
-        self._held.usage = total
+        self._note(total, self._held.spent[1])
+
+    def _note(self, by_code: float, around_it: float) -> None:
+        self._held.spent = by_code, around_it
+        self._held.usage = used = by_code + around_it
         claim = self._held.claim
         budget = claim.get("budget")
         # The claim says what the task's earlier runs have used.
-        if budget is not None and (claim.get("usage") or 0.0) + total > budget:
+        if budget is not None and (claim.get("usage") or 0.0) + used > budget:
             # The server stops the run; the next regular heartbeat would tell it up to 2 s later.
             self._leases.beat_now()
 
@@ -341,6 +353,13 @@ class _LoopPort:
 
     def credentials(self) -> Awaitable[str]:
         return self._credentials.of(self._held)
+
+
+class _MiddlewarePort(_LoopPort):
+    """The same for what stands around the code: each of the two tells what it has spent by itself."""
+
+    def spend(self, total: float) -> None:
+        self._note(self._held.spent[0], total)
 
 
 class _ThreadPort(_LoopPort):

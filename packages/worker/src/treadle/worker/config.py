@@ -9,6 +9,7 @@ from treadle.client.names import Names
 from treadle.tasks.definition import Task
 from treadle.transport.bearer import Bearer
 from treadle.version import __version__
+from treadle.worker.middleware import Middleware
 
 if TYPE_CHECKING:
     from treadle.settings import Settings
@@ -34,6 +35,7 @@ class WorkerConfig:
     replace_schema: bool
     settings: "Settings"
     names: Names
+    middleware: tuple[Middleware, ...] = ()
 
     def opening(self, worker_id: str | None, held: list[dict[str, Any]], *, draining: bool) -> dict[str, Any]:
         """Return the body that opens the worker on a connection."""

@@ -47,6 +47,7 @@ class Held:
         "kill",
         "length",
         "renewed",
+        "spent",
         "stop",
         "stop_code",
         "timer",
@@ -67,6 +68,8 @@ class Held:
         self.credential: tuple[str, float] | None = given and (given, since + self.length / 2)
         """A temporary credential, and until when it is worth showing, by our monotonic clock."""
         self.usage: float | None = None
+        self.spent: tuple[float, float] = (0.0, 0.0)
+        """What the code and the middleware around it have used."""
         self.stop: Stop | None = None
         """Why the code is to stop; None while it may go on."""
         self.stop_code: Callable[[], None] | None = None

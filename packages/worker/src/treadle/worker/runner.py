@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from treadle.tasks.endings import Ending
 from treadle.worker.calls import Caller
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
+from treadle.worker.middleware import Middleware
 from treadle.worker.reports import Reporter
 from treadle.worker.stopping import stopped
 from treadle.worker.uploads import Uploader
@@ -44,6 +45,7 @@ class Runner:
         uploader: Uploader,
         credentials: Credentials,
         resources: Any = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         self._tasks = tasks
         self._reporter = reporter
@@ -51,7 +53,7 @@ class Runner:
         self._group = group
         self._concurrency = concurrency
         self._give_back = give_back
-        self._caller = Caller(reporter, leases, group, credentials, resources, uploader)
+        self._caller = Caller(reporter, leases, group, credentials, resources, uploader, middleware)
         self._waiting: deque[Held] = deque()
         self._running: dict[Held, asyncio.Task[None]] = {}
         self.freed: asyncio.Event = asyncio.Event()

@@ -1,17 +1,19 @@
-"""What is reported, and logged, of a run whose code was told to stop."""
+"""What is reported, logged and refused of a run whose code was told to stop."""
 
 import asyncio
 import logging
 
+from treadle.errors import StaleRun, problem_named
 from treadle.isolation.processes import ChildDied
 from treadle.tasks import endings
 from treadle.tasks.endings import Ending
 from treadle.tasks.outcomes import Interrupted
 from treadle.worker.lease import Held
+from treadle.worker.middleware import RaisedInProcess
 
 log: logging.Logger = logging.getLogger("treadle.worker")
 
-_QUIET = (asyncio.CancelledError, Interrupted, ChildDied)
+_QUIET = (asyncio.CancelledError, Interrupted, ChildDied, RaisedInProcess)
 """What code that stops as it was told to ends with."""
 
 
@@ -53,3 +55,15 @@ def _paused(ending: Ending | None, error: BaseException | None) -> Ending:
     if ending["kind"] == "paused":
         return ending
     return paused | {"detail": f"interrupted by user; stopping raised {ending.get('error', '')}"}
+
+
+_LOST = frozenset({"cancel", "gone", "lease"})
+"""Why a run is no longer this worker's; one that is paused or handed back still is, until that is reported."""
+
+
+def check_ours(held: Held) -> None:
+    """Raise `StaleRun` when the run was cancelled or lost (C4)."""
+    if held.stop in _LOST:
+        task_id, run_id = held.key
+        detail = f"run {run_id} of task {task_id} is no longer this worker's ({held.stop}): nothing is uploaded"
+        raise StaleRun(problem_named("stale-run", detail))

@@ -18,6 +18,7 @@ from treadle.tasks.registry import by_name
 from treadle.transport.bearer import bearer_of
 from treadle.variables import untold
 from treadle.worker.config import Lifespan, WorkerConfig
+from treadle.worker.middleware import Middleware
 
 if TYPE_CHECKING:
     from treadle.settings import Settings
@@ -33,8 +34,9 @@ class Worker:
     `min_concurrency` more is asked for only when less than that runs. `lifespan` makes what tasks share: an async
     context manager whose value is `ctx.resources`. When the worker is stopped, what runs has `drain_grace` seconds (or
     a timedelta) to end; the rest is handed back. `replace_schema` lets a new version of a task replace the registered
-    schema; one that only widens it, by an optional argument for instance, does so by itself. `url`, `token` and the
-    defaults of tasks come from the environment when they are left out.
+    schema; one that only widens it, by an optional argument for instance, does so by itself. `middleware` is put around
+    each run, the first one outermost: `async def m(ctx, call_next)`. `url`, `token` and the defaults of tasks come from
+    the environment when they are left out.
 
     Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task or when a task with
     isolation="process" stands where a child process can't find it, and `ValueError` for numbers out of bounds.
@@ -55,6 +57,7 @@ class Worker:
         lifespan: Lifespan | None = None,
         drain_grace: float | timedelta = 30.0,
         replace_schema: bool = False,
+        middleware: Iterable[Middleware] = (),
         settings: "Settings | None" = None,
     ) -> None:
         from treadle.settings import Settings, split_urls
@@ -86,6 +89,7 @@ class Worker:
             replace_schema=replace_schema,
             settings=settings,
             names=Names(urls),
+            middleware=tuple(middleware),
         )
         self.ready: asyncio.Event = asyncio.Event()
         """Set once the worker is open at the server and takes tasks."""

@@ -119,6 +119,7 @@ class WorkerRun:
             uploader=self._uploader,
             credentials=Credentials(self._connector.reclaim, self._reporter.online, config.urls),
             resources=resources,
+            middleware=config.middleware,
         )
         loop = asyncio.get_running_loop()
 

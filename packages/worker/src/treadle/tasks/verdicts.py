@@ -1,0 +1,63 @@
+"""Which exceptions of a task's code are worth another try: `@task(retry_on=…, fail_on=…)`."""
+
+from dataclasses import dataclass
+
+from treadle.errors import DefinitionError
+from treadle.tasks.outcomes import TaskOutcome
+
+Exceptions = type[BaseException] | tuple[type[BaseException], ...]
+"""A class of exceptions, or several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What a task says of its exceptions; a class stands for those that inherit from it too."""
+
+    retry_on: tuple[type[BaseException], ...] | None = None
+    """After these the task is tried again, and after no others; None: after all."""
+    fail_on: tuple[type[BaseException], ...] = ()
+    """After these it is not."""
+
+    @classmethod
+    def of(cls, function: str, retry_on: Exceptions | None, fail_on: Exceptions | None) -> "Verdicts":
+        """Return what the decorator of `function` says. Raises `DefinitionError` for what is no exception's class."""
+        made = cls(
+            None if retry_on is None else _classes(function, "retry_on", retry_on),
+            () if fail_on is None else _classes(function, "fail_on", fail_on),
+        )
+        if both := set(made.retry_on or ()) & set(made.fail_on):
+            names = ", ".join(sorted(one.__name__ for one in both))
+            raise DefinitionError(f"@task of {function} has {names} in retry_on and in fail_on: leave it in one")
+        return made
+
+    def is_final(self, error: BaseException) -> bool:
+        """Return whether the task is not to be tried again after the error.
+
+        Where both lists have a class of it, the nearer one counts: `retry_on=OSError, fail_on=FileNotFoundError` means
+        what it seems to. A group is final when one of the errors in it is. What stands for an outcome of its own, such
+        as `Retry`, is none of these lists' business.
+        """
+        if self.retry_on is None and not self.fail_on:
+            return False
+        if isinstance(error, BaseExceptionGroup):
+            return any(self.is_final(one) for one in error.exceptions)
+        if isinstance(error, TaskOutcome):
+            return False
+        for kind in type(error).__mro__:
+            if kind in self.fail_on:
+                return True
+            if self.retry_on is not None and kind in self.retry_on:
+                return False
+        return self.retry_on is not None
+
+
+def _classes(function: str, name: str, given: Exceptions) -> tuple[type[BaseException], ...]:
+    found = given if isinstance(given, tuple) else (given,)
+    for one in found:
+        if not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise DefinitionError(
+                f"@task of {function}: {name} takes classes of exceptions, one or a tuple of them, not {one!r}"
+            )
+        if issubclass(one, TaskOutcome):
+            raise DefinitionError(f"@task of {function}: {name} can't change what {one.__name__} means")
+    return found

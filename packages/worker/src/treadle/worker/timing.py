@@ -1,0 +1,28 @@
+"""How long the code of a run may take."""
+
+import asyncio
+
+from treadle.worker.lease import Held, Leases
+
+
+class Timing:
+    """The timeout of one run: counted from when its code begins, not from when a process for it is started."""
+
+    __slots__ = ("_held", "_leases", "_timer")
+
+    def __init__(self, leases: Leases, held: Held) -> None:
+        self._leases = leases
+        self._held = held
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Start to count, when the run has a timeout."""
+        timeout = self._held.claim.get("timeout")
+        if timeout is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(timeout, self._leases.stop_run, self._held, "timeout")
+
+    def end(self) -> None:
+        """Stop counting."""
+        if self._timer is not None:
+            self._timer.cancel()
