@@ -24,4 +24,8 @@ production = true
 
 [contexts."my lab"]
 url = "http://127.0.0.1:7420,http://127.0.0.1:7421"
+
+[views]
+mine = "tag:user=ann -status:done"
+"slow ones" = "duration:>1h"
 """

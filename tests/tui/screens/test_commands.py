@@ -3,6 +3,7 @@
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import BILLING, ROTATE
 from tests.tui.stage import staged, typed
+from treadle_tui.core.setup.app_state import AppState
 
 
 async def test_a_queue_is_paused_by_its_name_from_anywhere(server: MockServer, clock: FrozenClock) -> None:
@@ -108,3 +109,27 @@ async def test_the_dashboard_goes_on_beneath_the_command_line(server: MockServer
         await stage.settle()
 
         assert "4,711" in stage.text() or "4711" in stage.text()
+
+
+async def test_9_a_saved_view_is_shown_by_its_name_and_means_every_queue(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    views = {"mine": "tag:user=ann -status:done", "bills": f"job:{BILLING} status:failed"}
+
+    async with staged(server, clock, app_state=AppState(views=views)) as stage:
+        await stage.press("V", *"mi", "tab", "enter")
+
+        assert stage.asked("watch")[-1]["window"]["filter"]["tag"] == ["user=ann"]
+        assert "job" not in stage.asked("watch")[-1]["window"]["filter"]
+        assert "tag:user=ann -status:done" in stage.text()
+        await typed(stage, "view bills")
+        assert stage.asked("watch")[-1]["window"]["filter"] == {"job": BILLING, "status": ["failed"]}
+        await typed(stage, "view his")
+        assert 'there is no view "his": it is one of mine, bills' in stage.text()
+
+
+async def test_9_without_views_the_key_says_where_they_are_written(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("V")
+
+        assert "no views: the configuration file names them" in stage.text()

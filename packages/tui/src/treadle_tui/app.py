@@ -205,6 +205,9 @@ class Dashboard(App[None]):
                 self._home()
                 self._main.select(event.value)
                 self._main.focus_pane("tasks")
+            case "view":
+                self._home()
+                self._main.narrow_everywhere(event.value)
             case "open":
                 self.push_screen(Detail(self._ctx, event.value))
             case "theme":

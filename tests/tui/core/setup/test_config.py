@@ -13,6 +13,7 @@ def test_a_whole_file_says_all_of_it() -> None:
 
     assert (config.theme, config.ascii_only, config.context) == ("light", True, "prod")
     assert config.keymap.own == {"pause": "f5", "resume": "f6,R", "report": "question_mark", "help": "f1"}
+    assert config.views == {"mine": "tag:user=ann -status:done", "slow ones": "duration:>1h"}
     prod, lab = config.contexts.values()
     assert (prod.urls, prod.room, prod.read_only, prod.production) == (("https://queue.example",), "lab", True, True)
     assert prod.token_file == FILE.parent / "prod.token"
@@ -35,6 +36,8 @@ def test_a_whole_file_says_all_of_it() -> None:
         ('[contexts.prod]\nurl = "http://x"\ncolour = "red"', 3, 'there is no setting "colour"'),
         ('[contexts.prod]\nurl = "http://x"\nproduction = "yes"', 3, "production must be true or false"),
         ('[contexts]\nprod = "http://x"', 2, "write it as a table: [contexts.prod]"),
+        ('[views]\nmine = "satus:failed"', 2, 'mine: there is no "satus:"; did you mean status:?'),
+        ("[views]\nmine = 5", 2, 'mine must be a text, as "…"'),
         ('context = "prod"', 1, 'there is no context "prod": there is no table'),
         ('context = "prod"\n[contexts.lab]\nurl = "http://x"', 1, "it is one of lab"),
     ],

@@ -96,6 +96,8 @@ def choices(screen: Commandable, takes: Takes, part: str) -> Iterable[str]:
             return begun_with(part, screen.orders())
         case "theme":
             return begun_with(part, app_state.themes)
+        case "view":
+            return begun_with(part, app_state.views)
         case "context":
             return begun_with(part, app_state.contexts)
         case "task":

@@ -76,6 +76,21 @@ class CommandActions(Screen[None]):
             raise CommandError(str(error)) from None
         self.post_message(self.Requested("filter", text))
 
+    def with_view(self, name: str) -> None:
+        """Show a saved view: the tasks of every queue that its filter means, unless it names one."""
+        known = self.ctx.app_state.views
+        if name not in known:
+            listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
+            raise CommandError(f'there is no view "{name}": {listed}')
+        self.post_message(self.Requested("view", known[name]))
+
+    def act_view(self) -> None:
+        """Let a saved view be chosen, or say where they are written down."""
+        if self.ctx.app_state.views:
+            self.act_command("view ")
+        else:
+            self.tell(Report("no views: the configuration file names them, as [views] mine = 'tag:user=ann'", ok=False))
+
     def with_tasks(self, job: str) -> None:
         """Show a queue's tasks."""
         self.post_message(self.Requested("queue", self._queue(job)))

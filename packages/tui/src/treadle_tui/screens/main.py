@@ -14,7 +14,7 @@ from treadle_tui.core.draw.text import Span
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Dirty
-from treadle_tui.core.state.queues import SORTS, QueueRow
+from treadle_tui.core.state.queues import ALL_QUEUES, SORTS, QueueRow, all_queues
 from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.core.verbs.scopes import Scope
@@ -84,7 +84,8 @@ class Main(BaseScreen):
         """Return what `export` writes: the queues, the marked tasks, or the whole list of them."""
         if self.scope == "queues":
             rows = self._queues.rows
-            return ExportRequest(rows=tuple(rows.rows[key].exported() for key in rows.keys), what="queues")
+            queues = (rows.rows[key] for key in rows.keys if key != ALL_QUEUES)
+            return ExportRequest(rows=tuple(queue.exported() for queue in queues), what="queues")
         if self._list.marks:
             return super().exported()
         return ExportRequest(filter=self.ctx.query.filter, order=self.ctx.query.order)
@@ -92,7 +93,7 @@ class Main(BaseScreen):
     def copied(self) -> str | None:
         """Return the task's id or the queue's name."""
         if self.scope == "queues":
-            return self.ctx.query.job
+            return None if self.ctx.query.job == ALL_QUEUES else self.ctx.query.job
         task = self._list.rows.highlighted
         return task.id if task is not None else None
 
@@ -119,8 +120,12 @@ class Main(BaseScreen):
         rows = self.ctx.model.queue_rows()
         keys = [row.name for row in sorted(rows.values(), key=SORTS[self._sort])]
         begins = self._queues.rows.cursor is None
-        self._queues.rows.update(keys, rows)
-        if begins and rows:
+        if len(rows) > 1:
+            every = all_queues(rows.values(), workers=self.ctx.model.totals().workers_serving)
+            self._queues.rows.update([ALL_QUEUES, *keys], {ALL_QUEUES: every, **rows})
+        else:
+            self._queues.rows.update(keys, rows)
+        if begins and rows and not (self.ctx.query.begins_everywhere and self._queues.rows.find(ALL_QUEUES)):
             # One comes to see where the work is; from then on the cursor is the reader's.
             self._queues.rows.find(max(keys, key=lambda key: rows[key].pending))
         self._queue_grid.styles.height = max(4, min(len(keys) or 4, self.size.height // 3) + 3)
@@ -294,7 +299,9 @@ class Main(BaseScreen):
         self._pause_queue(paused=False)
 
     def _pause_queue(self, *, paused: bool) -> None:
-        if self._queues.rows.cursor is not None:
+        if self._queues.rows.cursor == ALL_QUEUES:
+            self.tell(Report("queues are paused and resumed one by one: go to one of them", ok=False))
+        elif self._queues.rows.cursor is not None:
             self.run_worker(self.pause_queue(self._queues.rows.cursor, paused=paused))
 
     # The filter.
@@ -341,6 +348,13 @@ class Main(BaseScreen):
         self._filter_line.put(text)
         self._begin_list()
         self.focus_pane("tasks")
+
+    def narrow_everywhere(self, text: str) -> None:
+        """Show the tasks of every queue that a filter means, unless it names one."""
+        if self._queues.rows.find(ALL_QUEUES):
+            self._follow_queue()
+            self._queue_grid.rows_changed()
+        self.narrow(text)
 
     def _follow_queue(self) -> None:
         if self.ctx.query.select(self._queues.rows.cursor):

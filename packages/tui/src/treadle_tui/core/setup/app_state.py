@@ -1,5 +1,6 @@
 """What outlives the way from one server to another: the keys, the contexts, and what was typed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from treadle_tui.core.draw.text import clean
@@ -20,6 +21,8 @@ class AppState:
     """The names that `:theme` knows."""
     contexts: tuple[str, ...] = ()
     """The names that `:context` knows."""
+    views: Mapping[str, str] = field(default_factory=dict)
+    """The filters that `:view` knows, by their names."""
     context: str | None = None
     """The one that is shown now; None for a server that was named by hand."""
     production: bool = False

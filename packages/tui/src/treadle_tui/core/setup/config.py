@@ -1,4 +1,4 @@
-"""The configuration file: the theme, the reader's own keys, and the servers by name."""
+"""The configuration file: the theme, the reader's own keys, and the servers and views by name."""
 
 import re
 import tomllib
@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from treadle.filters import FilterError, parse
 from treadle.settings import InvalidSetting, split_urls
 from treadle_tui.core.verbs.keymap import Keymap, KeymapError, read_keymap
 
 THEMES = ("dark", "light", "contrast", "colourblind", "sixteen", "mono")
 """What `theme` may be."""
 
-_ROOT = {"theme": str, "ascii": bool, "context": str, "keys": dict, "contexts": dict}
+_ROOT = {"theme": str, "ascii": bool, "context": str, "keys": dict, "contexts": dict, "views": dict}
 _CONTEXT = {"url": str, "token_file": str, "room": str, "read_only": bool, "production": bool}
 _KINDS = {str: 'a text, as "…"', bool: "true or false", dict: "a table"}
 
@@ -54,6 +55,8 @@ class Config:
     contexts: Mapping[str, Server] = field(default_factory=dict)
     context: str | None = None
     """The one to begin with."""
+    views: Mapping[str, str] = field(default_factory=dict)
+    """Filters by name."""
 
     def server(self, name: str) -> Server:
         """Return the context of a name. Raises `ConfigError` when there is none."""
@@ -115,7 +118,18 @@ class _Reader:
             keymap=self._keymap(document.get("keys", {})),
             contexts=contexts,
             context=first,
+            views=self._views(document.get("views", {})),
         )
+
+    def _views(self, table: Mapping[str, Any]) -> Mapping[str, str]:
+        for name, text in table.items():
+            if not isinstance(text, str):
+                raise self._wrong(("views", name), f"{name} must be {_KINDS[str]}")
+            try:
+                parse(text)
+            except FilterError as error:
+                raise self._wrong(("views", name), f"{name}: {error}") from None
+        return table
 
     def _keymap(self, table: Mapping[str, Any]) -> Keymap:
         try:

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from treadle.wire.jobs import JobItem
+from treadle.wire.jobs import JobItem, Percentiles, QueueStats
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import Status
 from treadle_tui.core.draw.glyphs import QueueState
 from treadle_tui.core.state.workers import WorkerRow
+
+ALL_QUEUES = "*"
+"""The key of the line that stands for every queue; `job:*` in a filter means the same."""
 
 RATE_STEPS = 3
 """How many of the last full steps of a history make the rate: 30 seconds are calm, and recent enough to be true."""
@@ -69,6 +72,46 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         workers=len(serving),
         rate=recent_rate(job.history.completed, job.history.step_seconds) if job.history else 0.0,
         completed=job.history.completed if job.history else (),
+    )
+
+
+def all_queues(rows: Iterable[QueueRow], *, workers: int) -> QueueRow:
+    """Return the line that stands for every queue: what stands in theirs, added up; `workers` serve any of them."""
+    queues = list(rows)
+    oldest = [at for queue in queues if (at := queue.oldest_pending_at) is not None]
+    stats = [queue.job.stats for queue in queues if queue.job.stats is not None]
+    summed = None
+    if stats:
+        summed = QueueStats(
+            since=max(one.since for one in stats),
+            wait=Percentiles(),
+            run=Percentiles(),
+            failed_last_hour=sum(one.failed_last_hour for one in stats),
+            retried_last_hour=sum(one.retried_last_hour for one in stats),
+        )
+    job = JobItem(
+        id=ALL_QUEUES,
+        room_id="",
+        category="",
+        name="all queues",
+        full_name=ALL_QUEUES,
+        schema={},
+        created_at=min((queue.job.created_at for queue in queues), default=datetime.max.replace(tzinfo=UTC)),
+        oldest_pending_at=min(oldest, default=None),
+        stats=summed,
+    )
+    return QueueRow(
+        job=job,
+        state="open",
+        pending=sum(queue.pending for queue in queues),
+        running=sum(queue.running for queue in queues),
+        slots=sum(queue.slots for queue in queues),
+        scheduled=sum(queue.scheduled for queue in queues),
+        held=sum(queue.held for queue in queues),
+        failed=sum(queue.failed for queue in queues),
+        workers=workers,
+        rate=sum(queue.rate for queue in queues),
+        completed=_summed([queue.completed for queue in queues]),
     )
 
 

@@ -8,7 +8,7 @@ from treadle_tui.core.verbs.scopes import Scope
 
 Verb: TypeAlias = Literal["cancel", "pause", "resume", "rerun"]
 PAST: dict[Verb, str] = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "rerun": "rerun"}
-Takes: TypeAlias = Literal["queue", "filter", "order", "theme", "context", "task", "file", "time", "factor"]
+Takes: TypeAlias = Literal["queue", "filter", "order", "theme", "context", "view", "task", "file", "time", "factor"]
 
 ARGUMENTS: dict[Takes, str] = {
     "queue": "a queue's job, as @global:tasks:billing",
@@ -16,6 +16,7 @@ ARGUMENTS: dict[Takes, str] = {
     "order": "an order: queues and tasks have their own",
     "theme": "a theme's name",
     "context": "a context of the configuration file",
+    "view": "a view of the configuration file",
     "task": "a task's id, or how it begins",
     "file": "a file's name",
     "time": "a time in the recording, as 1m30, or a step, as +10 or -1m",
@@ -293,6 +294,15 @@ ACTIONS: tuple[Action, ...] = (
         "Filter the list: status:pending,running target:cam-1 some text. In a task: find in the sheet.",
         _on("everywhere"),
         takes="filter",
+    ),
+    Action(
+        "view",
+        "V",
+        "view",
+        "Show a saved view: a filter by its name in the configuration file, for every queue unless it names one.",
+        _on("everywhere"),
+        footer=False,
+        takes="view",
     ),
     Action("queues", "1", "queues", "Go to the queues.", _on("everywhere"), footer=False),
     Action(

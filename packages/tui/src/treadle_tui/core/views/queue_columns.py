@@ -5,7 +5,7 @@ from treadle_tui.core.draw.columns import CellContext, Column
 from treadle_tui.core.draw.format import age, bar, number, rate, since, sparkline
 from treadle_tui.core.draw.glyphs import QUEUE_TONES
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
-from treadle_tui.core.state.queues import QueueRow
+from treadle_tui.core.state.queues import ALL_QUEUES, QueueRow
 
 
 def count(value: int, *, tone: Tone = "plain", cells: int = 5) -> Spans:
@@ -14,6 +14,8 @@ def count(value: int, *, tone: Tone = "plain", cells: int = 5) -> Spans:
 
 
 def _job(row: QueueRow, context: CellContext) -> Spans:
+    if row.name == ALL_QUEUES:
+        return (Span(row.job.name, "bold"),)
     room, category, name = (
         clean(part, ascii_only=context.glyphs.ascii_only) for part in (row.job.room_id, row.job.category, row.job.name)
     )
@@ -21,6 +23,8 @@ def _job(row: QueueRow, context: CellContext) -> Spans:
 
 
 def _queue_state(row: QueueRow, context: CellContext) -> Spans:
+    if row.name == ALL_QUEUES:
+        return ()
     return (Span(f"{context.glyphs.queue[row.state]} {row.state}", QUEUE_TONES[row.state]),)
 
 
@@ -35,8 +39,8 @@ def slots(used: int, of: int, context: CellContext) -> Spans:
 
 
 def _queue_slots(row: QueueRow, context: CellContext) -> Spans:
-    if row.job.room_id == INTERNAL:
-        # The server runs these itself, as many as come.
+    if row.job.room_id == INTERNAL or row.name == ALL_QUEUES:
+        # The server runs these itself, as many as come; and slots that several queues share add up to nothing true.
         return (Span(f"{'':10} {number(row.running, cells=4):>4} ", "plain" if row.running else "faint"),)
     return slots(row.running, row.slots, context)
 

@@ -7,11 +7,9 @@ from treadle import filters
 from treadle.wire.frames import Window
 from treadle.wire.tasks import Order, TaskFilter
 from treadle_tui.core.live.subscriptions import Want
+from treadle_tui.core.state.queues import ALL_QUEUES
 from treadle_tui.core.views.task_columns import ORDERS
 from treadle_tui.core.views.windows import WINDOW, Part, anchored, part_around
-
-ANY = "*"
-"""`job:*` in a filter means every queue's tasks, not only the highlighted one's."""
 
 MOVED_ON_SECONDS = 10.0
 """How often a filter that says how long ago something was is read anew."""
@@ -36,6 +34,8 @@ class TaskQuery:
         self._window = Window(limit=WINDOW)
         self._part = Part(0, WINDOW)
         self.narrow(text)
+        self.begins_everywhere = bool(text.strip())
+        """Whether it was started with a filter: that means every queue, as on the command line."""
 
     def select(self, job: str | None) -> bool:
         """Show another queue's tasks; return whether that changes the list."""
@@ -115,4 +115,4 @@ class TaskQuery:
 
     def _chosen(self) -> TaskFilter:
         job = self._filter.job or (None if self._filter.worker else self.job)
-        return self._filter.model_copy(update={"job": None if job == ANY else job})
+        return self._filter.model_copy(update={"job": None if job == ALL_QUEUES else job})
