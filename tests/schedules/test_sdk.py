@@ -100,6 +100,15 @@ async def test_a_worker_tells_its_schedules_and_runs_what_they_put_in_e10(
     assert (task_item.payload, task_item.result in {9, None}) == ({"days": 9}, True)
 
 
+async def test_a_worker_tells_how_each_task_is_run_e10(client: Client, working: Working) -> None:
+    options = Options(priority=5, unique_key="k", retry_base=timedelta(seconds=1))
+
+    async with working(made(Every(3600, options=options, deadline=timedelta(minutes=1)))):
+        told = await seen(client)
+
+    assert told.options == {"priority": 5, "unique_key": "k", "retry_base": 1.0, "deadline": 60.0}
+
+
 async def seen(client: Client, name: str = "tasks:tidy") -> Any:
     """Wait until the worker has told its schedule, and return it."""
     async with asyncio.timeout(20):

@@ -30,7 +30,7 @@ class Scheduling(Requester):
 
     async def schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
         """Return one schedule; raises `ScheduleNotFound`."""
-        return ScheduleItem.model_validate(await self.request("GET", _path(room, name)))
+        return ScheduleItem.model_validate(await self.request("GET", schedule_path(room, name)))
 
     async def set_schedule(
         self,
@@ -59,7 +59,7 @@ class Scheduling(Requester):
         body = template(options, deadline)
         body |= {"job": job, "jitter": jitter, "missed": missed}
         body |= {name: value for name, value in given.items() if value is not None}
-        return ScheduleItem.model_validate(await self.request("PUT", _path(room, name), body))
+        return ScheduleItem.model_validate(await self.request("PUT", schedule_path(room, name), body))
 
     async def pause_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
         """Pause a schedule: it makes no tasks until it is resumed."""
@@ -71,18 +71,19 @@ class Scheduling(Requester):
 
     async def run_schedule(self, name: str, *, room: str = GLOBAL) -> TaskItem:
         """Put a schedule's task in now and return it; raises `TaskConflict` while its last one is open."""
-        return TaskItem.model_validate(await self.request("POST", f"{_path(room, name)}/run"))
+        return TaskItem.model_validate(await self.request("POST", f"{schedule_path(room, name)}/run"))
 
     async def delete_schedule(self, name: str, *, room: str = GLOBAL) -> None:
         """Delete a schedule; a task of it that runs goes on to its end."""
-        await self.request("DELETE", _path(room, name), resend=False)
+        await self.request("DELETE", schedule_path(room, name), resend=False)
 
     async def _patch(self, room: str, name: str, **fields: Any) -> ScheduleItem:
-        answer = await self.request("PATCH", _path(room, name), fields, resend=True)
+        answer = await self.request("PATCH", schedule_path(room, name), fields, resend=True)
         return ScheduleItem.model_validate(answer)
 
 
-def _path(room: str, name: str) -> str:
+def schedule_path(room: str, name: str) -> str:
+    """Return where a schedule is read, set and deleted."""
     return f"/v1/rooms/{_part(room)}/schedules/{_part(name)}"
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from treadle.client.client import Client
+from treadle.client.scheduling import schedule_path
 from treadle.clock import monotonic
 from treadle.errors import (
     ConnectionFailed,
@@ -234,7 +235,7 @@ class WorkerRun:
         waits = QuietLog(log)
         for delay in delays():
             try:
-                await self._helper.set_schedule(name, room=task.job.room, **body)
+                await self._helper.request("PUT", schedule_path(task.job.room, name), body)
             except (ConnectionFailed, *BUSY) as error:
                 waits.say(f"the schedule of {task.full_name} could not be set yet: {error}", "trying again")
                 await asyncio.sleep(delay)
