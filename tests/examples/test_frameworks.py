@@ -1,32 +1,15 @@
 """The examples with web frameworks: each with the real framework, a real server and a worker."""
 
-import importlib
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import httpx
 import pytest
 import uvicorn
-
-
-@pytest.fixture
-def example(treadle_server: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Import an example anew, where the settings lead to the test's server."""
-    monkeypatch.setenv("TREADLE_URL", treadle_server.url)
-    monkeypatch.setenv("TREADLE_TOKEN", treadle_server.token)
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
-
-    def load(name: str) -> ModuleType:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-        return importlib.import_module(name)
-
-    return load
 
 
 @contextmanager
