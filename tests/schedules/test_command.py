@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.cli.conftest import Command, Shop, command, served, shop
-from tests.cli.test_edit import WORDS as OF_EDIT
+from tests.worker.cli.conftest import Command, Shop, command, served, shop
+from tests.worker.cli.test_edit import WORDS as OF_EDIT
 
 WORDS = OF_EDIT.partition(" --delay 60")[0] + OF_EDIT.partition("+0000")[2]
 

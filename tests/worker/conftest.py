@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.worker import waiting
 from tests.worker.proxies import proxy_to
 from treadle import Client, Worker
+from treadle.settings import Settings
 from treadle_server.testing import Served, serve
 
 Working = Callable[..., Any]
@@ -24,6 +27,11 @@ async def server(database_url: str) -> AsyncIterator[Served]:
 async def client(server: Served) -> AsyncIterator[Client]:
     async with Client(server.url, server.token) as client:
         yield client
+
+
+def settings_in(directory: Path) -> Settings:
+    """Return the settings of a program on a server's machine: its token is what the directory has."""
+    return Settings(data_dir=directory, token=None)
 
 
 @asynccontextmanager
@@ -66,10 +74,4 @@ async def either(request: pytest.FixtureRequest, server: Served) -> AsyncIterato
 @pytest.fixture
 def until() -> Callable[[Callable[[], Awaitable[bool]]], Awaitable[None]]:
     """Wait until a question is answered by yes; the test's own timeout ends it otherwise."""
-
-    async def wait(question: Callable[[], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(20):
-            while not await question():  # noqa: ASYNC110 - a server's state has no event here
-                await asyncio.sleep(0.02)
-
-    return wait
+    return waiting.until

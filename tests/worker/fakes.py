@@ -10,6 +10,8 @@ from pydantic_core import from_json, to_json
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
+from treadle.transport.session import Session
+
 Answer = Callable[[dict[str, Any]], Any]
 HELLO = {"protocol": 1, "stream": "s", "seq": 0, "server": "0.1.0", "user": "u", "superuser": True}
 HELLO |= {"max_bytes": 16 * 1024 * 1024}
@@ -70,3 +72,18 @@ async def fake_server(answer: Answer) -> AsyncIterator[FakeServer]:
         port = next(iter(server.sockets)).getsockname()[1]
         fake.url = f"http://127.0.0.1:{port}"
         yield fake
+
+
+@asynccontextmanager
+async def session_to(fake: FakeServer, *more: str, **options: Any) -> AsyncIterator[Session]:
+    """Have a session with a fake server, or else with one of `more`, during the block."""
+    session = Session((fake.url, *more), "secret", **{"on_push": lambda _: None, **options})
+    async with asyncio.TaskGroup() as group:
+        group.create_task(session.run())
+        yield session
+        await session.close()
+
+
+def echo(item: dict[str, Any]) -> Any:
+    """Answer a request with itself."""
+    return {"echo": item}

@@ -1,4 +1,4 @@
-"""Tasks that child processes can import."""
+"""Tasks that many tests run, and that child processes can import."""
 
 import asyncio
 import os
@@ -8,6 +8,11 @@ import time
 from pathlib import Path
 
 from treadle import Context, MalformedPayload, Retry, task
+
+
+@task
+async def double(n: int) -> int:
+    return 2 * n
 
 
 @task(isolation="process")

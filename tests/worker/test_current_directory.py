@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from treadle.isolation.processes import Child
-from treadle_bench.children import Children as DemoChildren
 
 PACKAGES = Path(__file__).parents[2] / "packages"
 NAMES = ("json", "token", "socket", "asyncio", "runpy", "treadle", "pydantic", "click", "sitecustomize", "textual")
@@ -32,8 +31,11 @@ def test_a_dashboard_in_the_browser_takes_nothing_from_the_current_directory(tra
     assert not trap.exists()
 
 
+@pytest.mark.inside
 def test_what_the_demo_and_the_bench_start_takes_nothing_from_the_current_directory(trap: Path, tmp_path: Path) -> None:
-    with DemoChildren(tmp_path, {"PATH": ""}) as children:
+    from treadle_bench.children import Children
+
+    with Children(tmp_path, {"PATH": ""}) as children:
         child = children.start("help", "--help")
         child.process.wait(30)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.worker.conftest import working_at
+from tests.worker.jobs import double
 from tests.worker.proxies import proxy_to
 from treadle import Client, Context, Options, SyncClient, TaskFailed, task
 from treadle.errors import Forbidden, SchemaConflict
@@ -15,11 +16,6 @@ from treadle_server.testing import Served, serve
 SOMEDAY = datetime(2999, 1, 1, tzinfo=UTC)
 
 pytestmark = pytest.mark.anyio
-
-
-@task
-async def double(n: int) -> int:
-    return 2 * n
 
 
 async def test_everything_works_over_plain_http_when_no_socket_can_be_opened(server: Served) -> None:

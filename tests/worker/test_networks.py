@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -11,28 +10,17 @@ from typing import Any
 import pytest
 
 from tests.chaos.wires import wire_to
-from tests.worker.conftest import working_at
-from tests.worker.fakes import fake_server
+from tests.worker.conftest import settings_in, working_at
+from tests.worker.fakes import echo, fake_server, session_to
+from tests.worker.jobs import double
 from tests.worker.proxies import proxy_to
-from tests.worker.test_session import echo, session_to
+from tests.worker.waiting import seen
 from treadle import Client, Context, Worker, task
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError, Unauthorized
-from treadle.settings import Settings
 from treadle.transport.http import HttpChannel
 from treadle_server.testing import Served, serve
 
 pytestmark = pytest.mark.anyio
-
-
-@task
-async def double(n: int) -> int:
-    return 2 * n
-
-
-async def seen(question: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not question():  # noqa: ASYNC110 - neither a log nor a connection has an event here
-            await asyncio.sleep(0.01)
 
 
 async def test_a_worker_goes_back_to_the_socket_with_its_id_and_its_runs_n4(
@@ -200,10 +188,6 @@ async def test_a_defect_in_one_part_of_a_worker_ends_none_of_the_others_n4(
     async with working_at(server.url, server.token, double):
         assert await (await double.submit(4)).result(timeout=30) == 8
     assert "hit a defect" in caplog.text
-
-
-def settings_in(directory: Path) -> Settings:
-    return Settings(data_dir=directory, token=None)
 
 
 async def test_a_worker_waits_for_the_token_that_a_server_has_not_written_yet_n4(

@@ -12,7 +12,9 @@ import pytest
 import trustme
 
 from tests.chaos.wires import wire_to
-from tests.worker.test_networks import double, seen, settings_in
+from tests.worker.conftest import settings_in
+from tests.worker.jobs import double
+from tests.worker.waiting import seen
 from treadle import Client, Worker
 from treadle_server.testing import serve
 

@@ -9,7 +9,7 @@ from typing import TextIO
 
 import pytest
 
-from tests.cli.conftest import Command, Shop
+from tests.worker.cli.conftest import Command, Shop
 from treadle.cli.group import NOT_READ, treadle
 from treadle_server.testing import Served
 

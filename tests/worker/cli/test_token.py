@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tests.cli.conftest import Command
+from tests.worker.cli.conftest import Command
 from treadle_server.testing import Served
 
 

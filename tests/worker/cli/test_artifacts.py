@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.cli.conftest import Command, Shop
+from tests.worker.cli.conftest import Command, Shop
 
 
 def store(shop: Shop, task_id: str, name: str, body: bytes, *, run: int = 0) -> None:

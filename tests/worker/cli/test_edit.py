@@ -1,6 +1,6 @@
 """`treadle edit`, as someone who only reads the help would use it (E9)."""
 
-from tests.cli.conftest import Command, Shop
+from tests.worker.cli.conftest import Command, Shop
 
 WORDS = (
     "--priority 2 --delay 60 --deadline 2999-01-01T00:00:00+0000 --run-timeout 5 --max-retries 1 --max-requeues 2"

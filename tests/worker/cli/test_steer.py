@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.conftest import Command, Shop
+from tests.worker.cli.conftest import Command, Shop
 
 NOBODY = "0199aaaa-0000-7000-8000-000000000000"
 

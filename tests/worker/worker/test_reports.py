@@ -1,20 +1,14 @@
-"""Reports are kept in order until they are taken; leases are counted from before they were renewed."""
+"""Reports are kept in order until they are taken."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from treadle.clock import monotonic
 from treadle.errors import ConnectionLost, StaleRun, ValidationFailed, problem_named
-from treadle.tasks import endings
-from treadle.values import LONGEST_TEXT, clean
-from treadle.worker.lease import Leases, abort_margin, stop_margin
 from treadle.worker.reports import KEPT_LINES, Answer, Report, Reporter
-from treadle.worker.watchdog import Watchdog
 
 pytestmark = pytest.mark.anyio
 
@@ -147,125 +141,3 @@ async def test_lines_that_come_too_fast_are_left_out_and_counted() -> None:
     assert len(lines) == KEPT_LINES
     assert lines[0]["message"] == "11 lines were logged too fast and left out"
     assert lines[-1]["message"] == f"line {KEPT_LINES + 9}"
-
-
-async def test_a_lease_is_counted_from_before_the_renewal_was_sent() -> None:
-    """G5."""
-    sent: list[dict[str, Any]] = []
-
-    async def beat(body: dict[str, Any]) -> dict[str, Any]:
-        sent.append(body)
-        await asyncio.sleep(0.05)
-        return {"taken_until": [{"task_id": "t", "run_id": 0, "seconds_left": 10}], "cancel": [REF]}
-
-    leases = Leases(beat)
-    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 1, "target": "robot"}, monotonic())
-    held.usage = 2.5
-    before = monotonic()
-    assert await leases.beat()
-
-    assert sent == [{"tasks": [{**REF, "usage": 2.5}]}]
-    assert before + 10 <= held.expires < before + 10.05
-    assert held.stop == "cancel"
-
-
-async def test_the_code_of_a_target_is_stopped_before_its_lease_ends() -> None:
-    """G5."""
-    stopped = asyncio.Event()
-    leases = Leases(lambda _: asyncio.sleep(0, {}))
-    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 1.0, "target": "robot"}, monotonic())
-    held.stop_code = stopped.set
-
-    leases.guard(held)
-    async with asyncio.timeout(20):
-        await stopped.wait()
-
-    assert held.stop == "lease"
-    assert monotonic() < held.expires
-    assert stop_margin(60) > abort_margin(60) > 0
-
-
-def test_a_cancel_outranks_a_pause_and_nothing_else_changes_the_first_reason() -> None:
-    leases = Leases(lambda _: asyncio.sleep(0, {}))
-    held = leases.add({"id": "t", "run_id": 0}, monotonic())
-
-    for why in ("pause", "pause", "cancel", "timeout"):
-        leases.stop_runs([REF], why)
-
-    assert held.stop == "cancel"
-
-
-def test_results_and_errors_become_reports_that_any_store_keeps() -> None:
-    assert endings.completed({"a": (1, 2)}) == {"kind": "completed", "result": {"a": [1, 2]}}
-    refused = endings.completed(object())
-    assert (refused["kind"], refused["reason"]) == ("exception", "internal-error")
-    assert "is no JSON" in refused["error"]
-    assert endings.raised(ValueError("a\x00b\ud800"))["error"] == "ValueError: a\\x00b\\ud800"
-    assert len(clean("x" * 3_000_000)) <= LONGEST_TEXT
-
-
-async def test_a_target_that_can_not_be_stopped_ends_its_process_before_its_lease_does() -> None:
-    """G5: the watchdog is a thread, which a blocked event loop doesn't stop."""
-    aborted = threading.Event()
-    killed = threading.Event()
-    leases = Leases(lambda _: asyncio.sleep(0, {}))
-    coroutine = leases.add({"id": "c", "run_id": 0, "seconds_left": 4.0, "target": "robot"}, monotonic())
-    process = leases.add({"id": "p", "run_id": 0, "seconds_left": 4.0, "target": "arm"}, monotonic())
-    process.kill = killed.set
-    for held in (coroutine, process):
-        held.code_runs = True
-        leases.guard(held)
-    watchdog = Watchdog(leases, abort=aborted.set)
-
-    watchdog.start()
-    both = aborted.wait(20) and killed.wait(20)  # Blocks the loop, as bad code would.
-    watchdog.stop()
-
-    assert both
-    assert monotonic() < max(coroutine.expires, process.expires)
-    for held in (coroutine, process):
-        leases.drop(held)
-
-
-async def test_code_that_was_frozen_with_its_worker_has_a_second_to_stop_by_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A worker that woke on a busy machine had 50 ms, and ended itself though its code would have stopped."""
-    now = 0.0
-    monkeypatch.setattr("treadle.worker.watchdog.monotonic", lambda: now)
-    aborted: list[float] = []
-    leases = Leases(lambda _: asyncio.sleep(0, {}))
-    held = leases.add({"id": "c", "run_id": 0, "seconds_left": 0.4, "target": "robot"}, now)
-    held.code_runs, held.stop = True, "lease"
-    held.timer = asyncio.get_running_loop().call_later(60, lambda: None)
-    watchdog = Watchdog(leases, abort=lambda: aborted.append(now))
-
-    now = 9.0
-    watchdog._end_lost_targets(was_frozen=True)
-    now = 9.9
-    watchdog._end_lost_targets(was_frozen=False)
-    assert aborted == []
-    now = 10.05
-    watchdog._end_lost_targets(was_frozen=False)
-    assert aborted == [10.05]
-    leases.drop(held)
-
-
-async def test_code_that_woke_before_its_lease_ended_has_no_moment_longer_g5(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr("treadle.worker.watchdog.monotonic", lambda: now)
-    aborted: list[float] = []
-    leases = Leases(lambda _: asyncio.sleep(0, {}))
-    held = leases.add({"id": "c", "run_id": 0, "seconds_left": 6.0, "target": "robot"}, now)
-    held.code_runs, held.stop = True, "lease"
-    held.timer = asyncio.get_running_loop().call_later(60, lambda: None)
-    watchdog = Watchdog(leases, abort=lambda: aborted.append(now))
-
-    now = held.last_moment - 0.1
-    watchdog._end_lost_targets(was_frozen=True)
-    assert aborted == []
-    now = held.last_moment
-    watchdog._end_lost_targets(was_frozen=False)
-
-    assert aborted == [held.last_moment]
-    leases.drop(held)

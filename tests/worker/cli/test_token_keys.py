@@ -2,7 +2,7 @@
 
 import httpx
 
-from tests.cli.conftest import Command, Shop
+from tests.worker.cli.conftest import Command, Shop
 from treadle_server.testing import Served
 
 

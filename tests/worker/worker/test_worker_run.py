@@ -171,119 +171,6 @@ async def test_a_coroutine_that_takes_too_long_fails_by_its_timeout(client: Clie
     assert failure.value.task.reason == "timeout"
 
 
-async def test_a_thread_past_its_timeout_keeps_its_slot_and_its_late_result_is_dropped(
-    client: Client, working: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """T5."""
-    release, told = threading.Event(), threading.Event()
-
-    @task(timeout=0.2, max_retries=0)
-    def stubborn(ctx: Context) -> str:
-        if ctx.wait_cancelled(10):
-            told.set()
-        release.wait(10)
-        return "too late"
-
-    async with working(stubborn, add, concurrency=1):
-        handle = await stubborn.submit()
-        with pytest.raises(TaskFailed):
-            await handle.result(timeout=30)
-        assert told.is_set()
-        queued = await add.submit(1)
-        with pytest.raises(WaitTimeout):
-            await queued.result(timeout=0.3)
-
-        release.set()
-
-        assert await queued.result(timeout=30) == 2
-    assert (await handle.get()).result is None
-    assert "late result" in caplog.text
-
-
-async def test_a_worker_whose_only_slot_a_thread_keeps_is_given_nothing_until_it_ends(
-    client: Client, either: Any, until: Any
-) -> None:
-    """T5: nothing is claimed for it, not even to be handed back."""
-    release = threading.Event()
-
-    @task(timeout=0.1, max_retries=0, lease_seconds=1)
-    def stubborn() -> None:
-        release.wait(20)
-
-    async with either(stubborn, add, concurrency=1) as worker:
-        handle = await stubborn.submit()
-        with pytest.raises(TaskFailed, match="timeout"):
-            await handle.result(timeout=30)
-        queued = await add.submit(1)
-        submitted = datetime.now(UTC)
-
-        async def has_beaten() -> bool:
-            return (await client.worker(worker.id)).last_heartbeat > submitted
-
-        await until(has_beaten)
-        assert await queued.status() == "pending"
-        assert (await client.worker(worker.id)).used == 1
-        release.set()
-
-        assert await queued.result(timeout=30) == 2
-    assert [run.status for run in await queued.runs()] == ["completed"]
-
-
-async def test_a_process_past_its_timeout_is_killed(client: Client, working: Any, tmp_path: Any) -> None:
-    """T5."""
-    started = tmp_path / "pid"
-
-    async with working(jobs.never_ends):
-        with pytest.raises(TaskFailed, match="timeout"):
-            await (await jobs.never_ends.submit(started)).result(timeout=20)
-
-    assert not jobs.lives(int(started.read_text()))
-
-
-async def test_a_cancelled_process_is_killed_at_once(client: Client, working: Any, tmp_path: Any, until: Any) -> None:
-    """T5."""
-    started = tmp_path / "pid"
-
-    async with working(jobs.endless, concurrency=1):
-        handle = await jobs.endless.submit(started)
-
-        async def has_begun() -> bool:
-            return started.exists() and bool(started.read_text())
-
-        await until(has_begun)
-        await handle.cancel()
-        with pytest.raises(TaskCancelled):
-            await handle.result(timeout=30)
-
-        async def is_dead() -> bool:
-            return not jobs.lives(int(started.read_text()))
-
-        await until(is_dead)
-
-
-async def test_a_process_that_dies_fails_its_task_and_the_worker_goes_on(client: Client, working: Any) -> None:
-    """T5, T7."""
-    async with working(jobs.dies, jobs.pid, jobs.picky):
-        with pytest.raises(TaskFailed, match="exit code 3"):
-            await (await jobs.dies.submit()).result(timeout=20)
-        with pytest.raises(TaskFailed, match="nothing suits me") as failure:
-            await (await jobs.picky.submit()).result(timeout=20)
-        assert failure.value.task.reason == "malformed-payload"
-        assert isinstance(await (await jobs.pid.submit()).result(timeout=20), int)
-
-
-async def test_checkpoint_progress_log_and_usage_work_from_a_process(client: Client, working: Any) -> None:
-    """E3, T6: the next run gets the checkpoint, and goes on with the usage."""
-    async with working(jobs.steps):
-        handle = await jobs.steps.submit(4, options=Options(budget=100))
-        assert await handle.result(timeout=30) == [2, 4]
-
-    item = await handle.get()
-    logs = await client.call("logs", {"id": handle.id})
-    assert (item.checkpoint, item.usage, item.run_id) == (4, 6.0, 1)
-    assert [line["message"] for line in logs["items"]] == ["did 0", "did 1", "did 2", "did 3"]
-
-
 async def test_a_payload_that_does_not_fit_and_an_unknown_function_fail_and_the_worker_goes_on(
     client: Client, working: Any, server: Served
 ) -> None:
@@ -467,15 +354,6 @@ async def test_tasks_share_what_the_lifespan_yields_and_submit_others(client: Cl
         assert await (await outer.submit(5)).result(timeout=30) == 15
 
     assert closed == [True]
-
-
-async def test_a_sync_function_with_a_target_runs_in_a_process(client: Client, working: Any) -> None:
-    """G5."""
-    import os
-
-    async with working(jobs.where):
-        handle = await jobs.where.submit(options=Options(target="robot"))
-        assert await handle.result(timeout=20) != os.getpid()
 
 
 async def test_a_new_version_with_one_more_optional_argument_serves_what_waits_and_what_is_new(

@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cli.hostile import JOINED, LINES, VALUE, Filled
-from tests.cli.pseudo import Terminal, obeyed, text_of
+from tests.worker.cli.hostile import JOINED, LINES, VALUE, Filled
+from tests.worker.cli.pseudo import Terminal, obeyed, text_of
 from treadle.cli import unforeseen
 from treadle_bench.demo.report import print_summary
 from treadle_bench.demo.summary import Summary

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.conftest import Command, Shop
+from tests.worker.cli.conftest import Command, Shop
 
 
 def test_the_command_shows_what_would_go_asks_and_removes_e12(command: Command, shop: Shop) -> None:

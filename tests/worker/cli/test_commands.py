@@ -13,7 +13,7 @@ import pytest
 
 from treadle_server.testing import Served, serve_in_thread
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.conftest import Command
+from tests.worker.cli.conftest import Command
 
 
 @pytest.mark.parametrize(

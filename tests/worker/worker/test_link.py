@@ -5,18 +5,14 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from treadle import Client, task
+from tests.worker.jobs import double
+from treadle import Client
 from treadle.settings import Settings
 from treadle.transport.http import HttpChannel
 from treadle.worker.link import HttpLink
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
-
-
-@task
-async def double(n: int) -> int:
-    return 2 * n
 
 
 class Losing(httpx.AsyncHTTPTransport):

@@ -13,8 +13,8 @@ import pytest
 from httpx import AsyncBaseTransport, AsyncByteStream, Request, Response
 
 from tests.worker.conftest import working_at
+from tests.worker.jobs import double
 from tests.worker.proxies import proxy_to
-from tests.worker.test_networks import double
 from treadle import Client
 from treadle.errors import ConnectionLost
 from treadle.tasks.content import Content

@@ -1,14 +1,12 @@
 """The session socket: gathering, reconnecting, refusals, and who is told what."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
 import pytest
 
-from tests.worker.fakes import FakeServer, fake_server
+from tests.worker.fakes import echo, fake_server, session_to
 from treadle import Client, task
 from treadle.errors import (
     ConnectionFailed,
@@ -24,19 +22,6 @@ from treadle.transport.dialing import MAX_FRAME
 from treadle.transport.session import Session
 
 pytestmark = pytest.mark.anyio
-
-
-@asynccontextmanager
-async def session_to(fake: FakeServer, *more: str, **options: Any) -> AsyncIterator[Session]:
-    session = Session((fake.url, *more), "secret", **{"on_push": lambda _: None, **options})
-    async with asyncio.TaskGroup() as group:
-        group.create_task(session.run())
-        yield session
-        await session.close()
-
-
-def echo(item: dict[str, Any]) -> Any:
-    return {"echo": item}
 
 
 async def test_requests_of_one_loop_turn_go_in_one_frame() -> None:

@@ -16,7 +16,7 @@ from treadle.cli.group import LazyGroup
 from treadle.errors import TreadleError
 from treadle.wire.shown import clean, clean_json, clean_lines
 
-SOURCES = tuple((Path(__file__).parents[2] / "packages").glob("*/src/**/*.py"))
+SOURCES = tuple((Path(__file__).parents[3] / "packages").glob("*/src/**/*.py"))
 
 PRINTERS = {"click.echo", "click.secho", "click.style", "print", "sys.stdout.write", "sys.stderr.write"}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.worker.waiting import seen
 from treadle import Worker, task
 from treadle.loops import loop_factory
 from treadle_server.testing import serve_in_thread
@@ -48,13 +49,7 @@ def test_a_worker_in_another_thread_is_stopped_from_this_one() -> None:
         thread = threading.Thread(target=worker.run)
         thread.start()
         try:
-            asyncio.run(_until(lambda: worker.id is not None))
+            asyncio.run(seen(lambda: worker.id is not None))
         finally:
             worker.stop()
             thread.join()
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - another thread's
-            await asyncio.sleep(0.01)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.cli.conftest import Command, Shop
+from tests.worker.cli.conftest import Command, Shop
 
 
 def test_a_task_is_shown_with_its_runs_times_workers_and_whole_tracebacks_t4(command: Command, shop: Shop) -> None:

@@ -1,6 +1,6 @@
 """`treadle webhooks`: set, listed, deleted, and their dead deliveries."""
 
-from tests.cli.conftest import Command, Shop
+from tests.worker.cli.conftest import Command, Shop
 
 
 def test_a_webhook_is_set_listed_and_deleted_and_its_secret_is_printed_once_e12(command: Command) -> None:

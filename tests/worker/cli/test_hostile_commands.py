@@ -9,8 +9,8 @@ import click
 import httpx
 import pytest
 
-from tests.cli.hostile import JOINED, LINES, VALUE, Filled
-from tests.cli.pseudo import Terminal, obeyed, text_of
+from tests.worker.cli.hostile import JOINED, LINES, VALUE, Filled
+from tests.worker.cli.pseudo import Terminal, obeyed, text_of
 from treadle.cli.group import treadle
 from treadle_server.testing import Served, serve_in_thread
 

@@ -1,0 +1,1 @@
+"""Tests of threads and processes that code runs in."""

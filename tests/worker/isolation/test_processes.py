@@ -1,0 +1,110 @@
+"""Processes that code runs in: they end when they are to, and none is left behind by who wanted it and went."""
+
+import asyncio
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.worker import jobs
+from treadle import Client, Options, TaskCancelled, TaskFailed
+from treadle.isolation.processes import Child, ChildDied, Children
+
+pytestmark = pytest.mark.anyio
+
+
+def _processes() -> set[int]:
+    return {process.pid for process in psutil.Process().children() if "treadle.isolation.child" in process.cmdline()}
+
+
+async def test_a_process_that_starts_while_the_worker_ends_is_ended() -> None:
+    before = _processes()
+    children = Children()
+    taking = asyncio.create_task(children.take())
+    await asyncio.sleep(0)
+    await children.close()
+    with pytest.raises(ChildDied, match="before the task's process had begun"):
+        await taking
+    assert _processes() == before
+
+
+async def test_a_process_whose_start_is_given_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _processes()
+    is_started = asyncio.Event()
+
+    async def open_connection(**_: object) -> None:
+        is_started.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(asyncio, "open_connection", open_connection)
+    starting = asyncio.create_task(Child.start())
+    await is_started.wait()
+    assert len(_processes() - before) == 1
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert _processes() == before
+
+
+async def test_a_process_past_its_timeout_is_killed(client: Client, working: Any, tmp_path: Any) -> None:
+    """T5."""
+    started = tmp_path / "pid"
+
+    async with working(jobs.never_ends):
+        with pytest.raises(TaskFailed, match="timeout"):
+            await (await jobs.never_ends.submit(started)).result(timeout=20)
+
+    assert not jobs.lives(int(started.read_text()))
+
+
+async def test_a_cancelled_process_is_killed_at_once(client: Client, working: Any, tmp_path: Any, until: Any) -> None:
+    """T5."""
+    started = tmp_path / "pid"
+
+    async with working(jobs.endless, concurrency=1):
+        handle = await jobs.endless.submit(started)
+
+        async def has_begun() -> bool:
+            return started.exists() and bool(started.read_text())
+
+        await until(has_begun)
+        await handle.cancel()
+        with pytest.raises(TaskCancelled):
+            await handle.result(timeout=30)
+
+        async def is_dead() -> bool:
+            return not jobs.lives(int(started.read_text()))
+
+        await until(is_dead)
+
+
+async def test_a_process_that_dies_fails_its_task_and_the_worker_goes_on(client: Client, working: Any) -> None:
+    """T5, T7."""
+    async with working(jobs.dies, jobs.pid, jobs.picky):
+        with pytest.raises(TaskFailed, match="exit code 3"):
+            await (await jobs.dies.submit()).result(timeout=20)
+        with pytest.raises(TaskFailed, match="nothing suits me") as failure:
+            await (await jobs.picky.submit()).result(timeout=20)
+        assert failure.value.task.reason == "malformed-payload"
+        assert isinstance(await (await jobs.pid.submit()).result(timeout=20), int)
+
+
+async def test_checkpoint_progress_log_and_usage_work_from_a_process(client: Client, working: Any) -> None:
+    """E3, T6: the next run gets the checkpoint, and goes on with the usage."""
+    async with working(jobs.steps):
+        handle = await jobs.steps.submit(4, options=Options(budget=100))
+        assert await handle.result(timeout=30) == [2, 4]
+
+    item = await handle.get()
+    logs = await client.call("logs", {"id": handle.id})
+    assert (item.checkpoint, item.usage, item.run_id) == (4, 6.0, 1)
+    assert [line["message"] for line in logs["items"]] == ["did 0", "did 1", "did 2", "did 3"]
+
+
+async def test_a_sync_function_with_a_target_runs_in_a_process(client: Client, working: Any) -> None:
+    """G5."""
+    import os
+
+    async with working(jobs.where):
+        handle = await jobs.where.submit(options=Options(target="robot"))
+        assert await handle.result(timeout=20) != os.getpid()

@@ -1,0 +1,70 @@
+"""Threads, which nothing stops: what their slots and late results come to."""
+
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.worker.jobs import double
+from treadle import Client, Context, TaskFailed, WaitTimeout, task
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_thread_past_its_timeout_keeps_its_slot_and_its_late_result_is_dropped(
+    client: Client, working: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """T5."""
+    release, told = threading.Event(), threading.Event()
+
+    @task(timeout=0.2, max_retries=0)
+    def stubborn(ctx: Context) -> str:
+        if ctx.wait_cancelled(10):
+            told.set()
+        release.wait(10)
+        return "too late"
+
+    async with working(stubborn, double, concurrency=1):
+        handle = await stubborn.submit()
+        with pytest.raises(TaskFailed):
+            await handle.result(timeout=30)
+        assert told.is_set()
+        queued = await double.submit(1)
+        with pytest.raises(WaitTimeout):
+            await queued.result(timeout=0.3)
+
+        release.set()
+
+        assert await queued.result(timeout=30) == 2
+    assert (await handle.get()).result is None
+    assert "late result" in caplog.text
+
+
+async def test_a_worker_whose_only_slot_a_thread_keeps_is_given_nothing_until_it_ends(
+    client: Client, either: Any, until: Any
+) -> None:
+    """T5: nothing is claimed for it, not even to be handed back."""
+    release = threading.Event()
+
+    @task(timeout=0.1, max_retries=0, lease_seconds=1)
+    def stubborn() -> None:
+        release.wait(20)
+
+    async with either(stubborn, double, concurrency=1) as worker:
+        handle = await stubborn.submit()
+        with pytest.raises(TaskFailed, match="timeout"):
+            await handle.result(timeout=30)
+        queued = await double.submit(1)
+        submitted = datetime.now(UTC)
+
+        async def has_beaten() -> bool:
+            return (await client.worker(worker.id)).last_heartbeat > submitted
+
+        await until(has_beaten)
+        assert await queued.status() == "pending"
+        assert (await client.worker(worker.id)).used == 1
+        release.set()
+
+        assert await queued.result(timeout=30) == 2
+    assert [run.status for run in await queued.runs()] == ["completed"]

@@ -1,0 +1,59 @@
+"""Leases are counted from before they were renewed, and told apart by why their runs are stopped."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from treadle.clock import monotonic
+from treadle.worker.lease import Leases, abort_margin, stop_margin
+
+pytestmark = pytest.mark.anyio
+
+REF = {"task_id": "t", "run_id": 0}
+
+
+async def test_a_lease_is_counted_from_before_the_renewal_was_sent() -> None:
+    """G5."""
+    sent: list[dict[str, Any]] = []
+
+    async def beat(body: dict[str, Any]) -> dict[str, Any]:
+        sent.append(body)
+        await asyncio.sleep(0.05)
+        return {"taken_until": [{"task_id": "t", "run_id": 0, "seconds_left": 10}], "cancel": [REF]}
+
+    leases = Leases(beat)
+    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 1, "target": "robot"}, monotonic())
+    held.usage = 2.5
+    before = monotonic()
+    assert await leases.beat()
+
+    assert sent == [{"tasks": [{**REF, "usage": 2.5}]}]
+    assert before + 10 <= held.expires < before + 10.05
+    assert held.stop == "cancel"
+
+
+async def test_the_code_of_a_target_is_stopped_before_its_lease_ends() -> None:
+    """G5."""
+    stopped = asyncio.Event()
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    held = leases.add({"id": "t", "run_id": 0, "seconds_left": 1.0, "target": "robot"}, monotonic())
+    held.stop_code = stopped.set
+
+    leases.guard(held)
+    async with asyncio.timeout(20):
+        await stopped.wait()
+
+    assert held.stop == "lease"
+    assert monotonic() < held.expires
+    assert stop_margin(60) > abort_margin(60) > 0
+
+
+def test_a_cancel_outranks_a_pause_and_nothing_else_changes_the_first_reason() -> None:
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    held = leases.add({"id": "t", "run_id": 0}, monotonic())
+
+    for why in ("pause", "pause", "cancel", "timeout"):
+        leases.stop_runs([REF], why)
+
+    assert held.stop == "cancel"

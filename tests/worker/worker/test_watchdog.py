@@ -1,0 +1,79 @@
+"""What the watchdog ends with its lease, and what it leaves a moment (G5)."""
+
+import asyncio
+import threading
+
+import pytest
+
+from treadle.clock import monotonic
+from treadle.worker.lease import Leases
+from treadle.worker.watchdog import Watchdog
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_target_that_can_not_be_stopped_ends_its_process_before_its_lease_does() -> None:
+    """G5: the watchdog is a thread, which a blocked event loop doesn't stop."""
+    aborted = threading.Event()
+    killed = threading.Event()
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    coroutine = leases.add({"id": "c", "run_id": 0, "seconds_left": 4.0, "target": "robot"}, monotonic())
+    process = leases.add({"id": "p", "run_id": 0, "seconds_left": 4.0, "target": "arm"}, monotonic())
+    process.kill = killed.set
+    for held in (coroutine, process):
+        held.code_runs = True
+        leases.guard(held)
+    watchdog = Watchdog(leases, abort=aborted.set)
+
+    watchdog.start()
+    both = aborted.wait(20) and killed.wait(20)  # Blocks the loop, as bad code would.
+    watchdog.stop()
+
+    assert both
+    assert monotonic() < max(coroutine.expires, process.expires)
+    for held in (coroutine, process):
+        leases.drop(held)
+
+
+async def test_code_that_was_frozen_with_its_worker_has_a_second_to_stop_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A worker that woke on a busy machine had 50 ms, and ended itself though its code would have stopped."""
+    now = 0.0
+    monkeypatch.setattr("treadle.worker.watchdog.monotonic", lambda: now)
+    aborted: list[float] = []
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    held = leases.add({"id": "c", "run_id": 0, "seconds_left": 0.4, "target": "robot"}, now)
+    held.code_runs, held.stop = True, "lease"
+    held.timer = asyncio.get_running_loop().call_later(60, lambda: None)
+    watchdog = Watchdog(leases, abort=lambda: aborted.append(now))
+
+    now = 9.0
+    watchdog._end_lost_targets(was_frozen=True)
+    now = 9.9
+    watchdog._end_lost_targets(was_frozen=False)
+    assert aborted == []
+    now = 10.05
+    watchdog._end_lost_targets(was_frozen=False)
+    assert aborted == [10.05]
+    leases.drop(held)
+
+
+async def test_code_that_woke_before_its_lease_ended_has_no_moment_longer_g5(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("treadle.worker.watchdog.monotonic", lambda: now)
+    aborted: list[float] = []
+    leases = Leases(lambda _: asyncio.sleep(0, {}))
+    held = leases.add({"id": "c", "run_id": 0, "seconds_left": 6.0, "target": "robot"}, now)
+    held.code_runs, held.stop = True, "lease"
+    held.timer = asyncio.get_running_loop().call_later(60, lambda: None)
+    watchdog = Watchdog(leases, abort=lambda: aborted.append(now))
+
+    now = held.last_moment - 0.1
+    watchdog._end_lost_targets(was_frozen=True)
+    assert aborted == []
+    now = held.last_moment
+    watchdog._end_lost_targets(was_frozen=False)
+
+    assert aborted == [held.last_moment]
+    leases.drop(held)
