@@ -3,9 +3,8 @@
 import builtins
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from treadle.client.requests import Listing, Requester
+from treadle.client.requests import Listing, Requester, path_part
 from treadle.wire.prune import PruneAnswer
 from treadle.wire.webhooks import DeliveryItem, Redelivered, WebhookItem
 
@@ -34,7 +33,7 @@ class Admin(Requester):
 
     def webhooks(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[WebhookItem]:
         """Return the caller's webhooks of a room; a superuser's answer has everybody's."""
-        return self._list(WebhookItem, f"/v1/rooms/{_part(room)}/webhooks", limit, offset)
+        return self._list(WebhookItem, f"/v1/rooms/{path_part(room)}/webhooks", limit, offset)
 
     async def webhook(self, name: str, *, room: str = "@global") -> WebhookItem:
         """Return one webhook; raises `WebhookNotFound`."""
@@ -52,7 +51,8 @@ class Admin(Requester):
     ) -> WebhookItem:
         """Make a webhook or change it; the answer to a new one, or to `rotate`, has the secret, this once.
 
-        `jobs` (None: all) are full names, `statuses` (None: all) of completed, failed, cancelled.
+        `jobs` (None: all) are full names, `statuses` (None: all) of completed, failed, cancelled. Raises
+        `ValidationFailed` for a URL that is none.
         """
         body: dict[str, Any] = {"url": url, "rotate": rotate}
         if jobs is not None:
@@ -75,20 +75,19 @@ class Admin(Requester):
         limit: int | None = None,
         offset: int = 0,
     ) -> Listing[DeliveryItem]:
-        """Return a webhook's deliveries that are dead, or those that are still tried, newest first."""
+        """Return a webhook's deliveries that are dead, or those that are still tried, newest first.
+
+        Raises, when it is read, `WebhookNotFound`.
+        """
         return self._list(DeliveryItem, f"{_path(room, name)}/deliveries", limit, offset, params={"state": state})
 
     async def redeliver(
         self, name: str, ids: "builtins.list[str] | None" = None, *, room: str = "@global"
     ) -> Redelivered:
-        """Try dead deliveries again, at once: those named, or all."""
+        """Try dead deliveries again, at once: those named, or all; raises `WebhookNotFound`."""
         body = {} if ids is None else {"ids": ids}
         return Redelivered.model_validate(await self.request("POST", f"{_path(room, name)}/redeliver", body))
 
 
 def _path(room: str, name: str) -> str:
-    return f"/v1/rooms/{_part(room)}/webhooks/{_part(name)}"
-
-
-def _part(text: str) -> str:
-    return quote(text, safe="@:")
+    return f"/v1/rooms/{path_part(room)}/webhooks/{path_part(name)}"

@@ -51,5 +51,8 @@ class Bound(Generic[R_co]):
     """A task with its arguments: what `Client.submit` and `Client.submit_many` take."""
 
     task: Submittable
+    """What is submitted."""
     payload: dict[str, Any]
+    """Its arguments by name, in JSON."""
     options: Options | None = None
+    """How it is run, over what the task says; None: as the task says."""

@@ -45,14 +45,17 @@ class Client(Queries, Steering, Scheduling, Admin):
 
     `url` and `token` default to `TREADLE_URL` and `TREADLE_TOKEN`, then to a local server's; the token that such a
     server wrote is shown to loopback addresses alone (`treadle.transport.bearer`). `room` is the room that
-    tasks are submitted from; left out, it is each task's own. A `token` may be a coroutine function that gives the one
+    tasks are submitted from; left out, it is each task's own. With `register_missing=False` a job that is missing is no
+    longer registered by a submit. A `token` may be a coroutine function that gives the one
     to show at the moment; then all goes over plain HTTP. A broken connection is mended for `patience` seconds
     before requests fail. The socket is opened by the first request that wants it; where none can be opened, plain
     HTTP does the same.
 
     While it is open, `task.submit(…)` finds it as `current_client` says; with `default=False` only from inside its own
     `async with` blocks. It may be used from other threads' event loops too, opened again after it was closed, and its
-    blocks may be nested. Before and after, and in a process forked meanwhile, requests raise `NoClient`.
+    blocks may be nested. Before and after, and in a process forked meanwhile, requests raise `NoClient`; while it is
+    open, `ConnectionFailed` when no server was reached for `patience` seconds, and the `ProblemError` of a server that
+    refuses. A URL that is none raises `InvalidSetting`.
     """
 
     def __init__(
@@ -152,7 +155,8 @@ class Client(Queries, Steering, Scheduling, Admin):
     async def call(self, op: str, fields: Mapping[str, Any] | None = None, *, resend: bool = True) -> Any:
         """Make one request of the protocol, over the socket or else over HTTP, and return its answer as it is.
 
-        Raises `InvalidArguments` for fields that can't be sent, and names the place.
+        With `resend=False` a request whose answer may be lost is not made again: it raises `ConnectionLost`. Raises
+        `InvalidArguments` for fields that can't be sent, and names the place; otherwise as every request.
         """
         opening = self.opening()
         body = fields if op in _CHECKED else plain_request(op, fields or {})
@@ -208,7 +212,7 @@ class Client(Queries, Steering, Scheduling, Admin):
         return (await self._send(self.room or name.room, [item], [None], wait=wait))[0]
 
     def handle(self, task_id: str) -> TaskHandle[Any]:
-        """Return a handle of a task that was submitted before."""
+        """Return a handle of a task that was submitted before; nothing is asked of the server."""
         return TaskHandle(self, task_id)
 
     async def register(self, task: Submittable, *, replace: bool = False) -> JobItem:
@@ -223,12 +227,12 @@ class Client(Queries, Steering, Scheduling, Admin):
         return JobItem.model_validate(registered)
 
     async def runs(self, task_id: str) -> list[RunItem]:
-        """Return the attempts at a task, first to last."""
+        """Return the attempts at a task, first to last; raises `TaskNotFound`."""
         answer = await self.call("runs", {"id": task_id})
         return [RunItem.model_validate(item) for item in answer["items"]]
 
     async def logs(self, task_id: str) -> list[LogItem]:
-        """Return the last 1,000 lines that a task's code logged, first to last."""
+        """Return the last 1,000 lines that a task's code logged, first to last; raises `TaskNotFound`."""
         answer = await self.call("logs", {"id": task_id})
         return [LogItem.model_validate(item) for item in answer["items"]]
 
@@ -238,7 +242,7 @@ class Client(Queries, Steering, Scheduling, Admin):
         return answer
 
     def ending(self, task_id: str) -> "asyncio.Future[RawTask]":
-        """Return the future of a task's end, in the client's loop; the server is asked to push it."""
+        """Return the future of a task's end, in the client's loop; the server is asked to push. Raises `NoClient`."""
         return self.opening().waiters.wait(task_id)
 
     async def _send(

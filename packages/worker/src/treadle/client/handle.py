@@ -66,7 +66,7 @@ class TaskHandle(Generic[R_co]):
         return TaskItem.model_validate(await self._wait(timeout))
 
     async def get(self) -> TaskItem:
-        """Return the task as it is now."""
+        """Return the task as it is now; raises `TaskNotFound`."""
         return await self._client.get(self.id)
 
     async def status(self) -> Status:
@@ -93,16 +93,16 @@ class TaskHandle(Generic[R_co]):
         return await self._client.cancel(self.id)
 
     async def pause(self) -> TaskItem:
-        """Pause the task: a running one stops with its checkpoint."""
+        """Pause the task: a running one stops with its checkpoint. Raises as `Client.pause`."""
         return await self._client.pause(self.id)
 
     async def resume(self) -> TaskItem:
-        """Let a paused or failed task go on from its checkpoint."""
+        """Let a paused or failed task go on from its checkpoint; raises as `Client.resume`."""
         self._ending = None
         return await self._client.resume(self.id)
 
     async def rerun(self) -> TaskItem:
-        """Run an ended task again from its start."""
+        """Run an ended task again from its start; raises as `Client.rerun`."""
         self._ending = None
         return await self._client.rerun(self.id)
 

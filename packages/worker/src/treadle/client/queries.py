@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from treadle.client.requests import Listing, Requester
+from treadle.client.requests import Listing, Requester, path_part
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.jobs import JobItem
 from treadle.wire.pages import Page
@@ -65,27 +65,27 @@ class Queries(Requester):
         }
         params |= {name: value for name, value in named.items() if value is not None}
         room = room or params.pop("room", None)
-        path = "/v1/tasks" if room is None else f"/v1/rooms/{_part(room)}/tasks"
+        path = "/v1/tasks" if room is None else f"/v1/rooms/{path_part(room)}/tasks"
         return self._list(TaskItem, path, limit, offset, params=params, by_cursor=True)
 
     def jobs(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[JobItem]:
         """Return the jobs that are seen from a room, with the counts of their queues."""
-        return self._list(JobItem, f"/v1/rooms/{_part(room)}/jobs", limit, offset)
+        return self._list(JobItem, f"/v1/rooms/{path_part(room)}/jobs", limit, offset)
 
     async def job(self, full_name: str, *, room: str | None = None) -> JobItem:
-        """Return one job, as seen from `room` (its own when left out)."""
+        """Return one job, by its full name, as seen from `room` (its own when left out); raises `JobNotFound`."""
         seen_from = room or full_name.partition(":")[0]
-        path = f"/v1/rooms/{_part(seen_from)}/jobs/{_part(full_name)}"
+        path = f"/v1/rooms/{path_part(seen_from)}/jobs/{path_part(full_name)}"
         return JobItem.model_validate(await self.request("GET", path))
 
     def workers(self, *, room: str | None = None, limit: int | None = None, offset: int = 0) -> Listing[WorkerItem]:
         """Return the workers, or those that serve a room's jobs."""
-        path = "/v1/workers" if room is None else f"/v1/rooms/{_part(room)}/workers"
+        path = "/v1/workers" if room is None else f"/v1/rooms/{path_part(room)}/workers"
         return self._list(WorkerItem, path, limit, offset)
 
     async def worker(self, worker_id: str) -> WorkerItem:
-        """Return one worker."""
-        return WorkerItem.model_validate(await self.request("GET", f"/v1/workers/{_part(worker_id)}"))
+        """Return one worker; raises `WorkerNotFound`."""
+        return WorkerItem.model_validate(await self.request("GET", f"/v1/workers/{path_part(worker_id)}"))
 
     def targets(
         self,
@@ -98,19 +98,22 @@ class Queries(Requester):
     ) -> Listing[TargetItem]:
         """Return a room's targets, newest first: the held ones, the free ones, those whose name has `text` in it."""
         params = {"held": None if held is None else str(held).lower(), "text": text}
-        return self._list(TargetItem, f"/v1/rooms/{_part(room)}/targets", limit, offset, params=params)
+        return self._list(TargetItem, f"/v1/rooms/{path_part(room)}/targets", limit, offset, params=params)
 
     async def target(self, name: str, *, room: str = "@global") -> TargetItem:
         """Return one target: what holds it and why, and who waits; raises `TargetNotFound`."""
-        path = f"/v1/rooms/{_part(room)}/targets/{_part(name)}"
+        path = f"/v1/rooms/{path_part(room)}/targets/{path_part(name)}"
         return TargetItem.model_validate(await self.request("GET", path))
 
     async def artifacts(self, task_id: str, *, run: int | None = None) -> "builtins.list[ArtifactItem]":
-        """Return all that the task's runs, or one of them, have stored: the last run's first, each run's by name."""
+        """Return all that the task's runs, or one of them, have stored: the last run's first, each run's by name.
+
+        Raises `TaskNotFound`.
+        """
         found: builtins.list[ArtifactItem] = []
         while True:
             params = {"run": run, "limit": 500, "offset": len(found)}
-            answer = await self.request("GET", f"/v1/tasks/{_part(task_id)}/artifacts", params=params)
+            answer = await self.request("GET", f"/v1/tasks/{path_part(task_id)}/artifacts", params=params)
             page = Page[ArtifactItem].model_validate(answer)
             found += page.items
             if not page.items or len(found) >= page.total:
@@ -119,13 +122,13 @@ class Queries(Requester):
     async def download(self, task_id: str, name: str, to: "str | os.PathLike[str]", *, run: int | None = None) -> Path:
         """Save an artifact of the last run that has it, or of `run`, as a file, or in a directory that there is.
 
-        The file appears when it is whole and its digest is the one that was stored. Raises `ArtifactNotFound` and
-        `OSError`, and as every method here.
+        The file appears when it is whole and its digest is the one that was stored. Raises `ArtifactNotFound`,
+        `OSError`, `ProtocolMismatch` for another digest, and as every method here.
         """
         path = Path(to)
         place = path / name.rsplit("/", 1)[-1] if path.is_dir() else path  # noqa: ASYNC240 - one look
         part = "/".join(quote(segment, safe="") for segment in name.split("/"))
-        where = f"/v1/tasks/{_part(task_id)}/artifacts/{part}"
+        where = f"/v1/tasks/{path_part(task_id)}/artifacts/{part}"
         return await self.run(self._download(where, place, run))
 
     async def _download(self, where: str, place: Path, run: int | None) -> Path:
@@ -153,7 +156,10 @@ class Queries(Requester):
         scopes: "builtins.list[str] | None" = None,
         expires_at: datetime | None = None,
     ) -> NewToken:
-        """Make a token for a user; its secret is in the answer and never shown again. Superusers only."""
+        """Make a token for a user; its secret is in the answer and never shown again. Superusers only.
+
+        `scopes` is what it may do (None: what a plain user may), `expires_at` an aware datetime (None: never).
+        """
         body: dict[str, Any] = {"name": name, "superuser": superuser}
         if scopes is not None:
             body["scopes"] = scopes
@@ -163,12 +169,8 @@ class Queries(Requester):
 
     async def revoke_token(self, token_id: str) -> None:
         """Revoke a token, by its id; superusers only."""
-        await self.request("DELETE", f"/v1/tokens/{_part(token_id)}")
+        await self.request("DELETE", f"/v1/tokens/{path_part(token_id)}")
 
     async def rotate_keys(self, *, revoke: bool = False) -> SigningKeys:
         """Sign temporary credentials with a new key; `revoke` ends all that were signed before. Superusers only."""
         return SigningKeys.model_validate(await self.request("POST", "/v1/signing-keys", {"revoke": revoke}))
-
-
-def _part(text: str) -> str:
-    return quote(text, safe="@:")

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
 
 from treadle.wire.fields import Model
 from treadle.wire.pages import Page
@@ -17,6 +18,11 @@ _PAGE = 50
 
 _PAGES = 500
 """Items of each page when all are read: as many as the server gives at once."""
+
+
+def path_part(text: str) -> str:
+    """Return a name as it stands in a path."""
+    return quote(text, safe="@:")
 
 
 class Listing(Generic[M]):

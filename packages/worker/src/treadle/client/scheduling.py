@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from treadle.client.options import template
-from treadle.client.requests import Listing, Requester
+from treadle.client.requests import Listing, Requester, path_part
 from treadle.wire.names import GLOBAL
 from treadle.wire.schedules import Missed, ScheduleItem
 from treadle.wire.tasks import TaskItem
@@ -26,7 +25,7 @@ class Scheduling(Requester):
 
     def schedules(self, room: str = GLOBAL, *, limit: int | None = None, offset: int = 0) -> Listing[ScheduleItem]:
         """Return the schedules that are seen from a room, newest first: with their next tick and last task."""
-        return self._list(ScheduleItem, f"/v1/rooms/{_part(room)}/schedules", limit, offset)
+        return self._list(ScheduleItem, f"/v1/rooms/{path_part(room)}/schedules", limit, offset)
 
     async def schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
         """Return one schedule; raises `ScheduleNotFound`."""
@@ -84,8 +83,4 @@ class Scheduling(Requester):
 
 def schedule_path(room: str, name: str) -> str:
     """Return where a schedule is read, set and deleted."""
-    return f"/v1/rooms/{_part(room)}/schedules/{_part(name)}"
-
-
-def _part(text: str) -> str:
-    return quote(text, safe="@:")
+    return f"/v1/rooms/{path_part(room)}/schedules/{path_part(name)}"

@@ -19,19 +19,26 @@ class Steering(Requester):
         return TaskItem.model_validate(await self.call("get", {"id": task_id}))
 
     async def cancel(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
-        """Cancel a task, at once; raises `InvalidTaskTransition` when it has ended, `TaskConflict` by `if_version`."""
+        """Cancel a task, at once, and return it as it is then.
+
+        Raises `TaskNotFound`, `InvalidTaskTransition` when it has ended, and `TaskConflict` when `if_version` is given
+        and no longer the task's.
+        """
         return await self._act(task_id, "cancel", if_version=if_version)
 
     async def pause(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
-        """Pause a task; a running one stops when its worker has stopped the code."""
+        """Pause a task; a running one stops when its worker has stopped the code. Raises as `cancel`."""
         return await self._act(task_id, "pause", if_version=if_version)
 
     async def resume(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
-        """Let a paused or failed task go on from its checkpoint."""
+        """Let a paused or failed task go on from its checkpoint.
+
+        Raises as `cancel`, and `InvalidTaskTransition` also when another open task holds its unique key.
+        """
         return await self._act(task_id, "resume", if_version=if_version)
 
     async def rerun(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
-        """Run an ended task again from its start."""
+        """Run an ended task again from its start. Raises as `resume`."""
         return await self._act(task_id, "rerun", if_version=if_version)
 
     async def resolve(
@@ -43,7 +50,10 @@ class Steering(Requester):
         error: str | None = None,
         if_version: int | None = None,
     ) -> TaskItem:
-        """Settle a paused or failed task by hand: `completed`, `failed` or `cancelled`."""
+        """Settle a paused or failed task by hand: `completed` with a `result`, `failed` with an `error`, `cancelled`.
+
+        Raises as `cancel`, and `ValidationFailed` for a status that is none of these.
+        """
         return await self._act(task_id, "resolve", status=status, result=result, error=error, if_version=if_version)
 
     async def edit(self, /, task_id: str, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
@@ -57,15 +67,18 @@ class Steering(Requester):
         return TaskItem.model_validate(await self.call("edit", body, resend=if_version is None))
 
     async def act(self, /, action: Action, **which: Any) -> BulkResult:
-        """One verb for many tasks, as `BulkAction` says: `ids=[…]` or `filter={…}`."""
+        """One verb for many tasks, as `BulkAction` says: `ids=[…]` or `filter={…}`.
+
+        What became of each is in the answer, refusals too.
+        """
         return BulkResult.model_validate(await self.call("actions", {"action": action, **which}, resend=False))
 
     async def pause_queue(self, full_name: str) -> JobItem:
-        """Pause a queue: nothing is claimed from it."""
+        """Pause a queue, by its job's full name: nothing is claimed from it. Raises `JobNotFound`."""
         return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": True}))
 
     async def resume_queue(self, full_name: str) -> JobItem:
-        """Let a paused queue go on."""
+        """Let a paused queue go on; raises `JobNotFound`."""
         return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": False}))
 
     async def _act(self, task_id: str, action: Action, **fields: Any) -> TaskItem:

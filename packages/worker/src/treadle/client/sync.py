@@ -207,15 +207,15 @@ class SyncHandle(Generic[R_co]):
         return block(self.handle.client, self.handle.cancel())
 
     def pause(self) -> TaskItem:
-        """Pause the task: a running one stops with its checkpoint."""
+        """Pause the task: a running one stops with its checkpoint. Raises as `Client.pause`."""
         return block(self.handle.client, self.handle.pause())
 
     def resume(self) -> TaskItem:
-        """Let a paused or failed task go on from its checkpoint."""
+        """Let a paused or failed task go on from its checkpoint; raises as `Client.resume`."""
         return block(self.handle.client, self.handle.resume())
 
     def rerun(self) -> TaskItem:
-        """Run an ended task again from its start."""
+        """Run an ended task again from its start; raises as `Client.rerun`."""
         return block(self.handle.client, self.handle.rerun())
 
     def edit(self, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
@@ -231,6 +231,7 @@ class SyncClient:
     own; a forked process has none until it opens the client for itself.
     """
 
+    # The parameters of `Client` once more: type checkers, editors and help() show them as they stand here.
     def __init__(
         self,
         url: str | None = None,

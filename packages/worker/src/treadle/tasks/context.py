@@ -100,7 +100,10 @@ class Context:
         return self._port.save(data)
 
     def progress(self, share: float | None = None, message: str | None = None) -> None:
-        """Show how far the run is: a share from 0 to 1, a message, or both. The last one of a moment is sent."""
+        """Show how far the run is: a share from 0 to 1, a message of up to 1,000 characters, or both.
+
+        The last one of a moment is sent. Raises `ValueError` for another share.
+        """
         if share is not None and not 0 <= share <= 1:
             raise ValueError(f"progress is a share between 0 and 1, not {share}")
         from treadle.values import clean
@@ -118,7 +121,8 @@ class Context:
     def spend(self, amount: float) -> None:
         """Add to what the task has used, in the unit of its budget, over all of its runs.
 
-        Past the budget the run is stopped, and the task fails with the reason budget-exceeded.
+        Past the budget the run is stopped, and the task fails with the reason budget-exceeded. Raises `ValueError` for
+        an amount below 0, or past 1e15 in all.
         """
         if not 0 <= amount <= _MOST_USAGE - self._usage:
             raise ValueError(f"a run spends amounts from 0 up, {_MOST_USAGE:g} in all, not {amount}")
@@ -164,7 +168,7 @@ class Context:
         return self._cancelled.is_set()
 
     def wait_cancelled(self, timeout: float | None = None) -> bool:
-        """Block a thread for `timeout` seconds, or until the run is to stop; return whether it is. A better sleep."""
+        """Block a thread for `timeout` seconds (None: for ever), or until the run is to stop; return whether it is."""
         return self._cancelled.wait(timeout)
 
     def raise_if_cancelled(self) -> None:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from treadle.tasks.context import Context
 
 
+# The overloads stand twice, for `@task` and for `@task(…)`: a type checker takes them from nowhere else.
+
+
 class Decorator(Protocol):
     """What `@task(…)` returns: it makes a `Task` of a function and keeps its parameter and result types."""
 

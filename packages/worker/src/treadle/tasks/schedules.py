@@ -51,7 +51,9 @@ class Cron(_Plan):
     """
 
     expression: str
+    """Minute, hour, day of the month, month and day of the week; the second before them where it counts."""
     tz: str = "UTC"
+    """The time zone's name in the IANA database, as in `Europe/Berlin`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

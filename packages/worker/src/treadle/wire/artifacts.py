@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from treadle.wire.fields import GivenInstant, Instant, Model, Request
 
 LONGEST_NAME = 255
+"""Characters of an artifact's name."""
 
 _MEDIA_TYPE = re.compile(r"[a-zA-Z0-9!#$&^_.+-]+/[a-zA-Z0-9!#$&^_.+-]+(?: *;[ -~]*)?")
 """It becomes a header: one line, in ASCII."""
@@ -39,7 +40,9 @@ def check_media_type(text: str) -> str:
 
 
 ArtifactName = Annotated[str, AfterValidator(check_artifact_name)]
+"""An artifact's name, as `check_artifact_name` has it."""
 MediaType = Annotated[str, StringConstraints(min_length=3, max_length=255), AfterValidator(check_media_type)]
+"""A media type, as in `text/plain; charset=utf-8`."""
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 """A digest of 64 lower-case hexadecimal digits."""
 

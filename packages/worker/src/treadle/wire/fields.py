@@ -45,11 +45,13 @@ LongText = Annotated[str, StringConstraints(max_length=1_000_000), AfterValidato
 # Numbers and flags are strict: `true` is no 1, "5" no 5 and "yes" no true, for a guess would hide the sender's mistake.
 
 Flag = Annotated[bool, Field(strict=True)]
+"""True or false, and nothing that stands for it."""
 
 Seconds = Annotated[float, Field(strict=True, ge=0, le=315_360_000, allow_inf_nan=False)]
 """A duration in seconds, up to ten years."""
 
 PositiveSeconds = Annotated[float, Field(strict=True, gt=0, le=315_360_000, allow_inf_nan=False)]
+"""The same, and more than 0."""
 
 Priority = Annotated[int, Field(strict=True, ge=-1_000_000, le=1_000_000)]
 """Higher goes first; 0 unless said otherwise."""
@@ -73,11 +75,16 @@ Version = Integer
 """A task's version as a client remembers it."""
 
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+"""A part of a whole, from 0 to 1."""
 
 JsonObject = dict[str, Any]
+"""A JSON object as the server shows it."""
+
 Json = JsonValue
+"""Any JSON value."""
 
 GivenObject = Annotated[JsonObject, AfterValidator(_kept)]
+"""A JSON object as a client gives it: one that can be kept (`treadle.wire.values`)."""
 
 
 def _findable(tags: JsonObject) -> JsonObject:

@@ -14,8 +14,10 @@ from treadle.wire.names import Room
 from treadle.wire.tasks import Order, TaskFilter, TaskItem
 
 PROTOCOL = 1
+"""The version of the protocol, which the hello names."""
 
 Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "tasks", "task"]
+"""What an observer may watch."""
 
 
 class Since(Request):
@@ -122,6 +124,7 @@ class Every(Request):
 
 
 Item = dict[str, Any]
+"""One request, answer or push, before its own model has read it."""
 
 
 class Frame(Request):

@@ -6,8 +6,11 @@ from typing import Annotated, NewType
 from pydantic import StringConstraints
 
 TaskId = NewType("TaskId", str)
+"""A task's id, a UUID that its submitter may choose."""
 WorkerId = NewType("WorkerId", str)
+"""A worker's id, a UUID that the server gives it when it is registered."""
 JobId = NewType("JobId", str)
+"""A job's id, a UUID of the server's; people call a job by its full name."""
 RunId = NewType("RunId", int)
 """The number of an attempt at a task: 0, 1, 2 … With the task's id it is the fencing token of a lease."""
 

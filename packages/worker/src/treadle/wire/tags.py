@@ -15,7 +15,10 @@ MOST_VALUES = 256
 """Values in all the tags of a task, objects and arrays among them."""
 
 LONGEST_TEXT = 1000
+"""Characters of a text among the tags."""
+
 LONGEST_NAME = 255
+"""Characters of a name in a nested tag."""
 
 Entry = tuple[str, str]
 """A path, and what stands there: a letter for its kind with its text, or nothing: that something does."""

@@ -17,8 +17,10 @@ MOST_DIGITS = 4300
 """Digits of a number: so many Python reads and writes, and every database keeps them."""
 
 LEAST_INTEGER = -(2**63)
+"""The least of the protocol's own integers, which are signed and have 64 bits."""
+
 MOST_INTEGER = 2**63 - 1
-"""The protocol's own integers are signed and have 64 bits."""
+"""The greatest of them."""
 
 AROUND_VALUES = 8
 """Levels of a request around the values in it, more than any has."""
@@ -27,11 +29,17 @@ _BEYOND = 10**MOST_DIGITS
 _LONGEST_PLACE = 100
 
 NUL = "a NUL character, which can't be kept; leave it out"
+"""Why a text with a NUL character is refused."""
 SURROGATE = "half of a surrogate pair, which is no text; send valid Unicode"
+"""Why a text with half of a surrogate pair is."""
 NOT_FINITE = "a number that is not finite (NaN, an infinity, or beyond ±1.8e308); send null or a text"
+"""Why NaN, an infinity, and a number that only looks finite are."""
 TOO_LONG = f"a number of more than {MOST_DIGITS:,} digits; send it as a text"
+"""Why a number with too many digits is."""
 TOO_DEEP = f"more than {MOST_LEVELS} levels of arrays and objects; send less deep data, or a text"
+"""Why what nests too deep is."""
 NO_JSON = "which is no JSON"
+"""Why what is no JSON is, behind its type."""
 
 
 @dataclass(frozen=True, slots=True)

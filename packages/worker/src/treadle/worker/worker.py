@@ -39,7 +39,8 @@ class Worker:
     the environment when they are left out.
 
     Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task or when a task with
-    isolation="process" stands where a child process can't find it, and `ValueError` for numbers out of bounds.
+    isolation="process" stands where a child process can't find it, `ValueError` for numbers out of bounds, and
+    `InvalidSetting` for a URL that is none.
     """
 
     def __init__(
