@@ -54,6 +54,8 @@ class Stage:
 
     async def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
+        if self.server.live:
+            self.app.model.heard(0.004)
         self.app.tick()
         await settle(self.pilot)
 

@@ -92,4 +92,4 @@ async def test_the_headless_stream_prints_each_transition() -> None:
 
 async def test_a_wrong_token_is_said_and_tried_again() -> None:
     async with serve() as served, up(Model(), SessionLink((served.url,), Bearer(lambda: "wrong"))) as pilot:
-        await seen(pilot, lambda shown: "✗ refused" in shown and "No server. Trying again." in shown)
+        await seen(pilot, lambda shown: "✗ token refused" in shown and "take the token. Trying again." in shown)

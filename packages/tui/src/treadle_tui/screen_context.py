@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from treadle.filters import Known
+from treadle.wire.frames import Topic
 from treadle_tui.core.draw.columns import CellContext
+from treadle_tui.core.draw.format import old
 from treadle_tui.core.draw.glyphs import UNICODE, Glyphs
 from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.live.feed import Feed
@@ -57,11 +59,17 @@ class ScreenContext:
         """Return what the panes' cells need."""
         job = self.model.queue_rows().get(self.query.job or "")
         return CellContext(
-            now=self.model.time.now(),
+            now=self.model.now(),
             glyphs=self.glyphs,
             worker_name=self.model.worker_name,
             rate=job.rate if job is not None and job.state == "open" else 0.0,
+            known=self.model.link.live,
         )
+
+    def aged(self, title: Spans, *topics: Topic) -> Spans:
+        """Return a pane's title, with how old what it shows of the topics is when that is over a second."""
+        seconds = self.model.age(*topics)
+        return title if seconds is None else (*title, Span(f"  {old(seconds)} old", "warn"))
 
     def tell(self, report: Report) -> None:
         """Show what was done, or why not, for some seconds."""

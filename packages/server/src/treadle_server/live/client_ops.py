@@ -274,9 +274,10 @@ async def schedule(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def ping(session: Session, fields: dict[str, Any]) -> Reply:
-    """Tell the time."""
+    """Tell the time, and which of what the session watches has been changed by commits that it may not know of yet."""
     body.validate(Nothing, fields)
-    return Reply({"time": session.live.api.now()})
+    behind = {sub: session.live.feeds.behind(feed) for sub, feed in session.feeds.items()}
+    return Reply({"time": session.live.api.now(), "behind": {sub: late for sub, late in behind.items() if late}})
 
 
 OPS: dict[str, Op] = {

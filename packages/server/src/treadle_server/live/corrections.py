@@ -37,20 +37,24 @@ class Corrections(Interval):
         self._lose = lose
         self._changes = Changes()
         self._due_at = 0.0
+        self.since: float | None = None
+        """Since when something has changed that is not shown yet, by the loop's clock."""
 
     def heed(self, batch: Batch) -> None:
         """Note what a commit changed."""
         is_first = not self._changes
         self._changes.note(batch)
         if len(self._changes) > MOST:
-            self._changes.clear()
+            self.clear()
             self._lose()
         elif is_first and self._changes:
+            self.since = asyncio.get_running_loop().time()
             self.wake()
 
     def clear(self) -> None:
         """Forget what has gathered: nobody looks any more."""
         self._changes.clear()
+        self.since = None
 
     async def turn(self) -> float:
         """Show what has gathered, if it is time."""
@@ -60,9 +64,10 @@ class Corrections(Interval):
         if (left := self._due_at - loop.time()) > 0:
             return left
         began = thread_time()
-        self._show(self._changes.take())
+        changed, self.since = self._changes.take(), None
+        self._show(changed)
         if self._changes.has_lost:
-            self._changes.clear()
+            self.clear()
             self._lose()
         self._due_at = loop.time() + min(LONGEST_INTERVAL, max(INTERVAL, SHARE * (thread_time() - began)))
         return self._due_at - loop.time() if self._changes else IDLE

@@ -60,10 +60,12 @@ class Subscriber:
     put: Put
     frame: int = 0
 
-    def send(self, messages: list[tuple[str, bytes]]) -> None:
+    def send(self, messages: list[tuple[str, bytes]], behind: float) -> None:
         """Send pushes, each numbered, so that a lost, doubled or overtaken one is noticed."""
         for push, body in messages:
             head: dict[str, object] = {"push": push, "sub": self.sub, "frame": self.frame}
+            if behind:
+                head["behind"] = behind
             if push == "delta":
                 head["prev"] = self.frame - 1
             self.put(dumps(head)[:-1] + b"," + body)
@@ -88,7 +90,21 @@ class Feed:
     """Seconds from the beginning of the last read to its end."""
     spent: float = 0.0
     """Seconds of the event loop's time that it took."""
+    stale_since: float | None = None
+    """Since when something is committed that it may not show; of what a read under way may show, see `read_for`."""
+    read_for: float | None = None
+    """What `stale_since` was when the read under way began."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def begin_read(self) -> None:
+        """Note that all that is committed by now will be shown."""
+        self.read_for, self.stale_since = self.stale_since, None
+
+    def end_read(self, *, failed: bool) -> None:
+        """Note that it is shown, unless the read failed."""
+        if failed and self.read_for is not None:
+            self.stale_since = self.read_for
+        self.read_for = None
 
     @property
     def window(self) -> TasksView | None:
@@ -133,7 +149,17 @@ class Feeds(Interval):
             feed.window.doubt()
         is_new = feed not in self._dirty
         self._dirty.add(feed)
+        if feed.stale_since is None:
+            feed.stale_since = asyncio.get_running_loop().time()
         return is_new
+
+    def behind(self, feed: Feed) -> float:
+        """Return for how many seconds something has been committed that its observers may not have been sent."""
+        since = [feed.stale_since, feed.read_for]
+        if feed.window is not None:
+            since.append(self.corrections.since)
+        known = [one for one in since if one is not None]
+        return round(asyncio.get_running_loop().time() - min(known), 3) if known else 0.0
 
     def lose(self) -> None:
         """Have everything read anew: something was committed, or may have been, that nobody told of."""
@@ -176,8 +202,9 @@ class Feeds(Interval):
         if before is None or not feed.subscribers:
             return
         delta = _delta(feed, before, rows)
+        behind = self.behind(feed)
         for subscriber in list(feed.subscribers.values()):
-            subscriber.send(delta)
+            subscriber.send(delta, behind)
 
     async def open(self, key: str, view: Callable[[], View]) -> Feed:
         """Return the feed under `key`, read at least once; a new one looks at what `view` makes.
@@ -213,7 +240,7 @@ class Feeds(Interval):
             feed.again_at = asyncio.get_running_loop().time() + feed.view.again_in
             self.wake()
         subscriber = feed.subscribers[session, sub] = Subscriber(sub, put)
-        subscriber.send(_snapshot(feed, feed.rows))
+        subscriber.send(_snapshot(feed, feed.rows), self.behind(feed))
 
     def unsubscribe(self, feed: Feed, session: int, sub: str) -> None:
         """Send nothing more; a feed that nobody looks at is forgotten."""
@@ -291,7 +318,14 @@ class Feeds(Interval):
         loop = asyncio.get_running_loop()
         seq, began = self._engine.hub.seq, loop.time()
         metered = Metered(self._rows_of(feed.view))
-        self._tell(feed, await metered, max(seq, feed.seq))
+        feed.begin_read()
+        try:
+            rows = await metered
+        except BaseException:
+            feed.end_read(failed=True)
+            raise
+        feed.end_read(failed=False)
+        self._tell(feed, rows, max(seq, feed.seq))
         ended = loop.time()
         # The database, which works on it meanwhile, has as long a rest at least.
         rest = max(INTERVAL, min(feed.spent, metered.seconds) * SHARE * among, min(feed.took, ended - began))

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from treadle.wire.frames import Topic
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.state.attention import Alert
@@ -13,6 +14,9 @@ from treadle_tui.core.views.empty_states import no_alerts
 from treadle_tui.core.views.pane import Pane
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
+
+ALERT_TOPICS: tuple[Topic, ...] = ("counts", "jobs", "workers", "targets", "schedules")
+"""What alerts are made of."""
 
 
 class AlertGrid(Grid):
@@ -43,7 +47,8 @@ class Attention(ListScreen):
         bad = sum(alert.severity == "bad" for alert in found)
         count = f"  {len(found)}, {bad} bad" if found else ""
         self.grid.set_titles(
-            (Span("! Attention", "title"), Span(count, "dim")), (Span("enter goes there  d dismiss", "dim"),)
+            self.ctx.aged((Span("! Attention", "title"), Span(count, "dim")), *ALERT_TOPICS),
+            (Span("enter goes there  d dismiss", "dim"),),
         )
 
     def copied(self) -> str | None:

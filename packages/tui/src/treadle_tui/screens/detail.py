@@ -118,10 +118,11 @@ class Detail(BaseScreen):
         self._header.show(header(self.detail, ctx.cell_context()))
         for reader in (self._rail, self._readers[RUNS]):
             cells = reader.size.width
-            told = timeline(self.detail, ctx.model.time.now(), ctx.glyphs, cells)
+            told = timeline(self.detail, ctx.model.now(), ctx.glyphs, cells)
             reader.show([*told, *artifact_lines(self.detail, ctx.glyphs, cells)])
         count = len(self.detail.runs)
-        self._rail.set_titles((Span("Runs", "title"), Span(f"  {count:,}" if count else "", "dim")))
+        runs = (Span("Runs", "title"), Span(f"  {count:,}" if count else "", "dim"))
+        self._rail.set_titles(ctx.aged(runs, "task"))
         self._show_tabs()
 
     @property

@@ -114,6 +114,7 @@ class Main(BaseScreen):
         self._follow_tombstone()
         self._queue_grid.tick()
         self._task_grid.tick()
+        self._set_titles()
         self._filter_line.notice(self.ctx.notice())
 
     def _draw_queues(self) -> None:
@@ -151,11 +152,12 @@ class Main(BaseScreen):
     def _set_titles(self) -> None:
         pause = "" if self.ctx.executor.read_only else "p pause  "
         self._queue_grid.set_titles(
-            (Span("1 Queues", "title"),), (Span(f"{pause}enter open  s sort: {self._sort}  w wide", "dim"),)
+            self.ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"),
+            (Span(f"{pause}enter open  s sort: {self._sort}  w wide", "dim"),),
         )
         first = self._task_grid.scroll_offset.y
         title = self._list.title(first, everything=self._everything(), ascii_only=self.ctx.glyphs.ascii_only)
-        self._task_grid.set_titles(title, self._list.footing(first, self._task_grid.page))
+        self._task_grid.set_titles(self.ctx.aged(title, "tasks"), self._list.footing(first, self._task_grid.page))
 
     def _everything(self) -> int | None:
         job = self.ctx.model.queue_rows().get(self.ctx.query.job or "")

@@ -44,13 +44,14 @@ class Schedules(ListScreen):
         model = self.ctx.model
         rows = model.schedule_rows(self.wanted)
         self.pane.rows.update([row.item.id for row in rows], {row.item.id: row for row in rows})
-        now = model.time.now()
+        now = model.now()
         states = [row.state(now) for row in rows]
         table = model.schedules
         of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
         counts = f"  {len(rows):,}{of_all}, {states.count('paused'):,} paused, {states.count('late'):,} late"
         self.grid.set_titles(
-            (Span("5 Schedules", "title"), Span(counts, "dim")), (Span("enter opens the last task", "dim"),)
+            self.ctx.aged((Span("5 Schedules", "title"), Span(counts, "dim")), "schedules"),
+            (Span("enter opens the last task", "dim"),),
         )
 
     @property

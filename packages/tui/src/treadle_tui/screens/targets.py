@@ -48,7 +48,7 @@ class Targets(ListScreen):
         of_all = f" of {total(table.total, capped=table.total > len(table.rows))}" if self.filter_text else ""
         counts = f"  {len(rows):,}{of_all}, {held:,} held, {waiting:,} task{'' if waiting == 1 else 's'} waiting"
         self.grid.set_titles(
-            (Span("4 Targets", "title"), Span(counts, "dim")),
+            self.ctx.aged((Span("4 Targets", "title"), Span(counts, "dim")), "targets"),
             (Span("verbs act on the holder", "dim"),),
         )
 

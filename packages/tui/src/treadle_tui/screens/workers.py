@@ -8,6 +8,7 @@ from treadle_tui.core.state.workers import WorkerRow
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_workers
 from treadle_tui.core.views.pane import Pane
+from treadle_tui.core.views.status_bar import UNKNOWN
 from treadle_tui.core.views.worker_columns import WORKER_COLUMNS
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid, WorkerGrid
@@ -31,9 +32,9 @@ class Workers(ListScreen):
         rows = self.ctx.model.worker_rows()
         ordered = sorted(rows.values(), key=lambda row: (_SEVERITY[row.health], row.name))
         self.pane.rows.update([row.id for row in ordered], rows)
-        serving = sum(row.serves for row in ordered)
+        serving = sum(row.serves for row in ordered) if self.ctx.model.link.live else UNKNOWN
         self.grid.set_titles(
-            (Span("3 Workers", "title"), Span(f"  {serving} of {len(ordered)} serve", "dim")),
+            self.ctx.aged((Span("3 Workers", "title"), Span(f"  {serving} of {len(ordered)} serve", "dim")), "workers"),
             (Span("enter its tasks  esc back", "dim"),),
         )
 

@@ -53,11 +53,12 @@ class StatusBar(Widget):
     def _show_boxes(self) -> None:
         ctx = self._ctx
         title, lines = throughput_lines(ctx.model, self._throughput.content_size.width, ctx.glyphs)
-        self._throughput.set_titles(title)
+        self._throughput.set_titles(ctx.aged(title, "jobs"))
         self._throughput.show(lines)
-        self._now.set_titles((Span("Now", "title"),))
+        self._now.set_titles(ctx.aged((Span("Now", "title"),), "counts", "workers"))
         self._now.show(now_lines(ctx.model))
         size = self._attention.content_size
         found = len(ctx.model.alerts())
-        self._attention.set_titles((Span("! Attention", "title"), Span(f"  {found}" if found else "", "dim")))
+        attention = (Span("! Attention", "title"), Span(f"  {found}" if found else "", "dim"))
+        self._attention.set_titles(ctx.aged(attention, "jobs", "workers"))
         self._attention.show(attention_lines(ctx.model, size.width, size.height, ctx.glyphs))

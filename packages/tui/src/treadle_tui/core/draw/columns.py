@@ -22,6 +22,8 @@ class CellContext:
     worker_name: Callable[[str | None], str | None] = lambda worker_id: worker_id
     rate: float = 0.0
     """Tasks a second that the selected queue completes."""
+    known: bool = True
+    """Whether the server is there to say how it is; else what stands in the cells is how it was at `now`."""
 
 
 @dataclass(frozen=True, slots=True)

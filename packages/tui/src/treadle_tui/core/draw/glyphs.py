@@ -11,7 +11,7 @@ QueueState: TypeAlias = Literal["open", "paused", "starved"]
 Health: TypeAlias = Literal["online", "busy", "away", "late", "draining", "lost"]
 ScheduleState: TypeAlias = Literal["waits", "open", "late", "paused"]
 TargetState: TypeAlias = Literal["free"] | TargetCause
-Link: TypeAlias = Literal["connecting", "live", "gone", "refused"]
+Link: TypeAlias = Literal["connecting", "live", "gone", "refused", "denied"]
 
 
 @dataclass(frozen=True, slots=True)

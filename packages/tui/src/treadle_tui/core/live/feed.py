@@ -46,6 +46,8 @@ class Lost:
     """Whether somebody answers, and opens no session."""
     is_final: bool = False
     """Whether that was a server of ours, whose answer will be the same the next time."""
+    denied: bool = False
+    """Whether what it refused was the token: it was revoked, has expired, or never was one."""
 
 
 Event: TypeAlias = Opened | Pushed | Lost
@@ -122,15 +124,15 @@ class Feed:
                 self._due.set()
             case Pushed(push):
                 self._apply(push)
-            case Lost(detail, refused):
-                self._model.lost(detail, refused=refused)
+            case Lost(detail, refused, denied=denied):
+                self._model.lost(detail, "denied" if denied else "refused" if refused else "gone")
 
     def _apply(self, push: Mapping[str, Any]) -> None:
         try:
             self._model.apply(push)
         except (KeyError, TypeError, ValueError) as error:
             # Half a table is a lie: say so, and begin again with new snapshots.
-            self._model.lost(f"the server sent what this version can't read: {error!r:.200}", refused=True)
+            self._model.lost(f"the server sent what this version can't read: {error!r:.200}", "refused")
             self._link.reset()
             return
         table = self._model.table(str(push.get("topic")))
@@ -190,5 +192,5 @@ class Feed:
             self._link.reset()
             return
         latency = self._model.clock.steady() - begun
-        self._model.heard(latency)
+        self._model.heard(latency, answer.get("behind") or {})
         self._model.time.correct(datetime.fromisoformat(answer["time"]), round_trip=latency)

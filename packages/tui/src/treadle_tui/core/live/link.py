@@ -72,7 +72,8 @@ class SessionLink:
         def down(error: TreadleError) -> None:
             # Who opens no websocket may be a proxy, or a server that stands still: the next answer may be another.
             by_server = isinstance(error, Unauthorized | ProtocolMismatch)
-            tell(Lost(str(error), refused=by_server or isinstance(error, SocketRefused), is_final=by_server))
+            refused = by_server or isinstance(error, SocketRefused)
+            tell(Lost(str(error), refused=refused, is_final=by_server, denied=isinstance(error, Unauthorized)))
 
         session = Session(
             self._urls,

@@ -60,8 +60,8 @@ class Recorder:
                 self._put("opened", dict(hello))
             case Pushed(push):
                 self._put("push", dict(push))
-            case Lost(detail, refused):
-                self._put("lost", {"detail": detail, "refused": refused})
+            case Lost(detail, refused, denied=denied):
+                self._put("lost", {"detail": detail, "refused": refused, "denied": denied})
 
     def asked(self, op: str, fields: dict[str, Any]) -> None:
         """Write which part was asked for, since pushes name it by its subscription alone."""

@@ -169,7 +169,8 @@ class Player:
     def _announce(self) -> None:
         past = self._past
         if past.lost is not None:
-            self._tell(Lost(str(past.lost["detail"]), refused=bool(past.lost.get("refused"))))
+            how = {name: bool(past.lost.get(name)) for name in ("refused", "denied")}
+            self._tell(Lost(str(past.lost["detail"]), **how))
         elif past.hello is not None:
             # The feed asks for everything again, and is answered with what was there at this moment.
             self._watched.clear()

@@ -6,9 +6,12 @@ The feed alone changes it; screens read it when it says that something is dirty.
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import Flag, auto
+from types import MappingProxyType
 from typing import Any
 
+from treadle.wire.frames import Topic
 from treadle.wire.jobs import JobItem
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.targets import TargetItem
@@ -27,6 +30,10 @@ from treadle_tui.core.state.workers import Beats, BusySince, Overdue, WorkerRow,
 
 GROWTH_SECONDS = 10
 """Over how long the growth of the pending tasks is measured."""
+
+
+FRESH_SECONDS = 1.0
+"""What is no older says nothing of its age."""
 
 
 class Dirty(Flag):
@@ -111,15 +118,18 @@ class Model:
         self.link = LinkState("live", last_alive=self.clock.steady(), latency=self.link.latency, hello=hello)
         self.changed(Dirty.ALL)
 
-    def heard(self, latency: float) -> None:
-        """The server answered a ping after `latency` seconds."""
+    def heard(self, latency: float, behind: Mapping[str, float] = MappingProxyType({})) -> None:
+        """The server answered a ping after `latency` seconds; `behind` is how old each subscription was then."""
         self.link.last_alive = self.clock.steady()
         self.link.latency = latency
+        for table in self._tables:
+            # As it was when the ping was sent: what came since then is not in the answer.
+            table.know(self.clock.steady() - latency, behind)
         self._dirty |= Dirty.LINK
 
-    def lost(self, detail: str, *, refused: bool = False) -> None:
-        """The connection is gone; `refused` when trying again alone will not mend it."""
-        self.link.state = "refused" if refused else "gone"
+    def lost(self, detail: str, state: Link = "gone") -> None:
+        """The connection is gone; it is `refused` or `denied` when trying again alone will not mend it."""
+        self.link.state = state
         self.link.detail = detail
         self.changed(Dirty.ALL)
 
@@ -132,16 +142,18 @@ class Model:
         table = self.table(str(push.get("topic")))
         if push["push"] in {"snapshot", "delta"} and table is not None and table.apply(push):
             self.link.last_alive = self.clock.steady()
+            table.came(push, self.clock.steady() - (self.link.latency or 0.0))
             if table is self.workers:
                 self._beats.note(self.workers.rows.values())
             self.changed(_PARTS[table.topic])
 
     def table(self, topic: str) -> Table[Any] | None:
         """Return the table of a topic; None for topics that the dashboard doesn't know."""
-        tables: tuple[Table[Any], ...] = (
-            self.counts, self.jobs, self.workers, self.tasks, self.task, self.targets, self.schedules,
-        )  # fmt: skip
-        return next((table for table in tables if table.topic == topic), None)
+        return next((table for table in self._tables if table.topic == topic), None)
+
+    @property
+    def _tables(self) -> tuple[Table[Any], ...]:
+        return self.counts, self.jobs, self.workers, self.tasks, self.task, self.targets, self.schedules
 
     def changed(self, part: Dirty) -> None:
         """Note that a part must be drawn anew."""
@@ -155,7 +167,7 @@ class Model:
         self._derived = None
         if before != [row.health for row in self.worker_rows().values()]:
             self._dirty |= Dirty.WORKERS | Dirty.QUEUES
-        if self.counts.ready or self.jobs.ready:
+        if self.link.live and (self.counts.ready or self.jobs.ready):
             self._pending_samples.append((self.clock.steady(), self.totals().pending))
 
     # What the screens ask.
@@ -219,6 +231,19 @@ class Model:
         """Return for how many seconds nothing has been heard of the server."""
         return None if self.link.last_alive is None else self.clock.steady() - self.link.last_alive
 
+    def age(self, *topics: Topic) -> float | None:
+        """Return how old in seconds what is shown of the topics may be; None when that is not worth a word."""
+        known = [table.known_at for table in self._tables if table.topic in topics and table.known_at is not None]
+        oldest = self.clock.steady() - min(known, default=self.clock.steady())
+        return oldest if oldest > FRESH_SECONDS else None
+
+    def now(self) -> datetime:
+        """Return the instant that the screen tells of: the present, or when the server was last heard of."""
+        return self.time.now() - timedelta(seconds=self._behind())
+
+    def _behind(self) -> float:
+        return 0.0 if self.link.live else self.data_age() or 0.0
+
     def worker_name(self, worker_id: str | None) -> str | None:
         """Return what people call the worker, or the end of its id when it is gone."""
         if worker_id is None:
@@ -232,7 +257,7 @@ class Model:
         return self._derived
 
     def _derive(self) -> "_Derived":
-        now, steady = self.time.now(), self.clock.steady()
+        now, steady = self.now(), self.clock.steady() - self._behind()
         self._busy.note(self.workers.rows.values(), steady)
         usual = {job.full_name: job.stats.run for job in self.jobs.rows.values() if job.stats is not None}
         workers = {

@@ -35,6 +35,8 @@ class Table(Generic[Row]):
         self.torn = False
         self.refusal: str | None = None
         """Why the server does not show it."""
+        self.known_at: float | None = None
+        """Up to when, by the steady clock, the rows are known to be what the server has; None before there are any."""
         self._key = key
         self._read = read
         self._sub: str | None = None
@@ -52,8 +54,21 @@ class Table(Generic[Row]):
     def clear(self) -> None:
         """Forget the rows: what comes next is of something else."""
         self.rows, self.order, self.total, self.offset, self.ready = {}, [], 0, 0, False
+        self.known_at = None
         self.offset_is_capped = False
         self.total_is_capped = False
+
+    def know(self, steady: float, behind: Mapping[str, float]) -> None:
+        """Take the server's word of `steady` on for how many seconds each subscription has not been all there is."""
+        if self.ready and self._sub is not None:
+            self._known(steady - behind.get(self._sub, 0.0))
+
+    def _known(self, steady: float) -> None:
+        self.known_at = steady if self.known_at is None else max(self.known_at, steady)
+
+    def came(self, push: Push, steady: float) -> None:
+        """Note that a push which left the server at `steady` was taken."""
+        self._known(steady - float(push.get("behind", 0.0)))
 
     def apply(self, push: Push) -> bool:
         """Take a snapshot or delta; return whether anything changed. Others' pushes are passed over."""

@@ -25,11 +25,15 @@ def _job(row: QueueRow, context: CellContext) -> Spans:
 def _queue_state(row: QueueRow, context: CellContext) -> Spans:
     if row.name == ALL_QUEUES:
         return ()
+    if not context.known:
+        return (Span(f"? {row.state}", "dim"),)
     return (Span(f"{context.glyphs.queue[row.state]} {row.state}", QUEUE_TONES[row.state]),)
 
 
 def slots(used: int, of: int, context: CellContext) -> Spans:
     """Return a bar of the slots that are used, and both numbers; no slots at all is bad."""
+    if not context.known:
+        return (Span(f"{'':10} {number(used, cells=4):>4}/", "dim"), Span("?", "dim"))
     share = used / of if of else float(used > 0)
     return (
         *bar(share, 10, context.glyphs, tone="run"),
@@ -55,6 +59,10 @@ def _failed(row: QueueRow, _: CellContext) -> Spans:
     return (Span("-", "faint"),) if stats is None else count(stats.failed_last_hour, tone="bad", cells=6)
 
 
+def _workers(row: QueueRow, context: CellContext) -> Spans:
+    return count(row.workers, cells=3) if context.known else (Span("?", "dim"),)
+
+
 QUEUE_COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("JOB", 18, _job, keep_end=True, most=64),
     Column("STATE", 9, _queue_state),
@@ -71,7 +79,7 @@ QUEUE_COLUMNS: tuple[Column[QueueRow], ...] = (
         lambda row, context: (Span(sparkline(_thinned(row, 10), 10, context.glyphs), "accent"),),
         rank=7,
     ),
-    Column("WKR", 3, lambda row, _: count(row.workers, cells=3), right=True, rank=8),
+    Column("WKR", 3, _workers, right=True, rank=8),
 )
 """The queues' pane from left to right; WKR falls away first, then LAST 5 MIN, SCHED, HELD …"""
 

@@ -7,14 +7,21 @@ from treadle.wire.status import Status
 from treadle_tui.core.draw.format import age, number, rate, signed, sparkline
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, fit, joined, width
-from treadle_tui.core.state.model import LinkState, Model
+from treadle_tui.core.state.model import LinkState, Model, Totals
 
 _LINKS: dict[str, tuple[str, Tone]] = {
     "connecting": ("connecting", "warn"),
     "live": ("live", "ok"),
     "gone": ("no server", "bad"),
     "refused": ("refused", "bad"),
+    "denied": ("token refused", "bad"),
 }
+
+_GONE = {"denied": "The server does not take the token", "refused": "The server opens no session"}
+"""What the banner says where somebody answers; else there is no server."""
+
+UNKNOWN = "?"
+"""What stands where a number would, which only a server can say."""
 
 
 def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read_only: bool, folded: bool) -> Spans:
@@ -31,9 +38,9 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read
     if folded:
         counts = [
             (Span(f"{number(totals.pending, cells=6)}", "bold"), Span(" pending", "dim")),
-            (Span(f"{number(totals.running, cells=5)}/{number(totals.slots, cells=5)}", "run"), Span(" run", "dim")),
+            (Span(f"{number(totals.running, cells=5)}/{_slots(model, totals)}", "run"), Span(" run", "dim")),
         ]
-    counts.append((Span(f"{totals.workers_serving}/{totals.workers} worker{'' if totals.workers == 1 else 's'}"),))
+    counts.append((Span(f"{_serving(model, totals)}/{totals.workers} worker{'' if totals.workers == 1 else 's'}"),))
     if alerts:
         worst: Tone = "bad" if alerts[0].severity == "bad" else "warn"
         counts.append((Span(f"! {len(alerts)}", worst),))
@@ -42,6 +49,15 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read
     if width(left) + width(time) + 1 > cells:
         left = joined([*parts[:1], parts[2], *counts], gap="  ")
     return (*fit(left, max(0, cells - width(time)), ellipsis=glyphs.ellipsis), *time)
+
+
+def _slots(model: Model, totals: Totals) -> str:
+    """Return how many tasks could run: not known while nobody says which workers live."""
+    return number(totals.slots, cells=5) if model.link.live else UNKNOWN
+
+
+def _serving(model: Model, totals: Totals) -> str:
+    return str(totals.workers_serving) if model.link.live else UNKNOWN
 
 
 def _access(link: LinkState, *, read_only: bool) -> str:
@@ -100,12 +116,12 @@ def now_lines(model: Model) -> list[Spans]:
         (
             Span("pending ", "dim"),
             Span(f"{number(totals.pending, cells=6):>6} ", "bold"),
-            Span(signed(model.growth()), "dim"),
+            Span(signed(model.growth()) if model.link.live else "", "dim"),
         ),
         (
             Span("running ", "dim"),
             Span(f"{number(totals.running, cells=6):>6}", "run"),
-            Span(f" / {number(totals.slots, cells=5)}", "dim"),
+            Span(f" / {_slots(model, totals)}", "dim"),
         ),
         (
             Span("waiting ", "dim"),
@@ -140,7 +156,7 @@ def banner_line(model: Model, glyphs: Glyphs) -> Spans:
     shown = f"; what you see is {age(quiet)} old" if quiet is not None else ""
     detail = clean(link.detail, ascii_only=glyphs.ascii_only)
     return (
-        Span(f" {glyphs.cross} No server{shown}. ", "bad"),
+        Span(f" {glyphs.cross} {_GONE.get(link.state, 'No server')}{shown}. ", "bad"),
         Span("Trying again. ", "plain"),
         Span(detail, "dim"),
     )
@@ -153,7 +169,7 @@ def tiny_line(model: Model, glyphs: Glyphs) -> Spans:
     link = _link(model.link, glyphs)
     return (
         Span(f"{link.text.split(' ')[0]} ", link.tone),
-        Span(f"{number(totals.pending, cells=6)} pend {number(totals.running, cells=6)}/{totals.slots} run"),
-        Span(f" {totals.workers_serving}/{totals.workers} wkr"),
+        Span(f"{number(totals.pending, cells=6)} pend {number(totals.running, cells=6)}/{_slots(model, totals)} run"),
+        Span(f" {_serving(model, totals)}/{totals.workers} wkr"),
         Span(warning, "bad"),
     )

@@ -35,7 +35,7 @@ def estimated_wait(task: TaskItem, context: CellContext) -> float | None:
     if task.status is Status.SCHEDULED:
         ahead = since(context.now, task.next_retry_at or task.scheduled_at)
         return None if ahead is None else max(0.0, ahead)
-    if task.queue_position is None or context.rate <= 0:
+    if task.queue_position is None or context.rate <= 0 or not context.known:
         return None
     return task.queue_position / context.rate
 

@@ -16,6 +16,8 @@ def _worker_name(row: WorkerRow, context: CellContext) -> Spans:
 
 
 def _health(row: WorkerRow, context: CellContext) -> Spans:
+    if not context.known:
+        return (Span(f"? {row.health}", "dim"),)
     return (Span(f"{context.glyphs.worker[row.health]} {row.health}", WORKER_TONES[row.health]),)
 
 
@@ -24,7 +26,8 @@ def _beat(row: WorkerRow, context: CellContext) -> Spans:
     glyphs = context.glyphs
     tone = WORKER_TONES[row.health] if row.health in {"late", "lost"} else "plain"
     strip = [Span(glyphs.beat, "ok") if came else Span(glyphs.missed, "warn") for came in row.beats]
-    return (Span(" " * (BEATS_SHOWN - len(strip))), *strip, Span(f" {age(row.quiet):>5}", tone))
+    quiet = age(row.quiet) if context.known else "?"
+    return (Span(" " * (BEATS_SHOWN - len(strip))), *strip, Span(f" {quiet:>5}", tone))
 
 
 _PACE_TONES: dict[Pace, Tone] = {"stuck": "bad", "slow": "warn", "usual": "plain"}

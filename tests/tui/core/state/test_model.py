@@ -1,0 +1,79 @@
+"""How old what is shown may be: by the server's own word, and by its silence."""
+
+from typing import Any
+
+import pytest
+
+from tests.tui.mock import FrozenClock
+from treadle_tui.core.state.model import Model
+
+
+@pytest.fixture
+def model(clock: FrozenClock) -> Model:
+    """Has heard 5 ms ago of a server that has no tasks."""
+    model = Model(clock)
+    model.opened({})
+    model.heard(0.005)
+    model.tasks.expect("t")
+    push(model, "snapshot")
+    return model
+
+
+def push(model: Model, kind: str, **more: Any) -> None:
+    fields = {"push": kind, "sub": "t", "topic": "tasks", "seq": 1, "rows": [], "total": 0, "order": []}
+    model.apply({**fields, **more})
+
+
+def test_3_what_has_just_come_says_nothing_of_its_age(model: Model, clock: FrozenClock) -> None:
+    assert model.age("tasks") is None
+
+    clock.advance(0.9)
+    assert model.age("tasks") is None
+
+
+def test_3_a_server_that_says_that_nothing_was_committed_makes_what_is_old_new(
+    model: Model, clock: FrozenClock
+) -> None:
+    clock.advance(30)
+    model.heard(0.005)
+
+    assert model.age("tasks") is None
+
+
+def test_3_what_was_committed_and_not_sent_yet_makes_it_as_old_as_that(model: Model, clock: FrozenClock) -> None:
+    clock.advance(5)
+    model.heard(0.005, {"t": 3.4, "other": 9.0})
+    assert model.age("tasks") == pytest.approx(3.405)
+
+    clock.advance(0.5)
+    assert model.age("tasks") == pytest.approx(3.905)
+
+
+def test_3_a_push_makes_it_as_old_as_what_it_does_not_show(model: Model, clock: FrozenClock) -> None:
+    clock.advance(5)
+    push(model, "delta", frame=1, prev=0, behind=1.9)
+    assert model.age("tasks") == pytest.approx(1.905)
+
+    push(model, "delta", frame=2, prev=1)
+    assert model.age("tasks") is None
+
+
+def test_3_a_slow_connection_makes_everything_as_old_as_its_answers(model: Model, clock: FrozenClock) -> None:
+    clock.advance(5)
+    model.heard(1.7)
+
+    assert model.age("tasks") == pytest.approx(1.7)
+
+
+def test_3_while_there_is_no_server_it_grows_older(model: Model, clock: FrozenClock) -> None:
+    model.lost("gone")
+    clock.advance(40)
+
+    assert model.age("tasks") == pytest.approx(40.005)
+
+
+def test_3_of_several_topics_the_oldest_counts_and_what_never_came_has_no_age(model: Model, clock: FrozenClock) -> None:
+    assert model.age("jobs") is None
+
+    clock.advance(5)
+    assert model.age("jobs", "tasks") == pytest.approx(5.005)

@@ -1,0 +1,95 @@
+"""Without a server the dashboard says what was so, when, and what it does not know; and what keeps the server away."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.tui.mock import FrozenClock, MockServer
+from tests.tui.real_server import client, register, seen, up
+from tests.tui.scene import ROTATE
+from tests.tui.stage import Stage, staged
+from treadle.transport.bearer import Bearer
+from treadle_server.testing import serve
+from treadle_tui.core.live.feed import Lost
+from treadle_tui.core.live.link import SessionLink
+from treadle_tui.core.state.model import Model
+
+
+async def gone_for(stage: Stage, seconds: int) -> None:
+    stage.server.drop()
+    await stage.settle()
+    for _ in range(seconds):
+        await stage.pass_time(1)
+
+
+def line_of(stage: Stage, word: str) -> str:
+    return next(line for line in stage.lines() if word in line)
+
+
+async def test_7_no_worker_goes_late_because_the_server_is_gone(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("3")
+        before = {row.name: row.health for row in stage.app.model.worker_rows().values()}
+        await gone_for(stage, 40)
+
+        assert {row.name: row.health for row in stage.app.model.worker_rows().values()} == before
+        assert "?/13 workers" in stage.lines()[0]
+        assert "? busy" in line_of(stage, " web-0 ")
+        assert "? of 13 serve" in stage.text()
+        assert "late" not in line_of(stage, " web-0 ")
+        assert "running     48 / ?" in stage.text()
+
+        server.open()
+        await stage.settle()
+        assert "● busy" in line_of(stage, " web-0 ") or "! late" in line_of(stage, " web-0 ")
+        assert "?/13" not in stage.lines()[0]
+
+
+async def test_7_queues_and_ages_stand_still_as_they_were_known(server: MockServer, clock: FrozenClock) -> None:
+    async with staged(server, clock) as stage:
+        running = line_of(stage, "● running")
+        await gone_for(stage, 40)
+
+        assert "? open" in line_of(stage, ROTATE)
+        assert "26/?" in line_of(stage, ROTATE)
+        assert line_of(stage, "● running") == running
+        assert not [row for row in stage.app.model.alerts() if row.text.startswith("heartbeat 7")]
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [
+        (Lost("nobody answers"), ("no server", "No server; what you see is")),
+        (
+            Lost("it was revoked", refused=True, is_final=True, denied=True),
+            ("token refused", "The server does not take the token"),
+        ),
+        (Lost("404", refused=True), ("refused", "The server opens no session")),
+    ],
+)
+async def test_7_what_keeps_the_server_away_is_said(
+    lost: Lost, words: tuple[str, str], server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        stage.app.feed.take(lost)
+        await stage.settle()
+
+        assert f"✗ {words[0]} " in stage.lines()[0]
+        assert words[1] in stage.text()
+        assert lost.detail in stage.text()
+
+
+async def test_7_a_token_that_is_revoked_is_said_to_be() -> None:
+    async with serve() as served, client(served) as http:
+        await register(http)
+        made = (await http.post("/v1/tokens", json={"name": "mine", "superuser": True})).json()
+        link = SessionLink((served.url,), Bearer(everywhere=lambda: made["token"]))
+        async with up(Model(), link) as pilot:
+            await seen(pilot, _says("● live", "1 queue"))
+
+            (await http.delete(f"/v1/tokens/{made['id']}")).raise_for_status()
+            await seen(pilot, _says("✗ token refused", "The server does not take the token"))
+
+
+def _says(*words: str) -> Callable[[str], bool]:
+    return lambda shown: all(word in shown for word in words)
