@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from treadle_bench.case import Case
 from treadle_bench.cases.curves import CURVES
 from treadle_bench.cases.drains import DRAINS
-from treadle_bench.cases.lasting import LASTING
+from treadle_bench.cases.http import PLAIN_HTTP
 from treadle_bench.cases.limits import LIMITS
-from treadle_bench.cases.observed import OBSERVED
-from treadle_bench.cases.plain_http import PLAIN_HTTP
+from treadle_bench.cases.memory import LASTING
+from treadle_bench.cases.observers import OBSERVED
 from treadle_bench.cases.reads import READING
-from treadle_bench.cases.several import SEVERAL
+from treadle_bench.cases.servers import SEVERAL
 from treadle_bench.cases.starts import STARTS
 from treadle_bench.cases.submits import SUBMITS
 

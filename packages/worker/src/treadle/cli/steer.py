@@ -1,7 +1,7 @@
 """`treadle cancel`, `pause`, `resume`, `rerun` and `resolve`: for tasks by id, for those of a filter, for queues."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import click
 
@@ -99,6 +99,21 @@ def _steer_where(action: "Action", wanted: "TaskFilter", *, is_json: bool, **fie
     _fail_with([*shown, f"and {refused - len(shown)} more"] if refused > len(shown) else shown)
 
 
+def _steer_tasks_or_queues(
+    action: Literal["pause", "resume"],
+    ids: tuple[str, ...],
+    where: str | None,
+    queues: tuple[str, ...],
+    *,
+    is_json: bool,
+) -> None:
+    _check_one_of(ids=ids, where=where, queues=queues)
+    if queues:
+        _steer_queues(queues, is_paused=action == "pause", is_json=is_json)
+    else:
+        _steer(action, ids, where, is_json=is_json)
+
+
 def _steer_queues(names: Sequence[str], *, is_paused: bool, is_json: bool) -> None:
     def change(client: "Client", name: str) -> "Awaitable[JobItem]":
         return client.pause_queue(name) if is_paused else client.resume_queue(name)
@@ -149,11 +164,7 @@ def pause(ids: tuple[str, ...], *, where: str | None, queues: tuple[str, ...], i
     A running task stops with its checkpoint as soon as its worker has stopped the code. From a paused queue nothing
     is claimed; what runs goes on.
     """
-    _check_one_of(ids=ids, where=where, queues=queues)
-    if queues:
-        _steer_queues(queues, is_paused=True, is_json=is_json)
-    else:
-        _steer("pause", ids, where, is_json=is_json)
+    _steer_tasks_or_queues("pause", ids, where, queues, is_json=is_json)
 
 
 @click.command()
@@ -164,11 +175,7 @@ def pause(ids: tuple[str, ...], *, where: str | None, queues: tuple[str, ...], i
 @_explained
 def resume(ids: tuple[str, ...], *, where: str | None, queues: tuple[str, ...], is_json: bool) -> None:
     """Let paused or failed tasks go on from their checkpoint, or a paused queue."""
-    _check_one_of(ids=ids, where=where, queues=queues)
-    if queues:
-        _steer_queues(queues, is_paused=False, is_json=is_json)
-    else:
-        _steer("resume", ids, where, is_json=is_json)
+    _steer_tasks_or_queues("resume", ids, where, queues, is_json=is_json)
 
 
 @click.command()
