@@ -1,7 +1,6 @@
 """`treadle bench`: its figures come from tasks that really ran, and say what they are; none is asserted to be fast."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from treadle_bench.bars import BARS, Found, verdicts
 from treadle_bench.case import Case, rows_of
 from treadle_bench.cases.drains import Look, rate_of
 from treadle_bench.catalogue import BARRED, CASES, chosen
+from treadle_bench.children import without_treadle
 from treadle_bench.figures import BOTH, NONE, BenchFailed, Figure, Ratio, Row, Sample, percentile
 from treadle_bench.loads.observers import ages_of
 from treadle_bench.peers import COUNTERPARTS, Peer, find_peers, ratios
@@ -27,7 +27,7 @@ from treadle_server.app import create_app
 from treadle_server.settings import Settings
 
 COMMAND = (sys.executable, "-c", "from treadle.cli import main; main()", "bench")
-NO_TREADLE = {name: value for name, value in os.environ.items() if not name.startswith("TREADLE_")}
+NO_TREADLE = without_treadle()
 
 
 def run_bench(*arguments: str | Path, code: int = 0) -> str:

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from treadle_bench.children import without_treadle
 from treadle_bench.demo.sources import python_files, standard_library
 
 BROKEN = {
@@ -37,7 +37,7 @@ ELSEWHERE = {
     "TREADLE_DATABASE_URL": "sqlite:////no/x.db",
 }
 COMMAND = (sys.executable, "-c", "from treadle.cli import main; main()", "demo")
-NO_TREADLE = {name: value for name, value in os.environ.items() if not name.startswith("TREADLE_")}
+NO_TREADLE = without_treadle()
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.wheels.built import ROOT, Environment, build, metadata, terminals
+from tests.worker.cli.pseudo import read_terminal
 
 NAMES = ("treadle", "treadle_bench", "treadle_server", "treadle_tui")
 
@@ -111,7 +112,7 @@ class Site:
             while until not in seen:
                 seen += os.read(ours, 65536)
             os.write(ours, then)
-            while read(ours):
+            while read_terminal(ours):
                 pass
         os.close(ours)
         return running.returncode
@@ -126,14 +127,6 @@ def line_with(running: subprocess.Popen[str], words: str) -> str:
             return line
         seen += line
     raise AssertionError(f"ended without {words!r}:\n{seen}")
-
-
-def read(terminal: int) -> bytes:
-    """Read what is written to a terminal; nothing when its program has ended."""
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # Linux says so when nobody has the other end open
-        return b""
 
 
 @pytest.mark.soak

@@ -69,7 +69,7 @@ class Terminal:
         return 0
 
     def _read(self, parent: int) -> None:
-        while piece := _piece(parent):
+        while piece := read_terminal(parent):
             with self.heard:
                 self.seen += piece
                 self.heard.notify_all()
@@ -80,9 +80,10 @@ class Terminal:
             return self.heard.wait_for(lambda: text.encode() in self.seen, seconds)
 
 
-def _piece(parent: int) -> bytes:
+def read_terminal(parent: int) -> bytes:
+    """Read what is written to a terminal; nothing when its program has ended."""
     try:
         return os.read(parent, 65_536)
     except OSError:
-        # Linux tells the end of a terminal so.
+        # Linux says so when nobody has the other end open.
         return b""

@@ -12,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.worker.cli.pseudo import read_terminal
 from treadle.cli.group import LazyGroup
 from treadle.errors import TreadleError
 from treadle.wire.shown import clean, clean_json, clean_lines
@@ -50,20 +51,12 @@ def on_a_terminal(code: str, *arguments: str) -> str:
         process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=child, stderr=child)
         os.close(child)
         seen = b""
-        while piece := _read(parent):
+        while piece := read_terminal(parent):
             seen += piece
         assert process.wait(30) == 0, seen
     finally:
         os.close(parent)
     return seen.decode()
-
-
-def _read(parent: int) -> bytes:
-    try:
-        return os.read(parent, 65_536)
-    except OSError:
-        # Linux tells the end of a terminal so.
-        return b""
 
 
 def test_all_that_the_command_prints_with_is_clean_on_a_terminal() -> None:

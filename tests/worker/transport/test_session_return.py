@@ -1,11 +1,11 @@
 """How long it takes to find that a socket can be opened again, counted by a clock that nobody waits for (N4)."""
 
 import asyncio
-import selectors
 from typing import Any
 
 import pytest
 
+from tests.timeless import in_no_time
 from tests.worker.fakes import HELLO
 from treadle.errors import SocketRefused
 from treadle.transport.bearer import Way
@@ -16,31 +16,6 @@ from treadle.worker.connector import LEAVING
 from treadle.worker.link import SETTLING
 
 LONGEST_DELAY = 5.0
-
-
-class SkippingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock goes on to the next moment at which something is due."""
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        super().__init__(_Skipping(self))
-
-    def time(self) -> float:
-        return self._now
-
-    def skip(self, seconds: float) -> None:
-        self._now += seconds
-
-
-class _Skipping(selectors.SelectSelector):
-    def __init__(self, loop: SkippingLoop) -> None:
-        super().__init__()
-        self._loop = loop
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "everything waits, and nothing is due"
-        self._loop.skip(timeout)
-        return super().select(0)
 
 
 class OpenSocket:
@@ -60,19 +35,21 @@ class OpenSocket:
         self._ended.set()
 
 
-async def _seconds_until_it_is_back(urls: tuple[str, ...], possible_at: float, patch: pytest.MonkeyPatch) -> float:
-    """Return how long after `possible_at` a session opens a socket at the last of the URLs.
+async def _seconds_until_it_is_back(urls: tuple[str, ...], after: float, patch: pytest.MonkeyPatch) -> float:
+    """Return how long after it is possible, `after` some seconds, a session opens a socket at the last of the URLs.
 
     First nobody opens one; from then on all that can't are as slow as anybody can be: what is sent there is lost.
     """
     loop = asyncio.get_running_loop()
+    began = loop.time()
+    possible_at = began + after
     back = asyncio.Event()
 
     async def dial(way: Way, client: str | None, *, limit: float = OPENING) -> tuple[Any, dict[str, Any]]:
         if way.url == urls[-1] and loop.time() >= possible_at:
             back.set()
             return OpenSocket(), HELLO
-        if loop.time() > 0:
+        if loop.time() > began:
             await asyncio.sleep(2 * limit)
         raise SocketRefused(f"{way.url} opens no websocket")
 
@@ -94,10 +71,7 @@ def test_a_socket_is_found_within_seconds_of_its_being_possible_n4(
     """Whenever that is, and however long the other addresses keep whoever tries them."""
     urls = tuple(f"http://s{n}.invalid" for n in range(addresses))
 
-    took = []
-    for turn in range(1, 60):
-        with asyncio.Runner(loop_factory=SkippingLoop) as runner:
-            took.append(runner.run(_seconds_until_it_is_back(urls, turn * 0.77, monkeypatch)))
+    took = [in_no_time(_seconds_until_it_is_back(urls, turn * 0.77, monkeypatch)) for turn in range(1, 60)]
 
     assert max(took) <= ROUND + LONGEST_DELAY + 0.1
 
