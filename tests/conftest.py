@@ -155,12 +155,14 @@ class SharedStatements(dict[Any, Any]):
 
 @pytest.fixture(scope="session", autouse=True)
 def _shared_statements() -> Iterator[None]:
-    from treadle_server.store import engine
+    from treadle_server.store import connections as store_engine
 
     shared = SharedStatements()
     with pytest.MonkeyPatch.context() as patch:
         for name in ("create_engine", "create_async_engine"):
-            patch.setattr(engine, name, partial(getattr(engine, name), execution_options={"compiled_cache": shared}))
+            patch.setattr(
+                store_engine, name, partial(getattr(store_engine, name), execution_options={"compiled_cache": shared})
+            )
         yield
 
 
@@ -376,7 +378,7 @@ async def store(database_url: str) -> AsyncIterator[object]:
 
     store = SqlStore(database_url)
     await store.open()
-    await store.seek_sole()
+    await store.seek_exclusive()
     try:
         yield store
         assert store.connections_checked_out() == 0

@@ -6,7 +6,7 @@ import pytest
 
 from tests.domain.test_states import new_task
 from treadle.wire.ids import JobId, TaskId, WorkerId
-from treadle_server.access.checks import check_schema, controls, is_own, sight_of
+from treadle_server.access.checks import check_schema, controls, is_own, visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.errors import Forbidden
@@ -39,8 +39,10 @@ def test_a_schema_of_nobody_that_is_known_is_replaced_by_superusers_and_controll
 
 
 def test_who_reads_no_room_sees_no_job_of_the_shared_ones_either() -> None:
-    blind, reader = (sight_of(Principal("u", scopes=frozenset({scope}))) for scope in ("queue:x", "queue:read:lab"))
+    blind, reader = (
+        visibility_of(Principal("u", scopes=frozenset({scope}))) for scope in ("queue:x", "queue:read:lab")
+    )
 
     assert blind is not None
     assert reader is not None
-    assert [sight.admits_job("@global") for sight in (blind, reader)] == [False, True]
+    assert [visibility.admits_job("@global") for visibility in (blind, reader)] == [False, True]

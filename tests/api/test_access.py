@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.api.rooms import Room, make_room, problem
-from treadle_server.access.needs import Needs
+from treadle_server.access.permission import Permission
 from treadle_server.api.routes import ENDPOINTS
 from treadle_server.settings import Settings
 from treadle_server.testing import Served, serve
@@ -49,7 +49,7 @@ async def test_no_endpoint_answers_without_a_valid_token(served: Served):
 
 async def test_only_superusers_make_and_see_tokens(root: httpx.AsyncClient, alice: httpx.AsyncClient):
     for endpoint in ENDPOINTS:
-        if endpoint.needs is Needs.SUPERUSER:
+        if endpoint.permission is Permission.SUPERUSER:
             answer = await alice.request(endpoint.method, filled(endpoint.path), json={"name": "x"})
             assert (answer.status_code, problem(answer)) == (403, "forbidden")
 

@@ -19,7 +19,7 @@ from websockets.asyncio.client import connect
 
 from tests.conftest import FakeClock
 from tests.live.sockets import Socket, connected, url_of
-from treadle_server.access.needs import Needs
+from treadle_server.access.permission import Permission
 from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.narrowing import HEADER
 from treadle_server.api.routes import ENDPOINTS
@@ -356,12 +356,12 @@ def cell(endpoint: Endpoint, answer: httpx.Response) -> str:
         case 409 if "stale-run" in answer.text:
             return "s"
     assert answer.is_success, f"{endpoint.path}: {answer.status_code} {answer.text}"
-    if endpoint.needs is Needs.CONTROL_MANY:
+    if endpoint.permission is Permission.CONTROL_MANY:
         return _of_many(answer.json())
     if endpoint.path == "/v1/stats":
         found = answer.json()
         return "+" if found["counts"] and found["jobs"] and found["workers"] else _blank(found)
-    if endpoint.needs is Needs.READ_LIST:
+    if endpoint.permission is Permission.READ_LIST:
         return "+" if JOB in answer.text else _blank(answer.json())
     return "+"
 
@@ -394,13 +394,13 @@ def test_the_table_has_every_route_and_every_operation_g10() -> None:
 
 
 def test_what_a_route_or_an_operation_needs_is_declared_and_the_open_ones_are_known_by_name_g10() -> None:
-    open_ones = {e.path.removeprefix("/v1") for e in ENDPOINTS if e.needs is Needs.NOTHING}
-    signed_ones = {e.path for e in ENDPOINTS if e.needs is Needs.SIGNATURE}
+    open_ones = {e.path.removeprefix("/v1") for e in ENDPOINTS if e.permission is Permission.NOTHING}
+    signed_ones = {e.path for e in ENDPOINTS if e.permission is Permission.SIGNATURE}
 
-    assert all(isinstance(one.needs, Needs) for one in (*ENDPOINTS, *OPS.values()))
+    assert all(isinstance(one.permission, Permission) for one in (*ENDPOINTS, *OPS.values()))
     assert open_ones == {"/healthz", "/readyz", "/problems/{name}", "/openapi.json"}
     assert signed_ones == {"/v1/uploads/{upload_id}"}
-    assert not any(op.needs.is_open for op in OPS.values())
+    assert not any(op.permission.is_open for op in OPS.values())
 
 
 async def test_every_route_answers_everybody_as_the_table_says_and_a_refusal_changes_nothing_c8_g9_g10(
@@ -464,7 +464,7 @@ async def test_every_operation_answers_a_claims_credential_as_the_scope_that_it_
 async def _row(site: Site, endpoint: Endpoint, row: Row, wanted: dict[str, str]) -> dict[str, str]:
     scene = await site.scene(row.state)
     before = await site.told_of(scene)
-    reads = endpoint.method == "GET" or endpoint.needs is Needs.READ_LIST
+    reads = endpoint.method == "GET" or endpoint.permission is Permission.READ_LIST
     found = dict.fromkeys(wanted, "?")
     for who, expected in wanted.items():
         if reads or expected != "+":

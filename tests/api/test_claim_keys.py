@@ -110,7 +110,7 @@ async def test_who_has_gone_finds_its_claims_when_it_comes_back_c1(
     served: Served, lab: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connection broke while the claim was being committed; without a key they go back."""
-    from treadle_server.store import hot
+    from treadle_server.store.transaction import hot
 
     await lab.submit()
     begun, going = asyncio.Event(), asyncio.Event()
@@ -125,7 +125,7 @@ async def test_who_has_gone_finds_its_claims_when_it_comes_back_c1(
     asking = asyncio.ensure_future(ask(lab, "a", wait=20))
     await begun.wait()
     asking.cancel()
-    await until(lambda: not served.engine.desk._waiting)
+    await until(lambda: not served.engine.dispatcher._waiting)
     going.set()
 
     [found] = await claimed(lab, "a", wait=20)
@@ -136,10 +136,10 @@ async def test_who_has_gone_finds_its_claims_when_it_comes_back_c1(
 async def test_of_two_that_wait_under_one_key_the_later_one_is_served_c1(served: Served, lab: Room) -> None:
     """The first one's connection is dead, though nobody knows it yet."""
     first = asyncio.ensure_future(claimed(lab, "a", wait=20))
-    await until(lambda: served.engine.desk._waiting)
+    await until(lambda: served.engine.dispatcher._waiting)
     second = asyncio.ensure_future(claimed(lab, "a", wait=20))
     assert await first == []
-    await until(lambda: served.engine.desk._waiting)
+    await until(lambda: served.engine.dispatcher._waiting)
     task = await lab.submit()
 
     assert runs(await second) == [(task["id"], 0)]

@@ -27,7 +27,7 @@ async def test_a_waiting_claim_is_woken_by_a_submit(served: Served, lab: Room):
     """C1."""
     began = time.monotonic()
     claim = asyncio.create_task(lab.claim(wait=20))
-    await until(lambda: served.engine.desk._waiting)
+    await until(lambda: served.engine.dispatcher._waiting)
 
     task = await lab.submit()
 
@@ -38,9 +38,9 @@ async def test_a_waiting_claim_is_woken_by_a_submit(served: Served, lab: Room):
 async def test_a_closed_connection_claims_nothing(served: Served, lab: Room):
     """C1."""
     claim = asyncio.create_task(lab.claim(wait=20))
-    await until(lambda: served.engine.desk._waiting)
+    await until(lambda: served.engine.dispatcher._waiting)
     claim.cancel()
-    await until(lambda: not served.engine.desk._waiting)
+    await until(lambda: not served.engine.dispatcher._waiting)
 
     task = await lab.submit()
 
@@ -215,7 +215,7 @@ async def test_a_job_that_is_linked_while_a_claim_waits_is_served_by_it(served: 
     other = await make_room(lab.client, name="other", retain=True)
     task = await other.submit()
     claim = asyncio.create_task(lab.claim(wait=20))
-    await until(lambda: served.engine.desk._waiting)
+    await until(lambda: served.engine.dispatcher._waiting)
 
     link = {"category": "tasks", "name": "other", "schema": SCHEMA, "worker_id": lab.worker_id}
     linked = await lab.client.put(f"/v1/rooms/{lab.room}/jobs", json=link)

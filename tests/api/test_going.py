@@ -6,7 +6,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.server import ServerProtocol
 
-from treadle_server.connections import SocketConnection
+from treadle_server.serving.connections import SocketConnection
 from treadle_server.testing import serve
 
 pytestmark = pytest.mark.anyio

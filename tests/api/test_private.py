@@ -74,7 +74,7 @@ async def test_the_commands_files_are_private_artifacts_too_and_the_doctor_looks
 
     assert stored
     # The directory was there, and the log is the test's own.
-    assert open_ones == {".", "server.log"}
+    assert open_ones == {".", "serving.server.log"}
     assert "chmod 700" in said
 
 

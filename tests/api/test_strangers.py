@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 
 from tests.api.heavy import watched
 from tests.live.sockets import connected
-from treadle_server import connections, door, server
+from treadle_server.serving import connection_limits, connections, server
 from treadle_server.testing import Served, serve
 
 PATIENCE = 20
@@ -134,7 +134,7 @@ async def test_where_all_have_a_token_the_next_is_told_to_come_again(tmp_path: P
 async def test_descriptors_are_kept_for_the_database(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
 
-    assert door._descriptors() == 128
+    assert connection_limits._descriptors() == 128
 
 
 async def test_a_header_that_comes_slowly_ends_in_time(served: Served, monkeypatch: pytest.MonkeyPatch):
@@ -272,20 +272,20 @@ async def test_a_hello_without_a_token_that_is_valid_stays_a_strangers(served: S
 
 
 class Fake:
-    """A connection for the door alone."""
+    """A connection that only the limits know."""
 
-    def __init__(self, door: door.Door, address: str) -> None:
+    def __init__(self, connection_limits: connection_limits.ConnectionLimits, address: str) -> None:
         self.address = address
         self.is_dropped = False
-        self._door = door
+        self._limits = connection_limits
 
     def drop(self) -> None:
         self.is_dropped = True
-        self._door.leave(self)
+        self._limits.leave(self)
 
 
 def test_each_address_has_a_bound_of_its_own_but_for_proxies_that_are_trusted():
-    entry = door.Door(100, 2, ("10.0.0.0/8",))
+    entry = connection_limits.ConnectionLimits(100, 2, ("10.0.0.0/8",))
     mine = [Fake(entry, "192.0.2.1") for _ in range(3)]
     others = [Fake(entry, address) for address in ("192.0.2.2", "10.0.0.7", "10.0.0.7", "10.0.0.7")]
 
@@ -296,7 +296,7 @@ def test_each_address_has_a_bound_of_its_own_but_for_proxies_that_are_trusted():
 
 
 def test_places_are_counted_down_again():
-    entry = door.Door(2, 2)
+    entry = connection_limits.ConnectionLimits(2, 2)
     for _ in range(10):
         one, other = Fake(entry, "192.0.2.1"), Fake(entry, "192.0.2.1")
         assert entry.enter(one)

@@ -31,13 +31,13 @@ async def test_a_revoked_token_ends_its_session_and_its_long_polls_at_once_g10(
 ) -> None:
     task = await lab.submit()
     mine = await make_room(alice, "mine")
-    desk = served.engine.desk
+    dispatcher = served.engine.dispatcher
     async with connected(served, token_of(alice)) as socket:
         polls = [
             asyncio.create_task(alice.get(f"/v1/tasks/{task['id']}", headers={"Prefer": "wait=30"})),
             asyncio.create_task(alice.post("/v1/tasks/claim", json={"worker_id": mine.worker_id, "wait": 20})),
         ]
-        await until(lambda: _is_waiting(served, task["id"]) and desk.is_hungry)
+        await until(lambda: _is_waiting(served, task["id"]) and dispatcher.has_taker)
         async with asyncio.timeout(2):
             assert (await root.delete(f"/v1/tokens/{await _id_of(root, 'alice')}")).status_code == 204
             answers = await asyncio.gather(*polls)
@@ -45,7 +45,7 @@ async def test_a_revoked_token_ends_its_session_and_its_long_polls_at_once_g10(
 
     assert [(answer.status_code, problem(answer)) for answer in answers] == [(401, "unauthorized")] * 2
     assert code == 4401
-    assert not desk.is_hungry
+    assert not dispatcher.has_taker
 
 
 async def test_an_expiring_token_ends_its_session_and_its_long_poll_when_it_expires_g10(

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from treadle.cli.group import treadle
 from treadle_server import cli
-from treadle_server import server as serving
-from treadle_server.store import engine
+from treadle_server.serving import server as serving
+from treadle_server.store import connections
 
 
 @pytest.fixture(autouse=True)
@@ -60,13 +60,13 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 @pytest.mark.postgres
 def test_a_postgresql_that_has_no_such_database(tmp_path: Path, postgres_url: str) -> None:
-    url = engine.make_url(postgres_url).set(database="there_is_none").render_as_string(hide_password=False)
+    url = connections.make_url(postgres_url).set(database="there_is_none").render_as_string(hide_password=False)
 
     assert '"there_is_none" does not exist' in refused(tmp_path, "migrate", "--database-url", url)
 
 
 def test_postgresql_without_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "find_spec", lambda _: None)
+    monkeypatch.setattr(connections, "find_spec", lambda _: None)
 
     told = refused(tmp_path, "server", "--port", "0", "--database-url", "postgresql://127.0.0.1/x")
 

@@ -22,8 +22,8 @@ class Studio:
         self.room = room
         self.root = room.client
         self.nobody = nobody
-        self.vault = served.app.state.api.artifacts.vault
-        self.sweeper = ArtifactSweeper(served.engine, self.vault)
+        self.objects = served.app.state.api.artifacts.objects
+        self.sweeper = ArtifactSweeper(served.engine, self.objects)
 
     async def started(self, **options: Any) -> str:
         """Return a task whose run 0 has started."""

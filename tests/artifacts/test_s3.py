@@ -15,7 +15,7 @@ from tests.conftest import FakeClock
 from treadle import Client
 from treadle.tasks.content import Content
 from treadle.worker.uploads import Uploader
-from treadle_server.artifacts import stores
+from treadle_server.artifacts import backends
 from treadle_server.testing import serve
 
 
@@ -59,7 +59,7 @@ async def studio(
 
 async def objects(studio: Studio) -> list[str]:
     """Return the keys of all objects beneath the prefix."""
-    found = studio.vault._store.list(chunk_size=1000)
+    found = studio.objects._store.list(chunk_size=1000)
     return sorted([meta["path"] async for chunk in found for meta in chunk])
 
 
@@ -178,7 +178,7 @@ async def test_c10_a_store_that_does_not_answer_is_a_503_with_the_time_to_come_b
 ) -> None:
     monkeypatch.setattr("treadle_server.app.run_services", _by_hand)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    monkeypatch.setattr(stores, "PATIENCE", {"max_retries": 0})
+    monkeypatch.setattr(backends, "PATIENCE", {"max_retries": 0})
     given = {"clock": clock, "data_dir": tmp_path / "data", "artifacts": "s3://things"}
     async with serve(sqlite_url, **given) as served, opened(served, clock) as studio:
         task = await studio.started()

@@ -178,8 +178,8 @@ async def test_c10_an_upload_that_fails_on_the_way_is_made_again(
     served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = (await _run(served), 0)
-    vault = served.app.state.api.artifacts.vault
-    put, tries = vault.put, []
+    objects = served.app.state.api.artifacts.objects
+    put, tries = objects.put, []
 
     async def once_broken(*args: Any, **given: Any) -> None:
         tries.append(args)
@@ -187,7 +187,7 @@ async def test_c10_an_upload_that_fails_on_the_way_is_made_again(
             raise StoreUnavailable("the disk is gone", retry_after=1)
         await put(*args, **given)
 
-    monkeypatch.setattr(vault, "put", once_broken)
+    monkeypatch.setattr(objects, "put", once_broken)
     uploader = Uploader((served.url,), served.token)
     item = await uploader.upload(key, Content(BODY, "data", "text/plain"))
     again = await uploader.upload(key, Content(BODY, "data", "text/plain"))

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.artifacts.studio import Studio, problem
-from treadle_server.store.artifacts import locations_of_tasks
 from treadle_server.store.tables import artifacts, tasks
+from treadle_server.store.transaction.artifacts import locations_of_tasks
 
 
 def aged(path: Path, studio: Studio, hours: float) -> Path:
@@ -104,7 +104,7 @@ async def test_c10_artifacts_go_with_their_task(either: Studio) -> None:
         await tx.connection.execute(sa.delete(tasks))
     assert await rows(either) == 0
 
-    await either.vault.remove(locations)
+    await either.objects.remove(locations)
 
     assert (len(locations), either.files) == (2, [])
 
@@ -123,8 +123,8 @@ async def test_c10_what_a_removed_task_leaves_is_found_by_its_age(studio: Studio
 
 async def test_strays_are_looked_for_once_an_hour(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
-    older_than = studio.vault.older_than
-    monkeypatch.setattr(studio.vault, "older_than", lambda at: looks.append(at) or older_than(at))
+    older_than = studio.objects.older_than
+    monkeypatch.setattr(studio.objects, "older_than", lambda at: looks.append(at) or older_than(at))
 
     for seconds in (0, 30, 3000, 700):
         studio.clock.advance(seconds)

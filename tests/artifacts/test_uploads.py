@@ -86,7 +86,7 @@ async def test_c10_an_upload_that_races_the_report_is_stored_or_refused_never_so
 async def taken_up(studio: Studio) -> None:
     """Wait until the server has looked at the run, and takes the bytes."""
     async with asyncio.timeout(20):
-        while not studio.vault._feeds:  # noqa: ASYNC110 - nothing tells of it
+        while not studio.objects._feeds:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
 
 
@@ -335,7 +335,7 @@ async def test_c10_a_default_expiry_holds_for_what_names_none(studio: Studio) ->
 async def test_c10_an_upload_whose_bytes_stop_coming_is_given_up(
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle_server.artifacts.feed.SILENCE", 0.05)
+    monkeypatch.setattr("treadle_server.artifacts.blocking.SILENCE", 0.05)
     task = await studio.started()
     upload = await studio.announced(task, bytes(3_000_000))
     released = asyncio.Event()
@@ -348,7 +348,7 @@ async def test_c10_an_upload_whose_bytes_stop_coming_is_given_up(
     async def seen() -> None:
         """Let the body go on once the server has given it up, for the client reads its answer only then."""
         async with asyncio.timeout(20):
-            while studio.vault._feeds or not studio.vault._putters._threads:  # noqa: ASYNC110 - nothing tells of it
+            while studio.objects._feeds or not studio.objects._putters._threads:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
         released.set()
 
@@ -372,10 +372,10 @@ async def test_c10_a_server_that_stops_ends_the_uploads_that_are_under_way(studi
     await half_way.wait()
     await taken_up(studio)
 
-    await studio.vault.close()
+    await studio.objects.close()
     putting.cancel()
     await asyncio.gather(putting, return_exceptions=True)
 
-    assert not studio.vault._feeds
-    assert not any(thread.is_alive() for thread in studio.vault._putters._threads)
+    assert not studio.objects._feeds
+    assert not any(thread.is_alive() for thread in studio.objects._putters._threads)
     assert studio.files == []

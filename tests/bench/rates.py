@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.bench.report import show
 from treadle.wire.ids import WorkerId
+from treadle_server.access.principal import SYSTEM
 from treadle_server.engine.commands import (
     RegisterJob,
     RegisterWorker,
@@ -22,7 +23,6 @@ from treadle_server.engine.commands import (
 )
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch, Listener
-from treadle_server.engine.principal import SYSTEM
 from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
 from treadle_server.store.store import SqlStore
@@ -37,8 +37,8 @@ class Timed:
         self.listener = listener
         self.seconds = 0.0
 
-    def heed(self, batch: Batch) -> None:
-        """Let it heed a commit."""
+    def on_commit(self, batch: Batch) -> None:
+        """Let it count a commit."""
         began = time.thread_time()
         self.listener(batch)
         self.seconds += time.thread_time() - began
@@ -71,9 +71,9 @@ async def measure(tasks: int, at_once: int) -> dict[str, float]:
         async with engine.running():
             worker = await _register(engine)
             await work(engine, worker, at_once, at_once)
-            counting, keeping = Timed(Rates(engine.clock).heed), Timed(Recent().heed)
+            counting, keeping = Timed(Rates(engine.clock).on_commit), Timed(Recent().on_commit)
             for timed in (counting, keeping):
-                engine.hub.listen(timed.heed)
+                engine.hub.listen(timed.on_commit)
             began = time.process_time()
             await work(engine, worker, tasks, at_once)
             spent = time.process_time() - began

@@ -104,7 +104,7 @@ class ServerProcess(Process):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         arguments = ["server", "--port", str(self.port), "--data-dir", str(directory), "--database-url", database_url]
-        super().__init__(arguments, directory / "server.log", environment)
+        super().__init__(arguments, directory / "serving.server.log", environment)
 
     @property
     def token(self) -> str:

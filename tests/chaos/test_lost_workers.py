@@ -16,7 +16,7 @@ from tests.chaos.processes import ServerProcess, WorkerProcess, running_server, 
 from tests.chaos.wires import Wire, wire_to
 from treadle import Client, Context, Options, Worker, task
 from treadle.wire.workers import WorkerItem
-from treadle_server.engine.presence import LATE
+from treadle_server.engine.dispatch.presence import LATE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
 

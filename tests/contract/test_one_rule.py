@@ -34,8 +34,8 @@ HOME = {"wire/status.py", "wire/transitions.py"}
 
 QUOTED = {
     "store/tables.py": "the text of constraints and partial indexes, as the migrations wrote it",
-    "store/hot.py": "statements by hand: the text that partial indexes are found by",
-    "engine/express.py": "the same statements' other side",
+    "transaction/hot.py": "statements by hand: the text that partial indexes are found by",
+    "fast_path/reports.py": "the same statements' other side",
 }
 """Where a list of statuses is written out all the same, and why."""
 
@@ -164,7 +164,7 @@ OF_OPTIONS = {
     "wire/options.py": "where they are declared",
     "domain/tasks.py": "a task's own fields",
     "store/tables.py": "its columns",
-    "store/hot.py": "its columns, by hand",
+    "transaction/hot.py": "its columns, by hand",
 }
 """Where all options may be named one by one."""
 
@@ -198,7 +198,7 @@ OF_THE_SOCKET = {
 def test_the_socket_needs_for_an_operation_what_its_route_needs() -> None:
     shared = OPS.keys() - OF_THE_SOCKET.keys()
 
-    assert {name: OPS[name].needs for name in shared} == {name: BY_NAME[name].needs for name in shared}
+    assert {name: OPS[name].permission for name in shared} == {name: BY_NAME[name].permission for name in shared}
 
 
 @pytest.mark.parametrize(

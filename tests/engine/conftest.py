@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from treadle.wire.ids import TaskId, WorkerId
+from treadle_server.access.principal import Principal
 from treadle_server.clock import Clock
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import RegisterJob, RegisterWorker, ReportRun, RunReport, Steer, Submission, Submit
 from treadle_server.engine.engine import Engine
-from treadle_server.engine.principal import Principal
-from treadle_server.store.load import to_task
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks as task_table
+from treadle_server.store.transaction.load import to_task
 
 ADMIN = Principal("admin", superuser=True)
 

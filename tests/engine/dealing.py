@@ -14,11 +14,11 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Lane
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.claims import Turns
-from treadle_server.engine.seats import UNLIMITED, Demand, Seat
+from treadle_server.engine.dispatch.fairness import Turns
+from treadle_server.engine.dispatch.slots import UNLIMITED, Demand, WorkerSlot
 from treadle_server.store.base import Tx
-from treadle_server.store.load import to_task
 from treadle_server.store.tables import holds, jobs, lanes, tasks
+from treadle_server.store.transaction.load import to_task
 
 OVER = (Status.COMPLETED, Status.CANCELLED)
 
@@ -53,7 +53,7 @@ class Ask:
     @classmethod
     def of(cls, demand: Demand) -> "Ask":
         common = (demand.worker_id, set(demand.jobs), demand.pool, demand.capacity)
-        if isinstance(demand, Seat):
+        if isinstance(demand, WorkerSlot):
             return cls(*common, left=UNLIMITED, purse=id(demand), room=demand.spare())
         left = demand.most - demand.taken
         return cls(*common, left=left, purse=demand.limit and id(demand.limit), room=demand.spare())

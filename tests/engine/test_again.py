@@ -4,7 +4,7 @@ import pytest
 
 from tests.engine.conftest import ADMIN
 from treadle.wire.status import Reason, Status
-from treadle_server.engine.principal import Principal
+from treadle_server.access.principal import Principal
 from treadle_server.errors import InvalidTaskTransition, TaskConflict
 
 pytestmark = pytest.mark.anyio

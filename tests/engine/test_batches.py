@@ -211,7 +211,7 @@ async def test_g11_the_same_id_and_job_at_two_engines_at_once_makes_one_of_each(
 
 
 async def test_the_writer_goes_on_after_the_database_was_gone(shop, monkeypatch) -> None:
-    from treadle_server.store import flush
+    from treadle_server.store.transaction import flush
 
     original = flush.insert_tasks
 

@@ -10,11 +10,11 @@ from treadle.wire.status import Reason, Status
 pytestmark = pytest.mark.anyio
 
 
-async def wait_at_desk(shop, worker, claims: int = 1) -> list["asyncio.Future"]:
+async def wait_at_dispatcher(shop, worker, claims: int = 1) -> list["asyncio.Future"]:
     """Return claims of the worker that wait for tasks."""
     waiting = [asyncio.ensure_future(shop.engine.claim(ADMIN, worker, most=10, wait=20)) for _ in range(claims)]
     async with asyncio.timeout(20):
-        while len(shop.engine.desk._waiting) < claims:  # noqa: ASYNC110 - nothing tells that they wait
+        while len(shop.engine.dispatcher._waiting) < claims:  # noqa: ASYNC110 - nothing tells that they wait
             await asyncio.sleep(0)
     return waiting
 
@@ -79,7 +79,7 @@ async def test_a_waiting_claim_is_answered_when_a_run_makes_room_e5(shop) -> Non
     worker = await shop.worker(concurrency=1)
     first, second = await shop.submit(2)
     [held] = await shop.claim(worker)
-    [claim] = await wait_at_desk(shop, worker)
+    [claim] = await wait_at_dispatcher(shop, worker)
     await shop.get(second.id)
     assert not claim.done()
 
@@ -92,7 +92,7 @@ async def test_a_waiting_claim_is_answered_when_a_run_makes_room_e5(shop) -> Non
 
 async def test_two_claims_of_one_worker_at_once_share_its_capacity_e5(shop) -> None:
     worker = await shop.worker(concurrency=3)
-    claims = await wait_at_desk(shop, worker, 2)
+    claims = await wait_at_dispatcher(shop, worker, 2)
 
     await shop.submit(5)
 
@@ -123,7 +123,7 @@ async def test_a_run_that_failed_while_its_code_runs_on_still_weighs_until_it_ha
     [held] = await shop.claim(worker)
     [second] = await shop.submit()
     await shop.run(held, "failed", reason=Reason.TIMEOUT, code_runs=True)
-    [waiting] = await wait_at_desk(shop, worker)
+    [waiting] = await wait_at_dispatcher(shop, worker)
 
     again = await shop.claim(other)
     assert not waiting.done()

@@ -19,9 +19,9 @@ from treadle_server.engine.commands import (
 )
 from treadle_server.errors import Refused
 from treadle_server.store.base import Tx
-from treadle_server.store.counts import all_counts, fold_counts
-from treadle_server.store.load import to_task
 from treadle_server.store.tables import holds, runs, tasks
+from treadle_server.store.transaction.counts import all_counts, fold_counts
+from treadle_server.store.transaction.load import to_task
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(110)]
 

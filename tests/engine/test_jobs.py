@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.engine.conftest import ADMIN
+from treadle_server.access.principal import Principal
 from treadle_server.engine.commands import DeleteOrphans, PatchJob, RegisterJob, RemoveWorker, SweepWorkers
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import (
     Forbidden,
     InternalJobNotConfigured,
@@ -17,7 +17,7 @@ from treadle_server.errors import (
     SchemaConflict,
     WorkerNotFound,
 )
-from treadle_server.store.orphans import possible_orphans
+from treadle_server.store.read.orphans import possible_orphans
 
 pytestmark = pytest.mark.anyio
 

@@ -9,6 +9,7 @@ import pytest
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason, Status
+from treadle_server.access.principal import Principal
 from treadle_server.engine.commands import (
     ExpireLeases,
     MissDeadlines,
@@ -19,7 +20,6 @@ from treadle_server.engine.commands import (
     SweepWorkers,
 )
 from treadle_server.engine.engine import Engine
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import StaleRun
 
 pytestmark = pytest.mark.anyio

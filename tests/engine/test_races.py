@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from treadle.wire.status import Reason, Status
+from treadle_server.access.principal import Principal
 from treadle_server.engine.commands import Beat, Edit, ExpireLeases, PatchStatus, PromoteDue, RemoveWorker, RunReport
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import Forbidden, InvalidTaskTransition, StaleRun, UniqueKeyHeld, ValidationFailed
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.engine.conftest import ADMIN
-from tests.engine.test_waiting import Desk
+from tests.engine.test_waiting import SocketWorker
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Reason, Status
 from treadle.wire.workers import Renewal
@@ -24,8 +24,8 @@ from treadle_server.engine.commands import (
     Submission,
     Submit,
 )
+from treadle_server.engine.dispatch.presence import Presence
 from treadle_server.engine.hub import Batch, Hub
-from treadle_server.engine.presence import Presence
 from treadle_server.errors import StaleRun, TaskConflict
 
 pytestmark = pytest.mark.anyio
@@ -143,22 +143,22 @@ async def test_a_session_that_broke_returns_nothing_of_a_worker_that_is_back_els
     assert (await shop.get(run.id)).status is Status.PENDING
 
 
-async def test_what_was_claimed_for_a_seat_that_closed_meanwhile_goes_back_at_once_g8(shop) -> None:
+async def test_what_was_claimed_for_a_slot_that_closed_meanwhile_goes_back_at_once_g8(shop) -> None:
     worker, other = await shop.worker(), await shop.worker()
-    desk, look = Desk(shop, worker), shop.engine.desk.hand_out
+    dispatcher, look = SocketWorker(shop, worker), shop.engine.dispatcher.assign
 
     async def closing(*arguments: Any) -> Any:
         handed = await look(*arguments)
-        shop.engine.close_seat(desk.seat)
+        shop.engine.close_slot(dispatcher.slot)
         return handed
 
-    shop.engine.desk.hand_out = closing
+    shop.engine.dispatcher.assign = closing
     [task] = await shop.submit()
-    shop.engine.desk.hand_out = look
+    shop.engine.dispatcher.assign = look
 
     async with asyncio.timeout(20):
         [again] = await shop.engine.claim(ADMIN, other, wait=15)
-    assert (desk.given, again.id, again.run_id, again.requeue_count) == ([], task.id, 1, 0)
+    assert (dispatcher.given, again.id, again.run_id, again.requeue_count) == ([], task.id, 1, 0)
 
 
 async def test_a_caller_who_goes_in_the_moment_of_its_claim_gives_it_back_c1(shop) -> None:
@@ -179,11 +179,11 @@ async def test_a_caller_who_goes_in_the_moment_of_its_claim_gives_it_back_c1(sho
 def test_a_heartbeat_after_the_clock_was_set_back_is_one_too() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     worker, presence = Worker(WorkerId("w"), "u", created_at=at, last_heartbeat=at), Presence()
-    presence.heed(worker, 0.0)
+    presence.note(worker, 0.0)
     assert presence.owes(30.0, 60.0, busy_since=None)
 
     worker.last_heartbeat = at - timedelta(hours=1)
-    presence.heed(worker, 30.0)
+    presence.note(worker, 30.0)
 
     assert not presence.owes(31.0, 60.0, busy_since=None)
 

@@ -7,16 +7,16 @@ import sqlalchemy as sa
 
 from tests.conftest import FakeClock
 from tests.engine.conftest import Shop
-from tests.engine.test_seats import Served
+from tests.engine.test_slots import Served
 from tests.store.recorded import recording
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Outcome, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StaleRun
-from treadle_server.store.load import to_task
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import runs, tasks
+from treadle_server.store.transaction.load import to_task
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -26,14 +26,14 @@ async def served(postgres_database: str, clock: FakeClock, monkeypatch: pytest.M
     """A worker of two tasks at a time, who has its first two of six; its server is the only one that writes."""
     store = SqlStore(postgres_database)
     await store.open()
-    await store.seek_sole()
+    await store.seek_exclusive()
     async with Engine(store, clock=clock).running() as engine:
         served = Served(Shop(engine), monkeypatch)
         await served.shop.register()
         await served.sit(concurrency=2)
         await served.shop.submit(6)
         yield served
-        engine.close_seat(served.seat)
+        engine.close_slot(served.slot)
     await store.close()
 
 

@@ -12,8 +12,8 @@ from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import InvalidTaskTransition
 from treadle_server.store.base import Tx
-from treadle_server.store.flush import LostUpdate
-from treadle_server.store.heads import waiting_lanes
+from treadle_server.store.transaction.flush import LostUpdate
+from treadle_server.store.transaction.heads import waiting_lanes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -60,11 +60,11 @@ async def test_a_batch_that_was_broken_off_is_done_anew_and_answered_g11(shops, 
 
     shop, write, tries = shops[0], module.write, []
 
-    async def broken_off_once(world) -> None:
-        await write(world)
-        tries.append(world)
+    async def broken_off_once(work) -> None:
+        await write(work)
+        tries.append(work)
         if len(tries) == 1:
-            await world.tx.connection.execute(sa.text("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$"))
+            await work.tx.connection.execute(sa.text("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$"))
 
     monkeypatch.setattr(module, "write", broken_off_once)
 

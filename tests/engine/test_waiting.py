@@ -1,4 +1,4 @@
-"""Waiting claims and seats: woken at once, never given what they cannot hold, and nothing lost when they go."""
+"""Waiting claims and slots: woken at once, never given what they cannot hold, and nothing lost when they go."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ import pytest
 from tests.engine.conftest import ADMIN
 from treadle.wire.status import Status
 from treadle_server.engine.commands import PromoteDue, ReturnUnstarted
-from treadle_server.engine.seats import Seat
+from treadle_server.engine.dispatch.slots import WorkerSlot
 
 pytestmark = pytest.mark.anyio
 
@@ -56,15 +56,15 @@ async def test_a_promoted_task_wakes_the_claim_that_waits_e1(shop, clock) -> Non
         assert len(await waiting) == 1
 
 
-class Desk:
+class SocketWorker:
     """A worker on the socket, reduced to what it was given."""
 
     def __init__(self, shop, worker, **details) -> None:
         self.given = []
         self.arrived = asyncio.Event()
         values = {"jobs": {1}, "pool": None, "concurrency": 2, "min_concurrency": 0, "prefetch": 0} | details
-        self.seat = Seat(worker, deliver=self._deliver, **values)
-        shop.engine.open_seat(self.seat)
+        self.slot = WorkerSlot(worker, deliver=self._deliver, **values)
+        shop.engine.open_slot(self.slot)
 
     def _deliver(self, tasks) -> None:
         self.given += tasks
@@ -77,61 +77,61 @@ class Desk:
                 await self.arrived.wait()
 
 
-async def test_a_seat_is_given_as_much_as_it_holds_and_more_when_a_run_ends(shop) -> None:
-    desk = Desk(shop, await shop.worker())
+async def test_a_slot_is_given_as_much_as_it_holds_and_more_when_a_run_ends(shop) -> None:
+    dispatcher = SocketWorker(shop, await shop.worker())
     await shop.submit(5)
-    await desk.wait_for(2)
+    await dispatcher.wait_for(2)
     await shop.submit()  # another turn of the writer gives it nothing more
-    assert len(desk.given) == 2
+    assert len(dispatcher.given) == 2
 
-    await shop.run(desk.given[0])
+    await shop.run(dispatcher.given[0])
 
-    await desk.wait_for(3)
-    assert desk.seat.used == 2
+    await dispatcher.wait_for(3)
+    assert dispatcher.slot.used == 2
 
 
-async def test_seats_take_turns_for_what_comes_one_at_a_time(shop) -> None:
+async def test_slots_take_turns_for_what_comes_one_at_a_time(shop) -> None:
     """Who asks is asked in turn: the first to come is not given everything while the others have room."""
-    desks = [Desk(shop, await shop.worker(), concurrency=9) for _ in range(3)]
+    dispatchers = [SocketWorker(shop, await shop.worker(), concurrency=9) for _ in range(3)]
 
     for _ in range(6):
         await shop.submit()  # and handed out by the same commit
 
-    assert [len(desk.given) for desk in desks] == [2, 2, 2]
+    assert [len(dispatcher.given) for dispatcher in dispatchers] == [2, 2, 2]
 
 
 async def test_a_cancelled_run_keeps_its_slot_until_its_code_has_stopped(shop) -> None:
-    desk = Desk(shop, await shop.worker(), concurrency=1)
+    dispatcher = SocketWorker(shop, await shop.worker(), concurrency=1)
     await shop.submit(2)
-    await desk.wait_for(1)
-    await shop.report(desk.given[0], "started")
-    await shop.steer(desk.given[0], "cancel")
+    await dispatcher.wait_for(1)
+    await shop.report(dispatcher.given[0], "started")
+    await shop.steer(dispatcher.given[0], "cancel")
     await shop.submit()
-    assert len(desk.given) == 1
+    assert len(dispatcher.given) == 1
 
-    await shop.report(desk.given[0], "stopped")
+    await shop.report(dispatcher.given[0], "stopped")
 
-    await desk.wait_for(2)
+    await dispatcher.wait_for(2)
 
 
 async def test_what_a_broken_session_had_not_started_goes_back_to_the_queue_g8(shop) -> None:
     worker, other = await shop.worker(), await shop.worker()
-    desk = Desk(shop, worker)
+    dispatcher = SocketWorker(shop, worker)
     await shop.submit(2)
-    await desk.wait_for(2)
-    await shop.report(desk.given[0], "started")
-    shop.engine.close_seat(desk.seat)
+    await dispatcher.wait_for(2)
+    await shop.report(dispatcher.given[0], "started")
+    shop.engine.close_slot(dispatcher.slot)
 
     assert await shop.engine.run(ReturnUnstarted(principal=ADMIN, worker_id=worker)) == 1
 
     [again] = await shop.claim(other, 5)
-    assert (again.id, again.run_id, again.requeue_count) == (desk.given[1].id, 1, 0)
-    assert (await shop.get(desk.given[0].id)).status is Status.RUNNING
+    assert (again.id, again.run_id, again.requeue_count) == (dispatcher.given[1].id, 1, 0)
+    assert (await shop.get(dispatcher.given[0].id)).status is Status.RUNNING
 
 
-async def test_the_writer_rests_when_a_seat_can_take_none_of_what_waits(shop, monkeypatch) -> None:
+async def test_the_writer_rests_when_a_slot_can_take_none_of_what_waits(shop, monkeypatch) -> None:
     await shop.register("other")
-    Desk(shop, await shop.worker(), jobs={1}, concurrency=1)
+    SocketWorker(shop, await shop.worker(), jobs={1}, concurrency=1)
     turns = 0
     original = shop.engine._turn
 

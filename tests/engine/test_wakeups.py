@@ -26,8 +26,8 @@ from treadle_server.engine.commands import (
     ReleaseHolds,
     RemoveWorker,
 )
+from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.engine import Engine
-from treadle_server.engine.seats import Seat
 from treadle_server.services.base import Health, supervise
 from treadle_server.services.poller import Poller
 from treadle_server.services.promoter import Promoter
@@ -59,8 +59,8 @@ class Scene:
     ) -> WorkerId:
         """Let a worker on the socket wait, which serves the jobs of these numbers."""
         worker = worker or await self.shop.worker()
-        seat = Seat(worker, set(jobs), None, concurrency, 0, 0, deliver=self._deliver)
-        self.shop.engine.open_seat(seat)
+        slot = WorkerSlot(worker, set(jobs), None, concurrency, 0, 0, deliver=self._deliver)
+        self.shop.engine.open_slot(slot)
         return worker
 
     async def ask(self, worker: WorkerId) -> None:
@@ -91,14 +91,14 @@ class Scene:
         return self.given
 
     def drop_every_event(self) -> None:
-        """Lose what wakes the claims from now on: each hint of a commit, of a seat and of a claim."""
-        engine, desk = self.shop.engine, self.shop.engine.desk
-        admit, apply, commit = engine._admit, engine._apply, engine._commit
-        open_seat, wait, release = desk.open_seat, desk.wait, desk.release
+        """Lose what wakes the claims from now on: each hint of a commit, of a slot and of a claim."""
+        engine, dispatcher = self.shop.engine, self.shop.engine.dispatcher
+        admit, apply, commit = engine._submit_fast, engine._apply, engine._commit
+        open_slot, wait, release = dispatcher.open_slot, dispatcher.wait, dispatcher.release
 
         def forget() -> None:
-            desk._news = False
-            desk._strange.clear()
+            dispatcher._news = False
+            dispatcher._strange.clear()
 
         async def deaf_admit(tx, batch, now):
             admitted = await admit(tx, batch, now)
@@ -106,26 +106,26 @@ class Scene:
             return admitted
 
         async def deaf_apply(tx, batch, now):
-            carried, world = await apply(tx, batch, now)
+            carried, work = await apply(tx, batch, now)
             carried.woken.clear()
-            world.woken.clear()
-            return carried, world
+            work.woken.clear()
+            return carried, work
 
         def deaf_release(keys, at):
-            news = desk._news
+            news = dispatcher._news
             freed = release(keys, at)
-            desk._news = news
+            dispatcher._news = news
             return freed
 
-        async def deaf_commit(batch, *, express):
-            done = await commit(batch, express=express)
+        async def deaf_commit(batch, *, fast):
+            done = await commit(batch, fast=fast)
             forget()
             return done
 
-        engine._admit, engine._apply, engine._commit = deaf_admit, deaf_apply, deaf_commit
-        desk.look_again, desk.release = lambda: None, deaf_release
-        desk.open_seat = lambda seat: (open_seat(seat), forget())
-        desk.wait = lambda waiting: (wait(waiting), forget())
+        engine._submit_fast, engine._apply, engine._commit = deaf_admit, deaf_apply, deaf_commit
+        dispatcher.look_again, dispatcher.release = lambda: None, deaf_release
+        dispatcher.open_slot = lambda slot: (open_slot(slot), forget())
+        dispatcher.wait = lambda waiting: (wait(waiting), forget())
         forget()
 
 

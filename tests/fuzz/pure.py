@@ -29,8 +29,8 @@ from treadle_server.access.scopes import check_scopes
 from treadle_server.api.ranges import disposition, span_of
 from treadle_server.domain.schedules import cron_tick, zone_of
 from treadle_server.errors import ValidationFailed
-from treadle_server.services import notices
-from treadle_server.store.engine import parse_url
+from treadle_server.services.relay import codec
+from treadle_server.store.connections import parse_url
 from treadle_tui.core.verbs.commands import CommandError, read_command
 
 NOW = datetime(2026, 3, 29, 0, 59, 59, tzinfo=UTC)
@@ -201,7 +201,7 @@ def _scopes(scopes: list[str]) -> None:
 
 def _notice(text: str) -> None:
     try:
-        notices.read(text)
+        codec.read(text)
     except ValueError as error:
         assert str(error)
 

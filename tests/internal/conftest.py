@@ -38,7 +38,7 @@ def serving(
 
 
 @pytest.fixture
-async def desk(serving: Serving) -> AsyncIterator[Site]:
+async def dispatcher(serving: Serving) -> AsyncIterator[Site]:
     """A server of `add` and `counts`, whose claims go to `broker`."""
     async with serving() as made:
         yield made

@@ -16,10 +16,10 @@ from treadle.wire.ids import WorkerId
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import RegisterJob, RegisterWorker, SweepWorkers, TakeOver
 from treadle_server.engine.commands.internal import BROKER, EXECUTORS
+from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.rules import OnRestart, Rules
-from treadle_server.engine.seats import Seat
-from treadle_server.internal.berths import Berths
+from treadle_server.internal.process_locks import ProcessLocks
 
 JOB = "@internal:tasks:add"
 
@@ -27,54 +27,54 @@ JOB = "@internal:tasks:add"
 async def test_z12_e8_what_a_broker_runs_goes_on_over_a_restart_and_its_report_is_taken(
     serving: Serving, broker: PaperBroker
 ):
-    async with serving() as desk:
-        task = await desk.submit()
-        assert await desk.start(broker.claims[0]) == 200
+    async with serving() as dispatcher:
+        task = await dispatcher.submit()
+        assert await dispatcher.start(broker.claims[0]) == 200
 
-    async with serving() as desk:
-        await desk.pass_time(600)
-        assert (await desk.get(task))["status"] == "running"
-        assert await desk.report(broker.claims[0], "completed", result=7) == 200
-        assert (await desk.get(task))["result"] == 7
+    async with serving() as dispatcher:
+        await dispatcher.pass_time(600)
+        assert (await dispatcher.get(task))["status"] == "running"
+        assert await dispatcher.report(broker.claims[0], "completed", result=7) == 200
+        assert (await dispatcher.get(task))["result"] == 7
     assert len(broker.claims) == 1
 
 
 async def test_z12_e8_what_was_not_started_is_sent_again_in_the_same_run_and_one_start_is_admitted(
     serving: Serving, broker: PaperBroker
 ):
-    async with serving() as desk:
-        task = await desk.submit()
+    async with serving() as dispatcher:
+        task = await dispatcher.submit()
 
-    async with serving() as desk:
-        await desk.until(task, lambda _: len(broker.claims) == 2)
+    async with serving() as dispatcher:
+        await dispatcher.until(task, lambda _: len(broker.claims) == 2)
         first, again = broker.claims
         assert (again["id"], again["run_id"]) == (first["id"], first["run_id"])
-        assert [await desk.start(again), await desk.start(first)] == [200, 409]
-        assert await desk.report(again, "completed") == 200
+        assert [await dispatcher.start(again), await dispatcher.start(first)] == [200, 409]
+        assert await dispatcher.report(again, "completed") == 200
 
 
 async def test_what_the_last_start_had_given_out_counts_against_the_limit(serving: Serving, broker: PaperBroker):
-    async with serving(concurrency=1) as desk:
-        await desk.submit()
-        await desk.start(broker.claims[0])
+    async with serving(concurrency=1) as dispatcher:
+        await dispatcher.submit()
+        await dispatcher.start(broker.claims[0])
 
-    async with serving() as desk:
-        second = await desk.submit()
+    async with serving() as dispatcher:
+        second = await dispatcher.submit()
         assert second["status"] == "pending"
 
-        await desk.report(broker.claims[0], "completed")
+        await dispatcher.report(broker.claims[0], "completed")
 
-        await desk.until(second, lambda task: task["status"] == "claimed")
+        await dispatcher.until(second, lambda task: task["status"] == "claimed")
 
 
 async def test_an_executors_worker_that_was_removed_is_registered_again(serving: Serving, broker: PaperBroker):
-    async with serving() as desk:
-        await desk.http.delete(f"/v1/workers/{BROKER}")
-        await desk.sweep()
+    async with serving() as dispatcher:
+        await dispatcher.http.delete(f"/v1/workers/{BROKER}")
+        await dispatcher.sweep()
 
-        [worker] = (await desk.http.get("/v1/workers")).json()["items"]
+        [worker] = (await dispatcher.http.get("/v1/workers")).json()["items"]
         assert JOB in worker["jobs"]
-        assert (await desk.submit())["status"] == "claimed"
+        assert (await dispatcher.submit())["status"] == "claimed"
 
 
 # What ran in a process that is gone
@@ -87,7 +87,7 @@ def policy(request: pytest.FixtureRequest) -> OnRestart:
 
 @pytest.fixture
 async def shop(store: object, clock: FakeClock, policy: OnRestart) -> AsyncIterator[Shop]:
-    """An engine whose internal tasks are given to the workers of `seated`."""
+    """An engine whose internal tasks are given to the workers of `held_by`."""
     rules = Rules(internal_jobs=frozenset({JOB}), on_restart=policy)
     engine = Engine(store, rules, clock=clock)  # type: ignore[arg-type]
     async with engine.running():
@@ -105,10 +105,10 @@ async def given_out(shop: Shop, worker_id: WorkerId, count: int, **options: int)
             retain=True,
         )
     )  # fmt: skip
-    seat = Seat(worker_id, {registered.job.num}, None, count, 0, 0, given.extend)
-    shop.engine.open_seat(seat)
+    slot = WorkerSlot(worker_id, {registered.job.num}, None, count, 0, 0, given.extend)
+    shop.engine.open_slot(slot)
     await shop.submit(count, options=options)
-    shop.engine.close_seat(seat)
+    shop.engine.close_slot(slot)
     assert len(given) == count
     return given
 
@@ -178,8 +178,8 @@ async def test_e8_a_server_that_is_not_heard_of_loses_what_it_ran_itself_and_not
 # How a dead process is known
 
 
-def test_a_berth_is_taken_as_long_as_its_process_lives(tmp_path: Path):
-    mine, other = Berths(tmp_path / "internal"), Berths(tmp_path / "internal")
+def test_a_process_lock_is_taken_as_long_as_its_process_lives(tmp_path: Path):
+    mine, other = ProcessLocks(tmp_path / "internal"), ProcessLocks(tmp_path / "internal")
     first, second = new_worker(), new_worker()
 
     mine.take(first)
@@ -187,38 +187,39 @@ def test_a_berth_is_taken_as_long_as_its_process_lives(tmp_path: Path):
 
     assert mine.gone() == []
     assert other.gone() == []
-    mine.leave(settled=False)
+    mine.leave(is_done=False)
     assert other.gone() == [first]
     other.clear([first])
     assert other.gone() == []
 
 
-def test_a_berth_that_was_left_in_order_is_forgotten_and_strange_files_are_no_berths(tmp_path: Path):
-    berths = Berths(tmp_path / "internal")
-    assert berths.gone() == []
-    berths.take(new_worker())
+def test_a_process_lock_that_was_left_in_order_is_forgotten_and_strange_files_are_no_process_locks(tmp_path: Path):
+    process_locks = ProcessLocks(tmp_path / "internal")
+    assert process_locks.gone() == []
+    process_locks.take(new_worker())
     (tmp_path / "internal" / "README").touch()
 
-    berths.leave(settled=True)
+    process_locks.leave(is_done=True)
 
-    assert berths.gone() == []
+    assert process_locks.gone() == []
     assert [path.name for path in (tmp_path / "internal").iterdir()] == ["README"]
 
 
-async def test_a_process_that_was_killed_leaves_its_berth_free(tmp_path: Path):
+async def test_a_process_that_was_killed_leaves_its_process_lock_free(tmp_path: Path):
     worker_id = new_worker()
     script = (
-        "import os, pathlib, sys; from treadle_server.internal.berths import Berths\n"
-        f"Berths(pathlib.Path({str(tmp_path)!r})).take({worker_id!r}); print('taken', flush=True); sys.stdin.read()"
+        "import os, pathlib, sys; from treadle_server.internal.process_locks import ProcessLocks\n"
+        f"ProcessLocks(pathlib.Path({str(tmp_path)!r})).take({worker_id!r})\n"
+        "print('taken', flush=True); sys.stdin.read()"
     )
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", script), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     assert await process.stdout.readline() == b"taken\n"
-    assert Berths(tmp_path).gone() == []
+    assert ProcessLocks(tmp_path).gone() == []
 
     process.kill()
     await process.wait()
 
-    assert Berths(tmp_path).gone() == [worker_id]
+    assert ProcessLocks(tmp_path).gone() == [worker_id]

@@ -8,7 +8,7 @@ import pytest
 from tests.live.conftest import Open
 from tests.live.sockets import connected
 from tests.live.test_feeds import Mirror
-from tests.live.test_worker import seated
+from tests.live.test_worker import held_by
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import Worker
 from treadle_server.services import absences
@@ -17,7 +17,7 @@ from treadle_server.testing import Served, serve
 
 
 async def test_a_worker_whose_socket_broke_is_away_until_it_is_back(served: Served, opened: Open):
-    observer, worker = await opened(), await seated(opened)
+    observer, worker = await opened(), await held_by(opened)
     mirror = await Mirror(observer, "w").watch("workers")
     [row] = mirror.rows.values()
     assert row["away_since"] is None
@@ -33,7 +33,7 @@ async def test_a_worker_whose_socket_broke_is_away_until_it_is_back(served: Serv
 
 
 async def test_a_worker_that_says_goodbye_is_not_away(opened: Open):
-    observer, worker = await opened(), await seated(opened)
+    observer, worker = await opened(), await held_by(opened)
     mirror = await Mirror(observer, "w").watch("workers")
 
     await worker.call("close")
@@ -55,7 +55,7 @@ async def test_a_server_that_was_started_anew_knows_who_has_not_come_back(tmp_pa
 
 
 async def test_a_lost_worker_is_removed_by_an_observer(opened: Open):
-    observer, worker = await opened(), await seated(opened)
+    observer, worker = await opened(), await held_by(opened)
     mirror = await Mirror(observer, "w").watch("workers")
     await worker.connection.close()
 

@@ -145,7 +145,7 @@ async def test_a_corrected_window_is_what_the_database_would_show(
     engine, changes, totals = shop.engine, Changes(), Totals(shop.engine.hub)
     engine.hub.listen(changes.note)
     views: list[tuple[Window, TasksView]] = []
-    engine.hub.listen(lambda batch: [view.doubt() for _, view in views if view.concerns(batch)] and None)
+    engine.hub.listen(lambda batch: [view.outdate() for _, view in views if view.concerns(batch)] and None)
     for order, meant, anchor in product(("position", "newest", "oldest", "updated"), FILTERS, ANCHORS):
         if draw.random() < (0.5 if anchor == "before" else 0.85):
             continue
@@ -164,7 +164,7 @@ async def test_a_corrected_window_is_what_the_database_would_show(
         changed = changes.take()
         for wanted, view in views:
             other = fresh[id(view)]
-            other.doubt()
+            other.outdate()
             expected = await looked_at(engine, other)
             rows = view.correct(changed)
             if rows is not None:
@@ -224,7 +224,7 @@ async def test_what_changes_much_at_once_is_read_anew(shop: Shop, monkeypatch: p
     lost: list[bool] = []
     turns = Corrections(lambda _: None, lambda: lost.append(True))
     for _ in range(2):
-        turns.heed((await told(shop, shop.engine))[1])
+        turns.on_commit((await told(shop, shop.engine))[1])
 
     assert lost == [True]
     assert await turns.turn() > 1
@@ -234,7 +234,7 @@ async def test_everything_is_read_anew_when_the_commit_of_a_task_does_not_come(s
     task, batch = await told(shop, shop.engine)
     lost: list[bool] = []
     turns = Corrections(lambda _: None, lambda: lost.append(True))
-    turns.heed(batch)
+    turns.on_commit(batch)
     task.version += 1
 
     for _ in range(PATIENCE):
@@ -259,9 +259,9 @@ async def test_rounds_are_a_tenth_of_a_second_apart_and_less_than_a_quarter_what
             pass
 
     turns = Corrections(slowly, lambda: None)
-    turns.heed(batch)
+    turns.on_commit(batch)
     await turns.turn()
-    turns.heed(batch)
+    turns.on_commit(batch)
 
     wait = await turns.turn()
 

@@ -100,7 +100,7 @@ async def test_views_that_wait_to_be_read_share_one_tenth_of_the_loop_s_time() -
         feeds.subscribe(one, 1, one.key, lambda _: None)
         one.due_at = 0.0
 
-    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    feeds.on_commit(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
     await feeds.turn()
     rests = [one.due_at - loop.time() for one in (feed, *others)]
 
@@ -141,7 +141,7 @@ async def test_a_view_that_is_to_be_read_again_later_is_read_at_once_when_it_cha
 
     waits = await feeds.turn()
     assert not view.is_read.is_set()
-    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    feeds.on_commit(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
     await feeds.turn()
     assert view.is_read.is_set()
 
@@ -187,13 +187,13 @@ async def test_whoever_waits_for_a_feed_that_is_forgotten_meanwhile_gets_one_tha
     running = asyncio.ensure_future(supervise(feeds, Health("feeds"), SystemClock()))
     view.go_on.clear()
     view.is_read.clear()
-    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    feeds.on_commit(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
     await view.is_read.wait()
 
     waiting = asyncio.ensure_future(feeds.open("counts", lambda: view))
     await asyncio.sleep(0)
     feeds.unsubscribe(first, 1, "x")
-    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    feeds.on_commit(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
     view.go_on.set()
     second = await waiting
 
@@ -201,7 +201,7 @@ async def test_whoever_waits_for_a_feed_that_is_forgotten_meanwhile_gets_one_tha
     feeds.subscribe(second, 2, "y", lambda _: sent.set())
     assert sent.is_set()
     view.is_read.clear()
-    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    feeds.on_commit(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
     async with asyncio.timeout(20):
         await view.is_read.wait()
     running.cancel()
@@ -213,7 +213,7 @@ async def test_who_watches_again_is_told_of_a_commit_that_came_just_before_g7() 
     feeds, view, sent = feeds_of_nothing(), Slow(), asyncio.Event()
     feed = await feeds.open("counts", lambda: view)
     feeds.subscribe(feed, 1, "x", lambda _: None)
-    feeds.heed(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
+    feeds.on_commit(SimpleNamespace(is_foreign=False))  # type: ignore[arg-type]
     view.found = {"a": b"{}", "b": b"{}"}
 
     again = await feeds.open("counts", lambda: view)

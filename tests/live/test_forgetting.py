@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.live.sockets import JOB, Socket, connected, ref, submit
-from treadle_server.engine import order
+from treadle_server.engine import version_order
 from treadle_server.live import events
 from treadle_server.services import recent
 from treadle_server.testing import serve
@@ -87,7 +87,7 @@ async def test_nothing_is_kept_of_tasks_that_ended_beyond_the_last_few(
 ) -> None:
     monkeypatch.setattr(events, "KEPT", KEPT)
     monkeypatch.setattr(recent, "KEPT", KEPT)
-    monkeypatch.setattr(order, "MOST", KEPT)
+    monkeypatch.setattr(version_order, "MOST", KEPT)
     async with (
         serve(database_url, data_dir=tmp_path / "data") as served,
         connected(served) as client,

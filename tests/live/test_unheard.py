@@ -9,7 +9,7 @@ import pytest
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, ref, submit
 from treadle_server.errors import StoreUnavailable
-from treadle_server.store import hot
+from treadle_server.store.transaction import hot
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio

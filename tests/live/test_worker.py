@@ -1,4 +1,4 @@
-"""A worker on the socket: seated, pushed claims, told what to stop, and gone."""
+"""A worker on the socket: given a slot, pushed claims, told what to stop, and gone."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.live.sockets import JOB, NAME, Socket, connected, ref, submit
 from treadle_server.testing import Served, serve
 
 
-async def seated(opened: Open, concurrency: int = 1, **fields: object) -> Socket:
+async def held_by(opened: Open, concurrency: int = 1, **fields: object) -> Socket:
     socket = await opened()
     fields = {"prefetch": 0} | fields  # what is given ahead would depend on the machine's pace
     await socket.call("open", worker={"name": "w", "concurrency": concurrency}, jobs=[JOB], **fields)
@@ -18,7 +18,7 @@ async def seated(opened: Open, concurrency: int = 1, **fields: object) -> Socket
 
 async def test_claims_are_pushed_as_far_as_there_is_room(opened: Open):
     """C1: no credits are sent; a run's end makes room."""
-    worker, client = await seated(opened, 2), await opened()
+    worker, client = await held_by(opened, 2), await opened()
     await submit(client, 4)
 
     first, second = await worker.claims(2)
@@ -35,7 +35,7 @@ async def test_claims_are_pushed_as_far_as_there_is_room(opened: Open):
 
 
 async def test_prefetch_takes_more_than_concurrency(opened: Open):
-    worker, client = await seated(opened, 1, prefetch=2), await opened()
+    worker, client = await held_by(opened, 1, prefetch=2), await opened()
 
     await submit(client, 5)
 
@@ -60,7 +60,7 @@ async def test_more_payload_than_may_wait_on_a_socket_is_claimed_bit_by_bit(data
 
 
 async def test_a_cancel_a_pause_and_a_loss_are_pushed(served: Served, opened: Open):
-    worker, client = await seated(opened, 3), await opened()
+    worker, client = await held_by(opened, 3), await opened()
     await submit(client, 3)
     cancelled, paused, removed = await worker.claims(3)
     await worker.call("reports", reports=[{**ref(task), "kind": "started"} for task in (cancelled, paused, removed)])
@@ -81,7 +81,7 @@ async def test_a_cancel_a_pause_and_a_loss_are_pushed(served: Served, opened: Op
 
 
 async def test_a_run_that_its_own_worker_ended_is_not_pushed_back_at_it(opened: Open):
-    worker, client = await seated(opened), await opened()
+    worker, client = await held_by(opened), await opened()
     await submit(client)
     [task] = await worker.claims(1)
 
@@ -95,7 +95,7 @@ async def test_a_run_that_its_own_worker_ended_is_not_pushed_back_at_it(opened: 
 
 async def test_what_a_broken_session_had_not_started_goes_back(opened: Open):
     """G8."""
-    worker, client = await seated(opened, 2), await opened()
+    worker, client = await held_by(opened, 2), await opened()
     await submit(client, 2)
     started, unstarted = await worker.claims(2)
     await worker.call("reports", reports=[{**ref(started), "kind": "started"}])
@@ -141,18 +141,18 @@ async def test_a_second_session_of_a_worker_ends_the_first(opened: Open):
 
 
 async def test_a_draining_worker_gets_no_more(opened: Open):
-    worker, client = await seated(opened, 2), await opened()
+    worker, client = await held_by(opened, 2), await opened()
     assert (await worker.call("beat", draining=True))["state"] == "draining"
 
     await submit(client)
-    other = await seated(opened)
+    other = await held_by(opened)
 
     assert len(await other.claims(1)) == 1
     assert not worker.pushes
 
 
 async def test_what_is_handed_back_is_claimed_again_without_cost(opened: Open):
-    worker, client = await seated(opened), await opened()
+    worker, client = await held_by(opened), await opened()
     await submit(client)
     [task] = await worker.claims(1)
 
@@ -164,7 +164,7 @@ async def test_what_is_handed_back_is_claimed_again_without_cost(opened: Open):
 
 
 async def test_a_worker_that_closes_is_removed_and_its_runs_are_lost(served: Served, opened: Open):
-    worker, client = await seated(opened), await opened()
+    worker, client = await held_by(opened), await opened()
     [task] = await submit(client, wait=True)
     [claim] = await worker.claims(1)
     await worker.call("reports", reports=[{**ref(claim), "kind": "started"}])
@@ -200,7 +200,7 @@ async def test_an_open_that_is_refused_leaves_no_worker(served: Served, opened: 
 
 async def test_a_slot_whose_code_runs_on_gets_nothing_until_it_has_stopped_on_a_new_connection_too_t5(opened: Open):
     """A thread that ignores its timeout: its run has failed, its slot is taken all the same."""
-    worker, client = await seated(opened, 1), await opened()
+    worker, client = await held_by(opened, 1), await opened()
     await submit(client, 2)
     [stuck] = await worker.claims(1)
     failed = {**ref(stuck), "kind": "failed", "reason": "timeout", "starts": True, "code_runs": True}

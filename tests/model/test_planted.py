@@ -13,12 +13,12 @@ from treadle_server.api import bulk
 from treadle_server.domain import life
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
-from treadle_server.engine import desk
-from treadle_server.engine.claims import Line
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.commands.submit import SubmitEach
+from treadle_server.engine.dispatch import dispatcher
+from treadle_server.engine.dispatch.fairness import LaneHead
 from treadle_server.engine.engine import Engine
-from treadle_server.engine.world import World
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import TaskConflict, TreadleError
 from treadle_server.services.sweeper import Sweeper
 
@@ -31,7 +31,7 @@ Fault = Callable[..., Any]
 def overtaking(first: Fault) -> Fault:
     """A claim takes the second task of a queue, where there are two."""
 
-    def second(line: Line, capacity: int) -> Task | None:
+    def second(line: LaneHead, capacity: int) -> Task | None:
         fits = [task for task in line.tasks if task.weight <= capacity]
         return fits[1] if len(fits) > 1 else first(line, capacity)
 
@@ -86,11 +86,11 @@ def telling_apart(start: Fault) -> Fault:
 def pulling_down(apply: Fault) -> Fault:
     """One task that is refused takes those behind it along, of those that are submitted each by itself."""
 
-    def falling(command: SubmitEach, world: World) -> Any:
-        taken = apply(SubmitEach(principal=command.principal, room=command.room, items=command.items[:1]), world)
+    def falling(command: SubmitEach, work: UnitOfWork) -> Any:
+        taken = apply(SubmitEach(principal=command.principal, room=command.room, items=command.items[:1]), work)
         if isinstance(taken[0], TreadleError):
             return [*taken, *(TaskConflict("so are those behind it") for _ in command.items[1:])]
-        return apply(command, world)
+        return apply(command, work)
 
     return falling
 
@@ -98,20 +98,20 @@ def pulling_down(apply: Fault) -> Fault:
 def giving_up(apply: Fault) -> Fault:
     """One report that is refused hides those behind it."""
 
-    def first_alone(command: ReportMany, world: World) -> Any:
-        refused = apply(command, world)
+    def first_alone(command: ReportMany, work: UnitOfWork) -> Any:
+        refused = apply(command, work)
         return dict(list(refused.items())[:1])
 
     return first_alone
 
 
-def hasty(work: Fault) -> Fault:
+def hasty(do_work: Fault) -> Fault:
     """Who asks is answered before the commit (G1)."""
 
-    async def told_at_once(engine: Engine, world: World, needs: Any, wanted: Any) -> None:
-        await work(engine, world, needs, wanted)
+    async def told_at_once(engine: Engine, work: UnitOfWork, reads: Any, wanted: Any) -> None:
+        await do_work(engine, work, reads, wanted)
         for pending in wanted:
-            pending.settle()
+            pending.send_answer()
 
     return told_at_once
 
@@ -147,11 +147,11 @@ def editing_what_changed(edit_command: Fault) -> Fault:
 
 
 PLANTED = {
-    "forgetting keys": (desk, "keep_claims", forgetting_keys),
+    "forgetting keys": (dispatcher, "keep_claims", forgetting_keys),
     "editing what changed": (bulk, "edit_command", editing_what_changed),
-    "overtaking": (Line, "first", overtaking),
+    "overtaking": (LaneHead, "first", overtaking),
     "refilling": (life, "end_run", refilling),
-    "holding nothing": (World, "add_hold", holding_nothing),
+    "holding nothing": (UnitOfWork, "add_hold", holding_nothing),
     "drifting": (Schedule, "tick_after", drifting),
     "outliving": (Credentials, "check_open", outliving),
     "telling apart": (life, "start", telling_apart),

@@ -80,7 +80,7 @@ class World:
 
     async def _settle(self, sites: list[Site]) -> None:
         for site in sites:
-            await site.engine.store.seek_sole()
+            await site.engine.store.seek_exclusive()
 
     def passed(self) -> float:
         """Return the seconds of a clock that nobody sets."""
@@ -168,4 +168,4 @@ class TwoServers(World):
             return create_app(settings)
 
     async def _settle(self, sites: list[Site]) -> None:
-        """Nobody is the sole writer."""
+        """Nobody is the exclusive writer."""

@@ -70,10 +70,10 @@ async def test_c1_a_session_that_closes_while_it_waits_claims_nothing(rig: Rig):
     worker = await rig.root.register_worker(JOB)
     assert isinstance(worker, SocketWorker)
     await asked(worker.socket, "beat", tasks=[], draining=False)
-    assert rig.engine.desk.is_hungry
+    assert rig.engine.dispatcher.has_taker
 
     await worker.socket.connection.close()
-    await until(lambda: not rig.engine.desk.is_hungry)
+    await until(lambda: not rig.engine.dispatcher.has_taker)
 
     task = await rig.root.submit()
     assert (await rig.root.get(task))["status"] == "pending"

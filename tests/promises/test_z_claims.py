@@ -13,7 +13,7 @@ from tests.promises.over_socket import SocketUser, SocketWorker, asked
 from tests.promises.problems import refused, told
 from tests.promises.rig import Rig, over_http, over_socket
 from tests.promises.words import JOB, Task
-from treadle_server.store import inline
+from treadle_server.store.sqlite import writer
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
 on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -126,10 +126,10 @@ async def test_z9_a_client_that_is_gone_before_its_claim_is_answered_has_claimed
     await rig.root.register_job()
     worker = await rig.root.register_worker(JOB)
     claim = asyncio.ensure_future(worker.claim(wait=20))
-    await until(lambda: rig.engine.desk._waiting)
+    await until(lambda: rig.engine.dispatcher._waiting)
 
     claim.cancel()
-    await until(lambda: not rig.engine.desk._waiting)
+    await until(lambda: not rig.engine.dispatcher._waiting)
     task = await rig.root.submit()
 
     assert (await rig.root.get(task))["status"] == "pending"
@@ -149,13 +149,13 @@ async def test_z9_a_claim_waits_while_another_process_writes(rig: Rig, monkeypat
     worker = await rig.root.register_worker(JOB)
     task = await rig.root.submit()
     asked_twice = asyncio.Event()
-    lock = inline._lock
+    lock = writer._lock
 
     async def watched(connection: Any) -> None:
         asked_twice.set()
         await lock(connection)
 
-    monkeypatch.setattr(inline, "_lock", watched)
+    monkeypatch.setattr(writer, "_lock", watched)
     other = locked(rig)
 
     claim = asyncio.ensure_future(worker.claim())
@@ -173,7 +173,7 @@ async def test_z9_a_database_that_stays_locked_is_said_to_be_so(rig: Rig, monkey
     await rig.root.register_job()
     worker = await rig.root.register_worker(JOB)
     task = await rig.root.submit()
-    monkeypatch.setattr(inline, "TRIES", 2)
+    monkeypatch.setattr(writer, "TRIES", 2)
     other = locked(rig)
 
     with refused("store-unavailable", 503) as problems:
@@ -195,13 +195,13 @@ async def test_z9_a_locked_database_is_asked_ten_times_with_growing_pauses(monke
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr(inline, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(writer, "asyncio", SimpleNamespace(sleep=sleep))
     holder = sqlite3.connect("file:z9?mode=memory&cache=shared", uri=True, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     asking = sqlite3.connect("file:z9?mode=memory&cache=shared", uri=True, isolation_level=None, timeout=0)
 
-    with pytest.raises(inline.OperationalError, match="locked"):
-        await inline._lock(asking)
+    with pytest.raises(writer.OperationalError, match="locked"):
+        await writer._lock(asking)
 
     asking.close()
     holder.close()

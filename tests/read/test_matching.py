@@ -13,15 +13,15 @@ from uuid_utils import uuid7
 from tests.read.conftest import START, WORKER, Shelf, random_rows
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskFilter
-from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import Task
-from treadle_server.store.load import to_task
+from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import filters
 from treadle_server.store.read.filters import TIMES
 from treadle_server.store.read.matching import matcher
 from treadle_server.store.read.orders import ALL, ORDERS, place_of, rank_at, rank_of, whole_order
 from treadle_server.store.tables import tasks, workers
-from treadle_server.store.tags import insert_tags
+from treadle_server.store.transaction.load import to_task
+from treadle_server.store.transaction.tags import insert_tags
 
 TAGS: list[dict[str, Any] | None] = [
     None,
@@ -31,7 +31,7 @@ TAGS: list[dict[str, Any] | None] = [
 ]
 HOURS = [START + timedelta(hours=hours) for hours in range(-1, 4)]
 WANTED_TAGS = ["region", "region=eu", "region.name", "region.name=eu", "region.name=EU", "n=3", "ok=true", "none=null"]
-SIGHTS = [None, Sight(), Sight(frozenset({"lab"})), Sight(frozenset({"x"}), ("d", "@"))]
+SIGHTS = [None, Visibility(), Visibility(frozenset({"lab"})), Visibility(frozenset({"x"}), ("d", "@"))]
 
 
 async def various(shelf: Shelf, draw: random.Random) -> list[Task]:

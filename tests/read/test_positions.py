@@ -14,10 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tests.read.conftest import START, Shelf, queue_of, random_rows, task_row
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
-from treadle_server.store.load import to_task
 from treadle_server.store.read.positions import STATEMENTS, _gaps, _groups, position, positions
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
+from treadle_server.store.transaction.load import to_task
 
 
 def by_sorting(found: list[Task]) -> dict[int, int]:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Executable, event, insert, text
 
 from tests.read.conftest import START, WORKER, Shelf, task_row
-from treadle_server.store.many import bound
+from treadle_server.store.bound_lists import bound
 from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read.targets import holders_statement, line_statement
 from treadle_server.store.tables import holds, runs, targets

@@ -12,7 +12,6 @@ from treadle.wire.frames import Window
 from treadle.wire.status import LEASED, Status
 from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
-from treadle_server.store.load import to_task
 from treadle_server.store.read import filters
 from treadle_server.store.read.frozen import freeze
 from treadle_server.store.read.orders import Place
@@ -20,6 +19,7 @@ from treadle_server.store.read.tasks import page
 from treadle_server.store.read.windows import ahead_of, anchor, window
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
+from treadle_server.store.transaction.load import to_task
 
 
 def in_position_order(task: Task) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ async def test_the_objects_of_a_tasks_artifacts_go_with_it_and_no_others_e12_c10
         await either.store(task, name="two")
     await either.report(old, "completed")
     assert len(either.files) == 4
-    retention = Retention(either.served.engine, either.served.settings.retention, either.vault)
+    retention = Retention(either.served.engine, either.served.settings.retention, either.objects)
     either.clock.advance(31 * 86_400)
 
     while await retention.turn() < EVERY:

@@ -81,7 +81,7 @@ async def test_counts_equal_a_count_of_the_rows_and_nothing_is_orphaned_after_ra
 
 async def test_what_was_measured_of_a_queue_stays_as_it_was_when_its_tasks_go_e12(shop, clock) -> None:
     rates = Rates(clock)
-    shop.engine.hub.listen(rates.heed)
+    shop.engine.hub.listen(rates.on_commit)
     for status in (Status.COMPLETED, Status.FAILED, Status.COMPLETED):
         await ended(shop, status)
         clock.advance(7)

@@ -9,7 +9,7 @@ from treadle_server.errors import TooManyRequests
 from treadle_server.services import retention
 from treadle_server.services.retention import EVERY, Pace, Retention
 from treadle_server.settings import DAY, Settings
-from treadle_server.store import prune
+from treadle_server.store.transaction import prune
 
 pytestmark = pytest.mark.anyio
 

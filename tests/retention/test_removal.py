@@ -14,7 +14,8 @@ from treadle_server.engine.commands import Steer, Submission, Submit
 from treadle_server.engine.commands.prune import PruneTasks
 from treadle_server.engine.engine import Engine
 from treadle_server.services.retention import cutoffs_of
-from treadle_server.store import prune, tables
+from treadle_server.store import tables
+from treadle_server.store.transaction import prune
 
 pytestmark = pytest.mark.anyio
 
@@ -188,7 +189,7 @@ async def test_no_number_is_given_twice_when_the_newest_tasks_are_removed_also_a
     await shop.steer(after, "cancel")
     await remove(shop)
     async with Engine(shop.engine.store, clock=shop.engine.clock).running() as other:
-        item = Submission(job_name=shop.job, payload="{}", content_hash=b"x", unique_key="the long way")
+        item = Submission(job_name=shop.job, payload="{}", content_hash=b"x", unique_key="the slow path")
         [last] = await other.run(Submit(principal=shop.principal, room="@global", items=[item]))
 
     assert max(task.seq for task in before) < after.seq < last.task.seq

@@ -11,17 +11,17 @@ import sqlalchemy as sa
 from tests.conftest import FakeClock
 from tests.engine.conftest import Shop, shop
 from treadle.wire.ids import WorkerId
+from treadle_server.access.principal import Principal
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import DeleteSchedule, PauseSchedule, RunSchedule, SetSchedule
 from treadle_server.engine.commands.schedules import Content, WasSet
-from treadle_server.engine.principal import Principal
 from treadle_server.services.promoter import Promoter
 from treadle_server.services.scheduler import Scheduler
-from treadle_server.store.load import to_task
 from treadle_server.store.read import schedules as read_schedules
 from treadle_server.store.tables import schedule_ticks
 from treadle_server.store.tables import tasks as task_table
+from treadle_server.store.transaction.load import to_task
 
 __all__ = ["Plan", "shop"]
 

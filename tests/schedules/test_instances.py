@@ -8,11 +8,11 @@ import pytest
 from tests.conftest import FakeClock
 from tests.schedules.conftest import Plan, seconds
 from treadle.wire.status import Reason, Status
+from treadle_server.access.principal import Principal
 from treadle_server.engine.commands import DeleteOrphans, RegisterJob, ReportMany, RunReport
 from treadle_server.engine.commands.submit import SchemaMoved
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import Forbidden, JobNotFound, Refused, ScheduleNotFound, TaskConflict, ValidationFailed
-from treadle_server.store.orphans import possible_orphans
+from treadle_server.store.read.orphans import possible_orphans
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 from tests.clients import client_at
 from tests.live.sockets import Socket, connected
 from tests.servers.postgres import OwnPostgres
-from treadle_server.services.relay import Relay
+from treadle_server.services.relay.relay import Relay
 from treadle_server.testing import Served, serve
 
 PATIENCE = 15
@@ -66,7 +66,7 @@ async def sites(postgres_database: str, tmp_path: Path) -> AsyncIterator[tuple[S
         settings = {"sweeper_interval_seconds": 0.2}
         first = await open_site(stack, postgres_database, tmp_path / "data", **settings)
         second = await open_site(stack, postgres_database, tmp_path / "data", **settings)
-        await until(lambda: first.relay.teller.peers_listen and second.relay.teller.peers_listen)
+        await until(lambda: first.relay.sender.peers_listen and second.relay.sender.peers_listen)
         yield first, second
     for site in (first, second):
         assert site.engine.store.connections_checked_out() == 0  # type: ignore[attr-defined]

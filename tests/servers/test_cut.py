@@ -13,7 +13,7 @@ import pytest
 
 from tests.chaos.processes import ServerProcess
 from tests.servers.postgres import OwnPostgres
-from treadle_server.services.line import PATIENCE
+from treadle_server.store.postgres.dedicated import PATIENCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 

@@ -18,8 +18,8 @@ import pytest
 from tests.servers.conftest import Site, open_site
 from tests.servers.postgres import START_LIMIT, OwnPostgres
 from treadle_server.errors import StoreUnavailable
-from treadle_server.services.line import Line
-from treadle_server.store.engine import parse_url
+from treadle_server.store.connections import parse_url
+from treadle_server.store.postgres.dedicated import DedicatedConnection
 from treadle_server.store.store import SqlStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -167,8 +167,8 @@ async def test_a_standby_takes_the_place_of_a_killed_primary_and_nothing_acknowl
 async def test_a_host_that_takes_no_writes_any_more_is_left_at_once(postgres: OwnPostgres) -> None:
     store = SqlStore(postgres.url)
     await store.open()
-    line = Line(postgres.url, lambda: None)
-    before = await line.open()
+    dedicated = DedicatedConnection(postgres.url, lambda: None)
+    before = await dedicated.open()
     connection = await asyncpg.connect(postgres.url)
     try:
         await connection.execute("ALTER SYSTEM SET default_transaction_read_only = on")
@@ -183,7 +183,7 @@ async def test_a_host_that_takes_no_writes_any_more_is_left_at_once(postgres: Ow
 
         assert store.connections_checked_out() == 0
         await before.fetchval("SELECT 1")
-        assert await line.open() is not before
+        assert await dedicated.open() is not before
         assert before.is_closed()
         await connection.execute("SET default_transaction_read_only = off")
         await connection.execute("ALTER SYSTEM RESET default_transaction_read_only")
@@ -193,7 +193,7 @@ async def test_a_host_that_takes_no_writes_any_more_is_left_at_once(postgres: Ow
                 await asyncio.sleep(0.02)
     finally:
         await connection.close()
-        await line.close()
+        await dedicated.close()
         await store.close()
 
 

@@ -18,7 +18,7 @@ from tests.servers.conftest import Site, open_site, until
 from treadle_server.errors import StoreUnavailable, ValidationFailed
 from treadle_server.services.base import Health, Interval, supervise
 from treadle_server.services.leader import LOCK, Leader
-from treadle_server.services.line import POOLED, Line, answers
+from treadle_server.store.postgres.dedicated import POOLED, DedicatedConnection, answers
 
 pytestmark = pytest.mark.anyio
 
@@ -194,46 +194,46 @@ async def test_a_pool_before_the_database_is_named_with_what_to_set() -> None:
     assert "TREADLE_DATABASE_DIRECT_URL" in POOLED
 
 
-async def _time_out(line: Line, connection: Any) -> None:
+async def _time_out(dedicated: DedicatedConnection, connection: Any) -> None:
     with pytest.raises(StoreUnavailable):
-        async with line.lent():
+        async with dedicated.lent():
             raise TimeoutError
 
 
-async def _terminate(line: Line, connection: Any) -> None:
+async def _terminate(dedicated: DedicatedConnection, connection: Any) -> None:
     connection.terminate()
 
 
-async def _abort(line: Line, connection: Any) -> None:
+async def _abort(dedicated: DedicatedConnection, connection: Any) -> None:
     """As the driver does by itself, without a word, when it can't make sense of its own state."""
     connection._protocol.abort()
 
 
-async def _end_its_session(line: Line, connection: Any) -> None:
+async def _end_its_session(dedicated: DedicatedConnection, connection: Any) -> None:
     with pytest.raises(StoreUnavailable):
-        async with line.lent():
+        async with dedicated.lent():
             await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("breaks", [_time_out, _terminate, _abort, _end_its_session])
 async def test_a_line_that_broke_is_told_of_once_and_opened_again_whoever_closed_it_n3(
-    postgres_database: str, breaks: Callable[[Line, Any], Awaitable[None]]
+    postgres_database: str, breaks: Callable[[DedicatedConnection, Any], Awaitable[None]]
 ) -> None:
     broken: list[bool] = []
-    line = Line(postgres_database, lambda: broken.append(True))
-    first = await line.open()
-    assert await line.open() is first
+    dedicated = DedicatedConnection(postgres_database, lambda: broken.append(True))
+    first = await dedicated.open()
+    assert await dedicated.open() is first
 
-    await breaks(line, first)
-    assert not line.is_open
-    second = await line.open()
+    await breaks(dedicated, first)
+    assert not dedicated.is_open
+    second = await dedicated.open()
 
     assert second is not first
     assert await second.fetchval("SELECT 1") == 1
     await asyncio.sleep(0)  # the driver calls who listens to it in the loop's next turn
     assert broken == [True]
-    await line.close()
+    await dedicated.close()
     assert broken == [True]
 
 
@@ -245,7 +245,7 @@ async def test_a_leader_whose_connection_is_closed_without_a_word_leads_again_by
     await leader.turn()
     assert (leader.is_leading, leader.term) == (True, 1)
 
-    connection = await leader._line.open()
+    connection = await leader._connection.open()
     connection._protocol.abort()
     async with asyncio.timeout(20):
         while leader.term < 2:  # the database takes a moment to end the old session, and with it the lock
@@ -257,10 +257,10 @@ async def test_a_leader_whose_connection_is_closed_without_a_word_leads_again_by
 
 @pytest.mark.postgres
 async def test_a_line_that_is_opened_twice_at_once_is_one(postgres_database: str) -> None:
-    line = Line(postgres_database, lambda: None)
-    first, second = await asyncio.gather(line.open(), line.open())
+    dedicated = DedicatedConnection(postgres_database, lambda: None)
+    first, second = await asyncio.gather(dedicated.open(), dedicated.open())
     assert first is second
-    await line.close()
+    await dedicated.close()
 
 
 @pytest.mark.postgres
@@ -276,7 +276,7 @@ async def test_a_line_whose_opening_is_cancelled_leaves_no_connection(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(asyncpg.Connection, "fetchval", unanswered)
-    opening = asyncio.ensure_future(Line(postgres_database, lambda: None).open())
+    opening = asyncio.ensure_future(DedicatedConnection(postgres_database, lambda: None).open())
     await asked.wait()
     opening.cancel()
     await asyncio.wait([opening])

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.conftest import Shop, two_shops
 from treadle_server.store.base import Tx
-from treadle_server.store.heads import waiting_lanes
+from treadle_server.store.transaction.heads import waiting_lanes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -67,8 +67,8 @@ async def test_two_servers_do_not_give_one_worker_more_than_it_can_take_e5_g11(
     await first.submit(2)
     await look(second)
     gate = Gate(postgres_database)
-    desk = first.engine.desk
-    desk._claim = gate.before(desk._claim)  # type: ignore[method-assign]
+    dispatcher = first.engine.dispatcher
+    dispatcher._claim = gate.before(dispatcher._claim)  # type: ignore[method-assign]
 
     one = asyncio.ensure_future(first.claim(worker, 2))
     await asyncio.wait_for(gate.reached.wait(), 20)

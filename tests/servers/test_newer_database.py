@@ -10,7 +10,7 @@ from tests.chaos.processes import ServerProcess
 from tests.conftest import _database_of, _postgres_database
 from treadle_server.errors import DatabaseIsNewer
 from treadle_server.store.migrations import HEAD
-from treadle_server.store.sole import KEY, LOCK, NOBODY
+from treadle_server.store.postgres.exclusive import KEY, LOCK, NOBODY
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import meta
 
@@ -55,10 +55,10 @@ async def store(own_database: str) -> AsyncIterator[SqlStore]:
     await store.close()
 
 
-@pytest.mark.parametrize("is_sole", [True, False], ids=["sole", "several"])
-async def test_a_server_whose_database_a_newer_one_migrated_writes_no_more(store, own_database, is_sole) -> None:
-    if is_sole:
-        await store.seek_sole()
+@pytest.mark.parametrize("is_exclusive", [True, False], ids=["exclusive", "several"])
+async def test_a_server_whose_database_a_newer_one_migrated_writes_no_more(store, own_database, is_exclusive) -> None:
+    if is_exclusive:
+        await store.seek_exclusive()
     async with store.write() as tx:
         await tx.connection.execute(meta.insert().values(key="before", value="kept"))
     await migrate_further(own_database)
@@ -67,9 +67,9 @@ async def test_a_server_whose_database_a_newer_one_migrated_writes_no_more(store
         with pytest.raises(DatabaseIsNewer, match=f"revision 9999, and this server knows those up to {HEAD}"):
             async with store.write() as tx:
                 await tx.connection.execute(meta.insert().values(key="after", value="damage"))
-        if not is_sole:
+        if not is_exclusive:
             with pytest.raises(DatabaseIsNewer):
-                await store.seek_sole()
+                await store.seek_exclusive()
     assert store.outdated is not None
     async with store.read() as connection:
         assert set((await connection.execute(meta.select())).scalars()) >= {"before", KEY}

@@ -9,7 +9,7 @@ from tests.live.sockets import JOB, Socket, submit
 from tests.servers.conftest import Site, until
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle_server.services.notices import Notice, Steps
+from treadle_server.services.relay.codec import Notice, Steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -32,7 +32,7 @@ async def test_what_another_server_tells_after_a_later_transition_is_not_told_an
     observer = await first.socket()
     await client.call("register", **JOB)
     await observer.call("every")
-    await until(lambda: second.relay.teller.peers_want_each)
+    await until(lambda: second.relay.sender.peers_want_each)
     [task] = await submit(client)
     await client.call("action", id=task["id"], action="pause")
     late = {TaskId(task["id"]): Steps(None, [(Status.PENDING, 1)])}
@@ -40,7 +40,7 @@ async def test_what_another_server_tells_after_a_later_transition_is_not_told_an
 
     # The submit, as the other server would tell it had it made it, and once more.
     for _ in range(2):
-        await first.relay.hearing.hearer.take([Notice(server, 1, tasks=late)], has_gap=False)
+        await first.relay.inbox.receiver.take([Notice(server, 1, tasks=late)], has_gap=False)
     [other] = await submit(client)
 
     assert await told(observer, other["id"]) == [
@@ -61,12 +61,12 @@ async def test_after_a_reload_nothing_older_comes_g11(sites: tuple[Site, Site]) 
     [task] = await submit(client)
     await client.call("action", id=task["id"], action="pause")
     await observer.call("every")
-    await until(lambda: second.relay.teller.peers_want_each)
+    await until(lambda: second.relay.sender.peers_want_each)
     steps = {TaskId(task["id"]): Steps(None, [(Status.PENDING, 1)])}
 
-    await first.relay.hearing.hearer.take([], has_gap=True)
+    await first.relay.inbox.receiver.take([], has_gap=True)
     await observer.pushed("reload")
-    await first.relay.hearing.hearer.take([Notice(second.engine.hub.stream, 1, tasks=steps)], has_gap=False)
+    await first.relay.inbox.receiver.take([Notice(second.engine.hub.stream, 1, tasks=steps)], has_gap=False)
     [other] = await submit(await first.socket())
 
     # What the task is now may be told again: the server that did it tells it about now.
@@ -78,11 +78,11 @@ async def test_what_was_heard_with_a_gap_is_not_told_behind_its_reload_g11(sites
     client, observer = await first.socket(), await first.socket()
     await client.call("register", **JOB)
     await observer.call("every")
-    await until(lambda: second.relay.teller.peers_want_each)
+    await until(lambda: second.relay.sender.peers_want_each)
     async with first.engine.store.read() as connection:
         nums = set((await connection.execute(text("SELECT num FROM jobs"))).scalars())
 
-    await first.relay.hearing.hearer.take([Notice(second.engine.hub.stream, 1, jobs=nums)], has_gap=True)
+    await first.relay.inbox.receiver.take([Notice(second.engine.hub.stream, 1, jobs=nums)], has_gap=True)
     reload = await observer.pushed("reload")
     await submit(client)
 

@@ -73,7 +73,7 @@ async def test_a_full_disk_is_said_to_be_full_and_leaves_nothing_half_done_t8(
 async def test_a_database_that_another_process_locks_is_waited_for_and_then_said_to_be_t8(
     served: Served, client: httpx.AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treadle_server.store.inline.TRIES", 4)
+    monkeypatch.setattr("treadle_server.store.sqlite.writer.TRIES", 4)
     locker = sqlite3.connect(tmp_path / "treadle.db", isolation_level=None)
     locker.execute("BEGIN IMMEDIATE")
 
@@ -81,7 +81,7 @@ async def test_a_database_that_another_process_locks_is_waited_for_and_then_said
     assert "another process keeps the database locked" in unavailable(refused)
     assert (await client.get("/v1/tasks")).json()["total"] == 0
 
-    monkeypatch.setattr("treadle_server.store.inline.TRIES", 10)
+    monkeypatch.setattr("treadle_server.store.sqlite.writer.TRIES", 10)
     patient = asyncio.create_task(submit(client))
     await asyncio.sleep(0)
     locker.execute("ROLLBACK")

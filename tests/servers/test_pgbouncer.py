@@ -12,7 +12,7 @@ from tests.servers.conftest import Site, open_site, until
 from tests.servers.postgres import pgbouncer
 from tests.servers.test_relay import end, opened
 from treadle_server.errors import ValidationFailed
-from treadle_server.server import NotStarted
+from treadle_server.serving.server import NotStarted
 from treadle_server.testing import serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.pgbouncer]
@@ -32,7 +32,7 @@ async def sites(pooled_url: str, postgres_database: str, tmp_path: Path) -> Asyn
             await open_site(stack, pooled_url, tmp_path / "data", database_direct_url=postgres_database)
             for _ in range(2)
         ]
-        await until(lambda: first.relay.teller.peers_listen and second.relay.teller.peers_listen)
+        await until(lambda: first.relay.sender.peers_listen and second.relay.sender.peers_listen)
         yield first, second
 
 

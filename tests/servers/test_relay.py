@@ -9,8 +9,8 @@ import pytest
 
 from tests.live.sockets import JOB, NAME, Socket, ref, submit
 from tests.servers.conftest import PATIENCE, Site, until
-from treadle_server.services import notices
-from treadle_server.services.relay import CHANNEL
+from treadle_server.services.relay import codec
+from treadle_server.services.relay.relay import CHANNEL
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -18,7 +18,7 @@ NEVER = 3600.0
 """Seconds between two looks of every poll behind the notices: what comes at all was told, on a busy machine too."""
 
 POLLS = (
-    "services.relay.LOOK",
+    "services.relay.relay.LOOK",
     "services.poller.EVERY",
     "services.promoter.LONGEST_SLEEP",
     "services.scheduler.LONGEST_SLEEP",
@@ -120,7 +120,7 @@ async def test_a_worker_is_told_at_once_what_is_asked_at_another_server_g11_l4(
 
 
 async def test_a_run_that_another_server_ended_gives_its_room_back_at_once_g11_e5(sites: Sites) -> None:
-    """The hold of what was cancelled ends at the other server: the seat here has room again without a heartbeat."""
+    """The hold of what was cancelled ends at the other server: the slot here has room again without a heartbeat."""
     first, second = sites
     worker, _ = await opened(second)
     client = await first.socket()
@@ -192,7 +192,7 @@ async def test_a_claim_that_waits_is_answered_when_another_server_makes_room_g11
     body = {"worker_id": worker["id"], "wait": 20}
     held = (await first.ask("POST", "/v1/tasks/claim", json=body))["task"]
     waiting = asyncio.create_task(second.ask("POST", "/v1/tasks/claim", json=body))
-    await until(lambda: second.engine.desk._waiting)
+    await until(lambda: second.engine.dispatcher._waiting)
 
     await first.ask("POST", f"/v1/tasks/{held['id']}/runs/0/exception", json={"reason": "returned"})
 
@@ -209,7 +209,7 @@ async def test_a_claim_that_waits_is_answered_when_a_hold_ends_at_another_server
     held = (await first.ask("POST", "/v1/tasks/claim", json={"worker_id": worker["id"]}))["task"]
     await first.ask("POST", f"/v1/tasks/{held['id']}/cancel")
     waiting = asyncio.create_task(second.ask("POST", "/v1/tasks/claim", json={"worker_id": worker["id"], "wait": 20}))
-    await until(lambda: second.engine.desk._waiting)
+    await until(lambda: second.engine.dispatcher._waiting)
 
     await first.ask("POST", f"/v1/tasks/{held['id']}/runs/0/stopped")
 
@@ -221,10 +221,10 @@ async def test_who_owes_a_beat_here_takes_tasks_when_it_beats_at_another_server_
     """Its pulse may lead to another server than its socket does."""
     first, second = sites
     worker, worker_id = await opened(first)
-    [seat] = first.engine.desk.seats
-    seat.presence.at -= 20  # so long ago it was heard of
+    [slot] = first.engine.dispatcher.slots
+    slot.presence.at -= 20  # so long ago it was heard of
     [task] = await submit(await first.socket())
-    assert not first.engine.desk.is_hungry
+    assert not first.engine.dispatcher.has_taker
 
     await second.ask("PATCH", f"/v1/workers/{worker_id}")
 
@@ -250,7 +250,7 @@ async def test_each_transition_is_told_once_by_every_server_g11_z16(sites: Sites
     observers = [await site.socket() for site in sites]
     for observer in observers:
         await observer.call("every", on=True)
-    await until(lambda: all(site.engine.hub.each and site.relay.teller.peers_want_each for site in sites))
+    await until(lambda: all(site.engine.hub.each and site.relay.sender.peers_want_each for site in sites))
     worker, _ = await opened(second, concurrency=4)
 
     tasks = await submit(await first.socket(), 12)
@@ -323,7 +323,7 @@ async def test_a_job_that_is_changed_at_one_server_is_known_at_the_other_at_once
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """No notice arrives anywhere."""
-    monkeypatch.setattr("treadle_server.services.relay.Relay._hear", lambda *_: None)
+    monkeypatch.setattr("treadle_server.services.relay.relay.Relay._hear", lambda *_: None)
 
 
 async def test_without_any_notice_everything_goes_on_by_looking_g11(deaf: None, sites: Sites) -> None:
@@ -357,16 +357,16 @@ async def test_a_server_that_hears_a_gap_in_the_numbers_reads_everything_anew_g1
     await observer.call("every", on=True)
     await until(lambda: second.engine.hub.each)
     await opened(second)
-    read, dropped = notices.read, []
+    read, dropped = codec.read, []
 
-    def once(text: str) -> notices.Notice:
+    def once(text: str) -> codec.Notice:
         found = read(text)
         if found.server == second.engine.hub.stream and not dropped:
             dropped.append(found)
-            return notices.Notice(first.engine.hub.stream, 0)
+            return codec.Notice(first.engine.hub.stream, 0)
         return found
 
-    monkeypatch.setattr(notices, "read", once)
+    monkeypatch.setattr(codec, "read", once)
     client = await second.socket()
     while not dropped:
         await submit(client)
@@ -387,19 +387,19 @@ async def test_what_was_committed_while_nobody_listened_is_read_anew_as_soon_as_
     worker, _ = await opened(second)
     [task] = await submit(await first.socket())
     [claim] = await worker.claims(1)
-    line, is_back = first.relay._line, asyncio.Event()
-    reopen = line.open
+    dedicated, is_back = first.relay._connection, asyncio.Event()
+    reopen = dedicated.open
 
     async def later() -> Any:
         await is_back.wait()
         return await reopen()
 
-    monkeypatch.setattr(line, "open", later)
+    monkeypatch.setattr(dedicated, "open", later)
     poll = asyncio.create_task(first.ask("GET", f"/v1/tasks/{task['id']}", headers={"Prefer": LONG}))
     await until(lambda: first.served.app.state.api.waits._events)
-    assert line._connection is not None
-    line._connection.terminate()
-    await until(lambda: line._connection is None and not first.relay.hearing._has_gap)
+    assert dedicated._connection is not None
+    dedicated._connection.terminate()
+    await until(lambda: dedicated._connection is None and not first.relay.inbox._has_gap)
     await first.ask("GET", f"/v1/tasks/{task['id']}")
     bystander, passed = await asyncpg.connect(postgres_database), asyncio.Event()
     await bystander.add_listener(CHANNEL, lambda *_: passed.set())
@@ -441,18 +441,18 @@ async def test_after_a_gap_everybody_has_what_was_lost_in_it_g11_g7(
     await second.ask("POST", f"{path}/runs/0/started", json={})
     poll = asyncio.create_task(first.ask("GET", path, headers={"Prefer": LONG}))
     claim = asyncio.create_task(first.ask("POST", "/v1/tasks/claim", json={"worker_id": near, "wait": 20}))
-    await until(lambda: first.served.app.state.api.waits._events and first.engine.desk._waiting)
+    await until(lambda: first.served.app.state.api.waits._events and first.engine.dispatcher._waiting)
 
     with monkeypatch.context() as patch:
-        patch.setattr(first.relay.hearing, "hear", lambda _: None)
-        said = second.relay.teller.said
+        patch.setattr(first.relay.inbox, "add", lambda _: None)
+        said = second.relay.sender.said
         await second.ask("POST", f"{path}/runs/0/completed", json={})
         await second.ask("POST", f"/v1/tasks/{paused['id']}/pause")
         await second.ask("POST", f"/v1/tasks/{held['id']}/runs/0/stopped", json={})
         waiting = await submit(await second.socket(), 2)
-        await until(lambda: second.relay.teller.said > said and not second.relay.teller.has_news)
+        await until(lambda: second.relay.sender.said > said and not second.relay.sender.has_news)
     assert [one.done() for one in (poll, claim)] == [False, False]
-    first.relay.hearing.lose()
+    first.relay.inbox.lose()
 
     assert (await told(poll))["status"] == "completed"
     assert [one["id"] for one in (await client.pushed("result"))["tasks"]] == [ended["id"]]
@@ -484,10 +484,10 @@ async def test_at_most_fifty_notices_a_second_are_sent_however_much_happens_g11(
     first, second = sites
     await opened(second, concurrency=50)
     client = await first.socket()
-    said, began = first.relay.teller.said, time.monotonic()
+    said, began = first.relay.sender.said, time.monotonic()
 
     for _ in range(100):
         await submit(client)
     passed = time.monotonic() - began
 
-    assert 1 <= first.relay.teller.said - said <= 50 * passed + 2
+    assert 1 <= first.relay.sender.said - said <= 50 * passed + 2

@@ -13,7 +13,7 @@ from uuid_utils import uuid7
 
 from tests.conftest import FakeClock
 from tests.engine.conftest import ADMIN, Shop
-from tests.engine.test_waiting import Desk
+from tests.engine.test_waiting import SocketWorker
 from tests.live.sockets import JOB, Socket, ref, submit
 from tests.schedules.conftest import Plan
 from tests.servers.conftest import Site, open_site, until
@@ -24,11 +24,11 @@ from treadle.wire.status import Outcome, Status
 from treadle_server.engine.commands import Beat, FireDue, ReportMany, RunReport
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
-from treadle_server.store.counts import pending_counts
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import runs as run_table
 from treadle_server.store.tables import tasks as task_table
 from treadle_server.store.tables import workers as worker_table
+from treadle_server.store.transaction.counts import pending_counts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -113,7 +113,7 @@ async def shop(cutter: tuple[Cutter, str]) -> AsyncIterator[Shop]:
     """An engine behind the cutter, with one job."""
     store = SqlStore(cutter[1])
     await store.open()
-    await store.seek_sole()
+    await store.seek_exclusive()
     engine = Engine(store)
     async with engine.running():
         shop = Shop(engine)
@@ -149,7 +149,7 @@ async def counted(shop: Shop) -> tuple[int, int]:
 
 async def test_a_submit_that_is_sent_again_is_the_first_task_g6(shop: Shop, cutter: tuple[Cutter, str]) -> None:
     task_id = TaskId(str(uuid7()))
-    await shop.submit()  # from now on the job is remembered, and new tasks go by express
+    await shop.submit()  # from now on the job is remembered, and new tasks go by the fast path
 
     async with untold(cutter[0]):
         await refused(shop.submit(id=task_id))
@@ -165,15 +165,15 @@ async def test_claims_over_http_that_nobody_was_told_of_are_handed_back_g2(
 ) -> None:
     worker = await shop.worker()
     [task] = await shop.submit()
-    look = shop.engine.desk.hand_out
+    look = shop.engine.dispatcher.assign
 
     async def armed(*arguments: Any) -> Any:
         cutter[0].is_armed = True
         return await look(*arguments)
 
-    shop.engine.desk.hand_out = armed  # type: ignore[method-assign]
+    shop.engine.dispatcher.assign = armed  # type: ignore[method-assign]
     await refused(shop.claim(worker))
-    shop.engine.desk.hand_out, cutter[0].is_armed = look, False  # type: ignore[method-assign]
+    shop.engine.dispatcher.assign, cutter[0].is_armed = look, False  # type: ignore[method-assign]
 
     [again] = await shop.claim(worker)
 
@@ -182,17 +182,17 @@ async def test_claims_over_http_that_nobody_was_told_of_are_handed_back_g2(
     assert await counted(shop) == (1, 0)
 
 
-async def test_claims_of_a_seat_that_it_never_got_come_again_g2(shop: Shop, cutter: tuple[Cutter, str]) -> None:
-    desk = Desk(shop, await shop.worker(), concurrency=1)
+async def test_claims_of_a_slot_that_it_never_got_come_again_g2(shop: Shop, cutter: tuple[Cutter, str]) -> None:
+    dispatcher = SocketWorker(shop, await shop.worker(), concurrency=1)
 
     async with untold(cutter[0]):
         await refused(shop.submit())
-    shop.engine.seat_changed()
+    shop.engine.slot_changed()
 
-    await desk.wait_for(1)
-    assert (desk.given[0].run_id, desk.seat.used) == (1, 1)
-    await shop.run(desk.given[0])
-    assert desk.seat.used == 0
+    await dispatcher.wait_for(1)
+    assert (dispatcher.given[0].run_id, dispatcher.slot.used) == (1, 1)
+    await shop.run(dispatcher.given[0])
+    assert dispatcher.slot.used == 0
 
 
 @pytest.mark.parametrize("starts", [True, False])

@@ -44,12 +44,12 @@ def started(clock: FakeClock, *, due: float = 0, **fields: Any) -> Task:
 
 def test_what_is_put_in_and_what_ends_is_counted_in_steps_of_ten_seconds_for_five_minutes(clock: FakeClock):
     rates, job = Rates(clock), a_job(clock)
-    rates.heed(batch(clock, (new_task(), None), (new_task(), None)))
-    rates.heed(batch(clock, (new_task(status=Status.COMPLETED), Status.RUNNING)))
-    rates.heed(batch(clock, (new_task(status=Status.FAILED), Status.RUNNING)))
-    rates.heed(batch(clock, (new_task(status=Status.COMPLETED), Status.FAILED)))
+    rates.on_commit(batch(clock, (new_task(), None), (new_task(), None)))
+    rates.on_commit(batch(clock, (new_task(status=Status.COMPLETED), Status.RUNNING)))
+    rates.on_commit(batch(clock, (new_task(status=Status.FAILED), Status.RUNNING)))
+    rates.on_commit(batch(clock, (new_task(status=Status.COMPLETED), Status.FAILED)))
     clock.advance(20)
-    rates.heed(batch(clock, (new_task(status=Status.COMPLETED), Status.PAUSED)))
+    rates.on_commit(batch(clock, (new_task(status=Status.COMPLETED), Status.PAUSED)))
 
     history = rates.of(job)["history"]
     assert history["step_seconds"] == 10
@@ -76,16 +76,16 @@ def test_only_a_task_that_goes_back_after_its_run_failed_or_was_lost_is_a_retry(
         run = Run(1, 0, outcome, Reason.ERROR, None, None, None, None, at, at - timedelta(seconds=3), at)
         return batch(clock, (new_task(seq=1, status=status), was), runs=(run,))
 
-    rates.heed(ended(Outcome.FAILED, Status.SCHEDULED, Status.RUNNING))
-    rates.heed(ended(Outcome.EXCEPTION, Status.PENDING, Status.CLAIMED))
+    rates.on_commit(ended(Outcome.FAILED, Status.SCHEDULED, Status.RUNNING))
+    rates.on_commit(ended(Outcome.EXCEPTION, Status.PENDING, Status.CLAIMED))
     for outcome, status, was in (
         (Outcome.RETURNED, Status.PENDING, Status.CLAIMED),
         (Outcome.PAUSED, Status.PAUSED, Status.RUNNING),
         (Outcome.CANCELLED, Status.CANCELLED, Status.RUNNING),
     ):
-        rates.heed(ended(outcome, status, was))
-    rates.heed(batch(clock, (new_task(status=Status.PENDING), Status.SCHEDULED)))
-    rates.heed(batch(clock, (new_task(status=Status.PENDING), Status.FAILED)))
+        rates.on_commit(ended(outcome, status, was))
+    rates.on_commit(batch(clock, (new_task(status=Status.PENDING), Status.SCHEDULED)))
+    rates.on_commit(batch(clock, (new_task(status=Status.PENDING), Status.FAILED)))
 
     stats = rates.of(job)["stats"]
     assert (stats["retried_last_hour"], stats["failed_last_hour"], stats["run"]["n"]) == (2, 0, 1)
@@ -116,7 +116,7 @@ def test_a_percentile_is_within_five_percent_of_the_duration_of_its_rank(duratio
 
 def test_durations_older_than_the_window_are_forgotten_and_without_any_there_are_no_percentiles(clock: FakeClock):
     rates, job = Rates(clock), a_job(clock)
-    rates.heed(batch(clock, (started(clock, due=2), Status.CLAIMED)))
+    rates.on_commit(batch(clock, (started(clock, due=2), Status.CLAIMED)))
     assert rates.of(job)["stats"]["wait"]["n"] == 1
 
     clock.advance(600)
@@ -132,8 +132,8 @@ def test_durations_older_than_the_window_are_forgotten_and_without_any_there_are
 def test_a_task_that_is_asked_to_pause_or_runs_again_adds_no_wait(clock: FakeClock):
     rates, job = Rates(clock), a_job(clock)
 
-    rates.heed(batch(clock, (started(clock, cancel_requested=True), Status.RUNNING)))
-    rates.heed(batch(clock, (started(clock, run_id=1), Status.CLAIMED)))
+    rates.on_commit(batch(clock, (started(clock, cancel_requested=True), Status.RUNNING)))
+    rates.on_commit(batch(clock, (started(clock, run_id=1), Status.CLAIMED)))
 
     assert rates.of(job)["stats"]["wait"]["n"] == 0
     assert rates.of(job)["stats"]["starts_per_second"] == 1
@@ -144,11 +144,11 @@ def test_a_task_that_is_asked_to_pause_or_runs_again_adds_no_wait(clock: FakeClo
 async def test_a_tasks_life_is_counted_once_however_it_is_reported(
     shop: Shop, clock: FakeClock, each: bool, together: str
 ):
-    """By express and the long way, on both databases: what the hub tells differs, what happened does not."""
+    """By the fast path and the slow path, on both databases: what the hub tells differs, what happened does not."""
     engine = shop.engine
     engine.hub.each = each
     rates = Rates(clock)
-    engine.hub.listen(rates.heed)
+    engine.hub.listen(rates.on_commit)
     worker = await shop.worker()
     await shop.submit(4)
     clock.advance(8)
@@ -222,7 +222,7 @@ def test_an_estimated_start_is_the_position_by_the_pace_of_a_list_of_all_starts_
         lane = draw.choice([1, 2])
         room = {1: "lab", 2: "den"}[lane] if fair else "lab"
         happened.append((clock.monotonic(), room))
-        rates.heed(batch(clock, (started(clock, lane=lane, room=room), Status.CLAIMED)))
+        rates.on_commit(batch(clock, (started(clock, lane=lane, room=room), Status.CLAIMED)))
     clock.advance(began + span - clock.monotonic())
     rates.roll()
     item = an_item(clock, rates, fair=fair)
@@ -264,7 +264,7 @@ def test_a_start_is_not_estimated_when_nobody_can_tell_behaviour_4(
     clock: FakeClock, job: dict[str, Any], task: dict[str, Any]
 ):
     rates = Rates(clock)
-    rates.heed(batch(clock, (started(clock), Status.CLAIMED)))
+    rates.on_commit(batch(clock, (started(clock), Status.CLAIMED)))
     assert seconds_to_start(waiting(clock, 5), an_item(clock, rates, fair=False)) == 5
 
     assert seconds_to_start(waiting(clock, 5, **task), an_item(clock, rates, fair=False, **job)) is None

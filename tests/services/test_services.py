@@ -200,7 +200,7 @@ async def test_the_poll_finds_what_no_event_told_of(shop) -> None:
     worker = await shop.worker()
     assert await shop.claim(worker) == []
     await shop.submit()
-    shop.engine.desk._ready.clear()  # the wake-up is lost
+    shop.engine.dispatcher._ready.clear()  # the wake-up is lost
     assert await shop.claim(worker) == []
     waiting = asyncio.ensure_future(shop.engine.claim(shop.principal, worker, wait=20))
     for _ in range(2):

@@ -22,7 +22,7 @@ from treadle_server.errors import StoreUnavailable
 from treadle_server.live.results import Results
 from treadle_server.services.base import LEAST_TURN, Health, Interval, supervise
 from treadle_server.services.leader import Leader
-from treadle_server.services.relay import Relay
+from treadle_server.services.relay.relay import Relay
 from treadle_server.services.retention import Retention
 from treadle_server.services.run import services_of
 from treadle_server.store.base import LostUpdate
@@ -93,11 +93,11 @@ class BrokenStore:
 
     read = write = _use
 
-    async def seek_sole(self) -> None:
+    async def seek_exclusive(self) -> None:
         async with self._use():
             pass
 
-    read_clock = seek_sole
+    read_clock = seek_exclusive
 
 
 class Session:
@@ -111,9 +111,9 @@ def everything(engine: Engine) -> list[Interval]:
     """Every service of a server on PostgreSQL, and the loops that feed its sessions."""
     url = "postgresql://nobody@127.0.0.1:1/x"
     relay = Relay(engine, url)
-    relay.teller.peers_listen = True
-    relay.hearing.lose()
-    vault: Any = SimpleNamespace()
+    relay.sender.peers_listen = True
+    relay.inbox.lose()
+    objects: Any = SimpleNamespace()
     results = Results(engine.store)
     results.want(Session(), [TaskId("a")])  # type: ignore[arg-type]
     found: Sequence[Any] = [
@@ -121,10 +121,10 @@ def everything(engine: Engine) -> list[Interval]:
             engine,
             sweeper_interval=0.5,
             worker_timeout=60,
-            vault=vault,
+            objects=objects,
             others=[
                 Retention(engine, {Status.COMPLETED: timedelta(1)}),
-                Sender(engine, lambda: vault, attempts=1, timeout=1),
+                Sender(engine, lambda: objects, attempts=1, timeout=1),
             ],
         ),
         *relay.services,

@@ -22,10 +22,10 @@ from tests.simulation.loop import Process, SimulatedLoop
 from treadle_server.clock import Clock
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Dialect, LostUpdate, Tx
-from treadle_server.store.clock import WITHIN, DatabaseClock
-from treadle_server.store.direct import TRIES
-from treadle_server.store.engine import sqlite_writer
-from treadle_server.store.inline import InlineConnection
+from treadle_server.store.connections import sqlite_writer
+from treadle_server.store.postgres.clock import WITHIN, DatabaseClock
+from treadle_server.store.postgres.writer import TRIES
+from treadle_server.store.sqlite.writer import InlineConnection
 
 WAY = 0.002
 """Seconds to the database and back, at most, when all is well."""
@@ -193,7 +193,7 @@ class SimulatedStore:
     is_shared = True
 
     def __init__(self, database: Database, machine: Clock, *, remembers: bool) -> None:
-        """With `remembers` it says when nobody else has written, as SQLite does, and PostgreSQL to a sole server."""
+        """With `remembers` it says when nobody else has written, as SQLite does, and PostgreSQL to an exclusive one."""
         self.database = database
         self.clock: Clock = DatabaseClock(machine)
         self.is_dead = False
@@ -211,7 +211,7 @@ class SimulatedStore:
         while self._writers:
             self.database.give_back(self._writers.pop())
 
-    async def seek_sole(self) -> None:
+    async def seek_exclusive(self) -> None:
         """Whether it is the only one it is told by the database."""
 
     async def read_clock(self) -> None:

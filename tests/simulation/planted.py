@@ -24,6 +24,6 @@ PLANTED: dict[str, Callable[[], AbstractContextManager[object]]] = {
     # Two servers whose clocks differ judge each other's leases.
     "own-clock": lambda: mock.patch.object(Server, "_make", _by_own_clock),
     # Claims of a commit of which nobody knows whether it was done are left to their leases.
-    "unknown-commit": lambda: mock.patch.object(Engine, "_doubt", _forget),
+    "unknown-commit": lambda: mock.patch.object(Engine, "_note_unconfirmed", _forget),
 }
 """How each is put in, by its name; the empty one is none."""

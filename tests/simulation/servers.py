@@ -10,9 +10,9 @@ from typing import Any
 from starlette.websockets import WebSocket
 
 from tests.simulation.database import Database, MachineClock, SimulatedStore
+from tests.simulation.dedicated import Exchange, SimulatedConnection
 from tests.simulation.journal import Journal
 from tests.simulation.ledger import Ended, Ledger
-from tests.simulation.line import Exchange, SimulatedLine
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.sockets import Weather, Wire, scope
 from treadle_server.api.auth import Access
@@ -25,9 +25,10 @@ from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.live.live import Live
 from treadle_server.services.leader import Leader
+from treadle_server.services.metrics import Metrics
 from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
-from treadle_server.services.relay import Relay
+from treadle_server.services.relay.relay import Relay
 from treadle_server.services.run import run_services
 from treadle_server.settings import Settings
 
@@ -81,7 +82,7 @@ class Server:
         self.is_up = False
         self.wires: list[Wire] = []
         self.store: SimulatedStore
-        self.lines: list[SimulatedLine] = []
+        self.lines: list[SimulatedConnection] = []
         self.live: Live
         self.engine: Engine
         self._running: asyncio.Task[None] | None = None
@@ -108,7 +109,7 @@ class Server:
                 self.is_up = False
 
     def _line(self, _url: str, on_break: Any) -> Any:
-        line = SimulatedLine(self._exchange, self.name, on_break)
+        line = SimulatedConnection(self._exchange, self.name, on_break)
         self.lines.append(line)
         return line
 
@@ -120,27 +121,35 @@ class Server:
         self.lines = []
         self.store = SimulatedStore(self._database, self.clock, remembers=self._remembers)
         self.engine = engine = self._make()
+        rates = Rates(engine.clock)
         api = Api(
             settings=settings(),
             engine=engine,
             access=Access(self.store, settings(), engine.clock),
             catalog=Catalog(self.store),
             waits=Waits(),
-            rates=Rates(engine.clock),
+            rates=rates,
             recent=Recent(),
+            metrics=Metrics(engine, rates, most_jobs=0),
             artifacts=artifacts(),
             started_at=self.clock.now(),
         )
         self.live = Live(api)
-        relay, leader = Relay(engine, "", line=self._line), Leader("", line=self._line)
-        relay.hearing.hearer.interests += [api.waits.awaits, self.live.results.awaits]
+        relay, leader = Relay(engine, "", connect=self._line), Leader("", connect=self._line)
+        relay.inbox.receiver.interests += [api.waits.awaits, self.live.results.awaits]
         async with AsyncExitStack() as stack:
             stack.push_async_callback(leader.close)
             await leader.check()
             stack.push_async_callback(self.store.close)
             await self.store.open()
             await stack.enter_async_context(engine.running())
-            for listener in (api.catalog.heed, api.waits.heed, api.rates.heed, api.recent.heed, self._heed):
+            for listener in (
+                api.catalog.on_commit,
+                api.waits.on_commit,
+                api.rates.on_commit,
+                api.recent.on_commit,
+                self._on_commit,
+            ):
                 stack.callback(engine.hub.listen(listener))
             api.services = await stack.enter_async_context(
                 run_services(engine, sweeper_interval=SWEEPS, worker_timeout=LOST_AFTER, relay=relay, leader=leader)
@@ -156,7 +165,7 @@ class Server:
                 for session in self._sessions:
                     session.cancel()
 
-    def _heed(self, batch: Batch) -> None:
+    def _on_commit(self, batch: Batch) -> None:
         """Write down what a commit of this server changed."""
         if batch.is_foreign:
             return

@@ -18,10 +18,10 @@ from tests.history.records import History
 from tests.history.tables import read_from
 from tests.simulation.clients import Client, Observer
 from tests.simulation.database import Database
+from tests.simulation.dedicated import Exchange
 from tests.simulation.fate import Fate, fated
 from tests.simulation.journal import Journal
 from tests.simulation.ledger import Ledger
-from tests.simulation.line import Exchange
 from tests.simulation.loop import PROCESS, SimulatedLoop, Stuck
 from tests.simulation.planted import PLANTED
 from tests.simulation.servers import Server
@@ -29,7 +29,7 @@ from tests.simulation.sockets import Weather
 from tests.simulation.verdict import holds, unended, violations
 from tests.simulation.weather import Site, Storm
 from tests.simulation.workers import Worker
-from treadle_server.store import engine as store_engine
+from treadle_server.store import connections as store_engine
 from treadle_server.store.base import LostUpdate
 
 STORM = 5.0

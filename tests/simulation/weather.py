@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from tests.history.records import Fault
 from tests.simulation.database import Database, Trouble
+from tests.simulation.dedicated import Exchange, Post
 from tests.simulation.journal import Journal
 from tests.simulation.ledger import Ledger
-from tests.simulation.line import Exchange, Post
 from tests.simulation.servers import Server
 from tests.simulation.sockets import Weather
 from tests.simulation.workers import Worker

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from treadle_server.store.direct import DirectConnection
+from treadle_server.store.postgres.writer import DirectConnection
 from treadle_server.store.store import SqlStore
 
 Recorded = dict[str, tuple[Any, ...]]

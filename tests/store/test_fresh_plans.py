@@ -32,9 +32,9 @@ from treadle_server.engine.commands import (
     RunReport,
     SweepWorkers,
 )
+from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.engine import Engine
-from treadle_server.engine.seats import Seat
-from treadle_server.store import direct
+from treadle_server.store.postgres import writer
 from treadle_server.store.store import SqlStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -102,7 +102,7 @@ async def test_every_statement_of_a_task_goes_along_an_index_whatever_is_known_o
 
 async def plan_of(connection: Any, statement: str, values: tuple[Any, ...]) -> Any:
     """Return the plan that the writer's transactions get, which is the same for all values."""
-    await connection.execute(f"{direct.BEGIN} PREPARE planned AS {statement}")
+    await connection.execute(f"{writer.BEGIN} PREPARE planned AS {statement}")
     nothing = f"({', '.join(['NULL'] * len(values))})" if values else ""
     plan = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE planned {nothing}")
     await connection.execute("DEALLOCATE planned; ROLLBACK")
@@ -148,7 +148,7 @@ async def the_ways_of_tasks(url: str, clock: FakeClock) -> Recorded:
         store = SqlStore(url)
         await store.open()
         if name == "alone":
-            await store.seek_sole()
+            await store.seek_exclusive()
         with recording(store) as sent:
             async with Engine(store, clock=clock).running() as engine:
                 shop = Shop(engine, job=f"@global:tasks:{name}")
@@ -184,22 +184,22 @@ async def _by_socket(shop: Shop, worker: WorkerId) -> None:
     """Work off some tasks as a worker on the socket does: one reports starts alone."""
     given: asyncio.Queue[list[Task]] = asyncio.Queue()
     found = await shop.engine.run(FindWorker(principal=ADMIN, worker_id=worker))
-    seat = Seat(worker, set(found.jobs), None, 2, 0, 0, deliver=given.put_nowait)
-    shop.engine.open_seat(seat)
+    slot = WorkerSlot(worker, set(found.jobs), None, 2, 0, 0, deliver=given.put_nowait)
+    shop.engine.open_slot(slot)
     for kinds in (["started", "completed"], ["completed"]):
         async with asyncio.timeout(60):
             tasks = await given.get()
         for kind in kinds:
             said = [(task.id, task.run_id, RunReport(kind=kind, starts=True)) for task in tasks]
             await shop.engine.run(ReportMany(principal=ADMIN, worker_id=worker, reports=said))
-    shop.engine.close_seat(seat)
+    shop.engine.close_slot(slot)
 
 
 async def test_a_plan_that_was_made_for_an_empty_table_is_not_kept(
     postgres_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = 0.0
-    monkeypatch.setattr(direct, "monotonic", lambda: at)
+    monkeypatch.setattr(writer, "monotonic", lambda: at)
     store = SqlStore(postgres_database)
     await store.open()
 
@@ -212,9 +212,9 @@ async def test_a_plan_that_was_made_for_an_empty_table_is_not_kept(
     # What the planner is told meanwhile changes nothing of a plan that is kept.
     told = [f"SET LOCAL enable_{way} = off" for way in ("indexscan", "indexonlyscan")]
     made = await plan("PREPARE looking (bigint) AS SELECT room FROM tasks WHERE seq = $1")
-    at += direct.PLANS_LAST / 2
+    at += writer.PLANS_LAST / 2
     kept = await plan(*told)
-    at += direct.PLANS_LAST / 2
+    at += writer.PLANS_LAST / 2
     anew = await plan(*told)
     await store.close()
 

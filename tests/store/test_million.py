@@ -20,16 +20,16 @@ from treadle.wire.frames import Window
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskFilter
-from treadle_server.engine.desk import Desk
-from treadle_server.engine.seats import Seat
+from treadle_server.engine.dispatch.dispatcher import Dispatcher
+from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.store.base import Tx
-from treadle_server.store.load import to_task
 from treadle_server.store.read import counts
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.positions import position
 from treadle_server.store.read.windows import window
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks
+from treadle_server.store.transaction.load import to_task
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak, pytest.mark.timeout(600)]
 
@@ -49,10 +49,10 @@ Question = Callable[[Any, int], Awaitable[Any]]
 
 
 async def a_claim_among_all_lanes(tx: Tx, size: int) -> list[int]:
-    desk = Desk()
-    desk.open_seat(Seat(WORKER, set(range(1, JOBS + 1)), None, 100, 0, 0, deliver=lambda _tasks: None))
-    handover = await desk.hand_out(tx, now_of(size))
-    return sorted(change.task.seq for change in handover.changes)
+    dispatcher = Dispatcher()
+    dispatcher.open_slot(WorkerSlot(WORKER, set(range(1, JOBS + 1)), None, 100, 0, 0, deliver=lambda _tasks: None))
+    assignments = await dispatcher.assign(tx, now_of(size))
+    return sorted(change.task.seq for change in assignments.changes)
 
 
 async def the_counts_of_every_queue(connection: Any, _: int) -> dict[int, dict[str, int]]:

@@ -5,13 +5,13 @@ import sqlalchemy as sa
 
 from treadle.wire.tasks import TaskFilter
 from treadle_server.store.base import Tx
-from treadle_server.store.counts import fold_counts
-from treadle_server.store.heads import heads_statement
-from treadle_server.store.load import _finders, _tasks_by_id, _tasks_by_unique_key, _tasks_of_workers
-from treadle_server.store.many import bound
+from treadle_server.store.bound_lists import bound
 from treadle_server.store.read import filters, tagged
 from treadle_server.store.tables import tasks
-from treadle_server.store.targets import _state, _unblocked
+from treadle_server.store.transaction.counts import fold_counts
+from treadle_server.store.transaction.heads import heads_statement
+from treadle_server.store.transaction.load import _finders, _tasks_by_id, _tasks_by_unique_key, _tasks_of_workers
+from treadle_server.store.transaction.targets import _state, _unblocked
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fresh_database")]
 
@@ -50,12 +50,12 @@ def _is_indexed(steps: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("is_sole", [True, False], ids=["sole", "several"])
-async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop, clock, is_sole) -> None:
+@pytest.mark.parametrize("is_exclusive", [True, False], ids=["exclusive", "several"])
+async def test_the_head_of_a_queue_is_read_along_its_index_and_never_sorted(shop, clock, is_exclusive) -> None:
     async with shop.engine.store.write() as tx:
         lanes = {"lane": 1} if tx.dialect == "sqlite" else {"lanes": bound(tx.dialect, [1])}
         values = lanes | {"most": 100, "now": clock.now(), "heaviest": 9}
-        steps = await plan(tx, heads_statement(tx.dialect, is_sole=is_sole), values)
+        steps = await plan(tx, heads_statement(tx.dialect, is_exclusive=is_exclusive), values)
 
     assert "ix_tasks_queue" in steps
     assert _is_indexed(steps)
@@ -109,8 +109,8 @@ async def test_a_targets_state_is_read_along_its_indexes_however_many_wait(shop)
 
 @pytest.mark.postgres
 async def test_deltas_are_folded_into_the_counts(postgres_database) -> None:
-    from treadle_server.store.counts import apply_counts, pending_counts
     from treadle_server.store.store import SqlStore
+    from treadle_server.store.transaction.counts import apply_counts, pending_counts
 
     store = SqlStore(postgres_database)
     await store.open()

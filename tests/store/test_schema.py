@@ -14,10 +14,10 @@ from alembic.migration import MigrationContext
 from sqlalchemy.exc import IntegrityError
 from uuid_utils import uuid7
 
-from treadle_server.store.limits import INDEXES
 from treadle_server.store.migrations import config_for
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import jobs, metadata, worker_jobs, workers
+from treadle_server.store.transaction.limits import INDEXES
 
 pytestmark = pytest.mark.anyio
 

@@ -19,10 +19,10 @@ from tests.store import histories
 from tests.store.schemas import Schema, schema_of
 from treadle_server.cli import migrate
 from treadle_server.store import migrations
-from treadle_server.store.alone import hold_alone
-from treadle_server.store.engine import parse_url
+from treadle_server.store.connections import parse_url
 from treadle_server.store.migrations import HEAD, REVISIONS, config_for
-from treadle_server.store.sole import KEY
+from treadle_server.store.postgres.exclusive import KEY
+from treadle_server.store.sqlite.lock import hold_lock
 from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
@@ -184,7 +184,7 @@ async def test_a_database_that_may_not_be_declared_anew_is_used_as_it_is(tmp_pat
 
 def test_migrate_leaves_a_file_alone_that_a_server_has(tmp_path) -> None:
     url = f"sqlite:///{tmp_path / 'old.db'}"
-    with hold_alone(parse_url(url)):
+    with hold_lock(parse_url(url)):
         told = CliRunner().invoke(migrate, ["--database-url", url, "--data-dir", str(tmp_path)])
 
     assert told.exit_code == 1

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from treadle_server.errors import StoreUnavailable
-from treadle_server.store import inline
+from treadle_server.store.sqlite import writer
 from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,7 @@ async def _write(store: SqlStore) -> None:
 
 
 async def test_a_database_that_stays_locked_is_unavailable_with_retry_after_z9(sqlite, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(inline, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(writer, "FIRST_PAUSE", 0.0)
     other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
 

@@ -25,7 +25,7 @@ async def owed(shop) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("is_express", [True, False])
-async def test_a_completion_is_owed_once_by_express_and_on_the_long_way_e12(shop, is_express) -> None:
+async def test_a_completion_is_owed_once_by_the_fast_path_and_on_the_slow_path_e12(shop, is_express) -> None:
     await hook(shop.engine, "http://x")
     worker = await shop.worker()
     await shop.submit(3)

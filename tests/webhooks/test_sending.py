@@ -80,7 +80,7 @@ async def test_after_its_tries_a_delivery_is_dead_and_redelivered_on_request_wit
     assert dead.dead_at is not None
     assert dead.error == "answered 500: no <b>room</b>"
 
-    from treadle_server.store.webhooks import revive
+    from treadle_server.store.transaction.webhooks import revive
 
     async with shop.engine.store.write() as tx:
         assert await revive(tx, dead.webhook_id, [dead.id], clock.now()) == {dead.id}

@@ -31,10 +31,10 @@ from treadle_server.services.leader import Leader
 from treadle_server.services.metrics import Metrics
 from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
-from treadle_server.services.relay import Relay
+from treadle_server.services.relay.relay import Relay
 from treadle_server.services.retention import Retention
 from treadle_server.settings import Settings
-from treadle_server.store.alone import hold_alone
+from treadle_server.store.sqlite.lock import hold_lock
 from treadle_server.store.store import SqlStore
 from treadle_server.webhooks.addresses import networks
 from treadle_server.webhooks.sender import Sender, Sends
@@ -107,10 +107,10 @@ def create_app(
         direct_url = settings.database_direct_url or settings.database_url
         relay, leader = Relay(engine, direct_url), Leader(direct_url)
         api.metrics.notices = relay.notices
-        relay.hearing.hearer.interests += [api.waits.awaits, live.results.awaits]
+        relay.inbox.receiver.interests += [api.waits.awaits, live.results.awaits]
 
     async def start(stack: AsyncExitStack) -> None:
-        stack.enter_context(hold_alone(store.url))
+        stack.enter_context(hold_lock(store.url))
         if leader is not None:
             stack.push_async_callback(leader.close)
             await leader.check()
@@ -118,10 +118,10 @@ def create_app(
         await store.open()
         await api.access.prepare()
         await api.artifacts.prepare(store)
-        stack.push_async_callback(api.artifacts.vault.close)
+        stack.push_async_callback(api.artifacts.objects.close)
         stack.push_async_callback(api.catalog.aside.close)
         await stack.enter_async_context(engine.running())
-        for listener in (api.catalog.heed, api.waits.heed, api.rates.heed, api.recent.heed):
+        for listener in (api.catalog.on_commit, api.waits.on_commit, api.rates.on_commit, api.recent.on_commit):
             stack.callback(engine.hub.listen(listener))
         sender = sender_of(engine, settings)
         await stack.enter_async_context(sender.running())
@@ -132,8 +132,8 @@ def create_app(
                 worker_timeout=settings.worker_timeout_seconds,
                 relay=relay,
                 leader=leader,
-                vault=api.artifacts.vault,
-                others=[Retention(engine, settings.retention, api.artifacts.vault), sender],
+                objects=api.artifacts.objects,
+                others=[Retention(engine, settings.retention, api.artifacts.objects), sender],
             )
         )
         await stack.enter_async_context(live.running())

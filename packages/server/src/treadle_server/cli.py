@@ -108,9 +108,17 @@ async def _serve(settings: Any) -> None:
     import gc
 
     from treadle_server.app import create_app
-    from treadle_server.door import raise_limit
     from treadle_server.errors import TreadleError
-    from treadle_server.server import NoCertificate, NotStarted, PortTaken, Server, check_certificate, listen, url_of
+    from treadle_server.serving.connection_limits import raise_limit
+    from treadle_server.serving.server import (
+        NoCertificate,
+        NotStarted,
+        PortTaken,
+        Server,
+        check_certificate,
+        listen,
+        url_of,
+    )
 
     with contextlib.ExitStack() as stack:
         try:
@@ -162,12 +170,12 @@ def migrate(**options: Any) -> None:
 
 
 async def _migrate(url: str) -> None:
-    from treadle_server.store.alone import hold_alone
+    from treadle_server.store.sqlite.lock import hold_lock
     from treadle_server.store.store import SqlStore
 
     store = SqlStore(url)
     try:
-        with hold_alone(store.url):
+        with hold_lock(store.url):
             await store.open()
     finally:
         await store.close()

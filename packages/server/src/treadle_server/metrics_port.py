@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from treadle_server.errors import StoreUnavailable
-from treadle_server.server import listen, url_of
 from treadle_server.services.metrics import CONTENT_TYPE, Metrics
+from treadle_server.serving.server import listen, url_of
 
 log = logging.getLogger(__name__)
 

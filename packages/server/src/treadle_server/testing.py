@@ -24,7 +24,7 @@ from treadle_server.engine.commands import (
 )
 from treadle_server.engine.engine import Engine
 from treadle_server.internal.executors import Executors
-from treadle_server.server import Server, listen, url_of
+from treadle_server.serving.server import Server, listen, url_of
 from treadle_server.settings import Settings
 
 

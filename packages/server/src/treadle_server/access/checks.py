@@ -10,8 +10,8 @@ from treadle_server.access import rights
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.schedules import Schedule
-from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import Task
+from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import Forbidden, JobNotFound, ScheduleNotFound, TaskNotFound
 
 
@@ -21,13 +21,13 @@ def needs_scope(principal: Principal, scope: str) -> None:
         raise Forbidden(f"the token lacks the scope {scope[:400]}")
 
 
-def sight_of(principal: Principal) -> Sight | None:
+def visibility_of(principal: Principal) -> Visibility | None:
     """Return which rooms are read; None: all."""
-    return None if principal.superuser or principal.scopes is None else _sight(principal.scopes)
+    return None if principal.superuser or principal.scopes is None else _visibility(principal.scopes)
 
 
 @lru_cache(maxsize=10_000)
-def _sight(scopes: frozenset[str]) -> Sight | None:
+def _visibility(scopes: frozenset[str]) -> Visibility | None:
     rooms: set[str] = set()
     prefixes: set[str] = set()
     for scope in scopes:
@@ -36,7 +36,7 @@ def _sight(scopes: frozenset[str]) -> Sight | None:
             return None
         if scope.startswith(rights.READ):
             (rooms if scope == start else prefixes).add(start.removeprefix(rights.READ))
-    return Sight(frozenset(rooms), tuple(sorted(prefixes)))
+    return Visibility(frozenset(rooms), tuple(sorted(prefixes)))
 
 
 def is_reader(principal: Principal) -> bool:
@@ -71,8 +71,8 @@ def check_queue(principal: Principal, job: Job) -> None:
         return
     if principal.scopes is None and job.room not in SHARED_ROOMS:
         return
-    sight = sight_of(principal)
-    if sight is not None and not sight.admits_job(job.room):
+    visibility = visibility_of(principal)
+    if visibility is not None and not visibility.admits_job(job.room):
         raise JobNotFound(f"there is no job {job.full_name} that this token sees")
     if job.room in SHARED_ROOMS:
         raise Forbidden(
@@ -119,8 +119,8 @@ def submitted(principal: Principal, task: Task) -> bool:
 
 def sees(principal: Principal, task: Task) -> bool:
     """Return whether the asker reads the task: its room, or as its submitter, or with the scope of a run of it."""
-    sight = sight_of(principal)
-    if sight is None or sight.admits(task.room) or submitted(principal, task):
+    visibility = visibility_of(principal)
+    if visibility is None or visibility.admits(task.room) or submitted(principal, task):
         return True
     is_its_run = principal.run is not None and principal.run[0] == task.id
     return is_its_run or principal.may(rights.claim_task(task.id, task.run_id))
@@ -166,8 +166,8 @@ def check_schedule(principal: Principal, schedule: Schedule, job: Job) -> None:
     may_submit = principal.scopes is None or principal.may(rights.create_task(schedule.room, job.full_name))
     if principal.user == schedule.owner and principal.run is None and may_submit:
         return
-    sight = sight_of(principal)
-    if sight is not None and not sight.admits(schedule.room):
+    visibility = visibility_of(principal)
+    if visibility is not None and not visibility.admits(schedule.room):
         raise ScheduleNotFound(f"there is no schedule {schedule.name!r} in room {schedule.room}")
     raise Forbidden(
         f"schedule {schedule.name!r} belongs to {schedule.owner!r}: only they, a superuser, or who holds the scope"

@@ -13,7 +13,7 @@ from treadle_server.api.context import Call
 from treadle_server.api.encode import answer, artifact_data, page_data
 from treadle_server.api.ranges import disposition, span_of
 from treadle_server.api.reading import read_task
-from treadle_server.artifacts.intake import Intake, check_digest
+from treadle_server.artifacts.upload import Upload, check_digest
 from treadle_server.domain.artifacts import Artifact, check_uploadable
 from treadle_server.engine.commands import AnnounceArtifact, StoreArtifact
 from treadle_server.errors import ArtifactNotFound, PayloadTooLarge, Refused, ValidationFailed
@@ -60,7 +60,7 @@ def _wanted(call: Call) -> Artifact:
         content_type=given.content_type,
         size=given.content_length,
         sha256=None if given.sha256 is None else bytes.fromhex(given.sha256),
-        location=call.api.artifacts.vault.staging(artifact_id),
+        location=call.api.artifacts.objects.staging(artifact_id),
         state="uploading",
         created_at=now,
         expires_at=expires_at,
@@ -83,12 +83,12 @@ async def _upload_data(call: Call, artifact: Artifact) -> dict[str, Any]:
     }
     if artifact.is_stored:
         return data
-    vault, expires = call.api.artifacts.vault, call.api.now() + timedelta(seconds=UPLOAD_SECONDS)
-    if vault.presigns:
-        put_url = await vault.url("PUT", artifact.location, UPLOAD_SECONDS)
+    objects, expires = call.api.artifacts.objects, call.api.now() + timedelta(seconds=UPLOAD_SECONDS)
+    if objects.presigns:
+        put_url = await objects.url("PUT", artifact.location, UPLOAD_SECONDS)
     else:
         put_url = _own_url(call, "PUT", artifact, expires)
-    finish_url = _own_url(call, "POST", artifact, expires) if vault.presigns else None
+    finish_url = _own_url(call, "POST", artifact, expires) if objects.presigns else None
     headers = {"Content-Type": artifact.content_type}
     return {**data, "put_url": put_url, "headers": headers, "finish_url": finish_url, "expires": expires}
 
@@ -108,49 +108,49 @@ async def put(call: Call) -> Response:
     announced = await _announced(call, "PUT")
     artifact = announced.artifact
     _check_headers(call, artifact)
-    intake = Intake(artifact, call.request.stream())
+    upload = Upload(artifact, call.request.stream())
     if artifact.is_stored:
         # The answer to the first upload was lost: the same bytes again change nothing, others are refused.
-        async for _ in intake.chunks():
+        async for _ in upload.chunks():
             pass
         return answer(artifact_data(artifact))
     check_uploadable(announced.task, announced.run, artifact.run_id, call.api.now())
-    vault = call.api.artifacts.vault
-    location = vault.fresh(artifact.id)
-    await vault.put(location, intake.chunks(), size=artifact.size)
-    return answer(artifact_data(await _keep(call, announced, location, intake.sha256)), 201)
+    objects = call.api.artifacts.objects
+    location = objects.fresh(artifact.id)
+    await objects.put(location, upload.chunks(), size=artifact.size)
+    return answer(artifact_data(await _keep(call, announced, location, upload.sha256)), 201)
 
 
 async def finish(call: Call) -> Response:
     """Make visible what was put to the store itself: it is copied to where no URL leads, read through and compared."""
     announced = await _announced(call, "POST")
-    artifact, vault = announced.artifact, call.api.artifacts.vault
+    artifact, objects = announced.artifact, call.api.artifacts.objects
     if artifact.is_stored:
         return answer(artifact_data(artifact))
     check_uploadable(announced.task, announced.run, artifact.run_id, call.api.now())
-    location = vault.fresh(artifact.id)
-    staged = vault.staging(artifact.id)
+    location = objects.fresh(artifact.id)
+    staged = objects.staging(artifact.id)
     try:
-        _check_size(artifact, await vault.size_of(staged))
-        await vault.copy(staged, location)
+        _check_size(artifact, await objects.size_of(staged))
+        await objects.copy(staged, location)
         found = await _check_copy(call, artifact, location)
     except FileNotFoundError:
         raise ValidationFailed(f"nothing was put yet for {artifact.name!r}: put it to its put_url first") from None
     stored = await _keep(call, announced, location, found)
-    await vault.remove([staged])
+    await objects.remove([staged])
     return answer(artifact_data(stored), 201)
 
 
 async def _check_copy(call: Call, artifact: Artifact, location: str) -> bytes:
     """Return the digest of a copy that is as announced; remove it and raise `ValidationFailed` when it is not."""
-    vault = call.api.artifacts.vault
-    found = await vault.read(location)
+    objects = call.api.artifacts.objects
+    found = await objects.read(location)
     try:
         _check_size(artifact, found.size)
         _check_type(artifact, found.content_type)
         check_digest(artifact, found.sha256)
     except ValidationFailed:
-        await vault.remove([location])
+        await objects.remove([location])
         raise
     return found.sha256
 
@@ -193,16 +193,16 @@ def _check_headers(call: Call, artifact: Artifact) -> None:
 
 async def _keep(call: Call, announced: Announced, location: str, sha256: bytes) -> Artifact:
     """Make an object visible; remove it when it is refused, or was stored before."""
-    vault = call.api.artifacts.vault
+    objects = call.api.artifacts.objects
     command = StoreArtifact(task_id=announced.task.id, artifact=announced.artifact, location=location, sha256=sha256)
     try:
         stored = await call.api.engine.run(command)
     except Refused:
         # After any other failure it is not known whether the row was written: the sweeper finds out.
-        await vault.remove([location])
+        await objects.remove([location])
         raise
     if stored.location != location:
-        await vault.remove([location])
+        await objects.remove([location])
     return stored
 
 
@@ -228,9 +228,9 @@ async def get(call: Call) -> Response:
         found = await read_artifacts.find(connection, task.seq, name, run_id=call.number("run"), now=call.api.now())
     if found is None:
         raise ArtifactNotFound(f"task {task.id} has no artifact {name[:255]!r}")
-    vault = call.api.artifacts.vault
-    if vault.presigns:
-        url = await vault.url("GET", found.location, FETCH_SECONDS)
+    objects = call.api.artifacts.objects
+    if objects.presigns:
+        url = await objects.url("GET", found.location, FETCH_SECONDS)
         return RedirectResponse(url, 303, {"Cache-Control": "no-store", "ETag": _etag(found)})
     return await _streamed(call, found)
 
@@ -247,7 +247,7 @@ async def _streamed(call: Call, artifact: Artifact) -> Response:
     if call.request.method == "HEAD":
         return Response(status_code=span.status, headers=headers)
     try:
-        pieces = await call.api.artifacts.vault.get(artifact.location, start=span.start, end=span.end)
+        pieces = await call.api.artifacts.objects.get(artifact.location, start=span.start, end=span.end)
     except FileNotFoundError:
         raise ArtifactNotFound(f"the object of artifact {artifact.name!r} is gone from the store") from None
     return StreamingResponse(pieces, span.status, headers)

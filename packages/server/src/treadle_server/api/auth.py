@@ -112,9 +112,9 @@ class Access:
             # While the store does not answer, nobody can be asked; the next turn will.
             with contextlib.suppress(StoreUnavailable):
                 expires_at = (await self.principal(token)).expires_at
-            await self.until_doubtful(revoked, expires_at)
+            await self.until_unconfirmed(revoked, expires_at)
 
-    async def until_doubtful(self, revoked: asyncio.Event, expires_at: datetime | None = None) -> None:
+    async def until_unconfirmed(self, revoked: asyncio.Event, expires_at: datetime | None = None) -> None:
         """Return when a token is to be looked up again: one was `revoked`, it expires, or some seconds have passed."""
         seconds = FRESH_SECONDS
         if expires_at is not None:

@@ -12,14 +12,14 @@ from treadle.wire.fields import Request
 from treadle.wire.ids import TaskId, is_uuid
 from treadle.wire.status import Status
 from treadle.wire.tasks import BulkAction, TaskEdit
-from treadle_server.access.checks import sight_of
+from treadle_server.access.checks import visibility_of
+from treadle_server.access.principal import Principal
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer
 from treadle_server.api.tasks import edit_command
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import SteerMany
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import (
     StoreUnavailable,
     TaskConflict,
@@ -222,6 +222,6 @@ async def _ids(api: Api, principal: Principal, wanted: BulkAction) -> list[TaskI
     if wanted.ids is not None:
         return [TaskId(task_id) for task_id in dict.fromkeys(wanted.ids)]
     assert wanted.filter is not None
-    meant = seen(wanted.filter, sight_of(principal))
+    meant = seen(wanted.filter, visibility_of(principal))
     async with api.engine.store.read() as connection:
         return await read_tasks.matching_ids(connection, meant, MOST_MATCHED)

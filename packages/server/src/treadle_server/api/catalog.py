@@ -30,7 +30,7 @@ class Catalog:
         self._validators = Validators()
         self.aside = Aside()
 
-    def heed(self, batch: Batch) -> None:
+    def on_commit(self, batch: Batch) -> None:
         """Take over what a commit changed, unless a later one is known already."""
         if batch.has_gap:
             self._jobs.clear()

@@ -10,17 +10,17 @@ from starlette.requests import Request
 
 from treadle.wire.ids import TaskId, WorkerId, is_uuid
 from treadle.wire.tasks import TaskFilter
-from treadle_server.access.checks import sight_of
+from treadle_server.access.checks import visibility_of
+from treadle_server.access.principal import Principal
 from treadle_server.api import body
 from treadle_server.api.auth import Access, bearer
 from treadle_server.api.catalog import Catalog
 from treadle_server.api.problems import from_validation
 from treadle_server.api.waits import Waits
 from treadle_server.artifacts.artifacts import Artifacts
-from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import Task
+from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.engine import Engine
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import TaskNotFound, ValidationFailed, WorkerNotFound
 from treadle_server.services.absences import Absences
 from treadle_server.services.metrics import Metrics
@@ -88,9 +88,9 @@ class Call:
         return value
 
     @property
-    def sight(self) -> Sight | None:
+    def visibility(self) -> Visibility | None:
         """Return which rooms the asker reads; None: all."""
-        return sight_of(self.principal)
+        return visibility_of(self.principal)
 
     @property
     def token(self) -> str | None:
@@ -147,7 +147,7 @@ class Call:
             given["status"] = [word for part in query.getlist("status") for word in part.split(",") if word]
         body.check(given)
         try:
-            return seen(TaskFilter.model_validate({**given, **fixed}), self.sight)
+            return seen(TaskFilter.model_validate({**given, **fixed}), self.visibility)
         except ValidationError as error:
             raise from_validation(error) from None
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from treadle.wire.operations import OPERATIONS, Operation
 from treadle.wire.pages import Page
-from treadle_server.access.needs import Needs
+from treadle_server.access.permission import Permission
 from treadle_server.api.context import Call
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -31,7 +31,7 @@ class Endpoint(Operation):
 
     name: str
     handler: Handler
-    needs: Needs
+    permission: Permission
     """What the gate checks before the handler is called (api/gate.py)."""
     items: Items | None = None
     streams: bool = False
@@ -40,17 +40,17 @@ class Endpoint(Operation):
     """How long after its end a credential is still taken, because the command looks at when the run ended."""
 
     @classmethod
-    def of(cls, name: str, handler: Handler, needs: Needs, **more: Any) -> Self:
+    def of(cls, name: str, handler: Handler, permission: Permission, **more: Any) -> Self:
         """Return the endpoint of the operation of this name."""
         said = {field.name: getattr(OPERATIONS[name], field.name) for field in fields(Operation)}
         if (item := said["item"]) is not None:
             said["answer"] = Page.__class_getitem__(item)
-        return cls(**said, name=name, handler=handler, needs=needs, **more)
+        return cls(**said, name=name, handler=handler, permission=permission, **more)
 
     @property
     def is_open(self) -> bool:
         """Return whether it needs no token."""
-        return self.needs.is_open
+        return self.permission.is_open
 
     @property
     def summary(self) -> str:

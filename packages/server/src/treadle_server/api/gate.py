@@ -13,10 +13,10 @@ from treadle_server.access.checks import (
     is_own,
     needs_scope,
     sees,
-    sight_of,
     unseen,
+    visibility_of,
 )
-from treadle_server.access.needs import Needs
+from treadle_server.access.permission import Permission
 from treadle_server.access.principal import Principal
 from treadle_server.errors import Forbidden, JobNotFound, ScheduleNotFound, TargetNotFound, WorkerNotFound
 from treadle_server.store.base import Store
@@ -25,39 +25,41 @@ from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
 
 
-def check_user(needs: Needs, principal: Principal, *, room: str | None = None, job: str | None = None) -> None:
+def check_user(
+    permission: Permission, principal: Principal, *, room: str | None = None, job: str | None = None
+) -> None:
     """Check what can be told without the store, of every asker; `job` is a job's full name.
 
     Raises `Forbidden`, `JobNotFound`, `ScheduleNotFound` or `TargetNotFound`.
     """
-    if principal.superuser or needs.is_open or needs is Needs.TOKEN:
+    if principal.superuser or permission.is_open or permission is Permission.TOKEN:
         return
-    if needs is Needs.SUPERUSER:
+    if permission is Permission.SUPERUSER:
         raise Forbidden("only a superuser may do this")
-    if needs is Needs.METRICS:
+    if permission is Permission.METRICS:
         needs_scope(principal, rights.METRICS)
     if room is None:
         return
-    sight = sight_of(principal)
-    match needs:
-        case Needs.REGISTER_JOB:
+    visibility = visibility_of(principal)
+    match permission:
+        case Permission.REGISTER_JOB:
             check_register(principal, room)
-        case Needs.CREATE_TASK if job is not None:
+        case Permission.CREATE_TASK if job is not None:
             check_create(principal, room, [job])
-        case Needs.WEBHOOK if principal.scopes is not None:
+        case Permission.WEBHOOK if principal.scopes is not None:
             needs_scope(principal, rights.READ + room)
             needs_scope(principal, rights.CONTROL + room)
-        case Needs.READ_JOB if sight is not None and not sight.admits(room):
+        case Permission.READ_JOB if visibility is not None and not visibility.admits(room):
             raise JobNotFound(f"there is no job {job} to be seen from room {room}")
-        case Needs.READ_SCHEDULE if sight is not None and not sight.admits(room):
+        case Permission.READ_SCHEDULE if visibility is not None and not visibility.admits(room):
             raise ScheduleNotFound(f"there is no schedule in room {room} that this token sees")
-        case Needs.READ_TARGET if sight is not None and not sight.admits(room):
+        case Permission.READ_TARGET if visibility is not None and not visibility.admits(room):
             raise TargetNotFound(f"no task of room {room} that this token sees has ever named this target")
 
 
 async def check_row(
     store: Store,
-    needs: Needs,
+    permission: Permission,
     principal: Principal,
     *,
     task_id: TaskId | None = None,
@@ -68,14 +70,14 @@ async def check_row(
 
     Whoever reads all rooms is not asked after. Raises `TaskNotFound`, `WorkerNotFound` or `StoreUnavailable`.
     """
-    sight = sight_of(principal)
-    if sight is None:
+    visibility = visibility_of(principal)
+    if visibility is None:
         return
-    if needs.of_a_task and task_id is not None:
+    if permission.of_a_task and task_id is not None:
         await _check_task(store, principal, task_id, run_id)
-    if needs is Needs.READ_WORKER and worker_id is not None:
+    if permission is Permission.READ_WORKER and worker_id is not None:
         async with store.read() as connection:
-            if not await read_workers.is_seen(connection, worker_id, sight, principal.owner):
+            if not await read_workers.is_seen(connection, worker_id, visibility, principal.owner):
                 raise WorkerNotFound(f"there is no worker {worker_id}")
 
 

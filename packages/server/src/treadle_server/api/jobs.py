@@ -8,7 +8,8 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.jobs import JobPatch, JobRegister
 from treadle.wire.names import InvalidJobName, parse_job_name
 from treadle.wire.options import OF_JOB
-from treadle_server.access.checks import check_register, sight_of
+from treadle_server.access.checks import check_register, visibility_of
+from treadle_server.access.principal import Principal
 from treadle_server.api import body
 from treadle_server.api.catalog import check_text
 from treadle_server.api.context import Api, Call
@@ -16,7 +17,6 @@ from treadle_server.api.encode import answer, job_data, page_data
 from treadle_server.domain.jobs import Job
 from treadle_server.engine.commands import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.jobs import check_room
-from treadle_server.engine.principal import Principal
 from treadle_server.engine.rules import check_category
 from treadle_server.errors import ValidationFailed
 from treadle_server.services.rates import Rates
@@ -87,7 +87,7 @@ async def _check(api: Api, principal: Principal, room: str, wanted: JobRegister,
 async def shown_job(api: Api, principal: Principal, job: Job, worker_id: WorkerId | None = None) -> dict[str, Any]:
     """Return the job as `JobItem`, with what the asker sees of its tasks."""
     async with api.engine.store.read() as connection:
-        [view] = await read_jobs.view(connection, [job], sight_of(principal))
+        [view] = await read_jobs.view(connection, [job], visibility_of(principal))
     return job_data(view, worker_id, measured(api.rates, view))
 
 
@@ -101,8 +101,10 @@ async def list_in_room(call: Call) -> Response:
     room = check_room(call.path("room"))
     limit, offset = call.limit(), call.offset()
     async with call.api.engine.store.read() as connection:
-        found, total = await read_jobs.page(connection, room=room, sight=call.sight, limit=limit, offset=offset)
-        views = await read_jobs.view(connection, found, call.sight)
+        found, total = await read_jobs.page(
+            connection, room=room, visibility=call.visibility, limit=limit, offset=offset
+        )
+        views = await read_jobs.view(connection, found, call.visibility)
     items = [job_data(view, measured=measured(call.api.rates, view)) for view in views]
     return answer(page_data(items, total, limit, offset))
 
@@ -113,7 +115,9 @@ async def get(call: Call) -> Response:
     check_text(name)
     # Read, not from the catalog: another server of this database may have paused it.
     async with call.api.engine.store.read() as connection:
-        [view] = await read_jobs.view(connection, [await read_jobs.by_name(connection, name, room=room)], call.sight)
+        [view] = await read_jobs.view(
+            connection, [await read_jobs.by_name(connection, name, room=room)], call.visibility
+        )
     return answer(job_data(view, measured=measured(call.api.rates, view)))
 
 

@@ -10,20 +10,20 @@ from treadle_server import __version__
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer
 from treadle_server.api.problems import page
-from treadle_server.domain.sight import Sight
+from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import NoSuchRoute, StoreUnavailable
 from treadle_server.store.read import stats as read_stats
 
 
 async def stats(call: Call) -> Response:
     """Give totals over all jobs and workers."""
-    return answer(await shown_stats(call.api, call.sight))
+    return answer(await shown_stats(call.api, call.visibility))
 
 
-async def shown_stats(api: Api, sight: Sight | None) -> dict[str, Any]:
-    """Return the totals of what who reads the rooms of `sight` sees as `Stats`."""
+async def shown_stats(api: Api, visibility: Visibility | None) -> dict[str, Any]:
+    """Return the totals of what who reads the rooms of `visibility` sees as `Stats`."""
     async with api.engine.store.read() as connection:
-        totals = await read_stats.totals(connection, sight)
+        totals = await read_stats.totals(connection, visibility)
     return {
         "counts": totals.counts,
         "jobs": totals.jobs,
@@ -46,7 +46,7 @@ async def recent_events(call: Call) -> Response:
         room=call.text("room"),
         job=call.text("job"),
         task_id=None if task_id is None else task_id.lower(),
-        sight=call.sight,
+        visibility=call.visibility,
     )
     hub = call.api.engine.hub
     return answer({"stream": hub.stream, "seq": hub.seq, "limit": limit, "items": [one.shown() for one in found]})

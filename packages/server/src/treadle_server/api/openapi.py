@@ -79,7 +79,7 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
     if endpoint.is_open:
         operation["security"] = []
     else:
-        operation["description"] = f"Needs {endpoint.needs.value}."
+        operation["description"] = f"Needs {endpoint.permission.value}."
     return operation
 
 

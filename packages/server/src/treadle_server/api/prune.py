@@ -14,7 +14,7 @@ from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer
 from treadle_server.errors import ValidationFailed
 from treadle_server.services.retention import Walk, cutoffs_of
-from treadle_server.store.prune import Cutoffs, counted
+from treadle_server.store.transaction.prune import Cutoffs, counted
 
 PORTION_SECONDS = 5.0
 """For how long one request removes; who asked asks again, and sees how far it is."""
@@ -28,7 +28,7 @@ async def prune(call: Call) -> Response:
         async with call.api.engine.store.read() as connection:
             groups = await counted(connection, cutoffs)
         return _answer(Counter({(job, status): n for job, status, n in groups}), dry_run=True, done=True)
-    walk = Walk(call.api.engine, cutoffs, call.api.artifacts.vault)
+    walk = Walk(call.api.engine, cutoffs, call.api.artifacts.objects)
     done = await _remove(walk)
     return _answer(walk.removed, dry_run=False, done=done)
 

@@ -20,10 +20,10 @@ from treadle.wire.runs import (
 )
 from treadle.wire.tasks import TaskPatch
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, is_kept
+from treadle_server.access.principal import Principal
 from treadle_server.api import body
 from treadle_server.api.context import Api
 from treadle_server.engine.commands import ReportMany, RunReport
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import TreadleError, ValidationFailed
 
 MOST_REPORTS = 10_000
@@ -133,7 +133,7 @@ def plain_reports(api: Api, fields: dict[str, Any]) -> list[tuple[TaskId, int, R
     reports = fields.get("reports")
     if len(fields) != 1 or not isinstance(reports, list) or not 0 < len(reports) <= MOST_REPORTS:
         return None
-    knows = api.engine.express.knows
+    knows = api.engine.fast_reports.knows
     plain: list[tuple[TaskId, int, RunReport]] = []
     for report in reports:
         if not (isinstance(report, dict) and report.keys() <= _PLAIN_KEYS):

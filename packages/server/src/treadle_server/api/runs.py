@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from treadle.wire.ids import TaskId
 from treadle.wire.workers import Renewal
+from treadle_server.access.principal import SYSTEM, Principal
 from treadle_server.access.rights import claim_task
 from treadle_server.api.context import MOST_PER_PAGE, Api, Call
 from treadle_server.api.encode import answer, happening_data, log_data, page_data, run_data, taken_until_data
@@ -15,7 +16,6 @@ from treadle_server.api.reporting import from_body
 from treadle_server.domain.life import check_owner
 from treadle_server.engine.commands import Beat, ReportRun
 from treadle_server.engine.commands.reports import check_reach
-from treadle_server.engine.principal import SYSTEM, Principal
 from treadle_server.errors import StaleRun, WorkerNotFound
 from treadle_server.store.read import logs as read_logs
 from treadle_server.store.read import runs as read_runs

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from treadle.wire.options import TaskTraits
 from treadle.wire.schedules import ScheduleContent, SchedulePatch, SchedulePut
 from treadle_server.access.checks import check_create
+from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_scopes
 from treadle_server.api import body
 from treadle_server.api.checking import check_one
@@ -20,7 +21,6 @@ from treadle_server.domain.schedules import first_tick
 from treadle_server.engine.commands import DeleteSchedule, PauseSchedule, RunSchedule, SchemaMoved, SetSchedule
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.commands.schedules import Content, WasSet
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import SchemaConflict, ValidationFailed
 from treadle_server.store.read import schedules as read_schedules
 from treadle_server.store.read.schedules import ScheduleView
@@ -109,7 +109,7 @@ async def list_in_room(call: Call) -> Response:
         found, total = await read_schedules.page(
             connection,
             room=room,
-            sight=call.sight,
+            visibility=call.visibility,
             limit=limit,
             offset=offset,
             tokens_at=call.api.engine.tokens_at(),

@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from treadle_server.access.principal import Principal
 from treadle_server.api import body
 from treadle_server.api.auth import address_of, bearer
 from treadle_server.api.body import run_number
@@ -19,10 +20,9 @@ from treadle_server.api.gate import check_row, check_user
 from treadle_server.api.narrowing import narrowed
 from treadle_server.api.problems import defect, problem_response
 from treadle_server.api.waits import ClientGone
-from treadle_server.door import trust
 from treadle_server.engine.commands.jobs import check_room
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
+from treadle_server.serving.connection_limits import trust
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ async def _serve(endpoint: Endpoint, request: Request, api: Api) -> Response:
     if (room := parts.get("room")) is not None:
         # Here, so that every route which takes a room says this first, before a word on the body (Z2).
         check_room(room)
-    check_user(endpoint.needs, principal, room=room, job=parts.get("job_name"))
+    check_user(endpoint.permission, principal, room=room, job=parts.get("job_name"))
     _check_query(endpoint, request)
     if principal.scopes is not None:
         await _check_row(endpoint, request, api, principal)
@@ -111,7 +111,7 @@ async def _principal(endpoint: Endpoint, request: Request, api: Api) -> Principa
     """
     api.access.check_page(request.headers)
     token, address = bearer(request.headers), address_of(request)
-    principal = await api.access.identify(token, address, of_run=endpoint.needs.of_run, late=endpoint.late)
+    principal = await api.access.identify(token, address, of_run=endpoint.permission.of_run, late=endpoint.late)
     trust(request.scope)
     return narrowed(principal, request.headers)
 
@@ -120,7 +120,7 @@ async def _check_row(endpoint: Endpoint, request: Request, api: Api, principal: 
     parts = request.path_params
     await check_row(
         api.engine.store,
-        endpoint.needs,
+        endpoint.permission,
         principal,
         task_id=task_id_of(parts["task_id"]) if "task_id" in parts else None,
         run_id=run_number(parts["run_id"]) if "run_id" in parts else None,

@@ -8,13 +8,13 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle.wire.tasks import Resolve
 from treadle.wire.tasks import Steer as SteerBody
+from treadle_server.access.principal import Principal
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer
 from treadle_server.api.reading import shown_after
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Steer
-from treadle_server.engine.principal import Principal
 
 
 async def steer_task(api: Api, principal: Principal, task_id: TaskId, action: str, given: SteerBody) -> Task:

@@ -15,6 +15,7 @@ from treadle.wire.status import Status
 from treadle.wire.tasks import TaskOfMany, TaskSubmit
 from treadle.wire.values import is_kept
 from treadle_server.access.checks import check_create, check_task_scopes
+from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_scopes
 from treadle_server.api import body
 from treadle_server.api.checking import Checked, refusals
@@ -23,7 +24,6 @@ from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.jobs import check_room
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import Forbidden, InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
 
 TRIES = 5

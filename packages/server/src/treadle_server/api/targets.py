@@ -15,7 +15,7 @@ async def list_in_room(call: Call) -> Response:
     held, text = call.flag("held"), call.text("text")
     async with call.api.engine.store.read() as connection:
         found, total = await read_targets.page(
-            connection, room=room, held=held, text=text, sight=call.sight, limit=limit, offset=offset
+            connection, room=room, held=held, text=text, visibility=call.visibility, limit=limit, offset=offset
         )
     return answer(page_data([target_data(view) for view in found], total, limit, offset))
 

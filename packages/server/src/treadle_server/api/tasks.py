@@ -10,6 +10,7 @@ from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskChanges, TaskFilter, TaskPatch, TaskSubmit, TaskSubmitMany
 from treadle_server.access.checks import controls, sees, unseen
+from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_scopes
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
@@ -22,7 +23,6 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Edit, PatchStatus
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.commands.statuses import REPORTED
-from treadle_server.engine.principal import Principal
 from treadle_server.errors import InvalidTaskTransition, ValidationFailed
 from treadle_server.store.read import tasks as read_tasks
 

@@ -43,7 +43,7 @@ class Waits:
         """Return whether somebody waits for the task."""
         return task_id in self._events
 
-    def heed(self, batch: Batch) -> None:
+    def on_commit(self, batch: Batch) -> None:
         """Wake the waiters of every task that a commit ended."""
         if not self._events:
             return

@@ -17,10 +17,10 @@ from treadle_server.api.context import Call
 from treadle_server.api.encode import answer, page_data
 from treadle_server.domain.webhooks import new_secret
 from treadle_server.errors import Forbidden, ValidationFailed, WebhookNotFound
-from treadle_server.store import webhooks as outbox
 from treadle_server.store.base import Tx
-from treadle_server.store.owners import why_still
 from treadle_server.store.tables import webhooks
+from treadle_server.store.transaction import webhooks as outbox
+from treadle_server.store.transaction.owners import why_still
 from treadle_server.webhooks.addresses import AddressRefused, check_literal, networks
 
 MOST_OF_A_ROOM = 100

@@ -6,11 +6,11 @@ from starlette.responses import Response
 
 from treadle.wire.frames import Window
 from treadle.wire.tasks import Freeze
-from treadle_server.access.checks import sight_of
+from treadle_server.access.checks import visibility_of
+from treadle_server.access.principal import Principal
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, seen_data
-from treadle_server.domain.sight import Sight
-from treadle_server.engine.principal import Principal
+from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import filters
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.frozen import freeze
@@ -19,7 +19,7 @@ from treadle_server.store.read.windows import ahead_of, anchor, window
 
 async def look(call: Call) -> Response:
     """Give a window of the task list in any order, with how many tasks match and stand before it."""
-    wanted = seen_window(call.body, call.sight)
+    wanted = seen_window(call.body, call.visibility)
     async with call.api.engine.store.read() as connection:
         at = await anchor(connection, wanted)
         found = await window(connection, wanted, at)
@@ -42,15 +42,17 @@ async def freeze_filter(call: Call) -> Response:
     return answer(await frozen(call.api, call.principal, call.body))
 
 
-def seen_window(wanted: Window, sight: Sight | None) -> Window:
-    """Return the window, of what who reads the rooms of `sight` sees."""
-    return wanted if sight is None else wanted.model_copy(update={"filter": filters.seen(wanted.filter, sight)})
+def seen_window(wanted: Window, visibility: Visibility | None) -> Window:
+    """Return the window, of what who reads the rooms of `visibility` sees."""
+    return (
+        wanted if visibility is None else wanted.model_copy(update={"filter": filters.seen(wanted.filter, visibility)})
+    )
 
 
 async def frozen(api: Api, principal: Principal, wanted: Freeze) -> dict[str, Any]:
     """Return `Frozen`, of what the asker sees. Raises `StoreUnavailable`."""
     at = api.now()
-    meant = filters.seen(wanted.filter, sight_of(principal))
+    meant = filters.seen(wanted.filter, visibility_of(principal))
     async with api.engine.store.read() as connection:
         found, is_capped = await freeze(connection, meant, order=wanted.order, limit=wanted.limit)
     items = [{"id": t.id, "version": t.version, "status": t.status, "job_name": t.job_name} for t in found]

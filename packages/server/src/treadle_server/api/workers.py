@@ -8,7 +8,8 @@ from starlette.responses import Response
 from treadle.wire.ids import WorkerId
 from treadle.wire.runs import ClaimRequest
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
-from treadle_server.access.checks import check_own, sight_of
+from treadle_server.access.checks import check_own, visibility_of
+from treadle_server.access.principal import Principal
 from treadle_server.api import body
 from treadle_server.api.context import Api, Call
 from treadle_server.api.encode import answer, claim_data, page_data
@@ -18,8 +19,7 @@ from treadle_server.api.worker_rows import beaten_data, beats_data, plain_worker
 from treadle_server.domain.jobs import Worker
 from treadle_server.engine.commands import Beat, Beaten, RegisterWorker, RemoveWorker
 from treadle_server.engine.commands.jobs import check_room
-from treadle_server.engine.principal import Principal
-from treadle_server.engine.seats import ClaimKey
+from treadle_server.engine.dispatch.slots import ClaimKey
 from treadle_server.errors import ValidationFailed
 from treadle_server.store.read import workers as read_workers
 
@@ -73,9 +73,9 @@ async def _page(call: Call, room: str | None) -> Response:
     limit, offset = call.limit(), call.offset()
     async with call.api.engine.store.read() as connection:
         found, total = await read_workers.page(
-            connection, room=room, sight=call.sight, owner=call.principal.owner, limit=limit, offset=offset
+            connection, room=room, visibility=call.visibility, owner=call.principal.owner, limit=limit, offset=offset
         )
-        views = await read_workers.view(connection, found, call.sight)
+        views = await read_workers.view(connection, found, call.visibility)
     now = call.api.now()
     lost_after, away_since = call.api.settings.worker_timeout_seconds, call.api.absences.since
     rows = [worker_data(view, now, lost_after, away_since(view.worker)) for view in views]
@@ -90,7 +90,7 @@ async def get(call: Call) -> Response:
 async def shown_worker(api: Api, principal: Principal, worker_id: WorkerId) -> dict[str, Any]:
     """Return the worker as `WorkerItem`, with what the asker sees of its work. Raises `WorkerNotFound`."""
     async with api.engine.store.read() as connection:
-        view = await read_workers.see_one(connection, worker_id, sight_of(principal))
+        view = await read_workers.see_one(connection, worker_id, visibility_of(principal))
     return worker_data(view, api.now(), api.settings.worker_timeout_seconds, api.absences.since(view.worker))
 
 

@@ -1,9 +1,9 @@
-"""The parts that artifacts need beside the engine: the vault, and the key that signs URLs."""
+"""The parts that artifacts need beside the engine: the object store, and the key that signs URLs."""
 
 from pathlib import Path
 
+from treadle_server.artifacts.objects import Objects
 from treadle_server.artifacts.signing import Signer, key_of
-from treadle_server.artifacts.vault import Vault
 from treadle_server.store.base import Store
 
 
@@ -13,9 +13,9 @@ class Artifacts:
     signer: Signer
 
     def __init__(self, url: str, directory: Path) -> None:
-        self.vault = Vault(url, directory)
+        self.objects = Objects(url, directory)
 
     async def prepare(self, store: Store) -> None:
         """Read the database's key. Raises `StoreUnavailable`."""
         self.signer = Signer(await key_of(store))
-        self.vault.settle(self.signer.site)
+        self.objects.set_site(self.signer.site)

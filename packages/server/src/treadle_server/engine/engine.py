@@ -13,32 +13,32 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import IntegrityError
 
 from treadle.wire.ids import WorkerId
+from treadle_server.access.principal import SYSTEM, Principal
 from treadle_server.clock import Clock, Drift
 from treadle_server.distribution import COMMITS, ROWS, Distribution
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.claiming import Claiming
+from treadle_server.engine.cache import Cache
 from treadle_server.engine.commands import HandBack, Submit, SubmitEach
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.instances import go_on
 from treadle_server.engine.commands.reports import ReportMany
-from treadle_server.engine.desk import Desk, Freed, Handover
-from treadle_server.engine.express import Carried, Express
+from treadle_server.engine.dispatch.dispatcher import Assignments, Dispatcher, Freed
+from treadle_server.engine.dispatch.http_claims import HttpClaims
+from treadle_server.engine.dispatch.slots import ClaimKey, RunKey, WorkerSlot
+from treadle_server.engine.fast_path.reports import FastReports, ReportEffects
+from treadle_server.engine.fast_path.submits import FastSubmits, SubmitEffects
 from treadle_server.engine.hooks import Hooks
 from treadle_server.engine.hub import Batch, Hub
-from treadle_server.engine.intake import Admitted, Intake
-from treadle_server.engine.memory import Memory
-from treadle_server.engine.needs import Needs
 from treadle_server.engine.pending import Pending
-from treadle_server.engine.principal import SYSTEM, Principal
+from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.reading import read
 from treadle_server.engine.rules import Rules
-from treadle_server.engine.seats import ClaimKey, RunKey, Seat
-from treadle_server.engine.world import LineNumbers, World
+from treadle_server.engine.unit_of_work import LogLineNumbers, UnitOfWork
 from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.store.base import LostUpdate, Store, Tx
-from treadle_server.store.heads import lanes_of_job
-from treadle_server.store.past_outcomes import add_past_outcomes
+from treadle_server.store.transaction.heads import lanes_of_job
+from treadle_server.store.transaction.past_outcomes import add_past_outcomes
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -49,7 +49,7 @@ MOST_ROWS = 1000
 MOST_WAITING = 20_000
 """Tasks that wait for the writer at most; beyond, submitters are told to come back (429) before memory grows."""
 
-SETTLED = 2.0
+SURELY_DONE = 2.0
 """Seconds after which a commit whose answer was lost is surely done, if it is done at all."""
 
 AFTER_FAILURE = 0.02
@@ -77,12 +77,12 @@ class Engine:
         self.drift = Drift(self.clock.monotonic)
         """How the clock was set between transactions: each writes leases by what it shows at that time."""
         self.hub = Hub()
-        self.desk = Desk(self.clock.monotonic, worker_timeout=self.rules.worker_timeout)
-        self.express = Express(self.hub)
+        self.dispatcher = Dispatcher(self.clock.monotonic, worker_timeout=self.rules.worker_timeout)
+        self.fast_reports = FastReports(self.hub)
         self.hooks = Hooks()
-        self._lines = LineNumbers()
-        self._memory = Memory(self.desk.doubt_lanes)
-        self._intake = Intake(self.rules, self._memory)
+        self._log_lines = LogLineNumbers()
+        self._cache = Cache(self.dispatcher.forget_lanes)
+        self._fast_submits = FastSubmits(self.rules, self._cache)
         self.trouble: StoreUnavailable | None = None
         """Why the last batch could not be written; None since one was, or since the store was tried."""
         self.commit_seconds, self.batch_rows = Distribution(COMMITS), Distribution(ROWS)
@@ -93,10 +93,10 @@ class Engine:
         self._queued_rows = 0
         self._wake = asyncio.Event()
         self._closing = False
-        self._claims = Claiming(self.desk, self.run, wake=self._wake.set, hand_back=self._hand_back)
-        self._doubted: dict[WorkerId, list[Task]] = {}
+        self._claims = HttpClaims(self.dispatcher, self.run, wake=self._wake.set, hand_back=self._hand_back)
+        self._unconfirmed: dict[WorkerId, list[Task]] = {}
         """Claims whose commit was not answered: they may be in the database, and nobody has them."""
-        self._on_doubt: list[Callable[[], None]] = []
+        self._on_unconfirmed: list[Callable[[], None]] = []
 
     def tokens_at(self) -> datetime | None:
         """Return the instant at which users need a token for what is theirs to go on; None: they need none."""
@@ -143,39 +143,39 @@ class Engine:
         self._queued_rows += back.rows
         self._wake.set()
 
-    def open_seat(self, seat: Seat) -> None:
+    def open_slot(self, slot: WorkerSlot) -> None:
         """Let a worker on the socket take tasks as long as it has room."""
-        self.desk.open_seat(seat)
+        self.dispatcher.open_slot(slot)
         self._wake.set()
 
-    def close_seat(self, seat: Seat) -> None:
+    def close_slot(self, slot: WorkerSlot) -> None:
         """Let it go."""
-        self.desk.close_seat(seat)
+        self.dispatcher.close_slot(slot)
 
-    def seat_changed(self) -> None:
-        """Look again at who has room: a seat was changed."""
-        self.desk.look_again()
+    def slot_changed(self) -> None:
+        """Look again at who has room: a slot was changed."""
+        self.dispatcher.look_again()
         self._wake.set()
 
     def wake(self, lanes: set[int]) -> None:
         """Look again at lanes in which something may be claimable, whatever was known of them."""
-        self.desk.shelf.drop(lanes)
-        self.desk.wake(lanes)
-        if self.desk.can_serve or self._doubted:
+        self.dispatcher.head_cache.drop(lanes)
+        self.dispatcher.wake(lanes)
+        if self.dispatcher.can_serve or self._unconfirmed:
             self._wake.set()
 
-    def on_doubt(self, listener: Callable[[], None]) -> None:
+    def on_unconfirmed(self, listener: Callable[[], None]) -> None:
         """Call `listener` when a commit was not answered: what it changed may be there, and nobody was told of it."""
-        self._on_doubt.append(listener)
+        self._on_unconfirmed.append(listener)
 
     def link(self, links: Collection[tuple[WorkerId, int]]) -> None:
         """Let workers that wait here serve jobs that were linked to them, each by its number."""
-        if links and self.desk.link(links):
+        if links and self.dispatcher.link(links):
             self._wake.set()
 
     def let_go(self, keys: Collection[RunKey]) -> None:
         """Free the room of runs that another server has ended: their workers say that they are not theirs any more."""
-        if self.desk.release(keys, self.clock.monotonic()):
+        if self.dispatcher.release(keys, self.clock.monotonic()):
             self._wake.set()
 
     # The writer
@@ -196,7 +196,7 @@ class Engine:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._queue or self._doubted or self.desk.can_serve or self.desk.has_impatient:
+            while self._queue or self._unconfirmed or self.dispatcher.can_serve or self.dispatcher.has_impatient:
                 if not await self._turn(self._take()):
                     await asyncio.sleep(AFTER_FAILURE)
                     break
@@ -216,20 +216,20 @@ class Engine:
 
     def _returns(self) -> list[Pending]:
         """Return what hands back claims of a commit that was not answered, before the same tasks are claimed again."""
-        doubted, self._doubted = self._doubted, {}
+        unconfirmed, self._unconfirmed = self._unconfirmed, {}
         found = []
-        for worker_id, tasks in doubted.items():
+        for worker_id, tasks in unconfirmed.items():
             back = HandBack(principal=SYSTEM, worker_id=worker_id, runs=[(t.id, t.run_id) for t in tasks])
             found.append(Pending(back, asyncio.get_running_loop().create_future()))
-            found[-1].answer.add_done_callback(partial(self._doubt_again, worker_id, tasks))
+            found[-1].answer.add_done_callback(partial(self._return_again, worker_id, tasks))
         return found
 
-    def _doubt_again(self, worker_id: WorkerId, tasks: list[Task], done: "asyncio.Future[Any]") -> None:
+    def _return_again(self, worker_id: WorkerId, tasks: list[Task], done: "asyncio.Future[Any]") -> None:
         if not done.cancelled() and isinstance(done.exception(), StoreUnavailable):
-            self._doubt(worker_id, tasks)
+            self._note_unconfirmed(worker_id, tasks)
 
-    def _doubt(self, worker_id: WorkerId, tasks: list[Task]) -> None:
-        self._doubted.setdefault(worker_id, []).extend(tasks)
+    def _note_unconfirmed(self, worker_id: WorkerId, tasks: list[Task]) -> None:
+        self._unconfirmed.setdefault(worker_id, []).extend(tasks)
 
     async def _turn(self, batch: Sequence[Pending]) -> bool:
         """Apply a batch, commit, answer. Return whether there may be more to do at once."""
@@ -237,7 +237,7 @@ class Engine:
             for pending in batch:
                 pending.is_done = False
             try:
-                return await self._commit(batch, express=attempt == 0)
+                return await self._commit(batch, fast=attempt == 0)
             except (IntegrityError, LostUpdate) as error:
                 log.info("another writer was faster (%s), attempt %d", _in_brief(error), attempt + 1)
                 if attempt == TRIES - 1:
@@ -247,7 +247,7 @@ class Engine:
                 self.trouble = error
                 for pending in batch:
                     pending.refuse(error)
-                self.desk.give_up(error)
+                self.dispatcher.give_up(error)
                 return False
             except Exception as error:
                 log.exception("a batch of %d commands failed", len(batch))
@@ -259,15 +259,15 @@ class Engine:
         if len(batch) <= 1:
             for pending in batch:
                 pending.refuse(error)
-            self.desk.give_up(error)  # the poll wakes it again: a claim that fails must not be tried in a circle
+            self.dispatcher.give_up(error)  # the poll wakes it again: a claim that fails must not be tried in a circle
             return False
         for pending in batch:
             await self._turn([pending])
         return True
 
-    async def _commit(self, batch: Sequence[Pending], *, express: bool) -> bool:
-        """Apply the batch in one transaction, what is plain by `express` first, and tell what was done."""
-        handover = Handover()
+    async def _commit(self, batch: Sequence[Pending], *, fast: bool) -> bool:
+        """Apply the batch in one transaction, if `fast` by the fast path what can be, and tell what was done."""
+        assignments = Assignments()
         freed: list[Freed] = []
         is_written = False
         began = self.clock.monotonic()
@@ -275,117 +275,121 @@ class Engine:
             async with self.store.write() as tx:
                 now = self.clock.now()
                 self.drift.look(now)
-                express = self._memory.look(tx) and express
-                admitted = await self._admit(tx, batch, now) if express else Admitted()
-                carried, world = await self._apply(tx, batch, now)
+                fast = self._cache.look(tx) and fast
+                submit_effects = await self._submit_fast(tx, batch, now) if fast else SubmitEffects()
+                report_effects, work = await self._apply(tx, batch, now)
                 if self.hooks:
-                    await self.hooks.note(tx, [*carried.changes, *world.batch.tasks], now)
-                self._note(admitted, carried, world)
-                freed = self.desk.release([*carried.released, *world.released], self.clock.monotonic())
-                handover = await self._hand_out(tx, world)
-                await add_past_outcomes(tx, world.left_ends)
+                    await self.hooks.note(tx, [*report_effects.changes, *work.batch.tasks], now)
+                self._note_claimable(submit_effects, report_effects, work)
+                freed = self.dispatcher.release([*report_effects.released, *work.released], self.clock.monotonic())
+                assignments = await self._assign(tx, work)
+                await add_past_outcomes(tx, work.left_ends)
                 is_written = True
         except BaseException as error:
             if isinstance(error, StoreUnavailable):
-                for demand, tasks in handover.given.items():
-                    self._doubt(demand.worker_id, list(tasks))
-            handover.withdraw()
+                for demand, tasks in assignments.given.items():
+                    self._note_unconfirmed(demand.worker_id, list(tasks))
+            assignments.withdraw()
             # What was to be claimed is still there, though its lanes were noted as empty.
-            self.desk.wake({change.task.lane for change in handover.changes})
-            self.desk.hold_again(freed)
-            self.express.clear()
-            self._memory.clear()
-            for tell in self._on_doubt if is_written and isinstance(error, StoreUnavailable) else ():
+            self.dispatcher.wake({change.task.lane for change in assignments.changes})
+            self.dispatcher.hold_again(freed)
+            self.fast_reports.clear()
+            self._cache.clear()
+            for tell in self._on_unconfirmed if is_written and isinstance(error, StoreUnavailable) else ():
                 tell()
                 # The database may be about to do what it was asked.
-                asyncio.get_running_loop().call_later(SETTLED, tell)
+                asyncio.get_running_loop().call_later(SURELY_DONE, tell)
             raise
         self.commit_seconds.add(self.clock.monotonic() - began)
         for pending in batch:
-            pending.settle()
+            pending.send_answer()
         self.hooks.committed()
-        self.link(world.batch.links)
-        self._remember(world, handover)
-        self._publish(admitted, carried, world, handover)
-        for seat in self.desk.deliver(handover, self.clock.monotonic()):
-            self._hand_back(seat.worker_id, handover.given[seat])
+        self.link(work.batch.links)
+        self._remember(work, assignments)
+        self._publish(submit_effects, report_effects, work, assignments)
+        for slot in self.dispatcher.deliver(assignments, self.clock.monotonic()):
+            self._hand_back(slot.worker_id, assignments.given[slot])
         return True
 
-    def _note(self, admitted: Admitted, carried: Carried, world: World) -> None:
-        """Tell the desk where there is something new to claim, before the commit."""
-        self.desk.shelf.add(change.task for change in admitted.changes)
-        self.desk.shelf.drop(admitted.freed | carried.woken | world.reordered)
-        self.desk.wake(admitted.woken | carried.woken | world.woken)
+    def _note_claimable(self, submit_effects: SubmitEffects, report_effects: ReportEffects, work: UnitOfWork) -> None:
+        """Tell the dispatcher where there is something new to claim, before the commit."""
+        self.dispatcher.head_cache.add(change.task for change in submit_effects.changes)
+        self.dispatcher.head_cache.drop(submit_effects.freed | report_effects.woken | work.reordered)
+        self.dispatcher.wake(submit_effects.woken | report_effects.woken | work.woken)
 
-    def _remember(self, world: World, handover: Handover) -> None:
+    def _remember(self, work: UnitOfWork, assignments: Assignments) -> None:
         """Keep what is known current with what was committed."""
-        self.express.follow(world.tasks[task_id] for task_id in world.opened)
-        if world.changes.restamped:
-            self.express.clear()
-        self.express.know(change.task for change in handover.changes)
-        self.express.heed(world.workers.values(), world.changes.gone_workers)
-        self._memory.count(world.counted)
-        self._memory.count(handover.counted)
-        self._memory.heed(world.batch.jobs, world.lanes.values(), new_tasks=bool(world.changes.new_tasks))
+        self.fast_reports.follow(work.tasks[task_id] for task_id in work.opened)
+        if work.changes.restamped:
+            self.fast_reports.clear()
+        self.fast_reports.know(change.task for change in assignments.changes)
+        self.fast_reports.note_workers(work.workers.values(), work.changes.gone_workers)
+        self._cache.count(work.counted)
+        self._cache.count(assignments.counted)
+        self._cache.invalidate(work.batch.jobs, work.lanes.values(), new_tasks=bool(work.changes.new_tasks))
 
-    def _publish(self, admitted: Admitted, carried: Carried, world: World, handover: Handover) -> None:
+    def _publish(
+        self, submit_effects: SubmitEffects, report_effects: ReportEffects, work: UnitOfWork, assignments: Assignments
+    ) -> None:
         """Tell what the commit changed, in the order in which it was done."""
-        told: Batch = world.batch
-        told.is_sole = world.tx.is_sole
-        told.lanes = self.desk.still_ready(admitted.woken | carried.woken | world.woken | handover.left)
-        told.tasks = [*admitted.changes, *carried.changes, *told.tasks, *handover.changes]
-        told.runs = carried.runs + told.runs
-        told.targets |= admitted.targets | carried.targets | handover.targets
+        told: Batch = work.batch
+        told.is_exclusive = work.tx.is_exclusive
+        told.lanes = self.dispatcher.still_ready(
+            submit_effects.woken | report_effects.woken | work.woken | assignments.left
+        )
+        told.tasks = [*submit_effects.changes, *report_effects.changes, *told.tasks, *assignments.changes]
+        told.runs = report_effects.runs + told.runs
+        told.targets |= submit_effects.targets | report_effects.targets | assignments.targets
         self.batch_rows.add(len(told.tasks))
         if told:
             self.trouble = None  # something was written
             self.hub.publish(told)
 
-    async def _admit(self, tx: Tx, batch: Sequence[Pending], now: datetime) -> Admitted:
+    async def _submit_fast(self, tx: Tx, batch: Sequence[Pending], now: datetime) -> SubmitEffects:
         commands = [p.command if isinstance(p.command, (Submit, SubmitEach)) else None for p in batch]
-        admitted = await self._intake.admit(tx, commands, now)
-        for i, answers in admitted.answers.items():
+        submit_effects = await self._fast_submits.submit(tx, commands, now)
+        for i, answers in submit_effects.answers.items():
             batch[i].is_done, batch[i].outcome, batch[i].refusal = True, answers, None
-        return admitted
+        return submit_effects
 
-    async def _apply(self, tx: Tx, batch: Sequence[Pending], now: datetime) -> tuple[Carried, World]:
-        """Apply the commands: plain reports by express first, then everything else in its order."""
+    async def _apply(self, tx: Tx, batch: Sequence[Pending], now: datetime) -> tuple[ReportEffects, UnitOfWork]:
+        """Apply the commands: plain reports by the fast path first, then everything else in its order."""
         left = [pending for pending in batch if not pending.is_done]
         reports = [pending.command for pending in left if isinstance(pending.command, ReportMany)]
-        needs = Needs()
+        reads = ReadSet()
         others = [pending for pending in left if not isinstance(pending.command, ReportMany)]
-        wanted = {pending for pending in others if pending.says_needs(needs)}
-        carried = await self.express.carry(tx, reports, needs.tasks, now)
+        wanted = {pending for pending in others if pending.declare_reads(reads)}
+        report_effects = await self.fast_reports.apply(tx, reports, reads.tasks, now)
         for pending in left:
             if isinstance(pending.command, ReportMany):
                 pending.outcome, pending.refusal = {}, None
-                if pending.command.rest and pending.says_needs(needs):
+                if pending.command.rest and pending.declare_reads(reads):
                     wanted.add(pending)
-        world = World(tx, now, self.rules, random.random, self._lines)
+        work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines)
         if wanted:
-            await self._work(world, needs, [pending for pending in left if pending in wanted])
-        return carried, world
+            await self._work(work, reads, [pending for pending in left if pending in wanted])
+        return report_effects, work
 
-    async def _work(self, world: World, needs: Needs, wanted: Sequence[Pending]) -> None:
-        await read(world, needs)
+    async def _work(self, work: UnitOfWork, reads: ReadSet, wanted: Sequence[Pending]) -> None:
+        await read(work, reads)
         for pending in wanted:
             try:
-                pending.outcome = pending.command.apply(world)
+                pending.outcome = pending.command.apply(work)
             except Exception as error:  # noqa: BLE001 - told to the one who asked
                 pending.refusal = error
-        if world.schedules:
-            go_on(world)
-        await write(world)
-        for job_num in world.wake_jobs:
-            world.woken |= await lanes_of_job(world.tx, job_num)
+        if work.schedules:
+            go_on(work)
+        await write(work)
+        for job_num in work.wake_jobs:
+            work.woken |= await lanes_of_job(work.tx, job_num)
 
-    async def _hand_out(self, tx: Tx, world: World) -> Handover:
-        if world.batch.jobs:
-            self.desk.doubt_lanes()
-        self.desk.heed(world.batch.workers, world.changes.gone_workers)
-        if not (self.desk.can_serve or self.desk.has_impatient):
-            return Handover()
-        return await self.desk.hand_out(tx, world.now)
+    async def _assign(self, tx: Tx, work: UnitOfWork) -> Assignments:
+        if work.batch.jobs:
+            self.dispatcher.forget_lanes()
+        self.dispatcher.note_workers(work.batch.workers, work.changes.gone_workers)
+        if not (self.dispatcher.can_serve or self.dispatcher.has_impatient):
+            return Assignments()
+        return await self.dispatcher.assign(tx, work.now)
 
 
 def _in_brief(error: Exception) -> str:

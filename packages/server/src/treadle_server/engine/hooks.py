@@ -15,9 +15,9 @@ from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.domain.webhooks import Hook, body_of
 from treadle_server.engine.hub import Change
-from treadle_server.store import webhooks
 from treadle_server.store.base import Store, Tx
-from treadle_server.store.webhooks import Owed
+from treadle_server.store.transaction import webhooks
+from treadle_server.store.transaction.webhooks import Owed
 
 
 class Hooks:

@@ -14,7 +14,7 @@ from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Run, Task
-from treadle_server.engine.order import Order
+from treadle_server.engine.version_order import VersionOrder
 
 
 class Change(NamedTuple):
@@ -66,7 +66,7 @@ class Batch:
     """Workers that serve a job from now on, each with the job's number."""
     is_foreign: bool = False
     """Whether another server of the same database committed it; then only what somebody here wants to know is in it."""
-    is_sole: bool = False
+    is_exclusive: bool = False
     """Whether nobody but this server wrote to the database when it was committed."""
     has_gap: bool = False
     """Whether more has changed than can be told: everything is to be read anew."""
@@ -102,7 +102,7 @@ class Hub:
         self.seq = 0
         self.each = False
         """Whether every transition is wanted: else one that another follows in the same commit need not be told."""
-        self.order: Order | None = None
+        self.version_order: VersionOrder | None = None
         """Where several servers tell: which transitions come late. A single server commits, and so tells, in order."""
         self._each_for: set[str] = set()
         self._wishes: list[Callable[[], None]] = []
@@ -140,9 +140,9 @@ class Hub:
         """Number the batch's events and hand it out; a gap takes a number too, so that nobody resumes across it."""
         self.seq += batch.size + batch.has_gap
         batch.seq = self.seq
-        if self.order is not None and batch.tasks:
+        if self.version_order is not None and batch.tasks:
             versions = ((task.id, task.version) for task, _ in batch.tasks)
-            batch.late = self.order.late(versions, is_foreign=batch.is_foreign, is_sole=batch.is_sole)
+            batch.late = self.version_order.late(versions, is_foreign=batch.is_foreign, is_exclusive=batch.is_exclusive)
         for listener in list(self._listeners):
             try:
                 listener(batch)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle_server.engine.commands.base import Command
-from treadle_server.engine.needs import Needs
+from treadle_server.engine.read_set import ReadSet
 
 
 @dataclass(slots=True, eq=False)
@@ -17,19 +17,19 @@ class Pending:
     outcome: Any = None
     refusal: Exception | None = None
     is_done: bool = False
-    """Whether it went by express, in the transaction that is under way."""
+    """Whether it went by the fast path, in the transaction that is under way."""
 
-    def says_needs(self, needs: Needs) -> bool:
+    def declare_reads(self, reads: ReadSet) -> bool:
         """Let the command say what it needs read; return whether it is to be applied."""
         self.refusal = None
         try:
-            self.command.needs(needs)
+            self.command.reads(reads)
         except Exception as error:  # noqa: BLE001 - told to the one who asked
             self.refusal = error
             return False
         return True
 
-    def settle(self) -> None:
+    def send_answer(self) -> None:
         """Tell the outcome; the commit is done."""
         if self.answer.done():
             return

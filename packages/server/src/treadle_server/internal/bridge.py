@@ -1,8 +1,8 @@
 """The bridge: claims the tasks of `@internal` jobs for their executors and hands them over.
 
-It has a seat at the engine's desk as any worker on the socket has, so that queues, targets, pauses and limits hold for
-these tasks too: a task is claimed in the transaction that puts it in, or as soon as there is room for it. Only when
-that is committed it is given to the broker.
+It has a slot at the engine's dispatcher as any worker on the socket has, so that queues, targets, pauses and limits
+hold for these tasks too: a task is claimed in the transaction that puts it in, or as soon as there is room for it. Only
+when that is committed it is given to the broker.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from treadle_server.api.jobs import register_job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beat, FailDispatch, RegisterWorker, TakeOver
 from treadle_server.engine.commands.internal import BROKER, EXECUTORS
+from treadle_server.engine.dispatch.slots import RunKey, WorkerSlot
 from treadle_server.engine.hub import Batch
 from treadle_server.engine.rules import check_category
-from treadle_server.engine.seats import RunKey, Seat
 from treadle_server.errors import StoreUnavailable, TreadleError, WorkerNotFound
-from treadle_server.internal.berths import Berths
 from treadle_server.internal.executors import Executors
+from treadle_server.internal.process_locks import ProcessLocks
 from treadle_server.internal.tokens import Tokens
 from treadle_server.services.base import Health, Interval, supervise
 from treadle_server.store.read import tasks as read_tasks
@@ -59,17 +59,17 @@ class Bridge(Interval):
         self._engine = api.engine
         self._executors = executors
         self._app = app
-        self._berths = Berths(api.settings.data_dir / "internal")
+        self._process_locks = ProcessLocks(api.settings.data_dir / "internal")
         self._dispatches: dict[TaskId, asyncio.Task[None]] = {}
         self._untold: list[FailDispatch] = []
         """Dispatches that failed while the database did not answer."""
         self._tokens = Tokens(api)
         self._is_open = False
-        self._doubtful: set[RunKey] = set()
-        """Runs that the seat holds and the database did not know at the last look."""
+        self._missing_before: set[RunKey] = set()
+        """Runs that the slot holds and the database did not know at the last look."""
         self._group: asyncio.TaskGroup
         self.worker_id = WorkerId(str(uuid7())) if executors.is_local else BROKER
-        self._seat = Seat(
+        self._slot = WorkerSlot(
             worker_id=self.worker_id,
             jobs=set(),
             pool=None,
@@ -83,7 +83,7 @@ class Bridge(Interval):
     async def running(self) -> AsyncIterator[None]:
         """Serve the executors' jobs during the block. Raises what their registration is refused with."""
         health = Health(self.name) if self._api.services is None else self._api.services.add(self.name)
-        forget = self._engine.hub.listen(self._heed)
+        forget = self._engine.hub.listen(self._on_commit)
         async with asyncio.TaskGroup() as self._group:
             await self._begin()
             turns = self._group.create_task(supervise(self, health, self._engine.clock), name=self.name)
@@ -96,16 +96,16 @@ class Bridge(Interval):
 
     async def _begin(self) -> None:
         if self._executors.is_local:
-            self._berths.take(self.worker_id)
-        gone = self._berths.gone()
+            self._process_locks.take(self.worker_id)
+        gone = self._process_locks.gone()
         await self._register()
         unstarted = await self._engine.run(TakeOver(gone=gone, successor=self.worker_id))
-        self._berths.clear(gone)
+        self._process_locks.clear(gone)
         if gone:
             log.warning("%d processes with executors have ended: what they had is settled", len(gone))
         await self._open()
-        self._seat.hold(await self._held())
-        self._engine.open_seat(self._seat)
+        self._slot.hold(await self._held())
+        self._engine.open_slot(self._slot)
         # Perhaps the broker has them already: the start admits one.
         self._deliver(unstarted)
 
@@ -139,11 +139,11 @@ class Bridge(Interval):
             done = await register_job(
                 self._api, EXECUTORS, INTERNAL, wanted, make_worker=False, worker_id=self.worker_id
             )
-            self._seat.jobs.add(done.job.num)
+            self._slot.jobs.add(done.job.num)
 
     async def _end(self) -> None:
         """Take no more, let the executors end, and settle what ends with this process."""
-        self._engine.close_seat(self._seat)
+        self._engine.close_slot(self._slot)
         if not self._executors.is_local:
             await self._dispatched()
             await self._close()
@@ -154,9 +154,9 @@ class Bridge(Interval):
             await self._engine.run(TakeOver(gone=[self.worker_id], is_dead=False))
         except TreadleError as error:
             log.warning("what the executors had is left to the next start: %s", error.detail)
-            self._berths.leave(settled=False)
+            self._process_locks.leave(is_done=False)
         else:
-            self._berths.leave(settled=True)
+            self._process_locks.leave(is_done=True)
 
     # What is given out
 
@@ -215,7 +215,7 @@ class Bridge(Interval):
 
     # As a service
 
-    def _heed(self, batch: Batch) -> None:
+    def _on_commit(self, batch: Batch) -> None:
         """Have local executors look at once when a commit ended or paused what they run."""
         if not self._executors.is_local:
             return
@@ -237,20 +237,20 @@ class Bridge(Interval):
         except WorkerNotFound:
             log.warning("the worker of the @internal jobs was lost or removed, and is registered again")
             await self._register()
-        await self._look_at_seat()
+        await self._look_at_slot()
         settings = self._api.settings
         return min(settings.sweeper_interval_seconds, settings.worker_timeout_seconds / 3)
 
-    async def _look_at_seat(self) -> None:
+    async def _look_at_slot(self) -> None:
         """Free the room of runs whose end was told to another server."""
-        before = set(self._seat.held)
+        before = set(self._slot.held)
         held = await self._held()
         # A claim that is being committed is not seen yet: what is missing twice has ended.
         missing = before - held.keys()
-        ended, self._doubtful = missing & self._doubtful, missing
+        ended, self._missing_before = missing & self._missing_before, missing
         if ended:
-            self._engine.desk.release(ended, self._engine.clock.monotonic())
-            self._engine.seat_changed()
+            self._engine.dispatcher.release(ended, self._engine.clock.monotonic())
+            self._engine.slot_changed()
 
     async def _held(self) -> dict[RunKey, int]:
         async with self._engine.store.read() as connection:

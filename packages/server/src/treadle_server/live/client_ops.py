@@ -11,7 +11,7 @@ from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room, parse_job_name
 from treadle.wire.tasks import BulkAction, Freeze, Resolve, Steer, TaskOfMany, TaskPatch
 from treadle.wire.transitions import Action
-from treadle_server.access.needs import Needs
+from treadle_server.access.permission import Permission
 from treadle_server.api import body
 from treadle_server.api.bulk import Edits, bulk, bulk_edit
 from treadle_server.api.encode import log_data, receipt_data, run_data
@@ -283,8 +283,8 @@ async def ping(session: Session, fields: dict[str, Any]) -> Reply:
 OPS: dict[str, Op] = {
     "submit": Op.of("submit", submit),
     "submit_each": Op.of("submit", submit_by_itself),
-    "await": Op(await_tasks, Needs.READ_LIST),
-    "unawait": Op(unawait, Needs.TOKEN),
+    "await": Op(await_tasks, Permission.READ_LIST),
+    "unawait": Op(unawait, Permission.TOKEN),
     "get": Op.of("get", get),
     "runs": Op.of("runs", runs),
     "logs": Op.of("logs", logs),
@@ -294,10 +294,10 @@ OPS: dict[str, Op] = {
     "actions": Op.of("actions", act_on_many),
     "edits": Op.of("edits", edit_many),
     "freeze": Op.of("freeze", freeze),
-    "edit": Op(edit, Needs.CONTROL_TASK),  # over HTTP the same route also takes reports
+    "edit": Op(edit, Permission.CONTROL_TASK),  # over HTTP the same route also takes reports
     "register": Op.of("register", register),
     "job": Op.of("job", job),
     "schedule": Op.of("schedule", schedule),
     "remove_worker": Op.of("close", remove_worker),
-    "ping": Op(ping, Needs.TOKEN),
+    "ping": Op(ping, Permission.TOKEN),
 }

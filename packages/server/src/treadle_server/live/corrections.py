@@ -40,7 +40,7 @@ class Corrections(Interval):
         self.since: float | None = None
         """Since when something has changed that is not shown yet, by the loop's clock."""
 
-    def heed(self, batch: Batch) -> None:
+    def on_commit(self, batch: Batch) -> None:
         """Note what a commit changed."""
         is_first = not self._changes
         self._changes.note(batch)

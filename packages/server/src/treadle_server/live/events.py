@@ -14,7 +14,7 @@ from treadle.wire.status import Status
 from treadle_server.api.encode import dumps, light_task, plain_job, plain_schedule
 from treadle_server.api.worker_rows import plain_worker
 from treadle_server.clock import Clock
-from treadle_server.domain.sight import Sight
+from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.hub import HERE, Batch, Hub
 from treadle_server.services.recent import Recent, tells
 
@@ -49,7 +49,7 @@ class Listener:
     job: str | None
     task_id: str | None = None
     brief: bool = False
-    sight: Sight | None = None
+    visibility: Visibility | None = None
     """Which rooms are read; None: all."""
 
     def form_of(self, event: Event) -> bytes | None:
@@ -58,7 +58,7 @@ class Listener:
             (self.room is None or self.room == event.room)
             and (self.job is None or self.job == event.job)
             and (self.task_id is None or self.task_id == event.task_id)
-            and (self.sight is None or tells(self.sight, event.room, is_job=event.is_job))
+            and (self.visibility is None or tells(self.visibility, event.room, is_job=event.is_job))
         )
         return (event.brief if self.brief else event.encoded) if of_it else None
 
@@ -76,7 +76,7 @@ class Events:
         self._first = hub.seq
         self._listeners: set[Listener] = set()
 
-    def heed(self, batch: Batch) -> None:
+    def on_commit(self, batch: Batch) -> None:
         """Keep what a commit changed, and send it out."""
         if not self._hub.wants_each_here:
             return
@@ -135,7 +135,7 @@ class Events:
                 listener.put(self._reload())
         if recent:
             last = self._recent.last(
-                recent, room=listener.room, job=listener.job, task_id=listener.task_id, sight=listener.sight
+                recent, room=listener.room, job=listener.job, task_id=listener.task_id, visibility=listener.visibility
             )
             self._put(listener, [dumps(one.shown()) for one in last], self._hub.seq)
         self._listeners.add(listener)

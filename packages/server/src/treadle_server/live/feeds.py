@@ -130,7 +130,7 @@ class Feeds(Interval):
         self._polls = engine.store.is_shared
         self._polled_at: float | None = None
 
-    def heed(self, batch: Batch) -> None:
+    def on_commit(self, batch: Batch) -> None:
         """Mark what a commit may have changed."""
         # What another server changed is told by half; each view is read at most ten times a second anyway.
         every = batch.is_foreign
@@ -141,12 +141,12 @@ class Feeds(Interval):
         if is_new:
             self.wake()
         if self._windows and not every:
-            self.corrections.heed(batch)
+            self.corrections.on_commit(batch)
 
     def _mark(self, feed: Feed) -> bool:
         """Have a feed read anew when it is due; return whether that is new."""
         if feed.window is not None:
-            feed.window.doubt()
+            feed.window.outdate()
         is_new = feed not in self._dirty
         self._dirty.add(feed)
         if feed.stale_since is None:
@@ -185,11 +185,11 @@ class Feeds(Interval):
             except Exception:
                 # One view that can't be corrected must not end the others.
                 log.exception("the feed %s can't be corrected", feed.key)
-                window.doubt()
+                window.outdate()
                 rows = None
             if rows is not None:
                 self._tell(feed, rows, self._engine.hub.seq)
-            if window.is_doubted and feed not in self._dirty and not feed.lock.locked():
+            if window.is_outdated and feed not in self._dirty and not feed.lock.locked():
                 self._dirty.add(feed)
                 self.wake()
             elif window.again_in is not None and feed.again_at is None and feed.subscribers:
@@ -271,7 +271,7 @@ class Feeds(Interval):
             self._polled_at = now
             for feed in self._feeds.values():
                 # Where servers tell each other what they commit, they miss what was not heard.
-                if feed.window is None or self._engine.hub.order is None:
+                if feed.window is None or self._engine.hub.version_order is None:
                     self._mark(feed)
         await self._refresh_all([feed for feed in self._dirty if feed.due_at <= now])
         times = [feed.due_at for feed in self._dirty]
@@ -333,7 +333,7 @@ class Feeds(Interval):
         feed.took, feed.spent = ended - began, metered.seconds
         wanted = feed.view.again_in if feed.subscribers else None
         feed.again_at = None if wanted is None else ended + max(INTERVAL, wanted)
-        if feed.window is not None and feed.window.is_doubted:
+        if feed.window is not None and feed.window.is_outdated:
             self._dirty.add(feed)
 
     async def _rows_of(self, view: View) -> Rows:

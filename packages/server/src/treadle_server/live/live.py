@@ -10,12 +10,12 @@ from starlette.websockets import WebSocket
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason, WorkerState
+from treadle_server.access.principal import SYSTEM
 from treadle_server.api.context import Api
 from treadle_server.api.encode import run_names
 from treadle_server.engine.commands import ReturnUnstarted
+from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.hub import Batch, Listener, Orders
-from treadle_server.engine.principal import SYSTEM
-from treadle_server.engine.seats import Seat
 from treadle_server.errors import TreadleError, Unauthorized
 from treadle_server.live import client_ops, observer_ops, worker_ops
 from treadle_server.live.events import Events
@@ -47,7 +47,7 @@ class Live:
         self.feeds = Feeds(api.engine, api.rates)
         self.totals = Totals(api.engine.hub)
         self.results = Results(api.engine.store)
-        api.engine.on_doubt(self.feeds.lose)
+        api.engine.on_unconfirmed(self.feeds.lose)
         self.idle_beats = Pace(IDLE_BEATS_SECONDS)
         self._sessions: set[Session] = set()
         self._workers: dict[WorkerId, Session] = {}
@@ -59,7 +59,7 @@ class Live:
     async def running(self) -> AsyncIterator[None]:
         """Feed the sessions during the block."""
         # The rates have listened before: a feed that a batch marks reads rates that count it.
-        listeners = (self.events.heed, self.results.heed, self.feeds.heed, self._tell_workers)
+        listeners = (self.events.on_commit, self.results.on_commit, self.feeds.on_commit, self._tell_workers)
         forgets = [self.api.engine.hub.listen(_guarded(listener)) for listener in listeners]
         async with asyncio.TaskGroup() as self._group:
             loops = [self._group.create_task(self._supervised(one), name=one.name) for one in self._services]
@@ -135,30 +135,30 @@ class Live:
             self.feeds.touch("workers")
         other = self._workers.get(worker_id)
         if other is not None:
-            self.unseat(other)
+            self.close_slot(other)
             if other is not by:
                 other.worker_id = None
                 await other.close(GOING_AWAY, "the worker opened another session")
 
-    def seat(self, session: Session, seat: Seat) -> None:
+    def open_slot(self, session: Session, slot: WorkerSlot) -> None:
         """Let the worker take tasks, unless its session ended meanwhile."""
         if session.closed.is_set():
-            self._wait_for_return(seat.worker_id)
+            self._wait_for_return(slot.worker_id)
             return
-        session.seat = seat
-        self._workers[seat.worker_id] = session
-        self.api.engine.open_seat(seat)
+        session.slot = slot
+        self._workers[slot.worker_id] = session
+        self.api.engine.open_slot(slot)
 
-    def unseat(self, session: Session) -> None:
+    def close_slot(self, session: Session) -> None:
         """Let the session's worker take no more tasks."""
-        if session.seat is not None:
-            self.api.engine.close_seat(session.seat)
-            if self._workers.get(session.seat.worker_id) is session:
-                del self._workers[session.seat.worker_id]
-            session.seat = None
+        if session.slot is not None:
+            self.api.engine.close_slot(session.slot)
+            if self._workers.get(session.slot.worker_id) is session:
+                del self._workers[session.slot.worker_id]
+            session.slot = None
 
     def _leave(self, session: Session) -> None:
-        self.unseat(session)
+        self.close_slot(session)
         if session.worker_id is not None:
             self._wait_for_return(session.worker_id)
 
@@ -169,7 +169,7 @@ class Live:
 
         One that lives after all connects anew, and opens itself with its jobs.
         """
-        self.unseat(session)
+        self.close_slot(session)
         session.worker_id = None
         if self._group is not None and not self._closing:
             why = "the worker was not heard of, or is at another server"
@@ -239,10 +239,10 @@ class Live:
 def _guarded(listener: Listener) -> Listener:
     """Return the listener so that a defect of it is logged, and harms neither the writer nor the others."""
 
-    def heed(batch: Batch) -> None:
+    def on_commit(batch: Batch) -> None:
         try:
             listener(batch)
         except Exception:
             log.exception("%s failed", listener)
 
-    return heed
+    return on_commit

@@ -6,7 +6,7 @@ from typing import Any
 from treadle.wire.frames import Every, Unwatch, Watch, Window
 from treadle.wire.ids import TaskId
 from treadle_server.access.checks import sees
-from treadle_server.access.needs import Needs
+from treadle_server.access.permission import Permission
 from treadle_server.api import body
 from treadle_server.api.windows import seen_window
 from treadle_server.engine.commands.jobs import check_room
@@ -48,26 +48,26 @@ async def watch(session: Session, fields: dict[str, Any]) -> Reply:
 def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
     """Return under which key the view is shared, and how it is made."""
     room = None if wanted.room is None else check_room(wanted.room)
-    sight, owner = session.sight, session.principal.owner
+    visibility, owner = session.visibility, session.principal.owner
     # Those who see the same share what they look at.
-    of = f"{wanted.topic} {room}" if sight is None else f"{wanted.topic} {room} {sight}"
+    of = f"{wanted.topic} {room}" if visibility is None else f"{wanted.topic} {room} {visibility}"
     match wanted.topic:
         case "counts":
-            return of, lambda: CountsView(room, sight)
+            return of, lambda: CountsView(room, visibility)
         case "jobs":
-            return of, lambda: JobsView(room, session.live.api.rates, sight)
+            return of, lambda: JobsView(room, session.live.api.rates, visibility)
         case "workers":
             lost_after = session.live.api.settings.worker_timeout_seconds
-            key = of if sight is None else f"{of} {owner!r}"
-            return key, lambda: WorkersView(room, lost_after, session.live.api.absences, sight, owner)
+            key = of if visibility is None else f"{of} {owner!r}"
+            return key, lambda: WorkersView(room, lost_after, session.live.api.absences, visibility, owner)
         case "targets":
-            return of, lambda: TargetsView(room, sight)
+            return of, lambda: TargetsView(room, visibility)
         case "schedules":
-            return of, lambda: SchedulesView(room, session.live.api.engine.tokens_at, sight)
+            return of, lambda: SchedulesView(room, session.live.api.engine.tokens_at, visibility)
         case "tasks":
             window = _window(wanted, room)
             return f"{of} {window.model_dump_json()}", lambda: TasksView(
-                seen_window(window, sight), session.live.totals
+                seen_window(window, visibility), session.live.totals
             )
         case "task":
             if wanted.task_id is None:
@@ -78,7 +78,7 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
 
 def _one_task(session: Session, task_id: TaskId) -> tuple[str, Callable[[], View]]:
     now = session.live.api.now
-    if session.sight is None:
+    if session.visibility is None:
         return f"task {task_id}", lambda: TaskView(task_id, now)
     # Whether it is seen hangs on who asks, not on the rooms alone: on who submitted it.
     asker = session.principal
@@ -117,7 +117,7 @@ async def every(session: Session, fields: dict[str, Any]) -> Reply:
     if not wanted.on:
         return Reply(ok)
     listener = session.listener = Listener(
-        session.outbox.put, wanted.room, wanted.job, wanted.task_id, wanted.brief, session.sight
+        session.outbox.put, wanted.room, wanted.job, wanted.task_id, wanted.brief, session.visibility
     )
     return Reply(ok, lambda: live.events.add(listener, wanted.since, wanted.recent))
 
@@ -131,7 +131,7 @@ def forget(session: Session) -> None:
 
 
 OPS: dict[str, Op] = {
-    "watch": Op(watch, Needs.READ_LIST),
-    "unwatch": Op(unwatch, Needs.TOKEN),
-    "every": Op(every, Needs.READ_LIST),
+    "watch": Op(watch, Permission.READ_LIST),
+    "unwatch": Op(unwatch, Permission.TOKEN),
+    "every": Op(every, Permission.READ_LIST),
 }

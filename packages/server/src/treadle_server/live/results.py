@@ -16,9 +16,9 @@ from treadle_server.engine.hub import Batch
 from treadle_server.errors import TooManyRequests
 from treadle_server.services.base import Interval
 from treadle_server.store.base import Store
-from treadle_server.store.load import to_task
 from treadle_server.store.read.filters import status_is
 from treadle_server.store.tables import tasks
+from treadle_server.store.transaction.load import to_task
 
 if TYPE_CHECKING:
     from treadle_server.live.session import Session
@@ -81,7 +81,7 @@ class Results(Interval):
         """Return whether a session awaits the task."""
         return task_id in self._wanted
 
-    def heed(self, batch: Batch) -> None:
+    def on_commit(self, batch: Batch) -> None:
         """Push what a commit ended."""
         if not self._store.is_shared:
             self._remember(batch)
@@ -108,7 +108,7 @@ class Results(Interval):
         for task in ended:
             for session in self._wanted.pop(task.id, ()):
                 session.awaited.discard(task.id)
-                if session.sight is None or sees(session.principal, task):
+                if session.visibility is None or sees(session.principal, task):
                     by_session[session].append(task)
         for session, found in by_session.items():
             session.push_tasks("result", [task_data(task) for task in found])

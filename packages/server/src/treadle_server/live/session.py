@@ -15,8 +15,9 @@ from treadle.wire.ids import TaskId, WorkerId, is_uuid
 from treadle.wire.problems import PROBLEMS
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER
 from treadle_server import __version__
-from treadle_server.access.checks import sight_of
-from treadle_server.access.needs import Needs
+from treadle_server.access.checks import visibility_of
+from treadle_server.access.permission import Permission
+from treadle_server.access.principal import Principal
 from treadle_server.api import body
 from treadle_server.api.auth import address_of, bearer
 from treadle_server.api.encode import dumps
@@ -25,10 +26,8 @@ from treadle_server.api.narrowing import narrowed
 from treadle_server.api.parsing import NotJson, parse
 from treadle_server.api.problems import problem_body
 from treadle_server.api.routes import BY_NAME
-from treadle_server.domain.sight import Sight
-from treadle_server.door import trust
-from treadle_server.engine.principal import Principal
-from treadle_server.engine.seats import Seat
+from treadle_server.domain.visibility import Visibility
+from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.errors import (
     PayloadTooLarge,
     StoreUnavailable,
@@ -40,6 +39,7 @@ from treadle_server.errors import (
 from treadle_server.live.events import Listener
 from treadle_server.live.feeds import Feed
 from treadle_server.live.outbox import Outbox, portions
+from treadle_server.serving.connection_limits import trust
 
 if TYPE_CHECKING:
     from treadle_server.live.live import Live
@@ -86,12 +86,12 @@ class Op:
     """An operation: what is called for it, and what the gate checks before (api/gate.py)."""
 
     handler: Handler
-    needs: Needs
+    permission: Permission
 
     @classmethod
     def of(cls, name: str, handler: Handler) -> "Op":
         """Return what does over the socket what the operation of this name does over HTTP: it needs the same."""
-        return cls(handler, BY_NAME[name].needs)
+        return cls(handler, BY_NAME[name].permission)
 
 
 @dataclass(slots=True, eq=False)
@@ -103,11 +103,11 @@ class Session:
     principal: Principal
     token: str | None
     outbox: Outbox
-    sight: Sight | None = None
+    visibility: Visibility | None = None
     """Which rooms are read; None: all."""
     number: int = field(default_factory=lambda: next(_numbers))
     worker_id: WorkerId | None = None
-    seat: Seat | None = None
+    slot: WorkerSlot | None = None
     awaited: set[TaskId] = field(default_factory=set)
     feeds: dict[str, Feed] = field(default_factory=dict)
     listener: Listener | None = None
@@ -187,7 +187,7 @@ async def _greet(live: "Live", socket: WebSocket) -> tuple[Session, list[Any]]:
     principal = narrowed(await live.api.access.identify(token, address_of(socket)), socket.headers)
     trust(socket.scope)
     outbox = Outbox(live.api.settings.session_queue_bytes)
-    session = Session(live, socket, principal, token, outbox, sight_of(principal))
+    session = Session(live, socket, principal, token, outbox, visibility_of(principal))
     session.outbox.put(dumps({"re": hello.n, "ok": _welcome(live, principal)}))
     return session, items[1:]
 
@@ -298,9 +298,9 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
         if session.principal.run is not None:
             # It may have ended, or its run, since the session was opened.
             await session.live.api.access.principal(session.token, of_run=request.op in OF_RUN)
-        check_user(op.needs, session.principal)
-        if session.sight is not None:
-            await _check_row(session, op.needs, request.fields)
+        check_user(op.permission, session.principal)
+        if session.visibility is not None:
+            await _check_row(session, op.permission, request.fields)
         reply = await op.handler(session, request.fields)
         session.outbox.put(_ok(session, request, reply))
         if reply.then is not None:
@@ -322,11 +322,11 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
         session.outbox.put(dumps({"re": request.n, "problem": problem}))
 
 
-async def _check_row(session: Session, needs: Needs, fields: dict[str, Any]) -> None:
+async def _check_row(session: Session, permission: Permission, fields: dict[str, Any]) -> None:
     """Hide the task that a token with scopes may not see; what is no id at all, the operation refuses."""
     task_id = fields.get("id", fields.get("task_id"))
     if isinstance(task_id, str) and is_uuid(task_id.lower()):
-        await check_row(session.live.api.engine.store, needs, session.principal, task_id=TaskId(task_id.lower()))
+        await check_row(session.live.api.engine.store, permission, session.principal, task_id=TaskId(task_id.lower()))
 
 
 def _ok(session: Session, request: Request, reply: Reply) -> bytes:

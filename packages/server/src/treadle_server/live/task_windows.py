@@ -46,7 +46,7 @@ class Totals:
         """Return the total and whether it is capped, and whether nothing was committed since it was counted."""
         now, seq = asyncio.get_running_loop().time(), self._hub.seq
         self._known = {key: one for key, one in self._known.items() if one[0] + POSITION_SECONDS > now}
-        key = f"{wanted.model_dump_json()} {filters.sight_of(wanted)}"
+        key = f"{wanted.model_dump_json()} {filters.visibility_of(wanted)}"
         if (known := self._known.get(key)) is not None:
             return known[2], known[1] == seq
         found = await filters.total(connection, wanted)
@@ -62,7 +62,7 @@ class TasksView:
 
     def __init__(self, wanted: Window, totals: Totals) -> None:
         self.again_in: float | None = None
-        self.is_doubted = True
+        self.is_outdated = True
         """Whether its rows are to be read anew."""
         self._wanted = wanted
         self._totals = totals
@@ -112,16 +112,16 @@ class TasksView:
         beating = {worker.id for worker in batch.workers}
         return any(told.task.is_leased and told.task.worker_id in beating for told in self._shown)
 
-    def doubt(self) -> None:
+    def outdate(self) -> None:
         """Have its rows read anew."""
-        self.is_doubted = True
+        self.is_outdated = True
 
     async def read(self, connection: AsyncConnection) -> Rows:
-        """Return the window's rows in its order: read anew if they are doubted, and counted if it is time."""
-        if self.is_doubted or self._known is None or not self.is_corrected or self._hides():
+        """Return the window's rows in its order: read anew if they are outdated, and counted if it is time."""
+        if self.is_outdated or self._known is None or not self.is_corrected or self._hides():
             await self._read_rows(connection)
         await self._read_numbers(connection)
-        if self.is_doubted and self._last is not None:
+        if self.is_outdated and self._last is not None:
             # It is read again at once: rows are missing meanwhile.
             return self._last
         return self._show()
@@ -131,13 +131,13 @@ class TasksView:
         if self._missed is not None:
             self._missed.append(changed)
             return None
-        if self.is_doubted or self._known is None:
+        if self.is_outdated or self._known is None:
             return None
         if self._wanted.filter.job is None or self._wanted.filter.job in changed.jobs:
             left = self._numbered_at + POSITION_SECONDS - asyncio.get_running_loop().time()
             self.again_in = max(0.0, left)
         self._apply(self._known, changed)
-        return None if self.is_doubted else self._show()
+        return None if self.is_outdated else self._show()
 
     def _hides(self) -> bool:
         """Return whether something is not shown for long: the commit that would tell of it has failed."""
@@ -147,16 +147,16 @@ class TasksView:
     def _apply(self, known: Known, changed: Round) -> None:
         coming = known.correct(changed)
         if any(one.is_pending and _may_be_blocked(one.task) for one in coming):
-            self.is_doubted = True
+            self.is_outdated = True
         if len(known.rows) < self._wanted.limit and not known.is_all:
-            self.is_doubted = self._has_run_short = True
+            self.is_outdated = self._has_run_short = True
 
     async def _read_rows(self, connection: AsyncConnection) -> None:
         now = asyncio.get_running_loop().time()
         if self._has_run_short and now - self._read_at < 1:
             self._reserve = min(2 * self._reserve, MOST_RESERVE)
         self._read_at, self._has_run_short = now, False
-        self.is_doubted, self._missed = False, []
+        self.is_outdated, self._missed = False, []
         try:
             if not self._is_placed:
                 self._at, self._is_placed = await anchor(connection, self._wanted), True
@@ -164,7 +164,7 @@ class TasksView:
             found = await window(connection, self._wanted.model_copy(update={"limit": most}), self._at)
             self._blockers = await read_targets.blocked_by(connection, found)
         except BaseException:
-            self.is_doubted, self._missed = True, None
+            self.is_outdated, self._missed = True, None
             raise
         self._targets = awaited_targets(found)
         self._has_held = any(task.blocked and task.has_run for task in found)

@@ -32,4 +32,4 @@ class Tokens(Interval):
 
     async def wait(self, seconds: float) -> None:
         """Wait so long, or until a token is revoked."""
-        await self._access.until_doubtful(self._revoked)
+        await self._access.until_unconfirmed(self._revoked)

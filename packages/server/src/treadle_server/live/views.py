@@ -24,8 +24,8 @@ from treadle_server.api.encode import (
 )
 from treadle_server.api.jobs import measured
 from treadle_server.api.worker_rows import worker_data
-from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import Task
+from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import TaskNotFound
 from treadle_server.services.absences import Absences
@@ -91,9 +91,9 @@ class CountsView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None, sight: Sight | None = None) -> None:
+    def __init__(self, room: str | None, visibility: Visibility | None = None) -> None:
         self._room = room
-        self._sight = sight
+        self._visibility = visibility
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether tasks or jobs changed, or tasks were removed."""
@@ -101,8 +101,8 @@ class CountsView:
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each job."""
-        found, total = await read_jobs.page(connection, room=self._room, sight=self._sight, limit=10_000)
-        told = None if self._sight is None else [job.num for job in found if self._sight.admits(job.room)]
+        found, total = await read_jobs.page(connection, room=self._room, visibility=self._visibility, limit=10_000)
+        told = None if self._visibility is None else [job.num for job in found if self._visibility.admits(job.room)]
         by_job = await counts.by_job(connection, told)
         rows = {job.full_name: dumps({"job": job.full_name, "counts": by_job.get(job.num, {})}) for job in found}
         return Rows(rows, total)
@@ -115,10 +115,10 @@ class JobsView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None, rates: Rates, sight: Sight | None = None) -> None:
+    def __init__(self, room: str | None, rates: Rates, visibility: Visibility | None = None) -> None:
         self._room = room
         self._rates = rates
-        self._sight = sight
+        self._visibility = visibility
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether tasks, jobs or workers changed, or tasks were removed."""
@@ -127,7 +127,7 @@ class JobsView:
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each job."""
         self._rates.roll()
-        found = await read_jobs.every_view(connection, room=self._room, sight=self._sight)
+        found = await read_jobs.every_view(connection, room=self._room, visibility=self._visibility)
         rows = {str(v.job.id): dumps(job_data(v, measured=measured(self._rates, v))) for v in found}
         return Rows(rows, len(rows))
 
@@ -144,13 +144,13 @@ class WorkersView:
         room: str | None,
         lost_after: float,
         absences: Absences,
-        sight: Sight | None = None,
+        visibility: Visibility | None = None,
         owner: str | None = None,
     ) -> None:
         self._room = room
         self._lost_after = lost_after
         self._absences = absences
-        self._sight = sight
+        self._visibility = visibility
         self._owner = owner
 
     def concerns(self, batch: Batch) -> bool:
@@ -159,7 +159,9 @@ class WorkersView:
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each worker. Its age is 0: observers reckon it from the last heartbeat."""
-        found = await read_workers.every_view(connection, room=self._room, sight=self._sight, owner=self._owner)
+        found = await read_workers.every_view(
+            connection, room=self._room, visibility=self._visibility, owner=self._owner
+        )
         rows = {
             str(v.worker.id): dumps(
                 worker_data(v, v.worker.last_heartbeat, self._lost_after, self._absences.since(v.worker))
@@ -176,9 +178,9 @@ class TargetsView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None, sight: Sight | None = None) -> None:
+    def __init__(self, room: str | None, visibility: Visibility | None = None) -> None:
         self._room = room
-        self._sight = sight
+        self._visibility = visibility
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether the holders or the line of any target may have changed."""
@@ -186,7 +188,9 @@ class TargetsView:
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each, at most `MOST_TARGETS`, newest first."""
-        found, total = await read_targets.in_use(connection, room=self._room, sight=self._sight, limit=MOST_TARGETS)
+        found, total = await read_targets.in_use(
+            connection, room=self._room, visibility=self._visibility, limit=MOST_TARGETS
+        )
         rows = {str(view.num): dumps(target_data(view)) for view in found}
         return Rows(rows, total)
 
@@ -198,10 +202,12 @@ class SchedulesView:
     ordered = False
     again_in: float | None = None
 
-    def __init__(self, room: str | None, tokens_at: Callable[[], datetime | None], sight: Sight | None = None) -> None:
+    def __init__(
+        self, room: str | None, tokens_at: Callable[[], datetime | None], visibility: Visibility | None = None
+    ) -> None:
         self._room = room
         self._tokens_at = tokens_at
-        self._sight = sight
+        self._visibility = visibility
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether a schedule changed, or a task that one has made."""
@@ -210,7 +216,7 @@ class SchedulesView:
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return a row for each, at most `MOST_SCHEDULES`, in the order of their names."""
         found, total = await read_schedules.page(
-            connection, room=self._room, sight=self._sight, limit=MOST_SCHEDULES, tokens_at=self._tokens_at()
+            connection, room=self._room, visibility=self._visibility, limit=MOST_SCHEDULES, tokens_at=self._tokens_at()
         )
         rows = {view.schedule.id: dumps(schedule_data(view)) for view in found}
         return Rows(rows, total)

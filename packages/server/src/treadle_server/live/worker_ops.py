@@ -10,7 +10,7 @@ from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
-from treadle_server.access.needs import Needs
+from treadle_server.access.permission import Permission
 from treadle_server.api import body
 from treadle_server.api.encode import brief_claim, job_data, leases_data, run_names
 from treadle_server.api.jobs import register_job
@@ -29,8 +29,8 @@ from treadle_server.api.workers import in_range, register_worker, shown_worker, 
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beaten, HandBack, LinkJobs, Reattach, RemoveWorker
-from treadle_server.engine.presence import Presence
-from treadle_server.engine.seats import Seat
+from treadle_server.engine.dispatch.presence import Presence
+from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.errors import TreadleError, ValidationFailed, WorkerNotFound
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.store.read import jobs as read_jobs
@@ -68,7 +68,7 @@ def _worker_of(session: Session) -> WorkerId:
 
 
 async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
-    """Register the worker and its jobs, settle what it still holds, and seat it."""
+    """Register the worker and its jobs, reconcile what it still holds, and open its slot."""
     wanted = body.validate(Open, fields)
     in_range(wanted.held)
     if session.worker_id is not None and wanted.worker.id != session.worker_id:
@@ -88,7 +88,7 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
     beaten: Beaten | None = None
     if wanted.worker.id is not None:
         beaten = await api.engine.run(Reattach(principal=session.principal, worker_id=worker.id, held=wanted.held))
-    seat = Seat(
+    slot = WorkerSlot(
         worker_id=worker.id,
         jobs={job.num for job in jobs if not job.is_internal},
         pool=worker.pool,
@@ -101,11 +101,11 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         most_bytes=api.settings.session_queue_bytes // 4,
         is_crowded=lambda: session.outbox.is_crowded,
     )
-    session.outbox.eased = api.engine.seat_changed
-    seat.hold(await _held(session, worker.id, beaten))
+    session.outbox.eased = api.engine.slot_changed
+    slot.hold(await _held(session, worker.id, beaten))
     ok = await _opened(session, worker.id, jobs, beaten)
     session.worker_id = worker.id
-    return Reply(ok, lambda: session.live.seat(session, seat))
+    return Reply(ok, lambda: session.live.open_slot(session, slot))
 
 
 async def _serve_jobs(session: Session, worker_id: WorkerId, wanted: Open) -> list[Job]:
@@ -133,7 +133,7 @@ async def _held(session: Session, worker_id: WorkerId, beaten: Beaten | None) ->
 async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten: Beaten | None) -> dict[str, Any]:
     api = session.live.api
     async with api.engine.store.read() as connection:
-        views = await read_jobs.view(connection, jobs, session.sight)
+        views = await read_jobs.view(connection, jobs, session.visibility)
     now = api.now()
     answer: dict[str, Any] = {
         "worker": await shown_worker(api, session.principal, worker_id),
@@ -180,9 +180,9 @@ async def beat(session: Session, fields: dict[str, Any]) -> Reply:
         # It renews nothing, and may wait for others to be written with.
         await session.live.idle_beats.turn()
     beaten = await take_beat(session.live.api, session.principal, worker_id, given)
-    if given.draining is not None and session.seat is not None:
-        session.seat.draining = given.draining
-        session.live.api.engine.seat_changed()
+    if given.draining is not None and session.slot is not None:
+        session.slot.draining = given.draining
+        session.live.api.engine.slot_changed()
     if beaten.gone:
         # What another server ended, and nobody here was told of.
         session.live.api.engine.let_go(beaten.gone)
@@ -213,7 +213,7 @@ async def close(session: Session, fields: dict[str, Any]) -> Reply:
     worker_id = _worker_of(session)
     if fields:
         raise ValidationFailed(f"{', '.join(sorted(fields))}: close takes no fields")
-    session.live.unseat(session)
+    session.live.close_slot(session)
     await session.live.api.engine.run(RemoveWorker(principal=session.principal, worker_id=worker_id))
     session.worker_id = None
     return Reply({})
@@ -224,6 +224,6 @@ OPS: dict[str, Op] = {
     "reports": Op.of("reports", reports),
     "beat": Op.of("beat", beat),
     "reclaim": Op.of("reclaim", reclaim),
-    "return": Op(give_back, Needs.OWN_WORKER),
+    "return": Op(give_back, Permission.OWN_WORKER),
     "close": Op.of("close", close),
 }

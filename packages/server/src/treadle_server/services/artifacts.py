@@ -3,7 +3,7 @@
 import logging
 from datetime import timedelta
 
-from treadle_server.artifacts.vault import Vault
+from treadle_server.artifacts.objects import Objects
 from treadle_server.engine.commands import SweepArtifacts
 from treadle_server.engine.commands.artifacts import MOST
 from treadle_server.engine.engine import Engine
@@ -24,10 +24,10 @@ class ArtifactSweeper(Interval):
 
     name = "artifacts"
 
-    def __init__(self, engine: Engine, vault: Vault) -> None:
+    def __init__(self, engine: Engine, objects: Objects) -> None:
         super().__init__()
         self._engine = engine
-        self._vault = vault
+        self._objects = objects
         self._looked_at: float | None = None
 
     async def turn(self) -> float:
@@ -35,7 +35,7 @@ class ArtifactSweeper(Interval):
         taken = MOST
         while taken >= MOST:
             locations = await self._engine.run(SweepArtifacts())
-            await self._vault.remove(locations)
+            await self._objects.remove(locations)
             taken = len(locations)
         now = self._engine.clock.monotonic()
         if self._looked_at is None or now - self._looked_at >= STRAY.total_seconds():
@@ -45,10 +45,10 @@ class ArtifactSweeper(Interval):
 
     async def _remove_strays(self) -> None:
         removed = 0
-        async for locations in self._vault.older_than(self._engine.clock.now() - STRAY):
+        async for locations in self._objects.older_than(self._engine.clock.now() - STRAY):
             async with self._engine.store.read() as connection:
                 strays = set(locations) - await known(connection, locations)
-            await self._vault.remove(strays)
+            await self._objects.remove(strays)
             removed += len(strays)
         if removed:
             log.info("%d objects that belong to no artifact were removed", removed)

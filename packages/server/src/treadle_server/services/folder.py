@@ -2,7 +2,7 @@
 
 from treadle_server.engine.engine import Engine
 from treadle_server.services.base import Interval
-from treadle_server.store.counts import fold_counts
+from treadle_server.store.transaction.counts import fold_counts
 
 EVERY = 1.0
 """Seconds between turns."""

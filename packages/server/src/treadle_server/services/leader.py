@@ -9,8 +9,8 @@ import logging
 from typing import Protocol
 
 from treadle_server.services.base import Interval
-from treadle_server.services.line import Line, Lines
 from treadle_server.store.migrations import HEAD
+from treadle_server.store.postgres.dedicated import Connect, DedicatedConnection
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +46,11 @@ class Leader(Interval):
     name = "leader"
     everywhere = True
 
-    def __init__(self, url: str, *, line: Lines = Line) -> None:
+    def __init__(self, url: str, *, connect: Connect = DedicatedConnection) -> None:
         super().__init__()
         self.term = 0
         self._leads = asyncio.Event()
-        self._line = line(url, self._lose)
+        self._connection = connect(url, self._lose)
 
     @property
     def is_leading(self) -> bool:
@@ -63,13 +63,13 @@ class Leader(Interval):
 
     async def check(self) -> None:
         """Connect already. Raises `StoreUnavailable`, and `ValidationFailed` when a pool stands between."""
-        await self._line.open()
+        await self._connection.open()
 
     async def turn(self) -> float:
         """Ask for the lock, or whether it is still held. Raises `StoreUnavailable`."""
-        async with self._line.lent() as connection:
+        async with self._connection.lent() as connection:
             held = await connection.fetchval("SELECT 1" if self.is_leading else f"SELECT pg_try_advisory_lock({LOCK})")
-        if held and self._line.is_open and not self.is_leading:
+        if held and self._connection.is_open and not self.is_leading:
             self.term += 1
             self._leads.set()
             log.info("this server leads: its sweeper, promoter and scheduler run")
@@ -84,4 +84,4 @@ class Leader(Interval):
     async def close(self) -> None:
         """Let another server lead."""
         self._leads.clear()
-        await self._line.close()
+        await self._connection.close()

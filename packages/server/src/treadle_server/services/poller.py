@@ -6,7 +6,7 @@ Also while no worker waits: one that asks now and then, and never waits, is to f
 from treadle_server.engine.engine import Engine
 from treadle_server.services.base import Interval
 from treadle_server.store.base import Tx
-from treadle_server.store.heads import waiting_lanes
+from treadle_server.store.transaction.heads import waiting_lanes
 
 EVERY = 1.0
 """Seconds between polls."""

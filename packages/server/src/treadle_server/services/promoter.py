@@ -8,7 +8,7 @@ from treadle_server.engine.commands.sweeps import MOST
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.services.base import Interval
-from treadle_server.store.due import next_due
+from treadle_server.store.read.due import next_due
 
 LONGEST_SLEEP = 1.0
 """Seconds: the poll behind the wake-up."""

@@ -63,7 +63,7 @@ class Rates:
 
     # Counting
 
-    def heed(self, batch: Batch) -> None:
+    def on_commit(self, batch: Batch) -> None:
         """Count what a commit changed.
 
         Tasks of one commit share their times, so that most are counted by the dozen: that is a third of the cost of

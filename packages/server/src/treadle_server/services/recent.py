@@ -17,8 +17,8 @@ import orjson
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Schedule
-from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import NEVER_RUN, Task
+from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.hub import Batch
 from treadle_server.services.worker_states import WorkerStates
 
@@ -54,7 +54,7 @@ class Recent:
         self._kept: deque[Brief] = deque(maxlen=KEPT)
         self._states = WorkerStates()
 
-    def heed(self, batch: Batch) -> None:
+    def on_commit(self, batch: Batch) -> None:
         """Keep the last of what a commit changed."""
         self._kept.extend(self.of(batch, most=MOST_OF_A_COMMIT))
 
@@ -88,11 +88,11 @@ class Recent:
         room: str | None = None,
         job: str | None = None,
         task_id: str | None = None,
-        sight: Sight | None = None,
+        visibility: Visibility | None = None,
     ) -> list[Brief]:
         """Return the last transitions of the room, job or task, up to `count`, the oldest first.
 
-        With a `sight` those that who reads its rooms sees.
+        With a `visibility` those that who reads its rooms sees.
         """
         wanted = [
             one
@@ -100,19 +100,19 @@ class Recent:
             if (room is None or one.room == room)
             and (job is None or one.job == job)
             and (task_id is None or one.task_id == task_id)
-            and tells(sight, one.room, is_job=one.kind == "job.updated")
+            and tells(visibility, one.room, is_job=one.kind == "job.updated")
         ]
         return wanted[max(0, len(wanted) - count) :]
 
 
-def tells(sight: Sight | None, room: str | None, *, is_job: bool) -> bool:
-    """Return whether a transition in the room is told to who reads the rooms of `sight`.
+def tells(visibility: Visibility | None, room: str | None, *, is_job: bool) -> bool:
+    """Return whether a transition in the room is told to who reads the rooms of `visibility`.
 
     One without a room, a worker's, is told to who reads all of them: it may serve others.
     """
-    if sight is None or room is None:
-        return sight is None
-    return sight.admits_job(room) if is_job else sight.admits(room)
+    if visibility is None or room is None:
+        return visibility is None
+    return visibility.admits_job(room) if is_job else visibility.admits(room)
 
 
 def _of_task(task: Task, was: Status | None) -> tuple[Any, ...]:

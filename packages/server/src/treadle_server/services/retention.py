@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from time import perf_counter
 
 from treadle.wire.status import Status
-from treadle_server.artifacts.vault import Vault
+from treadle_server.artifacts.objects import Objects
 from treadle_server.engine.commands.prune import PruneTasks
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import TooManyRequests
 from treadle_server.services.base import Interval
-from treadle_server.store.prune import Cutoffs, Pruning, Removed, candidates, last_before
+from treadle_server.store.transaction.prune import Cutoffs, Pruning, Removed, candidates, last_before
 
 log = logging.getLogger(__name__)
 
@@ -60,13 +60,13 @@ class Pace:
 class Walk:
     """One walk over the tasks from the oldest on; each `step` removes some."""
 
-    def __init__(self, engine: Engine, cutoffs: Cutoffs, vault: Vault | None = None) -> None:
+    def __init__(self, engine: Engine, cutoffs: Cutoffs, objects: Objects | None = None) -> None:
         self.pace = Pace()
         self.removed: Counter[tuple[str, Status]] = Counter()
         """How many tasks went, by job and status."""
         self._engine = engine
         self._cutoffs = cutoffs
-        self._vault = vault
+        self._objects = objects
         self._waiting: list[int] = []
         self._after = 0
         self._upto: int | None = None
@@ -87,9 +87,9 @@ class Walk:
         self._waiting[: len(portion)] = done.left
         self.removed.update((task.job_name, task.status) for task in done.removed)
         self.pace.note(len(portion) - len(done.left), done.seconds, perf_counter() - done.began_at)
-        if self._vault is not None and done.locations:
+        if self._objects is not None and done.locations:
             # What a crash leaves behind here is found by the sweeper of artifacts.
-            await self._vault.remove(done.locations)
+            await self._objects.remove(done.locations)
         return done.removed
 
     async def _look(self) -> None:
@@ -113,11 +113,11 @@ class Retention(Interval):
 
     name = "retention"
 
-    def __init__(self, engine: Engine, ages: Mapping[Status, timedelta], vault: Vault | None = None) -> None:
+    def __init__(self, engine: Engine, ages: Mapping[Status, timedelta], objects: Objects | None = None) -> None:
         super().__init__()
         self._engine = engine
         self._ages = ages
-        self._vault = vault
+        self._objects = objects
         self._walk: Walk | None = None
 
     def take_over(self) -> None:
@@ -129,7 +129,7 @@ class Retention(Interval):
         if not self._ages:
             return EVERY
         if self._walk is None:
-            self._walk = Walk(self._engine, cutoffs_of(self._ages, self._engine.clock.now()), self._vault)
+            self._walk = Walk(self._engine, cutoffs_of(self._ages, self._engine.clock.now()), self._objects)
         if await self._walk.step() is not None:
             return self._walk.pace.rest
         if gone := self._walk.removed.total():

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from treadle_server.artifacts.vault import Vault
+from treadle_server.artifacts.objects import Objects
 from treadle_server.engine.engine import Engine
 from treadle_server.services.artifacts import ArtifactSweeper
 from treadle_server.services.base import Health, Service, supervise
@@ -14,7 +14,7 @@ from treadle_server.services.leader import Leader
 from treadle_server.services.poller import Poller
 from treadle_server.services.probe import Probe
 from treadle_server.services.promoter import Promoter
-from treadle_server.services.relay import Hearing, Relay
+from treadle_server.services.relay.relay import Inbox, Relay
 from treadle_server.services.scheduler import Scheduler
 from treadle_server.services.sweeper import Sweeper
 
@@ -43,7 +43,7 @@ def services_of(
     *,
     sweeper_interval: float,
     worker_timeout: float,
-    vault: Vault | None = None,
+    objects: Objects | None = None,
     others: Sequence[Service] = (),
 ) -> Sequence[Service]:
     """Return the services that this store needs, and the others."""
@@ -55,8 +55,8 @@ def services_of(
         Probe(engine),
         *others,
     ]
-    if vault is not None:
-        services.append(ArtifactSweeper(engine, vault))
+    if objects is not None:
+        services.append(ArtifactSweeper(engine, objects))
     if engine.store.dialect == "postgresql":
         services.append(Folder(engine))
     return services
@@ -70,18 +70,18 @@ async def run_services(
     worker_timeout: float = 60.0,
     relay: Relay | None = None,
     leader: Leader | None = None,
-    vault: Vault | None = None,
+    objects: Objects | None = None,
     others: Sequence[Service] = (),
 ) -> AsyncIterator[Services]:
-    """Run them during the block, and the `others`; times in seconds, `vault` where artifacts are to be swept.
+    """Run them during the block, and the `others`; times in seconds, `objects` where artifacts are to be swept.
 
     With a `leader` they run while this server leads, those excepted that run everywhere; it is closed at the end, as
     the `relay` is. Without one this server is alone.
     """
     found = services_of(
-        engine, sweeper_interval=sweeper_interval, worker_timeout=worker_timeout, vault=vault, others=others
+        engine, sweeper_interval=sweeper_interval, worker_timeout=worker_timeout, objects=objects, others=others
     )
-    services = [*found, *(_alone(engine) if relay is None else relay.services)]
+    services = [*found, *(_of_one_server(engine) if relay is None else relay.services)]
     services += [] if leader is None else [leader]
     running = Services({service.name: Health(service.name) for service in services}, leader)
     async with AsyncExitStack() as stack:
@@ -100,8 +100,8 @@ async def run_services(
                 turn.cancel()
 
 
-def _alone(engine: Engine) -> list[Service]:
+def _of_one_server(engine: Engine) -> list[Service]:
     """Return what has everything read anew where there is nobody to hear: after a commit that was not answered."""
-    hearing = Hearing(engine)
-    engine.on_doubt(hearing.lose)
-    return [hearing]
+    inbox = Inbox(engine)
+    engine.on_unconfirmed(inbox.lose)
+    return [inbox]

@@ -7,7 +7,7 @@ from treadle_server.engine.commands import FireDue
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.services.base import Interval
-from treadle_server.store.schedules import next_tick
+from treadle_server.store.transaction.schedules import next_tick
 
 LONGEST_SLEEP = 1.0
 """Seconds: the poll behind the wake-up."""

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.clock import Clock
-from treadle_server.store.inline import Statements
+from treadle_server.store.sqlite.writer import Statements
 
 Dialect = Literal["sqlite", "postgresql"]
 
@@ -23,7 +23,7 @@ class Tx:
     """A number that stands as long as nobody but this server has written; None when others may at any time."""
 
     @property
-    def is_sole(self) -> bool:
+    def is_exclusive(self) -> bool:
         """Return whether nobody but this server writes while it is open."""
         return self.version is not None
 
@@ -49,7 +49,7 @@ class Store(Protocol):
         """Close every connection."""
         ...
 
-    async def seek_sole(self) -> None:
+    async def seek_exclusive(self) -> None:
         """Become the only one that writes, if that can be."""
         ...
 

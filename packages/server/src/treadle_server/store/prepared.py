@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from treadle_server.store.base import Dialect, Tx
-from treadle_server.store.direct import DirectConnection
-from treadle_server.store.inline import InlineConnection
+from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.sqlite.writer import InlineConnection
 
 Rows = Sequence[Sequence[Any]]
 Query = Select[Any] | ReturningUpdate[Any]

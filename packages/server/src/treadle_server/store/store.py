@@ -13,11 +13,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from treadle_server.clock import Clock, SystemClock
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Dialect, LostUpdate, Tx
-from treadle_server.store.clock import DatabaseClock
-from treadle_server.store.direct import TRIES, PostgresWriter
-from treadle_server.store.engine import parse_url, postgres_engine, postgres_readers, sqlite_readers, sqlite_writer
-from treadle_server.store.inline import InlineWriter, Statements
+from treadle_server.store.connections import (
+    parse_url,
+    postgres_engine,
+    postgres_readers,
+    sqlite_readers,
+    sqlite_writer,
+)
 from treadle_server.store.migrations import upgrade
+from treadle_server.store.postgres.clock import DatabaseClock
+from treadle_server.store.postgres.writer import TRIES, PostgresWriter
+from treadle_server.store.sqlite.writer import InlineWriter, Statements
 
 RETRY_AFTER = 2.0
 """Seconds after which a client may try again when the database does not answer."""
@@ -151,14 +157,14 @@ class SqlStore:
         async with _failures_explained(), _collisions_told(), self._writer.begin() as connection:
             yield Tx(cast("Statements", connection), self.dialect, connection.data_version())
 
-    async def seek_sole(self) -> None:
+    async def seek_exclusive(self) -> None:
         """PostgreSQL: become the only one that writes, so that the writer may remember what it wrote.
 
         It is so until another server writes, and need not come true. Raises `StoreUnavailable`.
         """
         if not isinstance(self._writer, InlineWriter):
             async with _failures_explained():
-                await self._writer.seek_sole()
+                await self._writer.seek_exclusive()
 
     async def read_clock(self) -> None:
         """Have `clock` show what the store's clock shows now; SQLite's is the machine's. Raises `StoreUnavailable`."""

@@ -357,7 +357,7 @@ task_tags = Table(
     Index(None, "task_seq"),
     sqlite_with_rowid=False,
 )
-"""By what tags a task is found (`store/tags.py`); the tags themselves stand in `tasks`."""
+"""By what tags a task is found (`store/transaction/tags.py`); the tags themselves stand in `tasks`."""
 
 holds = Table(
     "holds",
@@ -553,7 +553,7 @@ meta = Table(
     Column("value", Text, nullable=False),
 )
 """Small facts about the database itself, such as when a server last had it. On PostgreSQL migration 0019 has a check of
-the row that names the sole writer."""
+the row that names the exclusive writer."""
 
 servers = Table(
     "servers",

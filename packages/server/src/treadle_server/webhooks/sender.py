@@ -18,9 +18,9 @@ from treadle_server.domain.webhooks import Answer, delay_after, signature
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
 from treadle_server.services.base import Interval
-from treadle_server.store import webhooks
 from treadle_server.store.base import Tx
-from treadle_server.store.webhooks import Claimed, Tried
+from treadle_server.store.transaction import webhooks
+from treadle_server.store.transaction.webhooks import Claimed, Tried
 
 log = logging.getLogger(__name__)
 

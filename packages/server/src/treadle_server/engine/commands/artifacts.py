@@ -9,12 +9,12 @@ from datetime import timedelta
 
 from treadle.wire.ids import TaskId
 from treadle_server.access.checks import speaks_for
+from treadle_server.access.principal import Principal
 from treadle_server.domain.artifacts import Artifact, check_uploadable, same_upload
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.commands.base import OneRow, get_task
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import World
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import ArtifactConflict, ArtifactNotFound, Forbidden
 
 MOST = 100
@@ -34,28 +34,28 @@ class AnnounceArtifact(OneRow):
     """What is to be there; its task's seq is not known yet."""
     is_expiry_named: bool
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the task, the run's record if it is over, who had it, and an artifact of that name."""
-        needs.tasks.add(self.task_id)
-        needs.runs.add((self.task_id, self.wanted.run_id))
-        needs.artifacts.add((self.task_id, self.wanted.run_id, self.wanted.name))
+        reads.tasks.add(self.task_id)
+        reads.runs.add((self.task_id, self.wanted.run_id))
+        reads.artifacts.add((self.task_id, self.wanted.run_id, self.wanted.name))
 
-    def apply(self, world: World) -> Artifact:
+    def apply(self, work: UnitOfWork) -> Artifact:
         """Return the artifact: the one that was announced before, when it is the same.
 
         Raises `TaskNotFound`, `StaleRun`, `Forbidden`, or `ArtifactConflict`: the run is over, or has an artifact of
         that name with other content.
         """
-        task = get_task(world, self.task_id)
-        run = world.resolved.get((task.seq, self.wanted.run_id))
-        check_uploadable(task, run, self.wanted.run_id, world.now)
-        self._check_user(world, task, run)
+        task = get_task(work, self.task_id)
+        run = work.resolved.get((task.seq, self.wanted.run_id))
+        check_uploadable(task, run, self.wanted.run_id, work.now)
+        self._check_user(work, task, run)
         self.wanted.task_seq = task.seq
-        kept = world.artifacts.get(self.wanted.key)
+        kept = work.artifacts.get(self.wanted.key)
         if kept is None:
-            world.add_artifact(self.wanted)
+            work.add_artifact(self.wanted)
             return self.wanted
-        if kept.is_expired(world.now):
+        if kept.is_expired(work.now):
             raise ArtifactConflict(f"artifact {kept.name!r} has expired and is being removed; take another name")
         if not same_upload(kept, self.wanted, is_expiry_named=self.is_expiry_named):
             raise ArtifactConflict(
@@ -64,10 +64,10 @@ class AnnounceArtifact(OneRow):
             )
         return kept
 
-    def _check_user(self, world: World, task: Task, run: Run | None) -> None:
+    def _check_user(self, work: UnitOfWork, task: Task, run: Run | None) -> None:
         """Refuse whoever is neither the owner of the run's worker nor acts with the run's credential."""
         worker_id = task.worker_id if run is None else run.worker_id
-        worker = world.workers.get(worker_id) if worker_id else None
+        worker = work.workers.get(worker_id) if worker_id else None
         if not speaks_for(self.principal, worker, task.id, self.wanted.run_id):
             raise Forbidden(f"run {self.wanted.run_id} belongs to another user's worker")
 
@@ -82,31 +82,31 @@ class StoreArtifact(OneRow):
     location: str
     sha256: bytes
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the task, the run's record if it is over, and the artifact."""
-        needs.tasks.add(self.task_id)
-        needs.runs.add((self.task_id, self.artifact.run_id))
-        needs.artifacts.add((self.task_id, self.artifact.run_id, self.artifact.name))
+        reads.tasks.add(self.task_id)
+        reads.runs.add((self.task_id, self.artifact.run_id))
+        reads.artifacts.add((self.task_id, self.artifact.run_id, self.artifact.name))
 
-    def apply(self, world: World) -> Artifact:
+    def apply(self, work: UnitOfWork) -> Artifact:
         """Return the artifact, whose location is another when the same bytes were stored before.
 
         Raises `TaskNotFound`, `StaleRun`, `ArtifactNotFound` when it has expired, and `ArtifactConflict`: the run is
         over, or the artifact is stored with other content.
         """
-        task = get_task(world, self.task_id)
-        kept = world.artifacts.get(self.artifact.key)
-        if kept is None or kept.id != self.artifact.id or kept.is_expired(world.now):
+        task = get_task(work, self.task_id)
+        kept = work.artifacts.get(self.artifact.key)
+        if kept is None or kept.id != self.artifact.id or kept.is_expired(work.now):
             raise ArtifactNotFound(f"the upload of {self.artifact.name!r} is no longer awaited; announce it again")
         if kept.is_stored:
             if kept.sha256 != self.sha256:
                 raise ArtifactConflict(f"artifact {kept.name!r} is stored already, with other content")
             return kept
-        run = world.resolved.get((task.seq, kept.run_id))
-        check_uploadable(task, run, kept.run_id, world.now)
-        kept.state, kept.location, kept.sha256, kept.created_at = "stored", self.location, self.sha256, world.now
-        world.store_artifact(kept)
-        world.touched(task)
+        run = work.resolved.get((task.seq, kept.run_id))
+        check_uploadable(task, run, kept.run_id, work.now)
+        kept.state, kept.location, kept.sha256, kept.created_at = "stored", self.location, self.sha256, work.now
+        work.store_artifact(kept)
+        work.touched(task)
         return kept
 
 
@@ -116,12 +116,12 @@ class SweepArtifacts:
 
     rows = MOST
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read them."""
-        needs.dead_artifacts = (MOST, ABANDONED)
+        reads.dead_artifacts = (MOST, ABANDONED)
 
-    def apply(self, world: World) -> list[str]:
+    def apply(self, work: UnitOfWork) -> list[str]:
         """Return where their objects are, for the caller to remove after the commit."""
-        for artifact in world.dead_artifacts:
-            world.remove_artifact(artifact)
-        return [artifact.location for artifact in world.dead_artifacts]
+        for artifact in work.dead_artifacts:
+            work.remove_artifact(artifact)
+        return [artifact.location for artifact in work.dead_artifacts]

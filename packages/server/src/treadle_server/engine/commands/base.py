@@ -1,12 +1,12 @@
-"""What a command is: it says what it needs read, and then changes the world or refuses."""
+"""What a command is: it says what it needs read, and then changes the unit of work or refuses."""
 
 from typing import Protocol, TypeVar
 
 from treadle.wire.ids import TaskId
 from treadle_server.access.checks import check_control
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.world import World
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import TaskNotFound
 
 R_co = TypeVar("R_co", covariant=True)
@@ -15,11 +15,11 @@ R_co = TypeVar("R_co", covariant=True)
 class Command(Protocol[R_co]):
     """One request to the writer. `apply` checks everything before it changes anything."""
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Add what is to be read."""
         ...
 
-    def apply(self, world: World) -> R_co:
+    def apply(self, work: UnitOfWork) -> R_co:
         """Change the world and return the answer, or raise a `Refused` and leave it as it was."""
         ...
 
@@ -40,9 +40,9 @@ class OneRow:
         return 1
 
 
-def get_task(world: World, task_id: TaskId) -> Task:
+def get_task(work: UnitOfWork, task_id: TaskId) -> Task:
     """Return the task. Raises `TaskNotFound`."""
-    if (task := world.tasks.get(task_id)) is None:
+    if (task := work.tasks.get(task_id)) is None:
         raise TaskNotFound(f"there is no task {task_id}")
     return task
 

@@ -11,14 +11,14 @@ from treadle.wire.options import OF_JOB
 from treadle.wire.status import WAITING, Status
 from treadle.wire.transitions import Verb
 from treadle_server.access.checks import check_content, check_task_scopes
+from treadle_server.access.principal import Principal
 from treadle_server.domain.life import check_version
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
 from treadle_server.engine.commands.submit import held_by, holder_of
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import World
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InvalidTaskTransition
 
 _AS_GIVEN = (*(OF_JOB.keys() - {"pool", "heartbeat_increment"}), "payload", "tags", "scopes")
@@ -43,55 +43,55 @@ class Edit(OneRow):
     """Only what is to be changed, checked in form; `payload`, `tags`, `scopes` and `checkpoint` as JSON text."""
     if_version: int | None = None
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the task with its job, the target and lane that it is moved to, and who holds its new unique key."""
-        needs.tasks.add(self.task_id)
-        needs.jobs_of.add(self.task_id)
+        reads.tasks.add(self.task_id)
+        reads.jobs_of.add(self.task_id)
         if (target := self.changes.get("target")) is not None:
-            needs.target_edits.add((self.task_id, target))
+            reads.target_edits.add((self.task_id, target))
         if (key := self.changes.get("unique_key")) is not None:
-            needs.unique_edits.add((self.task_id, key))
+            reads.unique_edits.add((self.task_id, key))
         if "pool" in self.changes:
-            needs.pool_edits.add((self.task_id, self.changes["pool"]))
+            reads.pool_edits.add((self.task_id, self.changes["pool"]))
 
-    def apply(self, world: World) -> Task:
+    def apply(self, work: UnitOfWork) -> Task:
         """Return the task; one that is refused is left as it was.
 
         Raises `TaskNotFound`, `Forbidden` (also for scopes that the asker does not hold), `TaskConflict` (it was
         changed since, or another task holds the unique key), `InvalidTaskTransition`, or `ValidationFailed` for a
         deadline before it is due.
         """
-        task = get_task(world, self.task_id)
+        task = get_task(work, self.task_id)
         # What no call decides a submit passes over too.
-        fixed = world.rules.fixed(world.job_of(task))
+        fixed = work.rules.fixed(work.job_of(task))
         changes = {name: value for name, value in self.changes.items() if name not in fixed}
-        due_at = self._due_at(world, task, changes)
-        self._check(world, task, changes, due_at)
-        world.open(task)
+        due_at = self._due_at(work, task, changes)
+        self._check(work, task, changes, due_at)
+        work.open(task)
         self._take(task, changes)
         if "pool" in changes:
             task.pool = changes["pool"]
-            task.lane = world.lanes[world.job_of(task).lane_key(task.room, task.pool)].id
+            task.lane = work.lanes[work.job_of(task).lane_key(task.room, task.pool)].id
         if "target" in changes:
-            self._retarget(world, task, changes["target"])
+            self._retarget(work, task, changes["target"])
         if "unique_key" in changes:
-            world.rekey(task, changes["unique_key"])
+            work.rekey(task, changes["unique_key"])
         if due_at is not None:
-            self._reschedule(world, task, due_at)
+            self._reschedule(work, task, due_at)
         task.version += 1
-        task.updated_at = world.now
-        world.changed(task)
+        task.updated_at = work.now
+        work.changed(task)
         return task
 
-    def _due_at(self, world: World, task: Task, changes: dict[str, Any]) -> datetime | None:
+    def _due_at(self, work: UnitOfWork, task: Task, changes: dict[str, Any]) -> datetime | None:
         """Return when the task is to be due from now on; None: as it is."""
         delay: float | None = changes.get("delay")
         if delay is not None:
-            return world.now + timedelta(seconds=delay)
+            return work.now + timedelta(seconds=delay)
         due_at: datetime | None = changes.get("scheduled_at")
         return due_at
 
-    def _check(self, world: World, task: Task, changes: dict[str, Any], due_at: datetime | None) -> None:
+    def _check(self, work: UnitOfWork, task: Task, changes: dict[str, Any], due_at: datetime | None) -> None:
         check_control(self.principal, task)
         if changes.keys() & _GUARDED:
             check_content(self.principal, task)
@@ -105,7 +105,7 @@ class Edit(OneRow):
         if changes.keys() & _TIMES:
             check_times(due_at or task.due_at, changes.get("deadline", task.deadline), due="the task is due")
         if (key := changes.get("unique_key")) is not None:
-            holder = holder_of(world, task.job_num, key)
+            holder = holder_of(work, task.job_num, key)
             if holder is not None and holder.id != task.id:
                 raise held_by(self.principal, holder)
 
@@ -120,16 +120,16 @@ class Edit(OneRow):
             # As in a submit that does not say: as long as the lease.
             task.heartbeat_increment = task.lease_seconds
 
-    def _retarget(self, world: World, task: Task, target: str | None) -> None:
+    def _retarget(self, work: UnitOfWork, task: Task, target: str | None) -> None:
         if task.target_num is not None:
-            world.left_targets.add(task.target_num)
+            work.left_targets.add(task.target_num)
         task.target = target
-        task.target_num = None if target is None else world.targets[task.room, target]
+        task.target_num = None if target is None else work.targets[task.room, target]
         task.blocked = target is not None
 
-    def _reschedule(self, world: World, task: Task, due_at: datetime) -> None:
+    def _reschedule(self, work: UnitOfWork, task: Task, due_at: datetime) -> None:
         task.due_at = due_at
-        to = Status.SCHEDULED if due_at > world.now else Status.PENDING
+        to = Status.SCHEDULED if due_at > work.now else Status.PENDING
         if to is not task.status:
             task.status = advance(task.status, Verb.DEFER if to is Status.SCHEDULED else Verb.PROMOTE, to)
         task.next_retry_at = due_at if task.next_retry_at is not None and to is Status.SCHEDULED else None

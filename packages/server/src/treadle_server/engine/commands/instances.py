@@ -15,7 +15,7 @@ from pydantic_core import from_json, to_json
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.submit import Submission, holder_of, new_task
-from treadle_server.engine.world import World
+from treadle_server.engine.unit_of_work import UnitOfWork
 
 TAG = "schedule"
 """The tag by which the tasks of a schedule are found, unless its template has one of this name."""
@@ -28,88 +28,88 @@ def options_of(schedule: Schedule) -> dict[str, Any]:
     return found
 
 
-def has_open_instance(world: World, schedule: Schedule) -> bool:
+def has_open_instance(work: UnitOfWork, schedule: Schedule) -> bool:
     """Return whether the schedule's last instance is open at this moment."""
     last = schedule.last_task_id
     if last is None:
         return False
-    task = world.tasks.get(last)
-    return last in world.open_instances if task is None else task.completed_at is None
+    task = work.tasks.get(last)
+    return last in work.open_instances if task is None else task.completed_at is None
 
 
-def key_holder(world: World, schedule: Schedule) -> Task | None:
+def key_holder(work: UnitOfWork, schedule: Schedule) -> Task | None:
     """Return the open task that holds the unique key which the schedule's next task is to have."""
     key = options_of(schedule).get("unique_key")
-    return None if key is None else holder_of(world, schedule.job_num, key)
+    return None if key is None else holder_of(work, schedule.job_num, key)
 
 
-def make_instance(world: World, schedule: Schedule, tick: datetime | None) -> Task:
+def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -> Task:
     """Put in the schedule's task for a tick, or by hand (None): then it is due at once and no tick is used up."""
     options = options_of(schedule)
     target, tags, scopes, unique_key, seconds = (
         options.pop(name, None) for name in ("target", "tags", "scopes", "unique_key", "deadline")
     )
-    job = world.jobs_by_num[schedule.job_num]
+    job = work.jobs_by_num[schedule.job_num]
     item = Submission(
         job_name=job.full_name,
         payload=schedule.payload,
         content_hash=sha256(f"{schedule.id} {tick}".encode()).digest(),
         options=options,
-        due_at=None if tick is None else tick + timedelta(seconds=schedule.jitter_seconds * world.draw()),
+        due_at=None if tick is None else tick + timedelta(seconds=schedule.jitter_seconds * work.draw()),
         target=target,
-        deadline=None if seconds is None else (tick or world.now) + timedelta(seconds=seconds),
+        deadline=None if seconds is None else (tick or work.now) + timedelta(seconds=seconds),
         tags=to_json({TAG: schedule.name, **(tags or {})}).decode(),
         scopes=None if scopes is None else orjson.dumps(scopes).decode(),
         unique_key=unique_key,
     )
-    option = world.rules.options(options, job)
+    option = work.rules.options(options, job)
     task = new_task(
         item,
         job,
         option,
         room=schedule.room,
         user=schedule.owner,
-        now=world.now,
-        seq=world.next_seq(),
-        lane=world.lanes[job.lane_key(schedule.room, option["pool"])].id,
-        target_num=None if target is None else world.targets[schedule.room, target],
+        now=work.now,
+        seq=work.next_seq(),
+        lane=work.lanes[job.lane_key(schedule.room, option["pool"])].id,
+        target_num=None if target is None else work.targets[schedule.room, target],
     )
     task.schema_version = schedule.schema_version
     task.schedule_id = schedule.id
-    world.add_task(task)
-    schedule.last_at, schedule.last_task_id = tick or world.now, task.id
+    work.add_task(task)
+    schedule.last_at, schedule.last_task_id = tick or work.now, task.id
     if tick is not None:
-        world.changes.ticks.append((schedule.id, tick, task.seq))
-    world.tick_schedule(schedule)
+        work.changes.ticks.append((schedule.id, tick, task.seq))
+    work.tick_schedule(schedule)
     return task
 
 
-def fire(world: World, schedule: Schedule, *, skips: bool) -> Task | None:
+def fire(work: UnitOfWork, schedule: Schedule, *, skips: bool) -> Task | None:
     """Use up every tick that has come: return the one task for all of them, or None when they are skipped.
 
     A tick whose unique key another task holds is skipped too, and the schedule says so.
     """
     tick = schedule.next_at
-    schedule.advance(world.now)
-    holder = key_holder(world, schedule)
+    schedule.advance(work.now)
+    holder = key_holder(work, schedule)
     if skips or holder is not None:
         if holder is not None:
             schedule.skipped_at, schedule.skipped_for = tick, holder.id
-        world.change_schedule(schedule)
+        work.change_schedule(schedule)
         return None
-    return make_instance(world, schedule, tick)
+    return make_instance(work, schedule, tick)
 
 
-def go_on(world: World) -> None:
+def go_on(work: UnitOfWork) -> None:
     """Make the next instance of each schedule whose last one was settled by this batch, if its tick has come (E10)."""
-    for task in list(world.tasks.values()):
+    for task in list(work.tasks.values()):
         if task.schedule_id is None or task.completed_at is None:
             continue
-        schedule = world.schedules.get(task.schedule_id)
-        if schedule is None or schedule.last_task_id != task.id or not schedule.is_due(world.now):
+        schedule = work.schedules.get(task.schedule_id)
+        if schedule is None or schedule.last_task_id != task.id or not schedule.is_due(work.now):
             continue
-        if schedule.owner not in world.acting:
+        if schedule.owner not in work.acting:
             # It stands still; the scheduler finds the tick when they have a token again.
             continue
-        if world.jobs_by_num[schedule.job_num].deleted_at is None:
-            fire(world, schedule, skips=schedule.missed == "skip")
+        if work.jobs_by_num[schedule.job_num].deleted_at is None:
+            fire(work, schedule, skips=schedule.missed == "skip")

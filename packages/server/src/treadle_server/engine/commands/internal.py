@@ -7,6 +7,7 @@ from uuid import NAMESPACE_URL, uuid5
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import Outcome, Reason, Status
+from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.life import Ending
 from treadle_server.domain.tasks import Task
@@ -14,9 +15,8 @@ from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.reports import RunReport, take_report
 from treadle_server.engine.commands.steering import keep_hold
 from treadle_server.engine.commands.workers import DISCONNECTED
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import World
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
 
 EXECUTORS = Principal(INTERNAL, superuser=True)
 """Who owns the workers that stand for executors; no token's user can have this name."""
@@ -40,19 +40,19 @@ class FailDispatch(OneRow):
     cause: str
     """The traceback of what the broker raised; kept with the run."""
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the task."""
-        needs.tasks.add(self.task_id)
+        reads.tasks.add(self.task_id)
 
-    def apply(self, world: World) -> bool:
+    def apply(self, work: UnitOfWork) -> bool:
         """Return whether the task was failed: nothing that an executor has reported is overwritten (Z12)."""
-        task = world.tasks.get(self.task_id)
+        task = work.tasks.get(self.task_id)
         if task is None or task.status is not Status.CLAIMED or task.run_id != self.run_id:
             return False
-        world.open(task)
+        work.open(task)
         ending = Ending(Outcome.EXCEPTION, Reason.INTERNAL_ERROR, NOT_DISPATCHED, self.cause)
-        world.add_run(task, life.fail(task, ending, world.now, world.draw), code_ended=True)
-        world.changed(task)
+        work.add_run(task, life.fail(task, ending, work.now, work.draw), code_ended=True)
+        work.changed(task)
         return True
 
 
@@ -71,38 +71,38 @@ class TakeOver:
 
     rows = 100
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the workers with what they hold."""
-        needs.workers.update(self.gone)
-        needs.tasks_of.update(self.gone)
-        needs.holds_of.update(self.gone)
+        reads.workers.update(self.gone)
+        reads.tasks_of.update(self.gone)
+        reads.holds_of.update(self.gone)
         if self.successor is not None:
-            needs.tasks_of.add(self.successor)
+            reads.tasks_of.add(self.successor)
 
-    def apply(self, world: World) -> list[Task]:
+    def apply(self, work: UnitOfWork) -> list[Task]:
         """Return the successor's runs that were not started: they are to be dispatched, perhaps again."""
-        for task in [task for task in world.tasks.values() if task.is_leased and task.worker_id in self.gone]:
+        for task in [task for task in work.tasks.values() if task.is_leased and task.worker_id in self.gone]:
             if task.status is Status.CLAIMED and self.successor is not None:
-                self._adopt(world, task, self.successor)
+                self._adopt(work, task, self.successor)
             else:
-                lose_internal(world, task, is_dead=self.is_dead)
-        for worker in [world.workers[worker_id] for worker_id in self.gone if worker_id in world.workers]:
-            world.remove_worker(worker)
-        for hold in [hold for hold in world.holds.values() if self.is_dead and hold.worker_id in self.gone]:
-            world.drop_hold(hold)
-        mine = [task for task in world.tasks.values() if task.worker_id == self.successor]
+                lose_internal(work, task, is_dead=self.is_dead)
+        for worker in [work.workers[worker_id] for worker_id in self.gone if worker_id in work.workers]:
+            work.remove_worker(worker)
+        for hold in [hold for hold in work.holds.values() if self.is_dead and hold.worker_id in self.gone]:
+            work.drop_hold(hold)
+        mine = [task for task in work.tasks.values() if task.worker_id == self.successor]
         return [task for task in mine if task.status is Status.CLAIMED]
 
     @staticmethod
-    def _adopt(world: World, task: Task, successor: WorkerId) -> None:
-        world.open(task)
+    def _adopt(work: UnitOfWork, task: Task, successor: WorkerId) -> None:
+        work.open(task)
         task.worker_id = successor
         task.version += 1
-        task.updated_at = world.now
-        world.touched(task)
+        task.updated_at = work.now
+        work.touched(task)
 
 
-def lose_internal(world: World, task: Task, *, is_dead: bool) -> None:
+def lose_internal(work: UnitOfWork, task: Task, *, is_dead: bool) -> None:
     """End a run whose executor's process is gone, as `TREADLE_ON_RESTART` says; a broker's executors live on.
 
     A run that was not started is handed back. Of one that is not known to be dead, the target stays held.
@@ -110,14 +110,14 @@ def lose_internal(world: World, task: Task, *, is_dead: bool) -> None:
     if task.worker_id == BROKER:
         return
     if task.status is Status.CLAIMED:
-        take_report(world, task, task.run_id, RunReport(kind="returned"))
+        take_report(work, task, task.run_id, RunReport(kind="returned"))
         return
-    if (policy := world.rules.on_restart) == "keep":
+    if (policy := work.rules.on_restart) == "keep":
         return
-    world.open(task)
+    work.open(task)
     until = task.taken_until if task.target_num is not None and not is_dead else None
-    delay = life.backoff_of(task, task.requeue_count, world.draw) if policy == "backoff" else timedelta(0)
+    delay = life.backoff_of(task, task.requeue_count, work.draw) if policy == "backoff" else timedelta(0)
     ending = Ending(Outcome.EXCEPTION, Reason.CLAIM_EXPIRED, DISCONNECTED)
-    run = life.fail(task, ending, world.now, world.draw, requeue_after=delay)
-    world.add_run(task, run, code_ended=not keep_hold(world, task, until))
-    world.changed(task)
+    run = life.fail(task, ending, work.now, work.draw, requeue_after=delay)
+    work.add_run(task, run, code_ended=not keep_hold(work, task, until))
+    work.changed(task)

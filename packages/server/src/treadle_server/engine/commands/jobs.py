@@ -8,14 +8,14 @@ from uuid_utils import uuid7
 from treadle.wire.ids import JobId, WorkerId
 from treadle.wire.names import InvalidRoom, JobName, parse_room, visible_from
 from treadle_server.access.checks import check_queue, check_register, check_schema, check_worker, is_own
+from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.widening import same_value, widens
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.workers import job_name_or_404
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.principal import Principal
+from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.rules import check_category
-from treadle_server.engine.world import World
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InvalidRoomId, JobNotFound, SchemaConflict, WorkerNotFound
 
 
@@ -58,39 +58,39 @@ class RegisterJob(OneRow):
     origin: str | None = None
     """Which function registers it, `module:qualname`."""
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the job and the worker."""
-        needs.job_names.add(self._name)
-        needs.jobs_change = True
-        needs.new_jobs += 1
+        reads.job_names.add(self._name)
+        reads.jobs_change = True
+        reads.new_jobs += 1
         if self.worker_id is not None:
-            needs.workers.add(self.worker_id)
+            reads.workers.add(self.worker_id)
 
     @property
     def _name(self) -> JobName:
         return JobName(self.room, self.category, self.name)
 
-    def apply(self, world: World) -> Registered:
+    def apply(self, work: UnitOfWork) -> Registered:
         """Register it.
 
         Raises `InvalidRoomId`, `Forbidden` (a shared room, a scope is missing, another's schema), `InvalidCategory`,
         `SchemaConflict` or `WorkerNotFound`, checked in this order.
         """
-        self._check(world)
-        job = world.jobs.get(self._name)
+        self._check(work)
+        job = work.jobs.get(self._name)
         if job is not None and job.deleted_at is None and not same_json(job.schema, self.schema):
             self._check_replacement(job)
-        worker = self._worker(world)
+        worker = self._worker(work)
         created = job is None or job.deleted_at is not None
-        job = self._new(world) if job is None else self._renew(world, job)
+        job = self._new(work) if job is None else self._renew(work, job)
         if worker is not None:
-            world.link(worker, job)
+            work.link(worker, job)
         return Registered(job, created, worker.id if worker else None)
 
-    def _check(self, world: World) -> None:
+    def _check(self, work: UnitOfWork) -> None:
         check_room(self.room)
         check_register(self.principal, self.room)
-        check_category(self.category, world.rules.allowed_categories)
+        check_category(self.category, work.rules.allowed_categories)
 
     def _check_replacement(self, job: Job) -> None:
         """Raise `SchemaConflict` unless the asker wants the registered schema replaced, or widened by one that does.
@@ -106,22 +106,22 @@ class RegisterJob(OneRow):
             " (treadle worker --replace-schema), or use another name"
         )
 
-    def _worker(self, world: World) -> Worker | None:
+    def _worker(self, work: UnitOfWork) -> Worker | None:
         if self.worker_id is not None:
-            worker = world.workers.get(self.worker_id)
+            worker = work.workers.get(self.worker_id)
             if worker is None or not is_own(self.principal, worker):
                 raise WorkerNotFound(f"you have no worker {self.worker_id}")
             return worker
         if not self.make_worker:
             return None
         check_worker(self.principal, None, None, None)
-        worker = Worker(WorkerId(str(uuid7())), self.principal.user, created_at=world.now, last_heartbeat=world.now)
-        world.add_worker(worker)
+        worker = Worker(WorkerId(str(uuid7())), self.principal.user, created_at=work.now, last_heartbeat=work.now)
+        work.add_worker(worker)
         return worker
 
-    def _new(self, world: World) -> Job:
+    def _new(self, work: UnitOfWork) -> Job:
         job = Job(
-            num=world.next_job_num(),
+            num=work.next_job_num(),
             id=JobId(str(uuid7())),
             room=self.room,
             category=self.category,
@@ -129,23 +129,23 @@ class RegisterJob(OneRow):
             schema=self.schema,
             schema_version=1,
             defaults=self.defaults,
-            created_at=world.now,
+            created_at=work.now,
             retain=self.retain,
             fair=self.fair,
             origin=self.origin,
             owner=self.principal.user,
         )
-        world.add_job(job)
+        work.add_job(job)
         return job
 
-    def _renew(self, world: World, job: Job) -> Job:
+    def _renew(self, work: UnitOfWork, job: Job) -> Job:
         revived = job.deleted_at is not None
         new_schema = not same_json(job.schema, self.schema)
         origin = self.origin if revived or new_schema else self._origin(job)
         if not (revived or new_schema or self._differs(job)):
             if origin != job.origin:
                 job.origin = origin
-                world.change_job(job)
+                work.change_job(job)
             return job
         job.deleted_at = None
         job.defaults = self.defaults
@@ -156,7 +156,7 @@ class RegisterJob(OneRow):
         if new_schema:
             job.schema = self.schema
             job.schema_version += 1
-        world.change_job(job, schema=new_schema)
+        work.change_job(job, schema=new_schema)
         return job
 
     def _origin(self, job: Job) -> str | None:
@@ -184,26 +184,26 @@ class PatchJob(OneRow):
     room: str
     paused: bool
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the job."""
-        needs.job_names.add(job_name_or_404(self.job_name))
-        needs.jobs_change = True
+        reads.job_names.add(job_name_or_404(self.job_name))
+        reads.jobs_change = True
 
-    def apply(self, world: World) -> Job:
+    def apply(self, work: UnitOfWork) -> Job:
         """Return the job. Raises `JobNotFound` or `Forbidden`."""
-        job = find_job(world, self.room, self.job_name)
+        job = find_job(work, self.room, self.job_name)
         check_queue(self.principal, job)
         if job.paused != self.paused:
             job.paused = self.paused
-            world.change_job(job)
-            world.wake_jobs.add(job.num)
+            work.change_job(job)
+            work.wake_jobs.add(job.num)
         return job
 
 
-def find_job(world: World, room: str, full_name: str) -> Job:
+def find_job(work: UnitOfWork, room: str, full_name: str) -> Job:
     """Return the job as seen from the room. Raises `InvalidRoomId` or `JobNotFound`."""
     check_room(room)
-    job = world.jobs.get(job_name_or_404(full_name))
+    job = work.jobs.get(job_name_or_404(full_name))
     if job is None or job.deleted_at is not None or not visible_from(room, job.room):
         raise JobNotFound(f"there is no job {full_name} to be seen from room {room}")
     return job

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.world import World
-from treadle_server.store.prune import Cutoffs, Pruning
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
+from treadle_server.store.transaction.prune import Cutoffs, Pruning
 
 
 @dataclass(slots=True, kw_only=True)
@@ -21,17 +21,17 @@ class PruneTasks:
         """Return how many tasks it may write."""
         return len(self.seqs)
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Look again which of them may go; a batch that is done anew begins anew."""
         self._step = Pruning(self.seqs, self.cutoffs)
-        needs.prunings.append(self._step)
+        reads.prunings.append(self._step)
 
-    def apply(self, world: World) -> Pruning:
+    def apply(self, work: UnitOfWork) -> Pruning:
         """Return the step, which knows what it removed when the batch is written.
 
         What another command of the batch has read stays for now: it may be about to run again.
         """
-        known = {task.seq for task in world.tasks.values()}
+        known = {task.seq for task in work.tasks.values()}
         self._step.found = [task for task in self._step.found if task.seq not in known]
-        world.changes.prunings.append(self._step)
+        work.changes.prunings.append(self._step)
         return self._step

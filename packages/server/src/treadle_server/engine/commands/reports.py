@@ -14,6 +14,7 @@ from treadle.wire.runs import LogLine
 from treadle.wire.status import REPORTABLE, Outcome, Reason, Status
 from treadle.wire.transitions import Verb
 from treadle_server.access.checks import speaks_for
+from treadle_server.access.principal import Principal
 from treadle_server.access.rights import claim_task
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
@@ -22,9 +23,8 @@ from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.steering import keep_hold
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import World
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import Forbidden, InvalidTaskTransition, Refused, StaleRun, TreadleError, ValidationFailed
 
 ENDINGS = frozenset({"completed", "failed", "exception", "paused", "returned"})
@@ -101,62 +101,62 @@ class ReportRun(OneRow):
     run_id: int | None
     report: RunReport
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the task, and the run's record if it is over."""
-        needs.report(self.task_id, self.run_id)
+        reads.report(self.task_id, self.run_id)
 
-    def apply(self, world: World) -> Task:
+    def apply(self, work: UnitOfWork) -> Task:
         """Return the task after it.
 
         Raises `TaskNotFound`, `StaleRun` (the run is over, or another's), `InvalidTaskTransition`, `Forbidden`, or
         `ValidationFailed` (a reason that no worker may give).
         """
         check_reach(self.principal, self.task_id, self.run_id)
-        task = get_task(world, self.task_id)
+        task = get_task(work, self.task_id)
         try:
             life.check_owner(task, self.run_id, self.worker_id)
         except StaleRun:
-            return self._late(world, task)
-        self._check_user(world, task)
-        return take_report(world, task, self.run_id, self.report)
+            return self._late(work, task)
+        self._check_user(work, task)
+        return take_report(work, task, self.run_id, self.report)
 
-    def _check_user(self, world: World, task: Task) -> None:
+    def _check_user(self, work: UnitOfWork, task: Task) -> None:
         """Refuse another user's report."""
-        if not self._speaks_for(world, task, task.worker_id):
+        if not self._speaks_for(work, task, task.worker_id):
             raise Forbidden(f"run {task.run_id} belongs to another user's worker")
 
-    def _speaks_for(self, world: World, task: Task, worker_id: WorkerId | None) -> bool:
+    def _speaks_for(self, work: UnitOfWork, task: Task, worker_id: WorkerId | None) -> bool:
         """Return whether the asker may speak for the run's worker, or has the run's own credential."""
-        worker = world.workers.get(worker_id) if worker_id else None
+        worker = work.workers.get(worker_id) if worker_id else None
         run_id = task.run_id if self.run_id is None else self.run_id
         return speaks_for(self.principal, worker, task.id, run_id)
 
-    def _spoke_for(self, world: World, task: Task, worker_id: WorkerId | None) -> bool:
+    def _spoke_for(self, work: UnitOfWork, task: Task, worker_id: WorkerId | None) -> bool:
         """Return whether it could speak for the worker of a run that is over; for a removed one any plain user may."""
-        is_gone = worker_id is None or worker_id not in world.workers
-        return (is_gone and self.principal.scopes is None) or self._speaks_for(world, task, worker_id)
+        is_gone = worker_id is None or worker_id not in work.workers
+        return (is_gone and self.principal.scopes is None) or self._speaks_for(work, task, worker_id)
 
-    def _late(self, world: World, task: Task) -> Task:
+    def _late(self, work: UnitOfWork, task: Task) -> Task:
         """Answer a report about a run that is over: the same one again is fine, all else is refused (C7, G3)."""
-        run = self._resolved(world, task)
+        run = self._resolved(work, task)
         if run is not None and self.report.kind in ENDINGS and run.digest == self.report.digest():
             if not self.report.code_runs:
                 # The first one's commit may have been done and not answered: its room was taken back then.
-                world.released.append((task.id, run.run_id))
+                work.released.append((task.id, run.run_id))
             return task
         is_end = self.report.kind in ENDINGS or self.report.kind == "stopped"
-        if run is not None and is_end and not self.report.code_runs and self._spoke_for(world, task, run.worker_id):
+        if run is not None and is_end and not self.report.code_runs and self._spoke_for(work, task, run.worker_id):
             # Whatever it says, it shows that the code has ended: its hold ends.
-            world.end_hold(task, run.run_id)
+            work.end_hold(task, run.run_id)
             if self.report.kind == "stopped":
                 return task
         life.check_owner(task, self.run_id, self.worker_id)
         raise StaleRun(f"run {self.run_id} of task {task.id} is over")
 
-    def _resolved(self, world: World, task: Task) -> Run | None:
+    def _resolved(self, work: UnitOfWork, task: Task) -> Run | None:
         if self.run_id is None:
             return None
-        run = world.resolved.get((task.seq, self.run_id))
+        run = work.resolved.get((task.seq, self.run_id))
         if run is None or (self.worker_id is not None and run.worker_id != self.worker_id):
             return None
         return run
@@ -169,20 +169,20 @@ def check_reach(principal: Principal, task_id: TaskId, run_id: int | None) -> No
         raise Forbidden(f"the credential is that of run {own_run} of task {own_task}, and reaches no other")
 
 
-def take_report(world: World, task: Task, run_id: int | None, report: RunReport) -> Task:
+def take_report(work: UnitOfWork, task: Task, run_id: int | None, report: RunReport) -> Task:
     """Apply a report about the open run. Raises `InvalidTaskTransition` or `ValidationFailed`."""
     if report.starts and task.status is Status.CLAIMED and report.kind in ENDINGS - {"returned"}:
         # What is refused has started nothing either (G9).
         if _ending(report).reason is Reason.RETURNED:
             raise _not_unstarted()
-        _start(world, task, run_id)
+        _start(work, task, run_id)
     match report.kind:
         case "started":
-            _start(world, task, run_id)
+            _start(work, task, run_id)
         case "checkpoint" | "progress" | "logs":
-            _note(world, task, report)
+            _note(work, task, report)
         case "completed" | "failed" | "exception" | "paused" | "returned":
-            _end(world, task, report)
+            _end(work, task, report)
         case "stopped":
             raise InvalidTaskTransition("the run is still open: report how it ended, not that it stopped")
         case _:
@@ -194,46 +194,46 @@ def _not_unstarted() -> InvalidTaskTransition:
     return InvalidTaskTransition("only a run that was not started can be handed back")
 
 
-def _start(world: World, task: Task, run_id: int | None) -> None:
+def _start(work: UnitOfWork, task: Task, run_id: int | None) -> None:
     if task.status is Status.RUNNING and run_id is not None:
         return
     advance(task.status, Verb.START, Status.RUNNING)
-    world.open(task)
-    life.start(task, run_id, world.now)
-    world.changed(task)
+    work.open(task)
+    life.start(task, run_id, work.now)
+    work.changed(task)
 
 
-def _note(world: World, task: Task, report: RunReport) -> None:
-    world.open(task)
+def _note(work: UnitOfWork, task: Task, report: RunReport) -> None:
+    work.open(task)
     if report.checkpoint is not None:
         task.checkpoint = report.checkpoint
     if report.progress is not None:
         task.progress = report.progress
     life.note_usage(task, report.usage)
     for line in report.lines or ():
-        world.add_log(task, task.run_id, world.next_line(), _at(line, world.now), line.level, line.message)
+        work.add_log(task, task.run_id, work.next_log_line(), _at(line, work.now), line.level, line.message)
     # A checkpoint is a sign of life of this very run (E3).
-    life.renew(task, world.now)
-    world.touched(task)
+    life.renew(task, work.now)
+    work.touched(task)
     if life.is_over_budget(task):
-        _fail_over_budget(world, task)
+        _fail_over_budget(work, task)
 
 
 def _at(line: LogLine, now: datetime) -> datetime:
     return line.at or now
 
 
-def _fail_over_budget(world: World, task: Task) -> None:
+def _fail_over_budget(work: UnitOfWork, task: Task) -> None:
     ending = Ending(Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, f"used {task.usage:g} of {task.budget:g}")
     until = task.taken_until
-    run = life.fail(task, ending, world.now, world.draw)
-    world.add_run(task, run, code_ended=False)
-    keep_hold(world, task, until)
-    world.changed(task)
-    world.maybe_orphan(task.job_num)
+    run = life.fail(task, ending, work.now, work.draw)
+    work.add_run(task, run, code_ended=False)
+    keep_hold(work, task, until)
+    work.changed(task)
+    work.maybe_orphan(task.job_num)
 
 
-def _end(world: World, task: Task, report: RunReport) -> None:
+def _end(work: UnitOfWork, task: Task, report: RunReport) -> None:
     ending = _ending(report)
     if report.kind == "completed":
         advance(task.status, Verb.COMPLETE, Status.COMPLETED)
@@ -241,14 +241,14 @@ def _end(world: World, task: Task, report: RunReport) -> None:
         advance(task.status, Verb.REQUEUE, Status.PENDING)
         if task.status is not Status.CLAIMED:
             raise _not_unstarted()
-    world.open(task)
-    until = _slot_until(task, world.now) if report.code_runs else None
-    run = _resolve(world, task, report, ending)
+    work.open(task)
+    until = _slot_until(task, work.now) if report.code_runs else None
+    run = _resolve(work, task, report, ending)
     # A thread that nothing stops keeps its slot; its task may run again elsewhere, or here beside it.
-    world.add_run(task, run, code_ended=not keep_hold(world, task, until, slot_only=True))
-    world.changed(task)
+    work.add_run(task, run, code_ended=not keep_hold(work, task, until, slot_only=True))
+    work.changed(task)
     if task.completed_at is not None:
-        world.maybe_orphan(task.job_num)
+        work.maybe_orphan(task.job_num)
 
 
 def _slot_until(task: Task, now: datetime) -> datetime | None:
@@ -257,19 +257,19 @@ def _slot_until(task: Task, now: datetime) -> datetime | None:
     return None if task.taken_until is None else max(task.taken_until, now + increment)
 
 
-def _resolve(world: World, task: Task, report: RunReport, ending: Ending) -> Run:
+def _resolve(work: UnitOfWork, task: Task, report: RunReport, ending: Ending) -> Run:
     if report.usage is not None and life.is_over_budget(task, report.usage) and report.kind != "completed":
         reason = Ending(
             Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, report.error, report.traceback, report.usage, ending.digest
         )
-        return life.fail(task, reason, world.now, world.draw)
+        return life.fail(task, reason, work.now, work.draw)
     if report.kind == "completed":
-        return life.complete(task, report.result, ending, world.now)
+        return life.complete(task, report.result, ending, work.now)
     if report.kind == "paused":
-        return life.confirm_pause(task, report.checkpoint, ending, world.now)
+        return life.confirm_pause(task, report.checkpoint, ending, work.now)
     if report.kind == "returned" or ending.reason is Reason.RETURNED:
-        return life.hand_back(task, ending, world.now)
-    return life.fail(task, ending, world.now, world.draw, report.retry_after)
+        return life.hand_back(task, ending, work.now)
+    return life.fail(task, ending, work.now, work.draw, report.retry_after)
 
 
 _OUTCOMES = {
@@ -306,7 +306,7 @@ class ReportMany:
     """None: a temporary credential reports of its run, whichever worker has it."""
     reports: list[tuple[TaskId, int, RunReport]]
     rest: list[int] | None = None
-    """Which of them did not go by express; None: all."""
+    """Which of them did not go by the fast path; None: all."""
 
     @property
     def rows(self) -> int:
@@ -327,17 +327,17 @@ class ReportMany:
                 ),
             )
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read what each of them needs."""
         for _, one in self._ones():
-            one.needs(needs)
+            one.reads(reads)
 
-    def apply(self, world: World) -> dict[int, TreadleError]:
+    def apply(self, work: UnitOfWork) -> dict[int, TreadleError]:
         """Return why some of them, by their place, were refused."""
         refused: dict[int, TreadleError] = {}
         for i, one in self._ones():
             try:
-                one.apply(world)
+                one.apply(work)
             except TreadleError as error:
                 refused[i] = error
         return refused
@@ -356,14 +356,14 @@ class HandBack:
         """Return how many tasks it may write."""
         return len(self.runs)
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the tasks."""
-        needs.workers.add(self.worker_id)
+        reads.workers.add(self.worker_id)
         for task_id, run_id in self.runs:
-            needs.tasks.add(task_id)
-            needs.runs.add((task_id, run_id))
+            reads.tasks.add(task_id)
+            reads.runs.add((task_id, run_id))
 
-    def apply(self, world: World) -> list[TreadleError | None]:
+    def apply(self, work: UnitOfWork) -> list[TreadleError | None]:
         """Return for each run why it could not be handed back, or None."""
         answers: list[TreadleError | None] = []
         for task_id, run_id in self.runs:
@@ -375,7 +375,7 @@ class HandBack:
                 report=RunReport(kind="returned"),
             )
             try:
-                one.apply(world)
+                one.apply(work)
             except Refused as refusal:
                 answers.append(refusal)
             else:

@@ -7,6 +7,7 @@ import orjson
 from uuid_utils import uuid7
 
 from treadle_server.access.checks import check_schedule, check_task_scopes
+from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Schedule, first_tick
 from treadle_server.domain.tasks import Task
@@ -15,9 +16,8 @@ from treadle_server.engine.commands.instances import fire, has_open_instance, ke
 from treadle_server.engine.commands.jobs import check_room, find_job, same_json
 from treadle_server.engine.commands.submit import SchemaMoved, held_by
 from treadle_server.engine.commands.workers import job_name_or_404
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import World
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InternalJobNotConfigured, ScheduleNotFound, TaskConflict
 
 MOST = 500
@@ -51,13 +51,13 @@ class WasSet:
     created: bool
 
 
-def get_schedule(world: World, principal: Principal, room: str, name: str) -> Schedule:
+def get_schedule(work: UnitOfWork, principal: Principal, room: str, name: str) -> Schedule:
     """Return the asker's schedule. Raises `InvalidRoomId`, `ScheduleNotFound`, or `Forbidden` (another user's)."""
     check_room(room)
-    schedule = world.schedules_by_name.get((room, name))
+    schedule = work.schedules_by_name.get((room, name))
     if schedule is None or schedule.deleted_at is not None:
         raise ScheduleNotFound(f"there is no schedule {name!r} in room {room}")
-    check_schedule(principal, schedule, world.jobs_by_num[schedule.job_num])
+    check_schedule(principal, schedule, work.jobs_by_num[schedule.job_num])
     return schedule
 
 
@@ -85,59 +85,59 @@ class SetSchedule(OneRow):
     people have changed since stays."""
     if_version: int | None = None
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the schedule and the job, and make room for a task of it: the same batch may run it."""
         job_name = job_name_or_404(self.job_name)
-        needs.schedules.add((self.room, self.name))
-        needs.job_names.add(job_name)
+        reads.schedules.add((self.room, self.name))
+        reads.job_names.add(job_name)
         options = orjson.loads(self.content.template)
-        needs.new_tasks.append((job_name, self.room, options.get("pool")))
+        reads.new_tasks.append((job_name, self.room, options.get("pool")))
         if (target := options.get("target")) is not None:
-            needs.targets.add((self.room, target))
+            reads.targets.add((self.room, target))
         if (key := options.get("unique_key")) is not None:
-            needs.unique_keys.add((job_name, key))
+            reads.unique_keys.add((job_name, key))
 
-    def apply(self, world: World) -> WasSet:
+    def apply(self, work: UnitOfWork) -> WasSet:
         """Return the schedule.
 
         Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `SchemaMoved`, `Forbidden` (also for scopes
         that the asker does not hold), `TaskConflict` (it was changed since `if_version`), or `ValidationFailed` for a
         time that never comes.
         """
-        job = find_job(world, self.room, self.job_name)
+        job = find_job(work, self.room, self.job_name)
         if job.is_internal:
             raise InternalJobNotConfigured(
                 f"{job.full_name} can't be scheduled: its tasks are dispatched by their submit"
             )
         if self.content.schema_version != job.schema_version:
             raise SchemaMoved
-        known = world.schedules_by_name.get((self.room, self.name))
+        known = work.schedules_by_name.get((self.room, self.name))
         if known is None:
             self._check_scopes()
-            return WasSet(self._make(world, job), created=True)
+            return WasSet(self._make(work, job), created=True)
         if known.deleted_at is not None:
             self._check_scopes()
-            return WasSet(self._revive(world, known, job), created=True)
-        return WasSet(self._change(world, known, job), created=False)
+            return WasSet(self._revive(work, known, job), created=True)
+        return WasSet(self._change(work, known, job), created=False)
 
     def _check_scopes(self) -> None:
         """Refuse scopes that the asker does not hold: whoever says what its tasks do has them do it with these."""
         check_task_scopes(self.principal, orjson.loads(self.content.template).get("scopes") or ())
 
-    def _make(self, world: World, job: Job) -> Schedule:
-        schedule = self._fresh(world, job, str(uuid7()))
-        world.add_schedule(schedule)
+    def _make(self, work: UnitOfWork, job: Job) -> Schedule:
+        schedule = self._fresh(work, job, str(uuid7()))
+        work.add_schedule(schedule)
         return schedule
 
-    def _revive(self, world: World, known: Schedule, job: Job) -> Schedule:
+    def _revive(self, work: UnitOfWork, known: Schedule, job: Job) -> Schedule:
         """Begin anew under an old name; what of the deleted one still runs ends quietly."""
-        fresh = self._fresh(world, job, known.id)
+        fresh = self._fresh(work, job, known.id)
         fresh.version = known.version + 1
         _overwrite(known, fresh)
-        world.change_schedule(known)
+        work.change_schedule(known)
         return known
 
-    def _fresh(self, world: World, job: Job, schedule_id: str) -> Schedule:
+    def _fresh(self, work: UnitOfWork, job: Job, schedule_id: str) -> Schedule:
         content = self.content
         return Schedule(
             id=schedule_id,
@@ -153,33 +153,33 @@ class SetSchedule(OneRow):
             jitter_seconds=content.jitter_seconds,
             missed=content.missed,
             paused=self.paused or False,
-            next_at=_first(content, world.now),
+            next_at=_first(content, work.now),
             last_at=None,
             last_task_id=None,
             owner=self.principal.user,
-            created_at=world.now,
+            created_at=work.now,
             content_hash=self.content_hash,
         )
 
-    def _change(self, world: World, known: Schedule, job: Job) -> Schedule:
+    def _change(self, work: UnitOfWork, known: Schedule, job: Job) -> Schedule:
         check_version(known, self.if_version)
         is_known_code = self.content_hash is not None and self.content_hash == known.content_hash
         if is_known_code or not self._differs(known, job):
             return known
-        check_schedule(self.principal, known, world.jobs_by_num[known.job_num])
+        check_schedule(self.principal, known, work.jobs_by_num[known.job_num])
         self._check_scopes()
         content = self.content
         is_timed_anew = any(getattr(known, name) != getattr(content, name) for name in _TIMING)
-        next_at = _first(content, world.now) if is_timed_anew else known.next_at
+        next_at = _first(content, work.now) if is_timed_anew else known.next_at
         for name in (*_PLAIN, *_JSON, "schema_version"):
             setattr(known, name, getattr(content, name))
         known.job_num, known.next_at = job.num, next_at
         if self.content_hash is not None:
             known.content_hash = self.content_hash
         if self.paused is not None and self.paused != known.paused:
-            _pause(world, known, paused=self.paused)
+            _pause(work, known, paused=self.paused)
         known.version += 1
-        world.change_schedule(known)
+        work.change_schedule(known)
         return known
 
     def _differs(self, known: Schedule, job: Job) -> bool:
@@ -201,11 +201,11 @@ def _overwrite(known: Schedule, fresh: Schedule) -> None:
         setattr(known, name, getattr(fresh, name))
 
 
-def _pause(world: World, schedule: Schedule, *, paused: bool) -> None:
+def _pause(work: UnitOfWork, schedule: Schedule, *, paused: bool) -> None:
     """Pause it, or let it go on with the next tick from now: those of the pause are not missed but over."""
     schedule.paused = paused
-    if not paused and schedule.next_at is not None and schedule.next_at <= world.now:
-        schedule.advance(world.now)
+    if not paused and schedule.next_at is not None and schedule.next_at <= work.now:
+        schedule.advance(work.now)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -218,18 +218,18 @@ class PauseSchedule(OneRow):
     paused: bool
     if_version: int | None = None
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the schedule."""
-        needs.schedules.add((self.room, self.name))
+        reads.schedules.add((self.room, self.name))
 
-    def apply(self, world: World) -> Schedule:
+    def apply(self, work: UnitOfWork) -> Schedule:
         """Return the schedule. Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden` or `TaskConflict`."""
-        schedule = get_schedule(world, self.principal, self.room, self.name)
+        schedule = get_schedule(work, self.principal, self.room, self.name)
         check_version(schedule, self.if_version)
         if schedule.paused != self.paused:
-            _pause(world, schedule, paused=self.paused)
+            _pause(work, schedule, paused=self.paused)
             schedule.version += 1
-            world.change_schedule(schedule)
+            work.change_schedule(schedule)
         return schedule
 
 
@@ -241,24 +241,24 @@ class RunSchedule(OneRow):
     room: str
     name: str
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the schedule."""
-        needs.schedules.add((self.room, self.name))
+        reads.schedules.add((self.room, self.name))
 
-    def apply(self, world: World) -> Task:
+    def apply(self, work: UnitOfWork) -> Task:
         """Return the task.
 
         Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, or `TaskConflict` while its last task is open, or
         another one holds its unique key.
         """
-        schedule = get_schedule(world, self.principal, self.room, self.name)
-        if has_open_instance(world, schedule):
+        schedule = get_schedule(work, self.principal, self.room, self.name)
+        if has_open_instance(work, schedule):
             raise TaskConflict(
                 f"task {schedule.last_task_id} of schedule {schedule.name!r} is not over yet: wait for it, or cancel it"
             )
-        if (holder := key_holder(world, schedule)) is not None:
+        if (holder := key_holder(work, schedule)) is not None:
             raise held_by(self.principal, holder)
-        return make_instance(world, schedule, None)
+        return make_instance(work, schedule, None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -269,18 +269,18 @@ class DeleteSchedule(OneRow):
     room: str
     name: str
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the schedule."""
-        needs.schedules.add((self.room, self.name))
+        reads.schedules.add((self.room, self.name))
 
-    def apply(self, world: World) -> None:
+    def apply(self, work: UnitOfWork) -> None:
         """Raises `InvalidRoomId`, `ScheduleNotFound` or `Forbidden`."""
-        schedule = get_schedule(world, self.principal, self.room, self.name)
-        schedule.deleted_at = world.now
+        schedule = get_schedule(work, self.principal, self.room, self.name)
+        schedule.deleted_at = work.now
         schedule.next_at = None
         schedule.version += 1
-        world.change_schedule(schedule)
-        world.maybe_orphan(schedule.job_num)
+        work.change_schedule(schedule)
+        work.maybe_orphan(schedule.job_num)
 
 
 @dataclass(slots=True)
@@ -289,16 +289,16 @@ class FireDue:
 
     rows = MOST
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read what is due."""
-        needs.due_schedules = MOST
+        reads.due_schedules = MOST
 
-    def apply(self, world: World) -> int:
+    def apply(self, work: UnitOfWork) -> int:
         """Return how many schedules went on to their next tick."""
         dealt = 0
-        for schedule in world.due_schedules:
-            is_due = schedule.is_due(world.now) and not has_open_instance(world, schedule)
-            if is_due and world.jobs_by_num[schedule.job_num].deleted_at is None:
-                fire(world, schedule, skips=schedule.missed == "skip" and schedule.has_missed(world.now))
+        for schedule in work.due_schedules:
+            is_due = schedule.is_due(work.now) and not has_open_instance(work, schedule)
+            if is_due and work.jobs_by_num[schedule.job_num].deleted_at is None:
+                fire(work, schedule, skips=schedule.missed == "skip" and schedule.has_missed(work.now))
                 dealt += 1
         return dealt

@@ -6,15 +6,15 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle.wire.transitions import TRANSITIONS, Verb
 from treadle_server.access.checks import speaks_for
+from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
 from treadle_server.engine.commands.reports import RunReport, take_report
 from treadle_server.engine.commands.steering import cancel_task
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import World
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import Forbidden, InvalidTaskTransition, StaleRun
 
 REPORTED = {
@@ -34,19 +34,19 @@ class PatchStatus(OneRow):
     if_version: int | None = None
     report: RunReport
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the task with its worker."""
-        needs.report(self.task_id, self.run_id)
+        reads.report(self.task_id, self.run_id)
         if self.run_id is None:
-            needs.past_owners_of.add(self.task_id)
+            reads.past_owners_of.add(self.task_id)
 
-    def apply(self, world: World) -> Task:
+    def apply(self, work: UnitOfWork) -> Task:
         """Return the task after it. Raises as `ReportRun` and `Steer` do; the same status twice is a 409."""
-        task = get_task(world, self.task_id)
-        worker = world.workers.get(task.worker_id) if task.worker_id else None
+        task = get_task(work, self.task_id)
+        worker = work.workers.get(task.worker_id) if task.worker_id else None
         owns = speaks_for(self.principal, worker, task.id, task.run_id)
         if self.status is Status.CANCELLED:
-            return self._cancel(world, task, owns=owns)
+            return self._cancel(work, task, owns=owns)
         run_id = self.run_id
         if run_id is None and self.principal.run is not None and self.principal.run[0] == task.id:
             # A credential says which run is meant, as no older client could.
@@ -59,13 +59,13 @@ class PatchStatus(OneRow):
         if not task.is_leased:
             raise InvalidTaskTransition(f"the task is {task.status}: no run of it is open")
         if not owns:
-            self._check_not_lost(world, task)
+            self._check_not_lost(work, task)
             raise Forbidden(f"run {task.run_id} belongs to another user's worker")
         life.check_version(task, self.if_version)
         advance(task.status, verb, self.status)
-        return take_report(world, task, run_id, self.report)
+        return take_report(work, task, run_id, self.report)
 
-    def _cancel(self, world: World, task: Task, *, owns: bool) -> Task:
+    def _cancel(self, work: UnitOfWork, task: Task, *, owns: bool) -> Task:
         """Cancel by the rule of the verb: to have the task's run, or its credential, gives no right to it."""
         if self.run_id is not None:
             life.check_owner(task, self.run_id)
@@ -73,12 +73,12 @@ class PatchStatus(OneRow):
             check_control(self.principal, task)
         except Forbidden:
             if not (owns and task.is_leased):
-                self._check_not_lost(world, task, owned=owns)
+                self._check_not_lost(work, task, owned=owns)
             raise
         life.check_version(task, self.if_version)
-        return cancel_task(world, task)
+        return cancel_task(work, task)
 
-    def _check_not_lost(self, world: World, task: Task, *, owned: bool = False) -> None:
+    def _check_not_lost(self, work: UnitOfWork, task: Task, *, owned: bool = False) -> None:
         """Raise `StaleRun` when the asker's worker had the task: a 403 would make an older client end."""
-        if self.run_id is None and (owned or self.principal.user in world.past_owners.get(task.seq, ())):
+        if self.run_id is None and (owned or self.principal.user in work.past_owners.get(task.seq, ())):
             raise StaleRun("your worker has lost the task: stop the code")

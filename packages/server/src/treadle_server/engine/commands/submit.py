@@ -10,13 +10,13 @@ from uuid_utils import uuid7
 from treadle.wire.ids import TaskId
 from treadle.wire.status import OPEN, Status
 from treadle_server.access.checks import sees
+from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.jobs import find_job
 from treadle_server.engine.commands.workers import job_name_or_404
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.principal import Principal
-from treadle_server.engine.world import World
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InternalJobNotConfigured, TaskConflict, TreadleError, UniqueKeyHeld
 
 
@@ -59,9 +59,9 @@ Taken = Submitted | TreadleError
 """What became of one task among many."""
 
 
-def holder_of(world: World, job_num: int, unique_key: str) -> Task | None:
+def holder_of(work: UnitOfWork, job_num: int, unique_key: str) -> Task | None:
     """Return the open task of the job that holds the key at this moment."""
-    holder = world.unique.get((job_num, unique_key))
+    holder = work.unique.get((job_num, unique_key))
     return holder if holder is not None and holder.status in OPEN else None
 
 
@@ -89,30 +89,30 @@ class _OfItems:
 class Submit(_OfItems):
     """Puts tasks in: all or none."""
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the jobs, their lanes and counts, and tasks of the same ids and unique keys."""
         for item in self.items:
             name = job_name_or_404(item.job_name)
-            needs.job_names.add(name)
-            needs.new_tasks.append((name, self.room, item.options.get("pool")))
+            reads.job_names.add(name)
+            reads.new_tasks.append((name, self.room, item.options.get("pool")))
             if item.id is not None:
-                needs.tasks.add(item.id)
+                reads.tasks.add(item.id)
             if item.target is not None:
-                needs.targets.add((self.room, item.target))
+                reads.targets.add((self.room, item.target))
             if item.unique_key is not None:
-                needs.unique_keys.add((name, item.unique_key))
+                reads.unique_keys.add((name, item.unique_key))
 
-    def apply(self, world: World) -> list[Submitted]:
+    def apply(self, work: UnitOfWork) -> list[Submitted]:
         """Return the tasks in order.
 
         Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, `SchemaMoved`, or
         `ValidationFailed` for a deadline before the delay is over.
         """
-        jobs = {name: find_job(world, self.room, name) for name in {item.job_name for item in self.items}}
+        jobs = {name: find_job(work, self.room, name) for name in {item.job_name for item in self.items}}
         self._check_twins()
         for item in self.items:
-            self._check(world, item, jobs[item.job_name])
-        return [self._put(world, item, jobs[item.job_name]) for item in self.items]
+            self._check(work, item, jobs[item.job_name])
+        return [self._put(work, item, jobs[item.job_name]) for item in self.items]
 
     def _check_twins(self) -> None:
         """Raise `TaskConflict` when one id stands for two different tasks of this request."""
@@ -121,22 +121,22 @@ class Submit(_OfItems):
             if item.id is not None and seen.setdefault(item.id, item.content_hash) != item.content_hash:
                 raise TaskConflict(f"id {item.id} stands twice in this request, with different content")
 
-    def _check(self, world: World, item: Submission, job: Job) -> None:
-        if not world.rules.has_executor(job):
+    def _check(self, work: UnitOfWork, item: Submission, job: Job) -> None:
+        if not work.rules.has_executor(job):
             raise InternalJobNotConfigured(f"no executor for {job.full_name} is configured on this server")
         if item.schema_version is not None and item.schema_version != job.schema_version:
             raise SchemaMoved
-        first = None if item.id is None else world.tasks.get(item.id)
+        first = None if item.id is None else work.tasks.get(item.id)
         if first is not None:
             self._check_same(first, item)
         elif item.delay:
-            check_times(world.now + timedelta(seconds=item.delay), item.deadline, due="the delay is over")
+            check_times(work.now + timedelta(seconds=item.delay), item.deadline, due="the delay is over")
         if item.unique_key is not None:
-            self._check_holder(world, item, job)
+            self._check_holder(work, item, job)
 
-    def _check_holder(self, world: World, item: Submission, job: Job) -> None:
+    def _check_holder(self, work: UnitOfWork, item: Submission, job: Job) -> None:
         """Refuse a unique key that a task holds which the asker may not see: it would be answered with it."""
-        holder = holder_of(world, job.num, item.unique_key or "")
+        holder = holder_of(work, job.num, item.unique_key or "")
         if holder is not None and not sees(self.principal, holder):
             raise held_by(self.principal, holder)
 
@@ -144,26 +144,26 @@ class Submit(_OfItems):
         if first.content_hash != item.content_hash or first.submitter != self.principal.user:
             raise TaskConflict(f"task {item.id} exists with other content; choose another id")
 
-    def _put(self, world: World, item: Submission, job: Job) -> Submitted:
-        first = world.tasks.get(item.id) if item.id is not None else None
+    def _put(self, work: UnitOfWork, item: Submission, job: Job) -> Submitted:
+        first = work.tasks.get(item.id) if item.id is not None else None
         if first is None and item.unique_key is not None:
-            first = holder_of(world, job.num, item.unique_key)
+            first = holder_of(work, job.num, item.unique_key)
         if first is not None:
             return Submitted(first, created=False, position=None)
-        option = world.rules.options(item.options, job)
+        option = work.rules.options(item.options, job)
         task = new_task(
             item,
             job,
             option,
             room=self.room,
             user=self.principal.user,
-            now=world.now,
-            seq=world.next_seq(),
-            lane=world.lanes[job.lane_key(self.room, option["pool"])].id,
-            target_num=None if item.target is None else world.targets[self.room, item.target],
+            now=work.now,
+            seq=work.next_seq(),
+            lane=work.lanes[job.lane_key(self.room, option["pool"])].id,
+            target_num=None if item.target is None else work.targets[self.room, item.target],
         )
-        world.add_task(task)
-        return Submitted(task, created=True, position=_position(world, task, job))
+        work.add_task(task)
+        return Submitted(task, created=True, position=_position(work, task, job))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -174,23 +174,23 @@ class SubmitEach(_OfItems):
         for item in self.items:
             yield Submit(principal=self.principal, room=self.room, items=[item])
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read what each of them needs."""
         for one in self._ones():
-            one.needs(needs)
+            one.reads(reads)
 
-    def apply(self, world: World) -> list[Taken | SchemaMoved]:
+    def apply(self, work: UnitOfWork) -> list[Taken | SchemaMoved]:
         """Return what became of each."""
         taken: list[Taken | SchemaMoved] = []
         for one in self._ones():
             try:
-                taken += one.apply(world)
+                taken += one.apply(work)
             except (TreadleError, SchemaMoved) as refusal:
                 taken.append(refusal)
         return taken
 
 
-def _position(world: World, task: Task, job: Job) -> int | None:
+def _position(work: UnitOfWork, task: Task, job: Job) -> int | None:
     """Return the place of a new pending task: behind all of its priority and above, from the kept counts.
 
     One that was due before it came stands somewhere among them: None, its place is to be read.
@@ -198,10 +198,10 @@ def _position(world: World, task: Task, job: Job) -> int | None:
     if task.status is not Status.PENDING:
         return None
     _, room, _ = job.lane_key(task.room, task.pool)
-    queue = world.queue(job.num, room)
+    queue = work.queue(job.num, room)
     ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
     queue[task.priority] += 1
-    return ahead + 1 if task.due_at == world.now else None
+    return ahead + 1 if task.due_at == work.now else None
 
 
 def new_task(

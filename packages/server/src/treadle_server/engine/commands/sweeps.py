@@ -14,8 +14,8 @@ from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.internal import STUCK, lose_internal
 from treadle_server.engine.commands.steering import expire_task, keep_hold
 from treadle_server.engine.commands.workers import DISCONNECTED, lose_run, note_loss, runs_of
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.world import World
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
 
 GRACE = 2.0
 """Seconds beyond a task's timeout in which the worker's own report is awaited; never more than between two sweeps."""
@@ -30,17 +30,17 @@ class PromoteDue:
 
     rows = MOST
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read what is due."""
-        needs.found["due"] = MOST
+        reads.found["due"] = MOST
 
-    def apply(self, world: World) -> int:
+    def apply(self, work: UnitOfWork) -> int:
         """Return how many were promoted."""
-        due = [t for t in world.found["due"] if t.status is Status.SCHEDULED and t.due_at <= world.now]
+        due = [t for t in work.found["due"] if t.status is Status.SCHEDULED and t.due_at <= work.now]
         for task in due:
-            world.open(task)
-            life.promote(task, world.now)
-            world.changed(task)
+            work.open(task)
+            life.promote(task, work.now)
+            work.changed(task)
         return len(due)
 
 
@@ -57,24 +57,24 @@ class ExpireLeases:
 
     rows = MOST
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read what is leased beyond its time, and what is beyond one of the other two limits."""
-        needs.found |= dict.fromkeys(_OVERDUE, MOST)
-        needs.stamped_at, needs.grace = self.stamped_at, timedelta(seconds=self.grace)
+        reads.found |= dict.fromkeys(_OVERDUE, MOST)
+        reads.stamped_at, reads.grace = self.stamped_at, timedelta(seconds=self.grace)
 
-    def apply(self, world: World) -> int:
+    def apply(self, work: UnitOfWork) -> int:
         """Return how many runs were ended."""
-        if _is_over(self.until, world.now):
+        if _is_over(self.until, work.now):
             return 0
         ended = 0
-        for task in {t.seq: t for name in _OVERDUE for t in world.found[name]}.values():
-            if task.is_leased and (reason := self._reason(world, task)) is not None:
-                self._end(world, task, *reason)
+        for task in {t.seq: t for name in _OVERDUE for t in work.found[name]}.values():
+            if task.is_leased and (reason := self._reason(work, task)) is not None:
+                self._end(work, task, *reason)
                 ended += 1
         return ended
 
-    def _reason(self, world: World, task: Task) -> tuple[Reason, str] | None:
-        now = world.now
+    def _reason(self, work: UnitOfWork, task: Task) -> tuple[Reason, str] | None:
+        now = work.now
         if _is_stuck(task, now):
             return Reason.TIMEOUT, STUCK
         if task.taken_until is not None and task.taken_until <= now:
@@ -96,22 +96,22 @@ class ExpireLeases:
             since = self.stamped_at
         return since + timedelta(seconds=limit) <= now
 
-    def _end(self, world: World, task: Task, reason: Reason, error: str) -> None:
+    def _end(self, work: UnitOfWork, task: Task, reason: Reason, error: str) -> None:
         if reason is not Reason.TIMEOUT:
             # The sweep began with a clock that had not jumped.
-            is_over = task.taken_until is not None and task.taken_until <= world.now
-            lose_run(world, task, reason, error, is_over=is_over)
+            is_over = task.taken_until is not None and task.taken_until <= work.now
+            lose_run(work, task, reason, error, is_over=is_over)
             return
-        world.open(task)
-        until, is_stuck = task.taken_until, _is_stuck(task, world.now)
-        run = life.fail(task, Ending(Outcome.FAILED, reason, error), world.now, world.draw, is_final=is_stuck)
+        work.open(task)
+        until, is_stuck = task.taken_until, _is_stuck(task, work.now)
+        run = life.fail(task, Ending(Outcome.FAILED, reason, error), work.now, work.draw, is_final=is_stuck)
         # Nobody is left to say that stuck code has ended: its slot is free, whatever becomes of it.
-        world.add_run(task, run, code_ended=is_stuck)
-        if not keep_hold(world, task, until) and not is_stuck:
-            note_loss(world, task.worker_id)
-        world.changed(task)
+        work.add_run(task, run, code_ended=is_stuck)
+        if not keep_hold(work, task, until) and not is_stuck:
+            note_loss(work, task.worker_id)
+        work.changed(task)
         if task.completed_at is not None:
-            world.maybe_orphan(task.job_num)
+            work.maybe_orphan(task.job_num)
 
 
 _OVERDUE = ("expired", "unstarted", "overlong")
@@ -133,15 +133,15 @@ class MissDeadlines:
 
     rows = MOST
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read what is overdue."""
-        needs.found["overdue"] = MOST
+        reads.found["overdue"] = MOST
 
-    def apply(self, world: World) -> int:
+    def apply(self, work: UnitOfWork) -> int:
         """Return how many tasks were failed."""
-        overdue = [t for t in world.found["overdue"] if t.completed_at is None]
+        overdue = [t for t in work.found["overdue"] if t.completed_at is None]
         for task in overdue:
-            expire_task(world, task)
+            expire_task(work, task)
         return len(overdue)
 
 
@@ -156,31 +156,31 @@ class SweepWorkers:
 
     rows = MOST
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the stale workers with what they hold."""
-        needs.stale = timedelta(seconds=self.timeout)
+        reads.stale = timedelta(seconds=self.timeout)
 
-    def apply(self, world: World) -> list[WorkerId]:
+    def apply(self, work: UnitOfWork) -> list[WorkerId]:
         """Return the workers that were lost."""
-        if _is_over(self.until, world.now):
+        if _is_over(self.until, work.now):
             return []
-        before = world.now - timedelta(seconds=self.timeout)
-        gone = [world.workers[w] for w in world.stale if w in world.workers]
+        before = work.now - timedelta(seconds=self.timeout)
+        gone = [work.workers[w] for w in work.stale if w in work.workers]
         gone = [w for w in gone if w.state is not WorkerState.LOST and w.last_heartbeat < before]
         for worker in gone:
-            self._lose(world, worker)
+            self._lose(work, worker)
         return [worker.id for worker in gone]
 
-    def _lose(self, world: World, worker: Worker) -> None:
-        for task in runs_of(world, worker.id):
+    def _lose(self, work: UnitOfWork, worker: Worker) -> None:
+        for task in runs_of(work, worker.id):
             if task.is_internal:
-                lose_internal(world, task, is_dead=False)
+                lose_internal(work, task, is_dead=False)
             else:
-                lose_run(world, task, Reason.CLAIM_EXPIRED, DISCONNECTED)
+                lose_run(work, task, Reason.CLAIM_EXPIRED, DISCONNECTED)
         worker.state = WorkerState.LOST
-        worker.lost_at = world.now
-        world.unlink(worker)
-        world.change_worker(worker)
+        worker.lost_at = work.now
+        work.unlink(worker)
+        work.change_worker(worker)
 
 
 @dataclass(slots=True)
@@ -190,18 +190,18 @@ class ReleaseHolds(OneRow):
     until: datetime | None = None
     """As in `ExpireLeases`."""
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read them."""
-        needs.ended_holds = True
+        reads.ended_holds = True
 
-    def apply(self, world: World) -> int:
+    def apply(self, work: UnitOfWork) -> int:
         """Return how many ended."""
-        if _is_over(self.until, world.now):
+        if _is_over(self.until, work.now):
             return 0
-        ended = [hold for hold in world.holds.values() if hold.until <= world.now]
+        ended = [hold for hold in work.holds.values() if hold.until <= work.now]
         for hold in ended:
-            world.drop_hold(hold)
-            note_loss(world, hold.worker_id)
+            work.drop_hold(hold)
+            note_loss(work, hold.worker_id)
         return len(ended)
 
 
@@ -223,12 +223,12 @@ class RestampLeases:
         """Return how many tasks it writes at most."""
         return len(self.seqs)
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read nothing: they are written where they stand."""
 
-    def apply(self, world: World) -> None:
+    def apply(self, work: UnitOfWork) -> None:
         """Have them written with the batch."""
-        world.changes.restamped.append((self.seqs, self.jump))
+        work.changes.restamped.append((self.seqs, self.jump))
 
 
 @dataclass(slots=True)
@@ -237,19 +237,19 @@ class RestampPresent:
 
     rows = MOST
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read them all."""
-        needs.every_worker = True
-        needs.every_hold = True
+        reads.every_worker = True
+        reads.every_hold = True
 
-    def apply(self, world: World) -> None:
+    def apply(self, work: UnitOfWork) -> None:
         """Stamp them."""
-        for hold in list(world.holds.values()):
-            world.renew_hold(replace(hold, until=world.now + timedelta(seconds=hold.lease_seconds)))
-        for worker in world.workers.values():
+        for hold in list(work.holds.values()):
+            work.renew_hold(replace(hold, until=work.now + timedelta(seconds=hold.lease_seconds)))
+        for worker in work.workers.values():
             if worker.state is not WorkerState.LOST:
-                worker.last_heartbeat = world.now
-                world.change_worker(worker)
+                worker.last_heartbeat = work.now
+                work.change_worker(worker)
 
 
 @dataclass(slots=True)
@@ -258,12 +258,12 @@ class DeleteOrphans(OneRow):
 
     job_nums: list[int]
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the jobs, to change them."""
-        needs.job_nums.update(self.job_nums)
-        needs.jobs_change = True
+        reads.job_nums.update(self.job_nums)
+        reads.jobs_change = True
 
-    def apply(self, world: World) -> None:
+    def apply(self, work: UnitOfWork) -> None:
         """Have them looked at when the batch is written."""
         for num in self.job_nums:
-            world.maybe_orphan(num)
+            work.maybe_orphan(num)

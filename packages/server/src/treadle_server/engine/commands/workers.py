@@ -8,25 +8,25 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.names import JobName, parse_job_name
 from treadle.wire.status import Outcome, Reason, WorkerState
 from treadle_server.access.checks import check_own, check_register, check_worker
+from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.steering import keep_hold
-from treadle_server.engine.needs import Needs
-from treadle_server.engine.principal import Principal
-from treadle_server.engine.seats import ClaimKey
-from treadle_server.engine.world import World
+from treadle_server.engine.dispatch.slots import ClaimKey
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import JobNotFound, TaskConflict, WorkerNotFound
 
 DISCONNECTED = "Worker disconnected"
 """The error of a task whose worker was lost."""
 
 
-def get_worker(world: World, principal: Principal, worker_id: WorkerId) -> Worker:
+def get_worker(work: UnitOfWork, principal: Principal, worker_id: WorkerId) -> Worker:
     """Return the asker's worker. Raises `WorkerNotFound`, or `Forbidden` when it is not the asker's to be."""
-    if (worker := world.workers.get(worker_id)) is None:
+    if (worker := work.workers.get(worker_id)) is None:
         raise WorkerNotFound(f"there is no worker {worker_id}: register again with POST /v1/workers")
     check_own(principal, worker)
     return worker
@@ -38,42 +38,42 @@ def check_present(worker: Worker) -> None:
         raise WorkerNotFound(f"worker {worker.id} was not heard of for too long and is lost: register again")
 
 
-def revive(world: World, worker: Worker) -> None:
+def revive(work: UnitOfWork, worker: Worker) -> None:
     """Note that the worker was heard of just now; a lost one is online again."""
-    worker.last_heartbeat, worker.run_lost_at = world.now, None
+    worker.last_heartbeat, worker.run_lost_at = work.now, None
     if worker.state is WorkerState.LOST:
         worker.state = WorkerState.ONLINE
         worker.lost_at = None
-    world.change_worker(worker)
+    work.change_worker(worker)
 
 
-def note_loss(world: World, worker_id: WorkerId | None) -> None:
+def note_loss(work: UnitOfWork, worker_id: WorkerId | None) -> None:
     """Note that a run was taken from the worker: it owes a heartbeat, however much it has lost."""
-    if worker_id is not None and (worker := world.workers.get(worker_id)) is not None:
-        worker.run_lost_at = world.now
-        world.change_worker(worker)
+    if worker_id is not None and (worker := work.workers.get(worker_id)) is not None:
+        worker.run_lost_at = work.now
+        work.change_worker(worker)
 
 
-def lose_run(world: World, task: Task, reason: Reason, error: str, *, is_over: bool = False) -> None:
+def lose_run(work: UnitOfWork, task: Task, reason: Reason, error: str, *, is_over: bool = False) -> None:
     """End a run whose worker is gone: requeued within budget, failed beyond (Z11, G8).
 
     A target stays held until the run's lease ends, unless it `is_over`: a worker that was given up, or removed, may run
     its code until then.
     """
-    world.open(task)
+    work.open(task)
     ending = Ending(Outcome.EXCEPTION, reason, error)
-    note_loss(world, task.worker_id)
+    note_loss(work, task.worker_id)
     until = task.taken_until if task.target_num is not None and not is_over else None
-    run = life.fail(task, ending, world.now, world.draw)
-    world.add_run(task, run, code_ended=not keep_hold(world, task, until))
-    world.changed(task)
+    run = life.fail(task, ending, work.now, work.draw)
+    work.add_run(task, run, code_ended=not keep_hold(work, task, until))
+    work.changed(task)
     if task.completed_at is not None:
-        world.maybe_orphan(task.job_num)
+        work.maybe_orphan(task.job_num)
 
 
-def runs_of(world: World, worker_id: WorkerId) -> list[Task]:
+def runs_of(work: UnitOfWork, worker_id: WorkerId) -> list[Task]:
     """Return the tasks that the worker holds."""
-    return [task for task in world.tasks.values() if task.is_leased and task.worker_id == worker_id]
+    return [task for task in work.tasks.values() if task.is_leased and task.worker_id == worker_id]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,29 +93,29 @@ class RegisterWorker(OneRow):
     home: str | None = None
     """The start of the server on whose socket it opens itself."""
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the worker that it was."""
         if self.id is not None:
-            needs.workers.add(self.id)
+            reads.workers.add(self.id)
 
-    def apply(self, world: World) -> Worker:
+    def apply(self, work: UnitOfWork) -> Worker:
         """Return the worker. Raises `Forbidden` when the id is another user's, or a scope is missing."""
         check_worker(self.principal, self.group, self.name, self.pool)
-        worker = world.workers.get(self.id) if self.id is not None else None
+        worker = work.workers.get(self.id) if self.id is not None else None
         if worker is None:
             worker = Worker(
-                self.id or WorkerId(str(uuid7())), self.principal.user, created_at=world.now, last_heartbeat=world.now
+                self.id or WorkerId(str(uuid7())), self.principal.user, created_at=work.now, last_heartbeat=work.now
             )
-            self._describe(worker, world)
-            world.add_worker(worker)
+            self._describe(worker, work)
+            work.add_worker(worker)
         else:
-            get_worker(world, self.principal, worker.id)
-            self._describe(worker, world)
-            revive(world, worker)
+            get_worker(work, self.principal, worker.id)
+            self._describe(worker, work)
+            revive(work, worker)
         return worker
 
-    def _describe(self, worker: Worker, world: World) -> None:
-        worker.home, worker.home_at = self.home, None if self.home is None else world.now
+    def _describe(self, worker: Worker, work: UnitOfWork) -> None:
+        worker.home, worker.home_at = self.home, None if self.home is None else work.now
         worker.name, worker.group, worker.pool, worker.version = self.name, self.group, self.pool, self.version
         worker.concurrency, worker.min_concurrency = self.concurrency or 1, self.min_concurrency
         worker.is_limited = self.concurrency is not None
@@ -131,25 +131,25 @@ class LinkJobs(OneRow):
     worker_id: WorkerId
     job_names: list[str]
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the worker and the jobs."""
-        needs.workers.add(self.worker_id)
-        needs.job_names |= {job_name_or_404(name) for name in self.job_names}
-        needs.jobs_change = True
+        reads.workers.add(self.worker_id)
+        reads.job_names |= {job_name_or_404(name) for name in self.job_names}
+        reads.jobs_change = True
 
-    def apply(self, world: World) -> list[Job]:
+    def apply(self, work: UnitOfWork) -> list[Job]:
         """Return the jobs. Raises `WorkerNotFound`, `Forbidden` or `JobNotFound`."""
-        worker = get_worker(world, self.principal, self.worker_id)
+        worker = get_worker(work, self.principal, self.worker_id)
         found = []
         for name in self.job_names:
-            job = world.jobs.get(job_name_or_404(name))
+            job = work.jobs.get(job_name_or_404(name))
             if job is not None:
                 check_register(self.principal, job.room)
             if job is None or job.deleted_at is not None:
                 raise JobNotFound(f"there is no job {name}: register it with its schema first")
             found.append(job)
         for job in found:
-            world.link(worker, job)
+            work.link(worker, job)
         return found
 
 
@@ -162,18 +162,18 @@ class RemoveWorker:
 
     rows = 10
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the worker and what it holds."""
-        needs.workers.add(self.worker_id)
-        needs.tasks_of.add(self.worker_id)
-        needs.holds_of.add(self.worker_id)
+        reads.workers.add(self.worker_id)
+        reads.tasks_of.add(self.worker_id)
+        reads.holds_of.add(self.worker_id)
 
-    def apply(self, world: World) -> None:
+    def apply(self, work: UnitOfWork) -> None:
         """Raises `WorkerNotFound` or `Forbidden`."""
-        worker = get_worker(world, self.principal, self.worker_id)
-        for task in runs_of(world, worker.id):
-            lose_run(world, task, Reason.WORKER_SHUTDOWN, DISCONNECTED)
-        world.remove_worker(worker)
+        worker = get_worker(work, self.principal, self.worker_id)
+        for task in runs_of(work, worker.id):
+            lose_run(work, task, Reason.WORKER_SHUTDOWN, DISCONNECTED)
+        work.remove_worker(worker)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,17 +183,17 @@ class FindWorker(OneRow):
     principal: Principal
     worker_id: WorkerId
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the worker."""
-        needs.workers.add(self.worker_id)
+        reads.workers.add(self.worker_id)
 
-    def apply(self, world: World) -> Worker:
+    def apply(self, work: UnitOfWork) -> Worker:
         """Return the worker. Raises `WorkerNotFound` or `Forbidden`."""
-        worker = get_worker(world, self.principal, self.worker_id)
+        worker = get_worker(work, self.principal, self.worker_id)
         check_worker(self.principal, worker.group, worker.name, worker.pool)
         check_present(worker)
-        if world.now > worker.last_heartbeat:
-            revive(world, worker)
+        if work.now > worker.last_heartbeat:
+            revive(work, worker)
         return worker
 
 
@@ -205,18 +205,18 @@ class FindClaims(OneRow):
     worker_id: WorkerId
     key: ClaimKey
 
-    def needs(self, needs: Needs) -> None:
+    def reads(self, reads: ReadSet) -> None:
         """Read the worker, and what was claimed."""
-        needs.workers.add(self.worker_id)
-        needs.claim_keys.add((self.worker_id, self.key.text))
+        reads.workers.add(self.worker_id)
+        reads.claim_keys.add((self.worker_id, self.key.text))
 
-    def apply(self, world: World) -> list[Task] | None:
+    def apply(self, work: UnitOfWork) -> list[Task] | None:
         """Return those of the claims that it still holds; None when nothing was claimed under the key.
 
         Raises `TaskConflict` when it was another request, `WorkerNotFound` or `Forbidden`.
         """
-        get_worker(world, self.principal, self.worker_id)
-        kept = world.kept_claims.get((self.worker_id, self.key.text))
+        get_worker(work, self.principal, self.worker_id)
+        kept = work.kept_claims.get((self.worker_id, self.key.text))
         if kept is None:
             return None
         if kept.body != self.key.body:
@@ -224,7 +224,7 @@ class FindClaims(OneRow):
                 f"under the Idempotency-Key {self.key.text!r} another claim was made: its body was not the same;"
                 " take a new key for each request, and this one for its repetition alone"
             )
-        claimed = [(world.tasks.get(task_id), run_id) for task_id, run_id in kept.runs]
+        claimed = [(work.tasks.get(task_id), run_id) for task_id, run_id in kept.runs]
         return [
             task
             for task, run_id in claimed

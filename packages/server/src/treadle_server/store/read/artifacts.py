@@ -10,11 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.tasks import RUN_FIELDS, Run, Task
-from treadle_server.store.artifacts import ROWS
 from treadle_server.store.base import Dialect
-from treadle_server.store.load import to_run, to_task
-from treadle_server.store.many import TEXT, bound, is_among
+from treadle_server.store.bound_lists import TEXT, bound, is_among
 from treadle_server.store.tables import artifacts, runs, tasks
+from treadle_server.store.transaction.artifacts import ROWS
+from treadle_server.store.transaction.load import to_run, to_task
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,11 @@ from treadle.wire.ids import is_uuid
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
 from treadle.wire.status import LEASED, Status
 from treadle.wire.tasks import TaskFilter
-from treadle_server.domain.sight import Sight
+from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import counts, tagged
-from treadle_server.store.read.sight import within
+from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import jobs, tasks, workers
-from treadle_server.store.tags import keys_wanted
+from treadle_server.store.transaction.tags import keys_wanted
 from treadle_server.store.types import BigKey
 
 _UNCOUNTED = TaskFilter.model_fields.keys() - {"job", "status"}
@@ -46,21 +46,21 @@ NO_JOB = -1
 class SeenFilter(TaskFilter):
     """A filter that means no tasks but those in the rooms that the asker reads."""
 
-    _sight: Sight = PrivateAttr(default_factory=Sight)
+    _visibility: Visibility = PrivateAttr(default_factory=Visibility)
 
 
-def seen(wanted: TaskFilter, sight: Sight | None) -> TaskFilter:
+def seen(wanted: TaskFilter, visibility: Visibility | None) -> TaskFilter:
     """Return the filter, narrowed to the rooms that are read; None: all are."""
-    if sight is None:
+    if visibility is None:
         return wanted
     narrowed = SeenFilter.model_construct(wanted.model_fields_set, **dict(wanted))
-    narrowed._sight = sight  # noqa: SLF001 - it is no field, which a client could give
+    narrowed._visibility = visibility  # noqa: SLF001 - it is no field, which a client could give
     return narrowed
 
 
-def sight_of(wanted: TaskFilter) -> Sight | None:
+def visibility_of(wanted: TaskFilter) -> Visibility | None:
     """Return to which rooms a filter is narrowed; None: to none."""
-    return wanted._sight if isinstance(wanted, SeenFilter) else None  # noqa: SLF001 - as above
+    return wanted._visibility if isinstance(wanted, SeenFilter) else None  # noqa: SLF001 - as above
 
 
 def status_is(*statuses: Status) -> ColumnElement[bool]:
@@ -118,11 +118,11 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> Where:
         is_rare = not found.is_narrow and await tagged.is_rare(connection, keys)
         found.append(tagged.has_one_of(keys, connection.dialect.name, rare=is_rare))
         found.is_narrow = found.is_narrow or is_rare
-    sight = sight_of(wanted)
+    visibility = visibility_of(wanted)
     if wanted.room is not None:
         found.append(tasks.c.room == wanted.room)
-    if sight is not None and (wanted.room is None or not sight.admits(wanted.room)):
-        found.append(within(sight, tasks.c.room.concat("") if found.is_narrow else tasks.c.room))
+    if visibility is not None and (wanted.room is None or not visibility.admits(wanted.room)):
+        found.append(within(visibility, tasks.c.room.concat("") if found.is_narrow else tasks.c.room))
     if wanted.status is not None:
         found += _statuses(wanted.status, plain=found.is_narrow)
     if wanted.job is not None:
@@ -244,10 +244,10 @@ def _counts_are_its_own(wanted: TaskFilter) -> bool:
 
     A plain room's job has tasks of that room alone, a shared room's job those of every room.
     """
-    if (sight := sight_of(wanted)) is None:
+    if (visibility := visibility_of(wanted)) is None:
         return True
     room = (wanted.job or "").partition(":")[0]
-    return room not in SHARED_ROOMS and sight.admits(room)
+    return room not in SHARED_ROOMS and visibility.admits(room)
 
 
 async def _kept(connection: AsyncConnection, wanted: TaskFilter) -> int:

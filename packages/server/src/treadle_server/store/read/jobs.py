@@ -24,10 +24,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name, visible_from
 from treadle_server.domain.jobs import JOB_FIELDS, Job
-from treadle_server.domain.sight import Sight
+from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import JobNotFound
 from treadle_server.store.read import counts
-from treadle_server.store.read.sight import jobs_within
+from treadle_server.store.read.visibility import jobs_within
 from treadle_server.store.tables import jobs, lanes, tasks, worker_jobs, workers
 
 _COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
@@ -73,21 +73,25 @@ def _seen_from(room: str | None) -> ColumnElement[bool]:
     return or_(jobs.c.room == room, jobs.c.room.in_(sorted(SHARED_ROOMS)))
 
 
-def _readable(room: str | None, sight: Sight | None) -> ColumnElement[bool]:
+def _readable(room: str | None, visibility: Visibility | None) -> ColumnElement[bool]:
     """Return the condition that a job is seen from rooms that are read; from one that is not, nothing is."""
-    return false() if sight is not None and room is not None and not sight.admits(room) else jobs_within(sight)
+    return (
+        false()
+        if visibility is not None and room is not None and not visibility.admits(room)
+        else jobs_within(visibility)
+    )
 
 
 async def page(
     connection: AsyncConnection,
     *,
     room: str | None = None,
-    sight: Sight | None = None,
+    visibility: Visibility | None = None,
     limit: int = 500,
     offset: int = 0,
 ) -> tuple[list[Job], int]:
-    """Return jobs seen from `room` (None: all) by who reads the rooms of `sight`, newest first, and their number."""
-    where = (jobs.c.deleted_at.is_(None), _seen_from(room), _readable(room, sight))
+    """Return jobs seen from `room` (None: all) by who reads what `visibility` says, newest first, and their number."""
+    where = (jobs.c.deleted_at.is_(None), _seen_from(room), _readable(room, visibility))
     statement = select(*_COLUMNS).where(*where).order_by(jobs.c.num.desc()).limit(limit).offset(offset)
     found = [Job(*row) for row in await connection.execute(statement)]
     if not offset and len(found) < limit:
@@ -101,12 +105,14 @@ async def count(connection: AsyncConnection) -> int:
     return (await connection.execute(statement)).scalar_one()
 
 
-async def view(connection: AsyncConnection, found: Sequence[Job], sight: Sight | None = None) -> list[JobView]:
+async def view(
+    connection: AsyncConnection, found: Sequence[Job], visibility: Visibility | None = None
+) -> list[JobView]:
     """Return the jobs with counts, live workers, slots and the oldest pending task's time.
 
     A shared job has tasks of all rooms: who does not read its own is not told how many there are.
     """
-    views = {job.num: JobView(job, is_counted=sight is None or sight.admits(job.room)) for job in found}
+    views = {job.num: JobView(job, is_counted=visibility is None or visibility.admits(job.room)) for job in found}
     if not views:
         return []
     nums = list(views)
@@ -177,11 +183,11 @@ async def _oldest_pending(connection: AsyncConnection, nums: Sequence[int]) -> d
 
 
 async def every_view(
-    connection: AsyncConnection, *, room: str | None = None, sight: Sight | None = None
+    connection: AsyncConnection, *, room: str | None = None, visibility: Visibility | None = None
 ) -> list[JobView]:
     """Return every job that `page` has as it is shown, newest first; at most 10,000."""
-    found, _ = await page(connection, room=room, sight=sight, limit=10_000)
-    return await view(connection, found, sight)
+    found, _ = await page(connection, room=room, visibility=visibility, limit=10_000)
+    return await view(connection, found, visibility)
 
 
 __all__ = ["Job", "JobView", "by_name", "by_num", "count", "every_view", "page", "view"]

@@ -12,7 +12,7 @@ from treadle.wire.tags import Entry, entries
 from treadle.wire.tags import wanted as wanted_entries
 from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
-from treadle_server.store.read.filters import TIMES, ids_from, sight_of
+from treadle_server.store.read.filters import TIMES, ids_from, visibility_of
 
 Matches = Callable[[Task], bool]
 
@@ -54,8 +54,8 @@ def _parts(wanted: TaskFilter) -> list[Matches]:
     parts += [_has(tag) for tag in wanted.tag or ()]
     parts += _of_its_time(wanted)
     parts += _unlike(wanted)
-    if (sight := sight_of(wanted)) is not None:
-        parts.append(lambda task: sight.admits(task.room))
+    if (visibility := visibility_of(wanted)) is not None:
+        parts.append(lambda task: visibility.admits(task.room))
     return parts
 
 

@@ -9,11 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import SHARED_ROOMS, JobName
 from treadle_server.domain.schedules import SCHEDULE_FIELDS, Schedule
-from treadle_server.domain.sight import Sight
+from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import ScheduleNotFound
-from treadle_server.store.owners import acts, why_still
-from treadle_server.store.read.sight import within
+from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import jobs, schedules, tasks
+from treadle_server.store.transaction.owners import acts, why_still
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ def _view(row: Any) -> ScheduleView:
     return ScheduleView(schedule, str(JobName(room, category, name)), status, still)
 
 
-def _where(room: str | None, sight: Sight | None) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = [schedules.c.deleted_at.is_(None), within(sight, schedules.c.room)]
+def _where(room: str | None, visibility: Visibility | None) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = [schedules.c.deleted_at.is_(None), within(visibility, schedules.c.room)]
     if room is not None:
         conditions.append(schedules.c.room.in_(sorted({room, *SHARED_ROOMS})))
     return conditions
@@ -54,16 +54,16 @@ async def page(
     connection: AsyncConnection,
     *,
     room: str | None,
-    sight: Sight | None = None,
+    visibility: Visibility | None = None,
     limit: int,
     offset: int = 0,
     tokens_at: datetime | None = None,
 ) -> tuple[list[ScheduleView], int]:
     """Return schedules seen from `room` (its own and the shared rooms'; None: all), newest first, and how many.
 
-    With a `sight` those of the rooms that are read. Their owners need a valid token `tokens_at`; None: they need none.
+    With a `visibility` those of its rooms. Their owners need a valid token `tokens_at`; None: they need none.
     """
-    where = _where(room, sight)
+    where = _where(room, visibility)
     total = (await connection.execute(select(func.count()).select_from(schedules).where(*where))).scalar_one()
     # Ids made at one time don't tell which came first.
     order = (schedules.c.created_at.desc(), schedules.c.id.desc())

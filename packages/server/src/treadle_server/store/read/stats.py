@@ -7,10 +7,10 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import LEASED
-from treadle_server.domain.sight import Sight
+from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import counts, jobs
 from treadle_server.store.read.filters import status_is
-from treadle_server.store.read.sight import within, workers_within
+from treadle_server.store.read.visibility import within, workers_within
 from treadle_server.store.tables import tasks, workers
 
 MOST_JOBS = 10_000
@@ -31,16 +31,18 @@ class Totals:
     """The weight of what is claimed or running."""
 
 
-async def totals(connection: AsyncConnection, sight: Sight | None = None) -> Totals:
-    """Return the totals at this moment, of what who reads the rooms of `sight` sees.
+async def totals(connection: AsyncConnection, visibility: Visibility | None = None) -> Totals:
+    """Return the totals at this moment, of what who reads the rooms of `visibility` sees.
 
     Of jobs that are seen but whose tasks may stand in other rooms, the tasks are not counted.
     """
-    by_state = select(workers.c.state, func.count(), func.sum(workers.c.concurrency)).where(workers_within(sight))
+    by_state = select(workers.c.state, func.count(), func.sum(workers.c.concurrency)).where(workers_within(visibility))
     rows = await connection.execute(by_state.group_by(workers.c.state))
     states = {state: (n, int(slots)) for state, n, slots in rows}
-    used = select(func.coalesce(func.sum(tasks.c.weight), 0)).where(status_is(*LEASED), within(sight, tasks.c.room))
-    by_status, registered = await _of_jobs(connection, sight)
+    used = select(func.coalesce(func.sum(tasks.c.weight), 0)).where(
+        status_is(*LEASED), within(visibility, tasks.c.room)
+    )
+    by_status, registered = await _of_jobs(connection, visibility)
     return Totals(
         counts=by_status,
         jobs=registered,
@@ -50,12 +52,12 @@ async def totals(connection: AsyncConnection, sight: Sight | None = None) -> Tot
     )
 
 
-async def _of_jobs(connection: AsyncConnection, sight: Sight | None) -> tuple[dict[str, int], int]:
+async def _of_jobs(connection: AsyncConnection, visibility: Visibility | None) -> tuple[dict[str, int], int]:
     """Return the tasks by status, and how many jobs there are."""
-    if sight is None:
+    if visibility is None:
         return await counts.totals(connection), await jobs.count(connection)
-    found, registered = await jobs.page(connection, sight=sight, limit=MOST_JOBS)
-    told = [job.num for job in found if sight.admits(job.room)]
+    found, registered = await jobs.page(connection, visibility=visibility, limit=MOST_JOBS)
+    told = [job.num for job in found if visibility.admits(job.room)]
     by_status: Counter[str] = Counter()
     for of_job in (await counts.by_job(connection, told)).values():
         by_status.update(of_job)

@@ -24,14 +24,14 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
-from treadle_server.domain.sight import Sight
 from treadle_server.domain.tasks import NEVER_RUN, Task
+from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import TargetNotFound
 from treadle_server.store.base import Dialect
-from treadle_server.store.many import NUMBER, bound, is_among, rows_of
-from treadle_server.store.read.sight import within
+from treadle_server.store.bound_lists import NUMBER, bound, is_among, rows_of
+from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import holds, runs, status_in, targets, tasks
-from treadle_server.store.targets import head_of, holding
+from treadle_server.store.transaction.targets import head_of, holding
 
 _c = tasks.c
 _ORDER = ("running", "claimed", "stopping", "paused", "failed", "retry")
@@ -174,10 +174,12 @@ def _waited_for() -> ColumnElement[bool]:
     return targets.c.num.in_(waiting)
 
 
-def _where(room: str | None, *, held: bool | None, text: str | None, sight: Sight | None) -> list[ColumnElement[bool]]:
+def _where(
+    room: str | None, *, held: bool | None, text: str | None, visibility: Visibility | None
+) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = []
-    if sight is not None and (room is None or not sight.admits(room)):
-        conditions.append(within(sight, targets.c.room))
+    if visibility is not None and (room is None or not visibility.admits(room)):
+        conditions.append(within(visibility, targets.c.room))
     if room is not None:
         conditions.append(targets.c.room == room)
     if held is not None:
@@ -193,25 +195,25 @@ async def page(
     room: str | None,
     held: bool | None = None,
     text: str | None = None,
-    sight: Sight | None = None,
+    visibility: Visibility | None = None,
     limit: int,
     offset: int = 0,
 ) -> tuple[list[TargetView], int]:
-    """Return targets of `room` (None: all) that who reads the rooms of `sight` sees, newest first, and how many match.
+    """Return targets of `room` (None: all) as far as `visibility` admits them, newest first, and how many match.
 
     `held` narrows to those that are held or to those that are free, `text` to names that hold it.
     """
-    where = _where(room, held=held, text=text, sight=sight)
+    where = _where(room, held=held, text=text, visibility=visibility)
     total = (await connection.execute(select(func.count()).select_from(targets).where(*where))).scalar_one()
     statement = select(targets).where(*where).order_by(targets.c.num.desc()).limit(limit).offset(offset)
     return await _view(connection, (await connection.execute(statement)).all()), total
 
 
 async def in_use(
-    connection: AsyncConnection, *, room: str | None, sight: Sight | None = None, limit: int
+    connection: AsyncConnection, *, room: str | None, visibility: Visibility | None = None, limit: int
 ) -> tuple[list[TargetView], int]:
     """Return up to `limit` targets of `room` (None: all) that are held or waited for, newest first, and the total."""
-    where = [*_where(room, held=None, text=None, sight=sight), or_(_held(), _waited_for())]
+    where = [*_where(room, held=None, text=None, visibility=visibility), or_(_held(), _waited_for())]
     statement = select(targets).where(*where).order_by(targets.c.num.desc()).limit(limit)
     found = await _view(connection, (await connection.execute(statement)).all())
     if len(found) < limit:

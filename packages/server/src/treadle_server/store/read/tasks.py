@@ -14,12 +14,12 @@ from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import TaskNotFound, ValidationFailed
 from treadle_server.store.base import Dialect
-from treadle_server.store.load import to_task
-from treadle_server.store.many import UUID, bound, is_among
+from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import filters
 from treadle_server.store.read.positions import positions
 from treadle_server.store.read.targets import blocked_by
 from treadle_server.store.tables import tasks
+from treadle_server.store.transaction.load import to_task
 
 _PREFIX = "seq:"
 

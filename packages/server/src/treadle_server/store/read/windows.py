@@ -14,10 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.frames import Window
 from treadle.wire.status import LEASED
 from treadle_server.domain.tasks import Task
-from treadle_server.store.load import to_task
 from treadle_server.store.read import counts, filters
 from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Place, Segment, place, place_of
 from treadle_server.store.tables import lanes, tasks
+from treadle_server.store.transaction.load import to_task
 
 PARTS_AT_ONCE = 480
 """Ranges of the queue's index that one statement reads; SQLite admits 500 parts of a union."""

@@ -11,12 +11,12 @@ from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import SHARED_ROOMS, JobName
 from treadle.wire.status import LEASED
 from treadle_server.domain.jobs import WORKER_FIELDS, Worker
-from treadle_server.domain.sight import Sight
+from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import WorkerNotFound
-from treadle_server.store.load import to_worker
 from treadle_server.store.read.filters import status_is
-from treadle_server.store.read.sight import workers_within
+from treadle_server.store.read.visibility import workers_within
 from treadle_server.store.tables import holds, jobs, status_in, tasks, worker_jobs, workers
+from treadle_server.store.transaction.load import to_worker
 from treadle_server.store.types import Instant
 
 _COLUMNS = [workers.c[name] for name in WORKER_FIELDS]
@@ -68,18 +68,18 @@ async def page(
     connection: AsyncConnection,
     *,
     room: str | None = None,
-    sight: Sight | None = None,
+    visibility: Visibility | None = None,
     owner: str | None = None,
     limit: int = 500,
     offset: int = 0,
 ) -> tuple[list[Worker], int]:
     """Return the workers that serve a job seen from `room` (None: all), newest first, and how many there are.
 
-    Seen are those that serve a job which who reads the rooms of `sight` sees, and those of the `owner`.
+    Seen are those that serve a job which who reads the rooms of `visibility` sees, and those of the `owner`.
     """
-    where = [workers_within(sight, owner)]
+    where = [workers_within(visibility, owner)]
     if room is not None:
-        if sight is not None and not sight.admits(room):
+        if visibility is not None and not visibility.admits(room):
             where.append(false())
         serving = select(worker_jobs.c.worker_id).join(jobs, jobs.c.num == worker_jobs.c.job_num)
         where.append(workers.c.id.in_(serving.where(or_(jobs.c.room == room, jobs.c.room.in_(sorted(SHARED_ROOMS))))))
@@ -89,10 +89,12 @@ async def page(
     return [to_worker(row) for row in rows], total
 
 
-async def view(connection: AsyncConnection, found: Sequence[Worker], sight: Sight | None = None) -> list[WorkerView]:
+async def view(
+    connection: AsyncConnection, found: Sequence[Worker], visibility: Visibility | None = None
+) -> list[WorkerView]:
     """Return the workers with their jobs, runs and the weight of what they hold.
 
-    Jobs and runs are named as far as who reads the rooms of `sight` sees them.
+    Jobs and runs are named as far as who reads the rooms of `visibility` sees them.
     """
     views = {worker.id: WorkerView(worker) for worker in found}
     if not views:
@@ -105,7 +107,7 @@ async def view(connection: AsyncConnection, found: Sequence[Worker], sight: Sigh
         .order_by(jobs.c.num)
     )
     for worker_id, num, room, category, name in await connection.execute(served):
-        if sight is not None and not sight.admits_job(room):
+        if visibility is not None and not visibility.admits_job(room):
             continue
         views[worker_id].worker.jobs.add(num)
         views[worker_id].jobs.append(str(JobName(room, category, name)))
@@ -127,7 +129,7 @@ async def view(connection: AsyncConnection, found: Sequence[Worker], sight: Sigh
         view = views[worker_id]
         view.running_count += 1
         view.used += weight
-        if len(view.running) < MOST_RUNNING and (sight is None or sight.admits(room)):
+        if len(view.running) < MOST_RUNNING and (visibility is None or visibility.admits(room)):
             view.running.append(HeldView(*held))
     stopping = select(holds.c.worker_id, func.sum(holds.c.weight)).where(holds.c.worker_id.in_(ids))
     for worker_id, weight in await connection.execute(stopping.group_by(holds.c.worker_id)):
@@ -136,21 +138,25 @@ async def view(connection: AsyncConnection, found: Sequence[Worker], sight: Sigh
 
 
 async def every_view(
-    connection: AsyncConnection, *, room: str | None = None, sight: Sight | None = None, owner: str | None = None
+    connection: AsyncConnection,
+    *,
+    room: str | None = None,
+    visibility: Visibility | None = None,
+    owner: str | None = None,
 ) -> list[WorkerView]:
     """Return every worker that `page` has as it is shown, newest first; at most 10,000."""
-    found, _ = await page(connection, room=room, sight=sight, owner=owner, limit=10_000)
-    return await view(connection, found, sight)
+    found, _ = await page(connection, room=room, visibility=visibility, owner=owner, limit=10_000)
+    return await view(connection, found, visibility)
 
 
-async def see_one(connection: AsyncConnection, worker_id: WorkerId, sight: Sight | None = None) -> WorkerView:
+async def see_one(connection: AsyncConnection, worker_id: WorkerId, visibility: Visibility | None = None) -> WorkerView:
     """Return the worker as it is shown. Raises `WorkerNotFound`."""
-    return (await view(connection, [await get(connection, worker_id)], sight))[0]
+    return (await view(connection, [await get(connection, worker_id)], visibility))[0]
 
 
-async def is_seen(connection: AsyncConnection, worker_id: WorkerId, sight: Sight, owner: str | None) -> bool:
+async def is_seen(connection: AsyncConnection, worker_id: WorkerId, visibility: Visibility, owner: str | None) -> bool:
     """Return whether there is such a worker, and it is one that `page` would have."""
-    statement = select(workers.c.id).where(workers.c.id == worker_id, workers_within(sight, owner))
+    statement = select(workers.c.id).where(workers.c.id == worker_id, workers_within(visibility, owner))
     return (await connection.execute(statement)).first() is not None
 
 

@@ -1,0 +1,60 @@
+"""What a route or an operation of the socket needs: each says it in its table, and one gate checks it."""
+
+from enum import Enum
+
+
+class Permission(Enum):
+    """What is needed, and how a refusal is told.
+
+    Of what may not be read, nothing is told: it is not found. What is read and may not be done is forbidden, and the
+    problem names the scope that is missing.
+    """
+
+    NOTHING = "nothing"
+    """Not even a token."""
+    SIGNATURE = "the signature in its URL"
+    """No token: who was allowed to made the URL, and its handler checks it."""
+    TOKEN = "a valid token"  # noqa: S105 - what is needed, and no secret
+    """Tells of the asker and of the server alone."""
+    SUPERUSER = "a superuser's token"
+    """What the server keeps for all users."""
+    METRICS = "queue:metrics"
+    READ_LIST = "queue:read:<room> for what is shown"
+    """Shows what is read and leaves out the rest."""
+    READ_JOB = "queue:read:<room>, else job-not-found"
+    READ_TARGET = "queue:read:<room>, else target-not-found"
+    READ_TASK = "queue:read:<room of the task>, else task-not-found"
+    READ_WORKER = "queue:read:<room of a job that it serves>, else worker-not-found"
+    REGISTER_JOB = "queue:register-job:<room>"
+    CREATE_TASK = "queue:create-task:<room>/<job>, and the task's own scopes"
+    CONTROL_JOB = "queue:control-task:<room of the job>"
+    CONTROL_TASK = "queue:control-task:<room of the task>, or to have submitted it"
+    CONTROL_MANY = "queue:control-task:<room of each task>, or to have submitted it"
+    """Each task is answered by itself."""
+    CHANGE_TASK = "what CONTROL_TASK or RUN needs"
+    """The update of a status: a verb or a report, as its body says."""
+    READ_SCHEDULE = "queue:read:<room>, else schedule-not-found"
+    SET_SCHEDULE = "queue:create-task:<room>/<job>, and what CONTROL_SCHEDULE needs to change one"
+    CONTROL_SCHEDULE = "queue:control-task:<room>, or to have made it"
+    WEBHOOK = "queue:read:<room> and queue:control-task:<room>, and to be the webhook's user"
+    BE_WORKER = "queue:worker-id:<group>/<name> and queue:claim-work:<pool>"
+    OWN_WORKER = "queue:worker-id:<group>/<name>, and to be its user"
+    RUN = "queue:claim-task:<task>/<run>, or to be the user of the worker that has the run"
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it is answered without a token."""
+        return self in {Permission.NOTHING, Permission.SIGNATURE}
+
+    @property
+    def of_run(self) -> bool:
+        """Return whether the command looks at the run itself: it refuses a credential whose run is over, as stale."""
+        return self in {Permission.RUN, Permission.CHANGE_TASK}
+
+    @property
+    def of_a_task(self) -> bool:
+        """Return whether it is about one task, which must be one that the asker has to do with."""
+        return self in _OF_A_TASK
+
+
+_OF_A_TASK = frozenset({Permission.READ_TASK, Permission.CONTROL_TASK, Permission.CHANGE_TASK, Permission.RUN})

@@ -1,0 +1,193 @@
+"""The object store: objects that are put, read and removed as streams of a bounded size, whatever the store is.
+
+The store's own threads never call into Python: obstore's asynchronous functions let them, and one that does so while
+the interpreter ends aborts the process (8 of 12 times after a listing). So everything is called in threads of ours.
+"""
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import AsyncIterator, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+from typing import Literal, TypeVar
+
+from obstore import sign
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, MemoryStore, S3Store
+
+from treadle_server.artifacts.backends import open_store, presigns
+from treadle_server.artifacts.blocking import BlockingPieces
+from treadle_server.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+CHUNK = 1024 * 1024
+"""Bytes that are read at once."""
+
+PART = 5 * 1024 * 1024
+"""Bytes of a part of an upload to a cloud: the smallest that they take. Two are on their way at once."""
+
+MOST_PUTS = 32
+"""Uploads at once, each with a thread of its own; a further one is read no further until one has ended."""
+
+RETRY_AFTER = 5.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What was found at a location."""
+
+    size: int
+    sha256: bytes
+    content_type: str | None
+    """None where the store keeps none."""
+
+
+class Objects:
+    """Keeps objects under the prefix of one database, so that several may share a bucket."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        self._store = open_store(url, directory)
+        self.presigns = presigns(self._store)
+        """Whether clients speak to the store itself, by signed URLs."""
+        self._part = CHUNK if isinstance(self._store, LocalStore | MemoryStore) else PART
+        self._site = ""
+        self._blocking: set[BlockingPieces] = set()
+        self._putters = ThreadPoolExecutor(MOST_PUTS, thread_name_prefix="treadle-artifacts")
+
+    def set_site(self, site: str) -> None:
+        """Take the prefix under which this database's objects stand."""
+        self._site = site
+
+    def staging(self, artifact_id: str) -> str:
+        """Return where clients put an upload to the store itself; nothing is served from there."""
+        return f"{self._site}/staging/{artifact_id}"
+
+    def fresh(self, artifact_id: str) -> str:
+        """Return a location that no other upload has, and no client has a URL for."""
+        return f"{self._site}/{artifact_id}-{token_hex(8)}"
+
+    async def close(self) -> None:
+        """End the uploads that are under way, and their threads."""
+        for blocking in self._blocking:
+            blocking.stop()
+        await asyncio.to_thread(self._putters.shutdown)
+
+    async def put(self, location: str, pieces: AsyncIterator[bytes], *, size: int) -> None:
+        """Store an object of `size` bytes, whole or not at all. Raises what `pieces` raises, and `StoreUnavailable`."""
+        blocking = BlockingPieces(pieces)
+        self._blocking.add(blocking)
+        part, in_parts = self._part, size > self._part
+        work = partial(self._store.put, location, blocking, use_multipart=in_parts, chunk_size=part, max_concurrency=2)
+        putting = asyncio.get_running_loop().run_in_executor(self._putters, work)
+        try:
+            with _failures_explained():
+                await asyncio.shield(putting)
+        except asyncio.CancelledError:
+            blocking.stop()
+            await asyncio.gather(putting, return_exceptions=True)
+            raise
+        finally:
+            self._blocking.discard(blocking)
+        if isinstance(self._store, LocalStore) and self._store.prefix is not None:
+            await asyncio.to_thread(_sync, self._store.prefix / location)
+
+    async def get(self, location: str, *, start: int = 0, end: int) -> AsyncIterator[bytes]:
+        """Return the bytes from `start` to before `end`, piece by piece.
+
+        Raises `FileNotFoundError` when there is no object, and `StoreUnavailable`.
+        """
+        if start >= end:
+            return _each(iter(()))
+        with _failures_explained():
+            found = await asyncio.to_thread(self._store.get, location, options={"range": (start, end)})
+        return _each(found.stream(min_chunk_size=CHUNK))
+
+    async def copy(self, source: str, target: str) -> None:
+        """Copy an object within the store. Raises `FileNotFoundError` and `StoreUnavailable`."""
+        with _failures_explained():
+            await asyncio.to_thread(self._store.copy, source, target)
+
+    async def read(self, location: str) -> Stored:
+        """Read an object through, and return what it is. Raises `FileNotFoundError` and `StoreUnavailable`."""
+        with _failures_explained():
+            return await asyncio.to_thread(self._read, location)
+
+    def _read(self, location: str) -> Stored:
+        digest, size = hashlib.sha256(), 0
+        found = self._store.get(location)
+        for piece in found.stream(min_chunk_size=CHUNK):
+            digest.update(piece)
+            size += len(piece)
+        return Stored(size, digest.digest(), found.attributes.get("Content-Type"))
+
+    async def size_of(self, location: str) -> int:
+        """Return an object's size in bytes. Raises `FileNotFoundError` and `StoreUnavailable`."""
+        with _failures_explained():
+            return (await asyncio.to_thread(self._store.head, location))["size"]
+
+    async def remove(self, locations: Collection[str]) -> None:
+        """Remove objects; those that are gone already are none's concern. Raises `StoreUnavailable`."""
+        for location in locations:
+            try:
+                with _failures_explained():
+                    await asyncio.to_thread(self._store.delete, location)
+            except FileNotFoundError:
+                continue
+
+    async def older_than(self, instant: datetime) -> AsyncIterator[list[str]]:
+        """Yield the locations of this database's objects that were written before then, some at a time.
+
+        Raises `StoreUnavailable`.
+        """
+        with _failures_explained():
+            async for found in _each(self._store.list(self._site, chunk_size=500)):
+                if old := [meta["path"] for meta in found if meta["last_modified"] < instant]:
+                    yield old
+
+    async def url(self, method: Literal["PUT", "GET"], location: str, seconds: float) -> str:
+        """Return a URL at which the store itself takes or gives the object for so long. Raises `StoreUnavailable`."""
+        assert isinstance(self._store, S3Store)
+        with _failures_explained():
+            return await asyncio.to_thread(sign, self._store, method, location, timedelta(seconds=seconds))
+
+
+@contextmanager
+def _failures_explained() -> Iterator[None]:
+    """Raise a store's failure as one that a client may try again after; that an object is missing stays as it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (BaseError, OSError) as error:
+        log.warning("the store of artifacts failed: %s", error)
+        cause = str(error).partition("\n")[0][:300]
+        raise StoreUnavailable(
+            f"the store of artifacts does not answer as it should ({cause}); nothing was changed, try again",
+            retry_after=RETRY_AFTER,
+        ) from error
+
+
+async def _each(found: Iterator[T]) -> AsyncIterator[T]:
+    """Yield each, taken in a thread."""
+    while (item := await asyncio.to_thread(next, found, None)) is not None:
+        yield item
+
+
+def _sync(path: Path) -> None:
+    """Have a file on the disk, and its name: the row that makes it visible survives a loss of power."""
+    for each in (path, path.parent):
+        descriptor = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

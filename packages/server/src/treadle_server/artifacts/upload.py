@@ -1,0 +1,59 @@
+"""What a client sends as an artifact: counted, hashed, and gathered to larger pieces, on its way to the store."""
+
+import hashlib
+from collections.abc import AsyncIterator
+
+from treadle_server.artifacts.objects import CHUNK
+from treadle_server.domain.artifacts import Artifact
+from treadle_server.errors import ArtifactConflict, ValidationFailed
+
+
+class Upload:
+    """One upload; it holds no more than a chunk of it."""
+
+    def __init__(self, artifact: Artifact, stream: AsyncIterator[bytes]) -> None:
+        self._artifact = artifact
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield what comes. Before its last chunk it raises when that is not what was announced.
+
+        That is `ValidationFailed`, or `ArtifactConflict` when the artifact is stored, with other bytes.
+        """
+        gathered = bytearray()
+        async for part in self._stream:
+            self._take(part)
+            gathered += part
+            if len(gathered) >= CHUNK:
+                yield bytes(gathered)
+                gathered.clear()
+        if self._size != self._artifact.size:
+            raise ValidationFailed(
+                f"the body has {self._size} bytes, not the {self._artifact.size} that were announced: put it again"
+            )
+        check_digest(self._artifact, self.sha256)
+        yield bytes(gathered)
+
+    @property
+    def sha256(self) -> bytes:
+        """Return the digest of what came so far."""
+        return self._digest.digest()
+
+    def _take(self, part: bytes) -> None:
+        self._digest.update(part)
+        self._size += len(part)
+        if self._size > self._artifact.size:
+            raise ValidationFailed(f"the body is longer than the {self._artifact.size} bytes that were announced")
+
+
+def check_digest(artifact: Artifact, found: bytes) -> None:
+    """Raise `ValidationFailed` when another digest was announced, `ArtifactConflict` when other bytes are stored."""
+    if artifact.sha256 is None or artifact.sha256 == found:
+        return
+    if artifact.is_stored:
+        raise ArtifactConflict(f"artifact {artifact.name!r} is stored already, with other content")
+    raise ValidationFailed(
+        f"the bytes have the sha256 {found.hex()}, not the announced {artifact.sha256.hex()}: put them again"
+    )

@@ -1,0 +1,29 @@
+"""Which rooms somebody reads who does not read all of them."""
+
+from dataclasses import dataclass
+
+from treadle.wire.names import SHARED_ROOMS
+
+
+@dataclass(frozen=True, slots=True)
+class Visibility:
+    """Rooms by their names and by how their names begin; where all are read, `None` stands instead."""
+
+    rooms: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+
+    def admits(self, room: str) -> bool:
+        """Return whether the room is read: its tasks, targets and events."""
+        return room in self.rooms or room.startswith(self.prefixes)
+
+    def admits_job(self, room: str) -> bool:
+        """Return whether jobs of the room are seen: those of the shared rooms are from every room that is read."""
+        return self.admits(room) or (room in SHARED_ROOMS and not self.is_blind)
+
+    @property
+    def is_blind(self) -> bool:
+        """Return whether no room at all is read."""
+        return not (self.rooms or self.prefixes)
+
+    def __str__(self) -> str:
+        return repr((sorted(self.rooms), sorted(self.prefixes)))

@@ -1,0 +1,1 @@
+"""Who waits for tasks, what is claimable, and who gets which."""

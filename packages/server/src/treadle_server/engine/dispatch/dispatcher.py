@@ -1,0 +1,399 @@
+"""Where workers wait and tasks are handed to them: the claims of a batch, in its own transaction."""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from time import monotonic
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.status import Status, WorkerState
+from treadle_server.domain import life
+from treadle_server.domain.jobs import Worker
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.dispatch.fairness import LaneHead, Turns, capacities_for, match, serves
+from treadle_server.engine.dispatch.head_cache import HeadCache, behind
+from treadle_server.engine.dispatch.slots import Capacity, ClaimKey, Demand, RunKey, WaitingClaim, WorkerSlot
+from treadle_server.engine.hub import Change
+from treadle_server.store.base import Tx
+from treadle_server.store.transaction import hot
+from treadle_server.store.transaction.claim_keys import Kept, keep_claims
+from treadle_server.store.transaction.counts import CountKey
+from treadle_server.store.transaction.heads import Claimable, claimable_lanes, lock_claims, waiting_lanes, weights_held
+
+Freed = tuple[WorkerSlot, RunKey, int]
+"""A run's weight that its worker has free again."""
+
+MOST_HEADS = 500
+"""Tasks that one transaction hands out of one lane."""
+
+
+@dataclass(slots=True)
+class Assignments:
+    """The claims of one transaction, not committed yet."""
+
+    given: dict[Demand, list[Task]] = field(default_factory=lambda: defaultdict(list))
+    changes: list[Change] = field(default_factory=list)
+    counted: Counter[CountKey] = field(default_factory=Counter)
+    targets: set[int] = field(default_factory=set)
+    """The targets that the claimed tasks hold from now on."""
+    asked: list[WaitingClaim] = field(default_factory=list)
+    """HTTP claims that were there when the heads were read."""
+    left: set[int] = field(default_factory=set)
+    """Lanes of which it has read, and so locked, more than it claims: to another server they look empty meanwhile."""
+
+    def withdraw(self) -> None:
+        """Undo the reservations: the transaction failed."""
+        for demand, tasks in self.given.items():
+            demand.withdraw([(task.id, task.run_id) for task in tasks])
+
+    def claimed(self) -> list[tuple[RunKey, Demand]]:
+        """Return whose each claimed run is."""
+        return [((task.id, task.run_id), demand) for demand, tasks in self.given.items() for task in tasks]
+
+
+class Dispatcher:
+    """Slots and waiting claims, and the lanes in which something may be claimable."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic, *, worker_timeout: float = 60.0) -> None:
+        """`clock` is the monotonic one; without a heartbeat for `worker_timeout` seconds a worker is lost."""
+        self._clock = clock
+        self._worker_timeout = worker_timeout
+        self._slots: deque[WorkerSlot] = deque()
+        self._slot_counts: Counter[WorkerId] = Counter()
+        self._waiting: list[WaitingClaim] = []
+        self._turns = Turns()
+        self.head_cache = HeadCache()
+        self._lanes: dict[int, Claimable] = {}
+        self._open: set[int] = set()
+        """Lanes of which it is known that they may be claimed from."""
+        self._holder: dict[RunKey, WorkerSlot] = {}
+        self._ready: set[int] = set()
+        self._met: set[int] = set()
+        """Jobs that somebody here has served: since then every wake-up for them was noted."""
+        self._strange: set[int] = set()
+        """Jobs that are served for the first time: what waits for them came when nobody listened."""
+        self._news = False
+        """Whether anything changed since claims were last tried in vain."""
+
+    def wake(self, lanes: Collection[int]) -> None:
+        """Note lanes that may have something claimable: a hint, renewed by a poll."""
+        if lanes:
+            self._ready.update(lanes)
+            self._news = True
+
+    def still_ready(self, lanes: Collection[int]) -> set[int]:
+        """Return those of the lanes that may have something claimable that nobody here has taken."""
+        return self._ready.intersection(lanes)
+
+    def slots_of(self, worker_ids: Collection[WorkerId]) -> list[WorkerSlot]:
+        """Return the slots of those of the workers that are on the socket of this server."""
+        return [slot for slot in self._slots if slot.worker_id in worker_ids]
+
+    @property
+    def slots(self) -> list[WorkerSlot]:
+        """Return the slots of all workers on the socket of this server."""
+        return list(self._slots)
+
+    def serves_worker(self, worker_id: WorkerId) -> bool:
+        """Return whether the worker is on the socket of this server."""
+        return worker_id in self._slot_counts
+
+    def is_waited_for(self, worker_ids: Collection[WorkerId]) -> bool:
+        """Return whether a claim of one of the workers waits here."""
+        return any(waiting.worker_id in worker_ids for waiting in self._waiting)
+
+    def waits(self, worker_id: WorkerId) -> bool:
+        """Return whether the worker is on the socket of this server, or has a claim that waits here."""
+        return self.serves_worker(worker_id) or self.is_waited_for([worker_id])
+
+    def look_again(self) -> None:
+        """Note that a worker may have room that had none."""
+        self._news = True
+
+    def give_up(self, error: Exception) -> None:
+        """Stop trying until something changes: the last try failed. Whoever waits over HTTP is told."""
+        self._news = False
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.answer.done():
+                one.answer.set_exception(error)
+
+    def open_slot(self, slot: WorkerSlot) -> None:
+        """Let a worker on the socket wait."""
+        slot.presence.at = self._clock()
+        self._slots.append(slot)
+        self._slot_counts[slot.worker_id] += 1
+        self._meet(slot.jobs)
+        for key in slot.held:
+            self._holder[key] = slot
+
+    def close_slot(self, slot: WorkerSlot) -> None:
+        """Let a worker leave; what it holds stays its own."""
+        slot.open = False
+        if slot in self._slots:
+            self._slots.remove(slot)
+            self._slot_counts[slot.worker_id] -= 1
+            if not self._slot_counts[slot.worker_id]:
+                del self._slot_counts[slot.worker_id]
+        self._holder = {key: held for key, held in self._holder.items() if held is not slot}
+
+    def wait(self, waiting: WaitingClaim) -> None:
+        """Let a claim over HTTP wait; it is a sign of life."""
+        waiting.presence.at = self._clock()
+        self._waiting.append(waiting)
+        self._meet(waiting.jobs)
+
+    def link(self, links: Collection[tuple[WorkerId, int]]) -> bool:
+        """Let workers that wait serve one more job each; return whether one of them waits here."""
+        jobs: dict[WorkerId, set[int]] = defaultdict(set)
+        for worker_id, job_num in links:
+            jobs[worker_id].add(job_num)
+        demands: list[Demand] = [*self._slots, *self._waiting]
+        found = [demand for demand in demands if demand.worker_id in jobs]
+        for demand in found:
+            demand.jobs |= jobs[demand.worker_id]
+            self._meet(demand.jobs)
+        return bool(found)
+
+    def _meet(self, jobs: set[int]) -> None:
+        self._strange |= jobs - self._met
+        self._news = True
+
+    def waiting_under(self, worker_id: WorkerId, key: ClaimKey) -> WaitingClaim | None:
+        """Return the worker's claim that waits here under this key."""
+        for waiting in self._waiting:
+            if waiting.worker_id == worker_id and waiting.key is not None and waiting.key.text == key.text:
+                return waiting
+        return None
+
+    def forget(self, waiting: WaitingClaim) -> None:
+        """Let it go."""
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+
+    def release(self, keys: Collection[RunKey], at: float) -> list[Freed]:
+        """Free the weight of runs whose code has ended, at the monotonic instant `at`; return what was freed.
+
+        It is done within the transaction that takes the reports, so that the same one fills the room again: half as
+        many commits, and the worker has its next work with the answer.
+        """
+        if keys and any(waiting.limit is not None for waiting in self._waiting):
+            self._news = True
+        freed: list[Freed] = []
+        for key in keys:
+            if (slot := self._holder.pop(key, None)) is not None:
+                freed.append((slot, key, slot.release(key)))
+            elif self._waiting:
+                # Its worker may be one whose claim over HTTP waits for room.
+                self._news = True
+        for slot in {id(slot): slot for slot, _, _ in freed}.values():
+            slot.reckon(at)
+        self._news = self._news or bool(freed)
+        return freed
+
+    def hold_again(self, freed: Collection[Freed]) -> None:
+        """Take the releases of a transaction back that failed."""
+        for slot, key, weight in freed:
+            slot.hold_again(key, weight)
+            self._holder[key] = slot
+
+    def note_workers(self, workers: Collection[Worker], gone: Collection[WorkerId]) -> None:
+        """Give no more to workers that drain or are gone, from this very batch on, and more to those that are back."""
+        draining = {worker.id: worker.state is not WorkerState.ONLINE for worker in workers} | dict.fromkeys(gone, True)
+        demands: list[Demand] = [*self._slots, *self._waiting] if draining else []
+        for demand in demands:
+            before, demand.draining = demand.draining, draining.get(demand.worker_id, demand.draining)
+            self._news = self._news or before > demand.draining
+        self.note_heartbeats(workers)
+
+    def note_heartbeats(self, workers: Collection[Worker]) -> None:
+        """Note which workers were heard of: who owed a heartbeat may take tasks again."""
+        heard = {worker.id: worker for worker in workers}
+        if not heard:
+            return
+        at = self._clock()
+        demands: list[Demand] = [*self._slots, *self._waiting]
+        for demand in demands:
+            if (worker := heard.get(demand.worker_id)) is not None:
+                owed = demand.owes(at, self._worker_timeout)
+                demand.presence.note(worker, at)
+                self._news = self._news or owed
+
+    def _owes(self, demand: Demand) -> bool:
+        """Return whether the worker owes a heartbeat: it may be deaf, and what it is given would be lost."""
+        return demand.owes(self._clock(), self._worker_timeout)
+
+    @property
+    def has_taker(self) -> bool:
+        """Return whether anyone takes a task."""
+        return any(not (waiting.draining or self._owes(waiting)) for waiting in self._waiting) or any(
+            slot.room() > 0 and not self._owes(slot) for slot in self._slots
+        )
+
+    @property
+    def has_impatient(self) -> bool:
+        """Return whether an HTTP claim wants an answer from the next batch, whatever it is."""
+        return any(not waiting.patient for waiting in self._waiting)
+
+    @property
+    def can_serve(self) -> bool:
+        """Return whether a claim may find something."""
+        return self._news and bool(self._ready or self._strange) and self.has_taker
+
+    async def assign(self, tx: Tx, now: datetime) -> Assignments:
+        """Claim what is ready for who waits, within the transaction."""
+        assignments = Assignments(asked=list(self._waiting))
+        await self._weigh(tx, assignments.asked)
+        demands: list[Demand] = [*assignments.asked, *self._slots]
+        demands = [demand for demand in demands if demand.room() > 0 and not self._owes(demand)]
+        self._slots.rotate(-1)
+        self._news = False
+        await self._look_around(tx)
+        wanted = self._wanted(demands)
+        if not wanted:
+            return assignments
+        heads = await self._heads(tx, wanted, demands, now)
+        if not any(head.tasks for head in heads):
+            return assignments
+        before = {head.lane.id: len(head.tasks) for head in heads}
+        await self._claim(tx, assignments, match(heads, demands, self._turns), now)
+        self.head_cache.taken({head.lane.id: before[head.lane.id] - len(head.tasks) for head in heads})
+        self._ready -= {head.lane.id for head in heads if head.is_all and not head.tasks}
+        if assignments.given:
+            # Not of a try in vain: two servers whose workers can't take what is there would wake each other for ever.
+            assignments.left = {head.lane.id for head in heads if head.tasks}
+        self._news = bool(assignments.given)
+        return assignments
+
+    async def _claim(self, tx: Tx, assignments: Assignments, matched: list[tuple[Demand, Task]], now: datetime) -> None:
+        """Write the claims: no target is settled, for a claim takes its one claimable task."""
+        moved: list[hot.Moved] = []
+        counts = assignments.counted
+        for demand, task in matched:
+            moved.append((task, task.version))
+            life.claim(task, demand.worker_id, now)
+            assignments.given[demand].append(task)
+            assignments.changes.append(Change(task, Status.PENDING))
+            counts[task.lane, "pending", task.priority] -= 1
+            counts[task.lane, "claimed", 0] += 1
+        try:
+            await self._keep(tx, assignments, now)
+            assignments.targets = {task.target_num for _, task in matched if task.target_num is not None}
+            await hot.claim(tx, moved, counts)
+        except BaseException:
+            assignments.withdraw()
+            raise
+
+    async def _keep(self, tx: Tx, assignments: Assignments, now: datetime) -> None:
+        """Keep what is claimed under a key, for a lease; where the key has claims already, these are under none."""
+        keyed = [
+            (w, w.key, tasks)
+            for w, tasks in assignments.given.items()
+            if isinstance(w, WaitingClaim) and w.key is not None
+        ]
+        if not keyed:
+            return
+        new = [
+            Kept(w.worker_id, key.text, key.body, [(task.id, task.run_id) for task in tasks], _last_lease(tasks, now))
+            for w, key, tasks in keyed
+        ]
+        kept = await keep_claims(tx, new, now)
+        for waiting, key, _ in keyed:
+            if (waiting.worker_id, key.text) not in kept:
+                waiting.key = None
+
+    async def _weigh(self, tx: Tx, asked: list[WaitingClaim]) -> None:
+        """Find out what those who claim over HTTP hold; the claims of one worker share one capacity (E5)."""
+        limits: dict[WorkerId, Capacity] = {}
+        for waiting in asked:
+            if waiting.limit is not None:
+                waiting.limit = limits.setdefault(waiting.worker_id, waiting.limit)
+        await lock_claims(tx, limits.keys())
+        for worker_id, weight in (await weights_held(tx, limits.keys())).items():
+            limits[worker_id].weigh(weight, self._clock())
+
+    async def _look_around(self, tx: Tx) -> None:
+        """Find what came before anybody here served its job: before a restart, or through another server."""
+        if self._strange:
+            self._ready |= await waiting_lanes(tx)
+            self._met |= self._strange
+            self._strange = set()
+
+    def _wanted(self, demands: list[Demand]) -> set[int]:
+        """Return the ready lanes that one of the demands takes from; a lane that is not known yet may be one."""
+        return (
+            {
+                number
+                for number in self._ready
+                if (known := self._lanes.get(number)) is None or any(serves(demand, known.lane) for demand in demands)
+            }
+            if demands
+            else set()
+        )
+
+    async def _heads(self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime) -> list[LaneHead]:
+        found = await self._claimable(tx, wanted)
+        # What is paused or deleted is woken when that changes.
+        self._ready -= wanted - {one.lane.id for one in found}
+        served = [one for one in found if any(serves(demand, one.lane) for demand in demands)]
+        most = min(MOST_HEADS, sum(_appetite(demand) for demand in demands))
+        cached_heads = await self.head_cache.fill(tx, [one.lane.id for one in served], most, now)
+        self._ready -= {lane for lane, cached in cached_heads.items() if not cached.tasks}
+        capacities = {one.lane.id: capacities_for(one.lane, demands) for one in served}
+        light = await behind(tx, cached_heads, capacities, most, now)
+        return [
+            LaneHead(
+                one.lane, one.lane.room or one.room, cached.tasks, light.get(one.lane.id, {}), is_all=cached.is_all
+            )
+            for one in served
+            for cached in [cached_heads[one.lane.id]]
+        ]
+
+    async def _claimable(self, tx: Tx, wanted: set[int]) -> list[Claimable]:
+        """Return those of the lanes that may be claimed from, as they are remembered if all of them are."""
+        if not wanted <= self._open:
+            found = await claimable_lanes(tx, wanted)
+            self._lanes |= {one.lane.id: one for one in found}
+            self._open |= {one.lane.id for one in found}
+            return found
+        return [self._lanes[number] for number in wanted]
+
+    def forget_lanes(self) -> None:
+        """Read anew what may be claimed: a job was changed, or something may have been by another writer."""
+        self._open.clear()
+        self.head_cache.clear()
+
+    def deliver(self, assignments: Assignments, at: float) -> list[Demand]:
+        """Give the claims out at the monotonic instant `at`: the transaction is committed.
+
+        Return the slots that were closed meanwhile.
+        """
+        for key, demand in assignments.claimed():
+            if isinstance(demand, WorkerSlot):
+                self._holder[key] = demand
+        closed: list[Demand] = []
+        for demand, tasks in assignments.given.items():
+            if isinstance(demand, WorkerSlot):
+                if demand.open:
+                    demand.begin(len(tasks), at)
+                    demand.deliver(tasks)
+                else:
+                    closed.append(demand)
+        for waiting in assignments.asked:
+            claimed = assignments.given.get(waiting, [])
+            if claimed or not waiting.patient:
+                self.forget(waiting)
+                if not waiting.answer.done():
+                    waiting.answer.set_result(claimed)
+        return closed
+
+
+def _last_lease(tasks: list[Task], now: datetime) -> datetime:
+    """Return when the last of the leases ends."""
+    return max((task.taken_until for task in tasks if task.taken_until is not None), default=now)
+
+
+def _appetite(demand: Demand) -> int:
+    """Return how many tasks the demand may take at most."""
+    return min(demand.most - demand.taken, demand.room()) if isinstance(demand, WaitingClaim) else demand.room()

@@ -1,0 +1,205 @@
+"""Who gets which task: in the order of each queue, in turn between jobs and rooms within a priority (L9)."""
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from heapq import heapify, heappop, heapreplace
+
+from treadle_server.domain.jobs import Lane
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.dispatch.slots import Demand
+
+Group = tuple[int, str]
+"""A job and, when it is fair between rooms, the room: within it the order is strict."""
+
+Key = tuple[int, int, int]
+"""A group's place among its room's: least urgent last, then who was served longest ago, then who came first."""
+
+RoomKey = tuple[int, int, int, int]
+"""A room's place: the urgency of its first group, when the room was served, and what tells equals apart."""
+
+
+@dataclass(slots=True)
+class Turns:
+    """Who was served when: the least recently served goes first."""
+
+    count: int = 0
+    rooms: dict[str, int] = field(default_factory=dict)
+    groups: dict[Group, int] = field(default_factory=dict)
+
+    def served(self, room: str, group: Group) -> None:
+        """Note that a task of the room and group was handed out."""
+        self.count += 1
+        self.rooms[room] = self.count
+        self.groups[group] = self.count
+
+
+@dataclass(slots=True)
+class LaneHead:
+    """A lane's claimable head."""
+
+    lane: Lane
+    room: str
+    """The room whose turn it is: the lane's in a fair job, else the job's."""
+    tasks: deque[Task]
+    light: dict[int, deque[Task]] = field(default_factory=dict)
+    """By capacity: where all `tasks` are too heavy for it, those behind them that are not."""
+    is_all: bool = True
+    """Whether there are no more claimable tasks in the lane than these."""
+    group: Group = field(init=False)
+    """Within it the order is strict."""
+
+    def __post_init__(self) -> None:
+        self.group = (self.lane.job_num, self.lane.room)
+
+    def first(self, capacity: int) -> Task | None:
+        """Return the first task that is not heavier than `capacity`."""
+        for task in self.light.get(capacity, self.tasks):
+            if task.weight <= capacity:
+                return task
+        return None
+
+    def is_dry(self, capacities: Collection[int]) -> bool:
+        """Return whether more is to be read before workers of all these capacities know what comes first."""
+        return not self.is_all and any(c not in self.light and self.first(c) is None for c in capacities)
+
+    def take(self, task: Task) -> None:
+        """Take the task out."""
+        if self.tasks[0] is task:
+            self.tasks.popleft()
+            return
+        for tasks in (self.tasks, *self.light.values()):
+            for i, other in enumerate(tasks):
+                if other.seq == task.seq:
+                    del tasks[i]
+                    break
+
+
+def _in_queue(task: Task) -> tuple[int, datetime, int]:
+    return (-task.priority, task.due_at, task.seq)
+
+
+def serves(demand: Demand, lane: Lane) -> bool:
+    """Return whether the demand's worker takes tasks of the lane."""
+    return lane.job_num in demand.jobs and (not lane.pool or lane.pool == demand.pool)
+
+
+def capacities_for(lane: Lane, demands: Iterable[Demand]) -> set[int]:
+    """Return the capacities of those of the demands that are served from the lane."""
+    return {demand.capacity for demand in demands if serves(demand, lane)}
+
+
+class ServiceOrder:
+    """The lines that demands of one kind serve, in the order in which they are served.
+
+    A heap of rooms, and in each a heap of groups. Only who was served moves, and always back: so an entry is looked
+    at anew when it comes to the top, and a pick among n groups costs O(log n), with any number of jobs.
+    """
+
+    def __init__(self, heads: Iterable[LaneHead], capacity: int, turns: Turns) -> None:
+        self._capacity = capacity
+        self._turns = turns
+        self._only: LaneHead | None = None
+        """The only line, when there is but one: then there are no turns to take."""
+        self._heads: dict[Group, list[LaneHead]] = defaultdict(list)
+        self._groups: dict[str, list[tuple[Key, Group]]] = defaultdict(list)
+        for head in heads:
+            self._heads[head.group].append(head)
+        if len(self._heads) == 1 and len(members := next(iter(self._heads.values()))) == 1:
+            self._only = members[0]
+        for group, members in self._heads.items():
+            if (key := self._key(group)) is not None:
+                self._groups[members[0].room].append((key, group))
+        for groups in self._groups.values():
+            heapify(groups)
+        self._rooms = [(place, room) for room in self._groups if (place := self._room_key(room)) is not None]
+        heapify(self._rooms)
+
+    def first(self) -> tuple[LaneHead, Task] | None:
+        """Return the task whose turn it is, and its line."""
+        if self._only is not None:
+            return self._first_of(self._only)
+        while self._rooms:
+            key, room = self._rooms[0]
+            now = self._room_key(room)
+            if now is None:
+                heappop(self._rooms)
+            elif now != key:
+                heapreplace(self._rooms, (now, room))
+            else:
+                return self._first_in_group(self._groups[room][0][1])
+        return None
+
+    def _room_key(self, room: str) -> RoomKey | None:
+        groups = self._groups[room]
+        while groups:
+            key, group = groups[0]
+            now = self._key(group)
+            if now is None:
+                heappop(groups)
+            elif now != key:
+                heapreplace(groups, (now, group))
+            else:
+                return (key[0], self._turns.rooms.get(room, 0), key[1], key[2])
+        return None
+
+    def _key(self, group: Group) -> Key | None:
+        found = self._first_in_group(group)
+        return None if found is None else (-found[1].priority, self._turns.groups.get(group, 0), found[1].seq)
+
+    def _first_in_group(self, group: Group) -> tuple[LaneHead, Task] | None:
+        heads = self._heads[group]
+        if len(heads) == 1:
+            return self._first_of(heads[0])
+        found = [one for head in heads if (one := self._first_of(head)) is not None]
+        return min(found, key=lambda one: _in_queue(one[1])) if found else None
+
+    def _first_of(self, head: LaneHead) -> tuple[LaneHead, Task] | None:
+        task = head.first(self._capacity)
+        return None if task is None else (head, task)
+
+
+def match(heads: Sequence[LaneHead], demands: Sequence[Demand], turns: Turns) -> list[tuple[Demand, Task]]:
+    """Hand the lines' tasks to the demands, one at a time and the demands in turn, until one side has no more.
+
+    A task heavier than a worker's whole capacity is left to another worker; one that only does not fit now is waited
+    for: the worker gets nothing else before it (E5). Tasks are taken out of `heads`; when one of which more is to be
+    read runs dry, for one of the demands at least, the rest waits for the next call, since what stands there may come
+    before what is left.
+    """
+    given: list[tuple[Demand, Task]] = []
+    orders: dict[tuple[tuple[int, ...], int], ServiceOrder] = {}
+    unfilled: deque[tuple[Demand, ServiceOrder]] = deque()
+    capacities = {head.lane.id: capacities_for(head.lane, demands) for head in heads if not head.is_all}
+    for demand in demands:
+        # Who asks is given as much as it can take: a minimum says when it asks, not how much it gets (E6).
+        if demand.room() <= 0:
+            continue
+        served = [head for head in heads if serves(demand, head.lane)]
+        kind = (tuple(head.lane.id for head in served), demand.capacity)
+        if kind not in orders:
+            orders[kind] = ServiceOrder(served, demand.capacity, turns)
+        unfilled.append((demand, orders[kind]))
+    # For these what comes first is too heavy now; another may take it from before them.
+    waiting: list[tuple[Demand, ServiceOrder]] = []
+    tried = 0
+    while unfilled or (waiting and len(given) > tried):
+        if not unfilled:
+            unfilled, waiting, tried = deque(waiting), [], len(given)
+        demand, order = unfilled.popleft()
+        room = demand.spare()
+        if room <= 0 or (found := order.first()) is None:
+            continue
+        head, task = found
+        if task.weight > room:
+            waiting.append((demand, order))
+            continue
+        head.take(task)
+        demand.reserve(task)
+        turns.served(head.room, head.group)
+        given.append((demand, task))
+        if not head.is_all and head.is_dry(capacities[head.lane.id]):
+            break
+        unfilled.append((demand, order))
+    return given

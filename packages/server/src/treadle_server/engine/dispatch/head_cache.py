@@ -1,0 +1,206 @@
+"""Claimable tasks that were read and not handed out yet, lane by lane: they wait here for the next claim.
+
+A claim among a hundred queues takes a few tasks of each. Reading every queue's head anew each time made such a drain
+twenty times as slow as that of one queue. What is kept may be stale in nothing: whatever changes a lane's order drops
+the lane, and another writer drops everything (`Cache`); where other servers claim too nothing is kept from one
+transaction to the next.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import ceil
+
+from treadle_server.domain.tasks import Task
+from treadle_server.store.base import Tx
+from treadle_server.store.transaction import flush
+from treadle_server.store.transaction.heads import heads
+
+MOST_OF_LANE = 500
+"""Tasks that are kept of one lane."""
+
+MOST_BYTES = 1024 * 1024
+"""Characters of payload that are kept of one lane; what is larger is read when it is claimed."""
+
+MOST = 20_000
+"""Tasks that are kept in all, about 30 MB without their payloads."""
+
+MOST_BYTES_IN_ALL = 32 * MOST_BYTES
+"""Characters of payload that are kept in all."""
+
+FIRST_READ = 16
+"""Tasks that are read of a lane of which nothing is known: they may be a megabyte each."""
+
+MOST_READ = 4 * MOST_BYTES
+"""Characters of payload that are read of one lane at once, as far as its last tasks tell."""
+
+PARTS = 8
+"""Lanes that are read together are read to as many depths, so that they don't all run short at the same time again."""
+
+LEAST_READ = 8
+"""Tasks that are read of a lane at once, where more are kept than the next claim takes."""
+
+
+@dataclass(slots=True)
+class CachedHead:
+    """The head of a lane, in the order of its queue."""
+
+    tasks: deque[Task] = field(default_factory=deque)
+    is_all: bool = True
+    """Whether the lane has no other claimable task."""
+    heaviest: int = 0
+    until: datetime | None = None
+    """The first deadline among them."""
+    size: int = 0
+    """Characters of payload, of those too that were handed out since it was read."""
+    is_lasting: bool = True
+    """Whether it may be kept for the next claim: not where a target blocks and frees its tasks by itself."""
+
+    def add(self, task: Task) -> None:
+        """Put a task at the end."""
+        self.tasks.append(task)
+        self.heaviest = max(self.heaviest, task.weight)
+        self.size += len(task.payload)
+        self.is_lasting = self.is_lasting and task.target_num is None and self.size <= MOST_BYTES
+        if task.deadline is not None:
+            self.until = task.deadline if self.until is None else min(self.until, task.deadline)
+
+    def is_in_time(self, now: datetime) -> bool:
+        """Return whether nothing in it is overdue."""
+        return self.until is None or self.until > now
+
+    def hides(self, capacity: int) -> bool:
+        """Return whether all of it is too heavy for a worker of this capacity, and something may stand behind it."""
+        return not self.is_all and self.heaviest > capacity and all(task.weight > capacity for task in self.tasks)
+
+
+class HeadCache:
+    """What is known of the heads of the lanes."""
+
+    def __init__(self) -> None:
+        self._heads: dict[int, CachedHead] = {}
+        self._parts: dict[int, float] = {}
+        """What part of its last claim each lane gave: one that is ahead of the others needs more than its share."""
+        self._sizes: dict[int, int] = {}
+        """Characters of a payload, in each lane, on the average of what was read last."""
+
+    def clear(self) -> None:
+        """Forget everything: a transaction failed, or somebody else has written."""
+        self._heads.clear()
+
+    def drop(self, lanes: Iterable[int]) -> None:
+        """Forget lanes whose order was changed."""
+        for lane in lanes:
+            self._heads.pop(lane, None)
+
+    def add(self, new: Iterable[Task]) -> None:
+        """Follow new tasks that wait in their lanes."""
+        for task in new:
+            cached = self._heads.get(task.lane)
+            if cached is None:
+                continue
+            if cached.tasks and _place(task) < _place(cached.tasks[-1]):
+                del self._heads[task.lane]
+            elif not cached.is_all:
+                continue
+            elif len(cached.tasks) >= MOST_OF_LANE:
+                cached.is_all = False
+            else:
+                # Its own object: the submitter is told of the task as it was before its claim.
+                cached.add(Task(*flush.task_values(task)))
+                if not cached.is_lasting:
+                    del self._heads[task.lane]
+
+    async def fill(self, tx: Tx, lanes: Collection[int], most: int, now: datetime) -> Mapping[int, CachedHead]:
+        """Return the heads of the lanes for a claim of up to `most` tasks."""
+        if not lanes:
+            return {}
+        share = -(-most // len(lanes)) + 1
+        found: dict[int, CachedHead] = {}
+        short: list[int] = []
+        for lane in lanes:
+            cached = self._heads.get(lane)
+            if (
+                cached is not None
+                and cached.is_in_time(now)
+                and (cached.is_all or len(cached.tasks) >= self._need(lane, share, most))
+            ):
+                found[lane] = cached
+            else:
+                short.append(lane)
+        if short:
+            need = max(self._need(lane, share, most) for lane in short)
+            # Where nothing is kept, each row that is read in vain is a row that is locked in vain.
+            depth = max(LEAST_READ, 4 * need) if tx.is_exclusive else need
+            parts = PARTS if tx.is_exclusive and len(short) >= PARTS else 1
+            for part in range(parts):
+                found |= await self._read(tx, short[part::parts], depth + depth * part // parts, most, now)
+        return found
+
+    def taken(self, lanes: Mapping[int, int]) -> None:
+        """Note how many tasks a claim took of each lane that it looked at."""
+        total = sum(lanes.values()) or 1
+        self._parts.update((lane, count / total) for lane, count in lanes.items())
+        cached_heads = self._heads.values()
+        if (
+            sum(len(one.tasks) for one in cached_heads) > MOST
+            or sum(one.size for one in cached_heads) > MOST_BYTES_IN_ALL
+        ):
+            self.clear()
+
+    def _need(self, lane: int, share: int, most: int) -> int:
+        return min(most, max(share, ceil(1.25 * most * self._parts.get(lane, 0))))
+
+    async def _read(
+        self, tx: Tx, lanes: Collection[int], depth: int, most: int, now: datetime
+    ) -> dict[int, CachedHead]:
+        """Read the heads of the lanes, to the same depth as far as it can be borne.
+
+        That is no more than the claim takes, except of a lane whose last stock ran short without being dropped: what
+        is read beyond the claim waits for the next ones, and saves a statement for each.
+        """
+        read: dict[int, CachedHead] = {}
+        alike: dict[int, list[int]] = defaultdict(list)
+        for lane in lanes:
+            bound = MOST_OF_LANE if tx.is_exclusive and lane in self._heads else most
+            alike[min(depth, bound, self._bearable(lane))].append(lane)
+        for deep, several in alike.items():
+            for lane, tasks in (await heads(tx, several, deep, now)).items():
+                cached = read[lane] = CachedHead(is_all=len(tasks) < deep)
+                for task in tasks:
+                    cached.add(task)
+                if tasks:
+                    self._sizes[lane] = cached.size // len(tasks)
+                self._heads.pop(lane, None)
+                if cached.is_lasting:
+                    self._heads[lane] = cached
+        return read
+
+    def _bearable(self, lane: int) -> int:
+        """Return how many tasks of the lane may be read at once, large as their payloads are."""
+        size = self._sizes.get(lane)
+        return FIRST_READ if size is None else max(1, MOST_READ // max(1, size))
+
+
+async def behind(
+    tx: Tx, cached_heads: Mapping[int, CachedHead], capacities: Mapping[int, Collection[int]], most: int, now: datetime
+) -> dict[int, dict[int, deque[Task]]]:
+    """Return up to `most` tasks that stand behind a head which is too heavy for some who claim, by lane and capacity.
+
+    What is too heavy for one must not hide what is not, however much there is (E5). `capacities` are those of who
+    takes from each lane.
+    """
+    found: dict[int, dict[int, deque[Task]]] = defaultdict(dict)
+    for capacity in {capacity for several in capacities.values() for capacity in several}:
+        hidden = [
+            lane for lane, cached in cached_heads.items() if capacity in capacities[lane] and cached.hides(capacity)
+        ]
+        if hidden:
+            for lane, tasks in (await heads(tx, hidden, most, now, capacity)).items():
+                found[lane][capacity] = deque(tasks)
+    return found
+
+
+def _place(task: Task) -> tuple[int, datetime, int]:
+    return (-task.priority, task.due_at, task.seq)

@@ -1,0 +1,119 @@
+"""Claims over HTTP: they wait, are given again under their key, and go back when their caller has gone."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.status import WorkerState
+from treadle_server.access.principal import Principal
+from treadle_server.domain.jobs import Worker
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import FindClaims, FindWorker
+from treadle_server.engine.commands.base import Command
+from treadle_server.engine.dispatch.dispatcher import Dispatcher
+from treadle_server.engine.dispatch.slots import Capacity, ClaimKey, WaitingClaim
+
+R = TypeVar("R")
+
+COMMITTING = 0.05
+"""Seconds after which it is looked again whether a claim that was being committed still is."""
+
+
+class Run(Protocol):
+    """Has a command applied, as `Engine.run`."""
+
+    def __call__(self, command: Command[R]) -> Awaitable[R]:
+        """Return its answer after the commit."""
+        ...
+
+
+class HttpClaims:
+    """Lets claims over HTTP wait; `wake` wakes the writer, `hand_back` queues the return of claims."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        run: Run,
+        *,
+        wake: Callable[[], None],
+        hand_back: Callable[[WorkerId, list[Task]], None],
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._run = run
+        self._wake = wake
+        self._hand_back = hand_back
+
+    async def claim(
+        self, principal: Principal, worker_id: WorkerId, *, most: int, wait: float, key: ClaimKey | None
+    ) -> list[Task]:
+        """Claim up to `most` tasks for the worker, as `Engine.claim`."""
+        worker = await self._run(FindWorker(principal=principal, worker_id=worker_id))
+        if key is not None and (kept := await self._kept(principal, worker_id, key)) is not None:
+            return kept
+        waiting = _waiting_of(worker, most, wait, key)
+        self._dispatcher.wait(waiting)
+        self._wake()
+        try:
+            if wait <= 0:
+                return await waiting.answer
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    return await asyncio.shield(waiting.answer)
+            return await self._last_call(waiting)
+        except asyncio.CancelledError:
+            self._take_back(waiting)
+            raise
+        finally:
+            self._dispatcher.forget(waiting)
+
+    async def _last_call(self, waiting: WaitingClaim) -> list[Task]:
+        """End a wait: with what the writer may have claimed for it in this very moment."""
+        waiting.patient = False
+        self._wake()
+        return await waiting.answer
+
+    # Under a key
+
+    async def _kept(self, principal: Principal, worker_id: WorkerId, key: ClaimKey) -> list[Task] | None:
+        """Return what was claimed under the key, None when nothing was; who still waits under it here waits no more."""
+        while True:
+            await self._end_earlier(worker_id, key)
+            found = await self._run(FindClaims(principal=principal, worker_id=worker_id, key=key))
+            if found is not None or self._dispatcher.waiting_under(worker_id, key) is None:
+                return found
+
+    async def _end_earlier(self, worker_id: WorkerId, key: ClaimKey) -> None:
+        """Answer an earlier claim under the key with nothing, whose caller has gone; or wait for its commit."""
+        while (earlier := self._dispatcher.waiting_under(worker_id, key)) is not None:
+            if not earlier.taken:
+                self._dispatcher.forget(earlier)
+                if not earlier.answer.done():
+                    earlier.answer.set_result([])
+                return
+            # A commit that fails leaves it unanswered.
+            await asyncio.wait({earlier.answer}, timeout=COMMITTING)
+
+    # Without a caller
+
+    def _take_back(self, waiting: WaitingClaim) -> None:
+        """Hand back what was claimed for a caller who has gone (C1), and has no key to ask for it again."""
+        self._dispatcher.forget(waiting)
+        if waiting.answer.done() or waiting.taken:
+            # If the commit is under way, its answer will tell what to give back.
+            waiting.answer.add_done_callback(lambda done: self._give_back(waiting, done))
+
+    def _give_back(self, waiting: WaitingClaim, done: "asyncio.Future[list[Task]]") -> None:
+        if waiting.key is None and not (done.cancelled() or done.exception()) and (claimed := done.result()):
+            self._hand_back(waiting.worker_id, claimed)
+
+
+def _waiting_of(worker: Worker, most: int, wait: float, key: ClaimKey | None) -> WaitingClaim:
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    waiting = WaitingClaim(worker.id, set(worker.jobs), worker.pool, most, answer, patient=wait > 0, key=key)
+    waiting.draining = worker.state is WorkerState.DRAINING
+    waiting.presence.last_heartbeat = worker.last_heartbeat
+    if worker.is_limited:
+        waiting.limit = Capacity(worker.concurrency, worker.min_concurrency)
+    return waiting

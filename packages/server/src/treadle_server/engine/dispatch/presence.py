@@ -1,0 +1,41 @@
+"""Whether a worker owes a heartbeat: until it came, the worker is given no new task."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from treadle.wire.workers import beat_every
+from treadle_server.domain.jobs import Worker
+
+LATE = 1.0
+"""Seconds that a heartbeat may be late on its way; those of idle workers wait up to half a second to be written."""
+
+
+@dataclass(slots=True)
+class Presence:
+    """When a worker that waits for tasks was heard of last."""
+
+    last_heartbeat: datetime | None = None
+    """By the store's clock; None: not known yet."""
+    at: float = float("inf")
+    """When that was heard here, by the monotonic clock; until it was, nothing is owed."""
+    has_lost: bool = False
+    """Whether a run of its was lost since: it is expected to beat as if it still had it."""
+
+    def note(self, worker: Worker, at: float) -> bool:
+        """Note the worker as it is now; return whether it was heard of anew."""
+        # Not "later": a clock that was set back would make every worker deaf until it had caught up.
+        is_news = worker.last_heartbeat != self.last_heartbeat
+        if is_news:
+            self.last_heartbeat, self.at = worker.last_heartbeat, at
+        self.has_lost = worker.owes_for_lost
+        return is_news
+
+    def owes(self, at: float, lost_after: float, *, busy_since: float | None) -> bool:
+        """Return whether a heartbeat is overdue at the monotonic instant `at`.
+
+        `busy_since` is when the worker was given what it has, None when it has nothing; one without a heartbeat for
+        `lost_after` seconds is lost.
+        """
+        since = self.at if busy_since is None else max(self.at, busy_since)
+        is_busy = busy_since is not None or self.has_lost
+        return at > since + beat_every(lost_after, is_busy=is_busy) + LATE

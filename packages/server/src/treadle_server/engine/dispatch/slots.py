@@ -1,0 +1,241 @@
+"""Who waits for tasks: workers on the socket, and claims over HTTP."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.dispatch.presence import Presence
+
+RunKey = tuple[TaskId, int]
+
+AHEAD = 0.05
+"""Seconds of work that a worker may have before it begins it."""
+
+MOST_AHEAD = 4
+"""How many times its concurrency that may be at most."""
+
+RECKONED = 0.05
+"""Seconds over which a worker's pace is measured."""
+
+FIRST_RECKONED = 0.005
+"""Seconds over which it is measured when nothing is known of it yet, and enough has ended."""
+
+ENOUGH = 16
+"""The weight that must have ended before the first measure is believed so soon: at least this, and its concurrency."""
+
+
+MOST_BYTES = 8 * 1024 * 1024
+"""Characters of payload that a worker is given at once: a hundred of a megabyte are not one burst."""
+
+
+@dataclass(slots=True, eq=False)
+class WorkerSlot:
+    """A worker on the socket: as long as it has room, claims are delivered to it."""
+
+    worker_id: WorkerId
+    jobs: set[int]
+    """Numbers of the jobs it serves."""
+    pool: str | None
+    concurrency: int
+    min_concurrency: int
+    prefetch: int | None
+    """The most weight beyond the concurrency; None: as much as the worker ends in `AHEAD` seconds."""
+    deliver: Callable[[list[Task]], None]
+    """Called after the commit; must not raise."""
+    most_bytes: int = MOST_BYTES
+    """Characters of payload that it is given at once; the task that reaches them is the last one."""
+    is_crowded: Callable[[], bool] = lambda: False
+    """Whether so much of what was delivered still waits to be sent that it is given nothing more."""
+    held: dict[RunKey, int] = field(default_factory=dict)
+    """The weight of each run that it holds."""
+    presence: Presence = field(default_factory=Presence)
+    busy_since: float = 0.0
+    """When it was given the first of what it holds, by the monotonic clock."""
+    draining: bool = False
+    open: bool = True
+    used: int = 0
+    """The weight of what it holds."""
+    ahead: int = 0
+    """The weight that is claimed ahead, so that short tasks never wait for a round trip; long ones are not hoarded."""
+    _bytes: int = 0
+    """Characters of payload that the transaction under way gives it."""
+    _rate: float | None = None
+    """Weight that it ends in a second; None: not known yet."""
+    _ended: int = 0
+    _since: float | None = None
+
+    def hold(self, held: dict[RunKey, int]) -> None:
+        """Note what the worker held when it came."""
+        self.held = held
+        self.used = sum(held.values())
+
+    @property
+    def capacity(self) -> int:
+        """Return the most weight of one task; a heavier one is left for a bigger worker (E5)."""
+        return self.concurrency
+
+    def owes(self, at: float, lost_after: float) -> bool:
+        """Return whether it owes a heartbeat at the monotonic instant `at`."""
+        return self.presence.owes(at, lost_after, busy_since=self.busy_since if self.held else None)
+
+    def room(self) -> int:
+        """Return how much more weight it asks for; with `min_concurrency`, nothing until it holds less than that."""
+        return 0 if self.min_concurrency and self.used >= self.min_concurrency else self.spare()
+
+    def spare(self) -> int:
+        """Return how much more weight it can take, once it asked for any."""
+        if self.draining or not self.open or self._bytes >= self.most_bytes or self.is_crowded():
+            return 0
+        return self.concurrency + (self.ahead if self.prefetch is None else self.prefetch) - self.used
+
+    def begin(self, given: int, at: float) -> None:
+        """Note that so many tasks were delivered: of one who had none for a while, the pace is measured from now on.
+
+        Measured from its first ends instead, a worker was given its second hundred of short tasks a round later, and
+        one that had waited for work seemed slow.
+        """
+        self._bytes = 0
+        if len(self.held) > given:
+            return
+        self.busy_since = at
+        if self._since is None or at - self._since > 2 * RECKONED:
+            self._ended, self._since = 0, at
+
+    def reckon(self, at: float) -> None:
+        """Reckon from what was ended lately how much may be claimed ahead."""
+        if self._since is None:
+            self._ended, self._since = 0, at
+        passed = at - self._since
+        is_early = self._rate is None and self._ended >= max(self.concurrency, ENOUGH)
+        if passed < (FIRST_RECKONED if is_early else RECKONED):
+            return
+        pace = self._ended / passed
+        self._rate = pace if self._rate is None else (self._rate + pace) / 2
+        self._ended, self._since = 0, at
+        self.ahead = 0 if self.min_concurrency else min(int(self._rate * AHEAD), MOST_AHEAD * self.concurrency)
+
+    def reserve(self, task: Task) -> None:
+        """Note that the task's next run will be its own."""
+        self.held[task.id, task.run_id + 1] = task.weight
+        self.used += task.weight
+        self._bytes += len(task.payload)
+
+    def release(self, key: RunKey) -> int:
+        """Note that the run's code has ended; return its weight."""
+        weight = self.held.pop(key, 0)
+        self.used -= weight
+        self._ended += weight
+        return weight
+
+    def hold_again(self, key: RunKey, weight: int) -> None:
+        """Take a release back: it was not committed."""
+        self.held[key] = weight
+        self.used += weight
+        self._ended -= weight
+
+    def withdraw(self, keys: list[RunKey]) -> None:
+        """Forget claims that were not committed."""
+        self._bytes = 0
+        for key in keys:
+            self.used -= self.held.pop(key, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Capacity:
+    """What a worker takes over HTTP; shared by all claims that it has waiting."""
+
+    concurrency: int
+    min_concurrency: int
+    used: int = 0
+    """The weight of what it holds, as the store says when tasks are handed out, and of what it was given since."""
+    busy_since: float | None = None
+    """Since when it holds something, by the monotonic clock; None when it holds nothing, or was not weighed yet."""
+    is_weighed: bool = False
+
+    def weigh(self, used: int, at: float) -> None:
+        """Note what it holds, as the store says at the monotonic instant `at`."""
+        self.used = used
+        if not used:
+            self.busy_since = None
+        elif self.busy_since is None:
+            # What it holds when it is weighed first it had when it asked.
+            self.busy_since = at if self.is_weighed else float("-inf")
+        self.is_weighed = True
+
+    def room(self) -> int:
+        """Return how much more weight it asks for, as `WorkerSlot.room`."""
+        return 0 if self.min_concurrency and self.used >= self.min_concurrency else self.spare()
+
+    def spare(self) -> int:
+        """Return how much more weight it can take, once it asked for any."""
+        return max(0, self.concurrency - self.used)
+
+
+UNLIMITED = 1_000_000
+"""The room of a worker that never named its concurrency: the largest weight that a task can have."""
+
+
+class ClaimKey(NamedTuple):
+    """Under which a claim may be sent again."""
+
+    text: str
+    body: bytes
+    """A digest of the request's body, which is to be the same."""
+
+
+@dataclass(slots=True, eq=False)
+class WaitingClaim:
+    """A claim over HTTP: answered once, with as many tasks as there are, up to `most`."""
+
+    worker_id: WorkerId
+    jobs: set[int]
+    pool: str | None
+    most: int
+    answer: asyncio.Future[list[Task]]
+    patient: bool
+    """Whether it waits for tasks to come; otherwise the next batch answers it."""
+    limit: Capacity | None = None
+    """None when the worker never named its concurrency."""
+    draining: bool = False
+    key: ClaimKey | None = None
+    """Under which what it is given is kept for it, whether its caller is still there or not."""
+    taken: int = 0
+    presence: Presence = field(default_factory=Presence)
+
+    @property
+    def capacity(self) -> int:
+        """Return the most weight that the worker may ever hold."""
+        return UNLIMITED if self.limit is None else self.limit.concurrency
+
+    def owes(self, at: float, lost_after: float) -> bool:
+        """Return whether its worker owes a heartbeat at the monotonic instant `at`.
+
+        Of an older client, whose capacity is not known, it isn't known either whether it runs something.
+        """
+        return self.presence.owes(at, lost_after, busy_since=None if self.limit is None else self.limit.busy_since)
+
+    def room(self) -> int:
+        """Return how much more weight it asks for."""
+        return 0 if self.limit is not None and self.limit.room() <= 0 else self.spare()
+
+    def spare(self) -> int:
+        """Return how much more weight it can take, once it asked for any."""
+        if self.taken >= self.most or self.draining or self.answer.done():
+            return 0
+        return UNLIMITED if self.limit is None else self.limit.spare()
+
+    def reserve(self, task: Task) -> None:
+        """Note that the task's next run will be its own."""
+        self.taken += 1
+        if self.limit is not None:
+            self.limit.used += task.weight
+
+    def withdraw(self, keys: list[RunKey]) -> None:
+        """Forget claims that were not committed."""
+        self.taken -= len(keys)
+
+
+Demand = WorkerSlot | WaitingClaim

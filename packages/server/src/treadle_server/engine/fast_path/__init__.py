@@ -1,0 +1,1 @@
+"""What nearly every task goes through, without the unit of work: plain submits, starts and completions."""

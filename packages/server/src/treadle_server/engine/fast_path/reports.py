@@ -1,0 +1,194 @@
+"""The fast path of the commonest reports: starts and completions of runs that this server handed out.
+
+Such a run is known here as it stands in the database, so that nothing is read; what its reports change is written in
+three statements for the whole batch, guarded by the task's version. Whatever is not plain (another outcome, a budget,
+a schedule that may go on, a pause that was asked for, a worker that does not serve the job any more, a command of the
+same batch that names the task) takes the slow path through the unit of work, afterwards: both use the same verbs of
+`domain.life`.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.status import Outcome, Status
+from treadle_server.domain import life
+from treadle_server.domain.jobs import Worker
+from treadle_server.domain.life import Ending
+from treadle_server.domain.tasks import Run, Task
+from treadle_server.engine.commands.reports import ReportMany, RunReport
+from treadle_server.engine.dispatch.slots import RunKey
+from treadle_server.engine.hub import Change, Hub
+from treadle_server.store.base import Tx
+from treadle_server.store.transaction import hot
+from treadle_server.store.transaction.counts import CountKey
+from treadle_server.store.transaction.targets import lock_targets, reblock_targets
+
+MOST_KNOWN = 100_000
+"""Runs that are known; when there are more, all are forgotten: their ends were told at another server, or never."""
+
+MOST_WORKERS = 10_000
+"""Workers that are remembered; when there are more, all are forgotten and read again as they report."""
+
+
+@dataclass(slots=True)
+class ReportEffects:
+    """What went by the fast path in one transaction, not committed yet."""
+
+    before: dict[TaskId, tuple[int, Status]] = field(default_factory=dict)
+    """The version and status that each task had."""
+    tasks: dict[TaskId, Task] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    released: list[RunKey] = field(default_factory=list)
+    targets: set[int] = field(default_factory=set)
+    """Targets whose task has started or completed."""
+    woken: set[int] = field(default_factory=set)
+    """Lanes in which a target's next task became claimable."""
+
+
+class FastReports:
+    """The runs that are known, and what is done with their reports."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._known: dict[TaskId, Task] = {}
+        self._workers: dict[WorkerId, Worker] = {}
+        """Whose workers they are; who is not among them takes the slow path, which reads them."""
+
+    def knows(self, task_id: TaskId) -> bool:
+        """Return whether a report of the task may go by the fast path."""
+        return task_id in self._known
+
+    def know(self, claimed: Iterable[Task]) -> None:
+        """Remember runs that were handed out: their claim is committed."""
+        if len(self._known) > MOST_KNOWN:
+            self._known.clear()
+        for task in claimed:
+            if task.budget is None and task.schedule_id is None:
+                self._known[task.id] = task
+
+    def note_workers(self, workers: Iterable[Worker], gone: Iterable[WorkerId]) -> None:
+        """Remember workers as they were read or changed by what is committed."""
+        for worker in workers:
+            self._workers[worker.id] = worker
+        for worker_id in gone:
+            self._workers.pop(worker_id, None)
+        if len(self._workers) > MOST_WORKERS:
+            self._workers.clear()
+
+    def follow(self, changed: Iterable[Task]) -> None:
+        """Go on with tasks as something else has changed them; those that are no longer leased are forgotten.
+
+        A heartbeat renews all that its worker holds. When these were forgotten 2 to 3 % of a drain's tasks went the
+        long way, each of which costs ten times as much.
+        """
+        for task in changed:
+            was_known = self._known.pop(task.id, None) is not None
+            if was_known and task.is_leased:
+                # Its own object: whoever asked for the change is answered with the task as it was then.
+                self.know([copy.copy(task)])
+
+    def clear(self) -> None:
+        """Forget everything: a transaction failed, and with it what was noted of its tasks."""
+        self._known.clear()
+
+    async def apply(
+        self, tx: Tx, commands: Sequence[ReportMany], named: Collection[TaskId], now: datetime
+    ) -> ReportEffects:
+        """Take what is plain of the reports, except of the tasks that are `named` elsewhere, and write it.
+
+        Raises `LostUpdate` when a task is no longer as it is known.
+        """
+        effects = ReportEffects()
+        excluded = set(named)
+        for command in commands:
+            excluded.update(task_id for task_id, _, report in command.reports if not report.is_plain)
+            command.rest = [
+                i
+                for i, (task_id, run_id, report) in enumerate(command.reports)
+                if task_id in excluded or not self._take(effects, command, task_id, run_id, report, now, excluded)
+            ]
+        if effects.tasks:
+            await self._write(tx, effects)
+        return effects
+
+    def _take(
+        self,
+        effects: ReportEffects,
+        command: ReportMany,
+        task_id: TaskId,
+        run_id: int,
+        report: RunReport,
+        now: datetime,
+        excluded: set[TaskId],
+    ) -> bool:
+        """Apply one report, if it can be; what can't takes the slow path, and so does all that follows on its task."""
+        task = self._known.get(task_id)
+        if (
+            task is None
+            or task.run_id != run_id
+            or task.worker_id != command.worker_id
+            or not self._may_report(command, task, report)
+            or task.cancel_requested
+            or not _fits(task, report)
+        ):
+            excluded.add(task_id)
+            return False
+        if task_id not in effects.tasks:
+            effects.before[task_id] = (task.version, task.status)
+            effects.tasks[task_id] = task
+        if task.status is Status.CLAIMED:
+            life.start(task, run_id, now)
+            if self._hub.each:
+                effects.changes.append(Change(copy.copy(task), Status.CLAIMED))
+            elif report.kind == "started":
+                effects.changes.append(Change(task, Status.CLAIMED))
+        if report.kind == "completed":
+            ending = Ending(Outcome.COMPLETED, digest=report.digest())
+            effects.runs.append(life.complete(task, report.result, ending, now))
+            effects.changes.append(Change(task, Status.RUNNING))
+            effects.released.append((task_id, run_id))
+            del self._known[task_id]
+        return True
+
+    def _may_report(self, command: ReportMany, task: Task, report: RunReport) -> bool:
+        worker = None if task.worker_id is None else self._workers.get(task.worker_id)
+        if worker is None or not command.may_speak(task, worker):
+            return False
+        # The end of a task may leave a job without anybody, but not while the one who did it serves the job (Z6). What
+        # another server knows better, the sweeper sees.
+        return report.kind != "completed" or task.job_num in worker.jobs
+
+    async def _write(self, tx: Tx, effects: ReportEffects) -> None:
+        started: list[hot.Moved] = []
+        completed: list[hot.Moved] = []
+        counts: Counter[CountKey] = Counter()
+        freed: set[int] = set()
+        for task_id, task in effects.tasks.items():
+            version, status = effects.before[task_id]
+            if task.version == version:
+                continue
+            (completed if task.status is Status.COMPLETED else started).append((task, version))
+            counts[task.lane, status, 0] -= 1
+            counts[task.lane, task.status, 0] += 1
+            if task.target_num is not None:
+                effects.targets.add(task.target_num)
+                if task.status is Status.COMPLETED:
+                    freed.add(task.target_num)
+        await lock_targets(tx, freed)
+        if completed:
+            await hot.start(tx, started)
+            await hot.complete(tx, completed, effects.runs, counts)
+        else:
+            await hot.start(tx, started, counts)
+        effects.woken = await reblock_targets(tx, freed)
+
+
+def _fits(task: Task, report: RunReport) -> bool:
+    if report.kind == "started":
+        return task.status in {Status.CLAIMED, Status.RUNNING}
+    return task.status is Status.RUNNING or (report.starts and task.status is Status.CLAIMED)

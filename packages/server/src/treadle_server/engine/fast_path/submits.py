@@ -1,0 +1,161 @@
+"""The fast path of new tasks: plain submits to jobs that are remembered, written in one statement.
+
+What is not plain (a unique key, a time, a job that is not remembered or whose schema has moved) goes the long
+way through the unit of work. That an id is new is not looked up: the database says so when it is not, and then the
+whole batch takes the slow path.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from treadle.wire.names import visible_from
+from treadle.wire.status import Status
+from treadle_server.domain.jobs import Job
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.cache import Cache
+from treadle_server.engine.commands.submit import Submission, Submit, SubmitEach, Submitted, new_task
+from treadle_server.engine.hub import Change
+from treadle_server.engine.rules import Rules
+from treadle_server.store.base import Tx
+from treadle_server.store.transaction import hot
+from treadle_server.store.transaction.counts import CountKey
+from treadle_server.store.transaction.targets import TargetName, reblock_targets
+
+Submits = Submit | SubmitEach
+
+
+@dataclass(slots=True)
+class SubmitEffects:
+    """The new tasks of one transaction, not committed yet."""
+
+    answers: dict[int, list[Submitted]] = field(default_factory=dict)
+    """By the place of the command."""
+    changes: list[Change] = field(default_factory=list)
+    woken: set[int] = field(default_factory=set)
+    freed: set[int] = field(default_factory=set)
+    """The lanes among them in which a target's task is claimable."""
+    targets: set[int] = field(default_factory=set)
+    """Targets that have a new task in line."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    job: Job
+    lane: int
+    room: str
+    """The room of the queue: empty unless the job is fair."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    at: int
+    """The place of the command."""
+    command: Submits
+    places: list[_Place]
+
+
+class FastSubmits:
+    """Takes plain submits."""
+
+    def __init__(self, rules: Rules, cache: Cache) -> None:
+        self._rules = rules
+        self._cache = cache
+
+    async def submit(self, tx: Tx, commands: Sequence[Submits | None], now: datetime) -> SubmitEffects:
+        """Put in the tasks of those commands that are plain; None stands for a command of another kind.
+
+        Raises IntegrityError when an id is taken.
+        """
+        effects = SubmitEffects()
+        plain: list[_Plain] = []
+        for i, command in enumerate(commands):
+            if command is not None and (places := await self._places(tx, command)) is not None:
+                plain.append(_Plain(i, command, places))
+        if not plain:
+            return effects
+        seqs = iter(await self._cache.take_seqs(tx, sum(len(one.places) for one in plain)))
+        targets = await self._targets(tx, plain)
+        for one in plain:
+            effects.answers[one.at] = self._make(one, targets, seqs, now)
+        await self._write(tx, effects, [taken.task for one in plain for taken in effects.answers[one.at]])
+        return effects
+
+    def _make(
+        self, plain: _Plain, targets: Mapping[TargetName, int], seqs: Iterator[int], now: datetime
+    ) -> list[Submitted]:
+        room, user = plain.command.room, plain.command.principal.user
+        made: list[Submitted] = []
+        for place, item in zip(plain.places, plain.command.items, strict=True):
+            options = self._rules.options(item.options, place.job)
+            num = None if item.target is None else targets[room, item.target]
+            task = new_task(
+                item,
+                place.job,
+                options,
+                room=room,
+                user=user,
+                now=now,
+                seq=next(seqs),
+                lane=place.lane,
+                target_num=num,
+            )
+            made.append(Submitted(task, created=True, position=self._position(task, place)))
+        return made
+
+    async def _targets(self, tx: Tx, plain: Sequence[_Plain]) -> Mapping[TargetName, int]:
+        """Return the numbers of the targets that the commands name."""
+        named = {
+            (one.command.room, item.target) for one in plain for item in one.command.items if item.target is not None
+        }
+        return await self._cache.targets(tx, named) if named else {}
+
+    async def _places(self, tx: Tx, command: Submits) -> list[_Place] | None:
+        """Return where each of the tasks stands in line; None when one of them is not plain."""
+        found: dict[tuple[str, str | None], _Place] = {}
+        places: list[_Place] = []
+        for item in command.items:
+            if not _is_plain(item):
+                return None
+            key = (item.job_name, item.options.get("pool"))
+            if key not in found:
+                place = await self._place(tx, command.room, item)
+                if place is None:
+                    return None
+                found[key] = place
+            if item.schema_version not in {None, found[key].job.schema_version}:
+                return None
+            places.append(found[key])
+        return places
+
+    async def _place(self, tx: Tx, room: str, item: Submission) -> _Place | None:
+        job = await self._cache.job(tx, item.job_name)
+        if job is None or not self._rules.has_executor(job) or not visible_from(room, job.room):
+            return None
+        key = job.lane_key(room, self._rules.options(item.options, job)["pool"])
+        lane = self._cache.lane(key)
+        return None if lane is None else _Place(job, lane, key[1])
+
+    def _position(self, task: Task, place: _Place) -> int:
+        queue = self._cache.waiting(place.job, place.room)
+        ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
+        queue[task.priority] += 1
+        return ahead + 1
+
+    async def _write(self, tx: Tx, effects: SubmitEffects, new: list[Task]) -> None:
+        counts: Counter[CountKey] = Counter()
+        for task in new:
+            counts[task.lane, Status.PENDING, task.priority] += 1
+            if task.target_num is None:
+                effects.woken.add(task.lane)
+            else:
+                effects.targets.add(task.target_num)
+            effects.changes.append(Change(task, None))
+        await hot.insert(tx, new, counts)
+        effects.freed = await reblock_targets(tx, effects.targets)
+        effects.woken |= effects.freed
+
+
+def _is_plain(item: Submission) -> bool:
+    return item.unique_key is None and item.due_at is None and not item.delay

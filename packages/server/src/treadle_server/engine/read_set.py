@@ -1,0 +1,70 @@
+"""What the commands of a batch want read before they are applied."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.names import JobName
+from treadle_server.store.transaction.prune import Pruning
+
+
+@dataclass(slots=True)
+class ReadSet:
+    """What the commands of a batch want read before they are applied."""
+
+    tasks: set[TaskId] = field(default_factory=set)
+    workers: set[WorkerId] = field(default_factory=set)
+    claim_keys: set[tuple[WorkerId, str]] = field(default_factory=set)
+    """Keys of workers, whose claims are wanted with their tasks."""
+    tasks_of: set[WorkerId] = field(default_factory=set)
+    """Workers whose open runs are wanted."""
+    holds_of: set[WorkerId] = field(default_factory=set)
+    job_names: set[JobName] = field(default_factory=set)
+    job_nums: set[int] = field(default_factory=set)
+    jobs_change: bool = False
+    new_tasks: list[tuple[JobName, str, str | None]] = field(default_factory=list)
+    """For each new task: its job, the room it is submitted from, and the pool that the call names."""
+    targets: set[tuple[str, str]] = field(default_factory=set)
+    unique_keys: set[tuple[JobName, str]] = field(default_factory=set)
+    runs: set[tuple[TaskId, int]] = field(default_factory=set)
+    owners_of: set[TaskId] = field(default_factory=set)
+    """Tasks whose worker is wanted too."""
+    past_owners_of: set[TaskId] = field(default_factory=set)
+    """Tasks of which it is wanted whose workers had an earlier run."""
+    jobs_of: set[TaskId] = field(default_factory=set)
+    """Tasks whose job is wanted too, and who holds their unique key now."""
+    target_edits: set[tuple[TaskId, str]] = field(default_factory=set)
+    unique_edits: set[tuple[TaskId, str]] = field(default_factory=set)
+    """Tasks that are to have a unique key, and it: who holds it is wanted."""
+    pool_edits: set[tuple[TaskId, str | None]] = field(default_factory=set)
+    """Tasks that are moved to a pool, and so to another lane. Their jobs must be asked for."""
+    found: dict[str, int] = field(default_factory=dict)
+    """Finders of `load.tasks_found`, and how many tasks are wanted of each."""
+    stamped_at: datetime | None = None
+    """When the leases were last stamped anew: the limits of older runs count from then."""
+    grace: timedelta = timedelta(0)
+    """By how much a run must be past its timeout to be found."""
+    stale: timedelta | None = None
+    """How long a worker may be silent; those that were longer are wanted with what they hold."""
+    every_worker: bool = False
+    """Whether all workers that are not lost are wanted."""
+    schedules: set[tuple[str, str]] = field(default_factory=set)
+    """Schedules by room and name."""
+    due_schedules: int = 0
+    """How many schedules are wanted whose tick has come."""
+    ended_holds: bool = False
+    every_hold: bool = False
+    new_jobs: int = 0
+    artifacts: set[tuple[TaskId, int, str]] = field(default_factory=set)
+    """Artifacts by task, run and name; wanted with who had the run."""
+    dead_artifacts: tuple[int, timedelta] | None = None
+    """How many artifacts that expired, or were announced so long ago and never stored, are wanted at most."""
+    prunings: list[Pruning] = field(default_factory=list)
+    """Steps of a removal, which are to find what may go."""
+
+    def report(self, task_id: TaskId, run_id: int | None) -> None:
+        """Want what a report is held against: the task with its worker, and the run's record if that is over."""
+        self.tasks.add(task_id)
+        self.owners_of.add(task_id)
+        if run_id is not None:
+            self.runs.add((task_id, run_id))

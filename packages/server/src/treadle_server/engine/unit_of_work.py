@@ -1,0 +1,376 @@
+"""The unit of work: what a batch of commands has read, what they changed in memory, and how that is written at once.
+
+Commands are applied one after another to the same objects, so each sees what the one before it did; the database sees
+one bulk statement for each kind of change. See docs/decisions/0001.
+"""
+
+import copy
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.names import INTERNAL, JobName
+from treadle.wire.status import Status
+from treadle_server.domain.artifacts import Artifact
+from treadle_server.domain.jobs import Job, Lane, Worker
+from treadle_server.domain.schedules import Schedule
+from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
+from treadle_server.engine.hub import Batch, Change
+from treadle_server.engine.rules import Rules
+from treadle_server.store.base import Tx
+from treadle_server.store.transaction import flush
+from treadle_server.store.transaction.claim_keys import Kept, KeyOf
+from treadle_server.store.transaction.prune import Pruning
+from treadle_server.store.transaction.schedules import Tick
+
+_STATUS = TASK_FIELDS.index("status")
+_LANE = TASK_FIELDS.index("lane")
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is to be written, by kind."""
+
+    before: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    was: dict[int, Status | None] = field(default_factory=dict)
+    last_change: dict[int, int] = field(default_factory=dict)
+    new_tasks: list[Task] = field(default_factory=list)
+    new_runs: list[Run] = field(default_factory=list)
+    new_jobs: list[Job] = field(default_factory=list)
+    changed_jobs: dict[int, Job] = field(default_factory=dict)
+    new_schemas: list[Job] = field(default_factory=list)
+    new_workers: list[Worker] = field(default_factory=list)
+    changed_workers: dict[WorkerId, Worker] = field(default_factory=dict)
+    gone_workers: set[WorkerId] = field(default_factory=set)
+    links: set[tuple[WorkerId, int]] = field(default_factory=set)
+    unlinked: set[WorkerId] = field(default_factory=set)
+    new_holds: dict[tuple[int, int], Hold] = field(default_factory=dict)
+    renewed_holds: dict[tuple[int, int], Hold] = field(default_factory=dict)
+    gone_holds: set[tuple[int, int]] = field(default_factory=set)
+    logs: list[dict[str, Any]] = field(default_factory=list)
+    orphans: set[int] = field(default_factory=set)
+    new_schedules: list[Schedule] = field(default_factory=list)
+    changed_schedules: dict[str, Schedule] = field(default_factory=dict)
+    ticks: list[Tick] = field(default_factory=list)
+    freed_targets: set[int] = field(default_factory=set)
+    new_artifacts: list[Artifact] = field(default_factory=list)
+    stored_artifacts: list[Artifact] = field(default_factory=list)
+    gone_artifacts: set[str] = field(default_factory=set)
+    prunings: list[Pruning] = field(default_factory=list)
+    restamped: list[tuple[Sequence[int], timedelta]] = field(default_factory=list)
+    """Tasks whose leases are given anew, and by how much the clock has jumped."""
+
+
+class LogLineNumbers:
+    """Numbers of log lines. They ascend: with the clock, and by one where it stands still or goes back."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def begin(self, now: datetime) -> None:
+        """Let what follows be later than what other servers gave before this instant."""
+        self._last = max(self._last, int(now.timestamp() * 1e6))
+
+    def next(self) -> int:
+        """Return the next one."""
+        self._last += 1
+        return self._last
+
+
+class UnitOfWork:
+    """What one batch knows and changes."""
+
+    def __init__(
+        self, tx: Tx, now: datetime, rules: Rules, draw: Callable[[], float], log_lines: LogLineNumbers
+    ) -> None:
+        self.tx = tx
+        self.now = now
+        self.rules = rules
+        self.draw = draw
+        self.tasks: dict[TaskId, Task] = {}
+        self.jobs: dict[JobName, Job] = {}
+        self.jobs_by_num: dict[int, Job] = {}
+        self.workers: dict[WorkerId, Worker] = {}
+        self.lanes: dict[tuple[int, str, str], Lane] = {}
+        self.targets: dict[tuple[str, str], int] = {}
+        self.unique: dict[tuple[int, str], Task] = {}
+        self.pending: Counter[tuple[int, int]] = Counter()
+        """How many were pending when the batch began, by (lane, priority)."""
+        self._queues: dict[tuple[int, str], Counter[int]] = {}
+        self.resolved: dict[tuple[int, int], Run] = {}
+        self.past_owners: dict[int, set[str]] = {}
+        self.holds: dict[tuple[int, int], Hold] = {}
+        self.found: dict[str, list[Task]] = {}
+        self.artifacts: dict[tuple[int, int, str], Artifact] = {}
+        self.dead_artifacts: list[Artifact] = []
+        self.schedules: dict[str, Schedule] = {}
+        self.schedules_by_name: dict[tuple[str, str], Schedule] = {}
+        self.due_schedules: list[Schedule] = []
+        self.acting: set[str] = set()
+        """Those of the owners of its schedules who have a valid token, or need none."""
+        self.open_instances: set[TaskId] = set()
+        """Those of the schedules' last instances that were open when the batch began."""
+        self.stale: list[WorkerId] = []
+        self.kept_claims: dict[KeyOf, Kept] = {}
+        self.released: list[tuple[TaskId, int]] = []
+        """Runs whose code has ended: their weight is free."""
+        self.left_targets: set[int] = set()
+        """Targets that a task was moved away from."""
+        log_lines.begin(now)
+        self._log_lines = log_lines
+        self.seqs: deque[int] = deque()
+        self.job_nums: list[int] = []
+        self.changes = Changes()
+        self.counted: Counter[tuple[int, str, int]] = Counter()
+        """What was written changes of the kept counts."""
+        self.left_ends: Counter[tuple[int, str]] = Counter()
+        """How many tasks of which lane have left which end, or were removed."""
+        self.batch = Batch(at=now)
+        self.woken: set[int] = set()
+        """Lanes in which something became claimable."""
+        self.wake_jobs: set[int] = set()
+        """Jobs of which any lane may have become claimable."""
+
+    @property
+    def opened(self) -> list[TaskId]:
+        """Return the tasks that were there before and may have been changed."""
+        return [task_id for task_id, task in self.tasks.items() if task.seq in self.changes.before]
+
+    @property
+    def reordered(self) -> set[int]:
+        """Return the lanes in which a waiting task came, went or moved."""
+        lanes = {task.lane for task in self.changes.new_tasks}
+        for task in self.tasks.values():
+            if (before := self.changes.before.get(task.seq)) is None:
+                continue
+            if before[_STATUS] is Status.PENDING or task.status is Status.PENDING:
+                lanes |= {before[_LANE], task.lane}
+        return lanes | self.woken
+
+    # What commands read
+
+    def job_of(self, task: Task) -> Job:
+        """Return the task's job, which must have been asked for."""
+        return self.jobs_by_num[task.job_num]
+
+    def queue(self, job_num: int, room: str) -> Counter[int]:
+        """Return how many wait in the job's queue, of `room` in a fair job, by priority; new ones are added to it."""
+        key = (job_num, room)
+        if key not in self._queues:
+            mine = {lane.id for lane in self.lanes.values() if (lane.job_num, lane.room) == key}
+            counted: Counter[int] = Counter()
+            for (lane, priority), n in self.pending.items():
+                if lane in mine:
+                    counted[priority] += n
+            self._queues[key] = counted
+        return self._queues[key]
+
+    def next_seq(self) -> int:
+        """Return a new task's number."""
+        return self.seqs.popleft()
+
+    def next_job_num(self) -> int:
+        """Return a new job's number."""
+        return self.job_nums.pop(0)
+
+    # What is read
+
+    def know(self, job: Job) -> None:
+        """Note a job that was read or made."""
+        self.jobs[JobName(job.room, job.category, job.name)] = job
+        self.jobs_by_num[job.num] = job
+
+    def know_schedule(self, schedule: Schedule) -> Schedule:
+        """Note a schedule that was read or made; one that is known already stays the object that it is."""
+        known = self.schedules.setdefault(schedule.id, schedule)
+        self.schedules_by_name[schedule.room, schedule.name] = known
+        return known
+
+    def remember(self, tasks: Iterable[Task]) -> list[Task]:
+        """Note tasks that were read; one that is known already stays the object that it is."""
+        return [self.tasks.setdefault(task.id, task) for task in tasks]
+
+    # What commands change
+
+    def open(self, task: Task) -> Task:
+        """Prepare a task for a change; every command calls it before it changes one."""
+        seq = task.seq
+        if seq not in self.changes.before:
+            self.changes.before[seq] = flush.task_values(task)
+        if (index := self.changes.last_change.pop(seq, None)) is not None:
+            # An earlier change of this batch is to be told as it was then.
+            change = self.batch.tasks[index]
+            self.batch.tasks[index] = Change(copy.copy(task), change.was)
+        self.changes.was[seq] = task.status
+        return task
+
+    def changed(self, task: Task) -> None:
+        """Tell that a transition of the task is to be published."""
+        self.changes.last_change[task.seq] = len(self.batch.tasks)
+        self.batch.tasks.append(Change(task, self.changes.was.get(task.seq)))
+
+    def touched(self, task: Task) -> None:
+        """Tell that something of the task changed that is no transition."""
+        self.batch.touched.append(task)
+
+    def add_task(self, task: Task) -> None:
+        """Put in a new task."""
+        self.tasks[task.id] = task
+        self.changes.was[task.seq] = None
+        self.changes.new_tasks.append(task)
+        if task.unique_key is not None:
+            self.unique[task.job_num, task.unique_key] = task
+        self.changed(task)
+
+    def rekey(self, task: Task, unique_key: str | None) -> None:
+        """Give an open task another unique key, or none."""
+        if task.unique_key is not None and self.unique.get((task.job_num, task.unique_key)) is task:
+            del self.unique[task.job_num, task.unique_key]
+        task.unique_key = unique_key
+        if unique_key is not None:
+            self.unique[task.job_num, unique_key] = task
+
+    def add_run(self, task: Task, run: Run, *, code_ended: bool) -> None:
+        """Keep a resolved run; `code_ended` says that its code is known to have stopped."""
+        self.changes.new_runs.append(run)
+        self.resolved[run.task_seq, run.run_id] = run
+        self.batch.runs.append(run)
+        if code_ended:
+            self.released.append((task.id, run.run_id))
+
+    def add_hold(self, hold: Hold) -> None:
+        """Let a run that is over keep its target and its worker's slot until its code has stopped."""
+        self.changes.new_holds[hold.task_seq, hold.run_id] = hold
+        self.holds[hold.task_seq, hold.run_id] = hold
+
+    def renew_hold(self, hold: Hold) -> None:
+        """Extend a hold."""
+        self.changes.renewed_holds[hold.task_seq, hold.run_id] = hold
+        self.holds[hold.task_seq, hold.run_id] = hold
+
+    def end_hold(self, task: Task, run_id: int) -> bool:
+        """End the hold of a run, and return whether there was one."""
+        key = (task.seq, run_id)
+        self.released.append((task.id, run_id))
+        if (hold := self.holds.pop(key, None)) is None:
+            return False
+        self.batch.freed.add(hold.worker_id)
+        self.changes.gone_holds.add(key)
+        if hold.target_num is not None:
+            self.changes.freed_targets.add(hold.target_num)
+        return True
+
+    def drop_hold(self, hold: Hold) -> None:
+        """End a hold whose task was not read."""
+        key = (hold.task_seq, hold.run_id)
+        self.holds.pop(key, None)
+        self.changes.gone_holds.add(key)
+        self.released.append((hold.task_id, hold.run_id))
+        self.batch.freed.add(hold.worker_id)
+        if hold.target_num is not None:
+            self.changes.freed_targets.add(hold.target_num)
+
+    def add_job(self, job: Job) -> None:
+        """Put in a new job."""
+        self.changes.new_jobs.append(job)
+        self.changes.new_schemas.append(job)
+        self.know(job)
+        self.batch.jobs.append(job)
+
+    def change_job(self, job: Job, *, schema: bool = False) -> None:
+        """Write a job that was changed; `schema` says that it has a new schema version."""
+        job.version += 1
+        if job not in self.changes.new_jobs:
+            self.changes.changed_jobs[job.num] = job
+        if schema:
+            self.changes.new_schemas.append(job)
+        self.batch.jobs.append(job)
+
+    def add_worker(self, worker: Worker) -> None:
+        """Put in a new worker."""
+        self.changes.new_workers.append(worker)
+        self.workers[worker.id] = worker
+        self.batch.workers.append(worker)
+
+    def change_worker(self, worker: Worker) -> None:
+        """Write a worker that was changed."""
+        if worker not in self.changes.new_workers:
+            self.changes.changed_workers[worker.id] = worker
+        self.batch.workers.append(worker)
+
+    def remove_worker(self, worker: Worker) -> None:
+        """Forget a worker; its tasks still tell that they had it."""
+        self.unlink(worker)
+        self.changes.gone_workers.add(worker.id)
+        self.workers.pop(worker.id, None)
+        self.batch.workers.append(worker)
+
+    def link(self, worker: Worker, job: Job) -> None:
+        """Let a worker serve a job; one of `@internal` only the server's own."""
+        if job.is_internal and worker.owner != INTERNAL:
+            return
+        # Also what is linked already: a worker may have come back without that job.
+        self.batch.links.add((worker.id, job.num))
+        if job.num not in worker.jobs:
+            worker.jobs.add(job.num)
+            self.changes.links.add((worker.id, job.num))
+
+    def unlink(self, worker: Worker) -> None:
+        """Drop a worker's links; jobs that it leaves alone may be orphans now."""
+        self.changes.orphans |= worker.jobs
+        self.changes.links = {pair for pair in self.changes.links if pair[0] != worker.id}
+        worker.jobs = set()
+        self.changes.unlinked.add(worker.id)
+
+    def add_artifact(self, artifact: Artifact) -> None:
+        """Put in an artifact that was announced."""
+        self.changes.new_artifacts.append(artifact)
+        self.artifacts[artifact.key] = artifact
+
+    def store_artifact(self, artifact: Artifact) -> None:
+        """Write an artifact whose object is complete."""
+        if artifact not in self.changes.new_artifacts:
+            self.changes.stored_artifacts.append(artifact)
+
+    def remove_artifact(self, artifact: Artifact) -> None:
+        """Delete an artifact's row."""
+        self.changes.gone_artifacts.add(artifact.id)
+        self.artifacts.pop(artifact.key, None)
+
+    def maybe_orphan(self, job_num: int) -> None:
+        """Ask for a look whether the job has anyone left."""
+        self.changes.orphans.add(job_num)
+
+    def add_schedule(self, schedule: Schedule) -> None:
+        """Put in a new schedule."""
+        self.changes.new_schedules.append(schedule)
+        self.know_schedule(schedule)
+        self.batch.schedules.append(schedule)
+
+    def change_schedule(self, schedule: Schedule) -> None:
+        """Write a schedule that was changed; however often that was, it is told once."""
+        self._write_schedule(schedule)
+        if schedule not in self.batch.schedules:
+            self.batch.schedules.append(schedule)
+
+    def tick_schedule(self, schedule: Schedule) -> None:
+        """Write a schedule that made a task, which is told by itself."""
+        self._write_schedule(schedule)
+        self.batch.has_ticks = True
+
+    def _write_schedule(self, schedule: Schedule) -> None:
+        if schedule not in self.changes.new_schedules:
+            self.changes.changed_schedules[schedule.id] = schedule
+
+    def next_log_line(self) -> int:
+        """Return the number of a log line; they ascend within a run."""
+        return self._log_lines.next()
+
+    def add_log(self, task: Task, run_id: int, line: int, at: datetime, level: str, message: str) -> None:
+        """Keep a line that the task's code logged."""
+        self.changes.logs.append(
+            {"task_seq": task.seq, "run_id": run_id, "line": line, "at": at, "level": level, "message": message}
+        )

@@ -1,0 +1,1 @@
+"""What the servers of one PostgreSQL tell each other: sent, received, and the text in between."""

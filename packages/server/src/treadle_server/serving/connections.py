@@ -1,0 +1,229 @@
+"""Connections before their token: uvicorn's protocols, with bounds on what a stranger may send, and for how long.
+
+A connection is a stranger's until the application has accepted a token on it and says so (connection_limits.py).
+"""
+
+from asyncio import TimerHandle, Transport
+from asyncio.transports import BaseTransport
+from typing import Any, Literal, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode
+from websockets.http11 import Request
+
+from treadle_server.live.session import MOST_HELLO
+from treadle_server.serving.connection_limits import SCOPE_KEY, ConnectionLimits
+
+MOST_HEADER = 8 * 1024
+"""Bytes of a request's first line and headers."""
+
+HEADER_SECONDS = 10.0
+"""How long a request's header may take; also what is left of a body when its answer is out."""
+
+IDLE_SECONDS = 75
+"""How long a connection over which nothing is asked stays open."""
+
+
+class _TooLong(Exception):
+    """The header has more bytes than it may."""
+
+
+class HttpConnection(HttpToolsProtocol):
+    """An HTTP connection that is counted, and has bounds on its headers."""
+
+    def __init__(self, *arguments: Any, limits: ConnectionLimits, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.address = ""
+        self._limits = limits
+        self._is_in = False
+        self._is_trusted = False
+        self._phase: Literal["idle", "head", "body"] = "idle"
+        """Of the request that is read."""
+        self._header_bytes = 0
+        self._headers_begun = 0
+        self._deadline: TimerHandle | None = None
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        """Take the connection, or turn it away when there are too many."""
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        self._is_in = self._limits.enter(self)
+        if self._is_in:
+            self._arm()
+        else:
+            self._refuse("503 Service Unavailable", "there are too many connections; try again", "retry-after: 1\r\n")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place free."""
+        self._leave()
+        super().connection_lost(exc)
+
+    def trust(self) -> None:
+        """Take note that a token was accepted."""
+        if not self._is_trusted:
+            self._is_trusted = True
+            self._limits.trust(self)
+
+    def drop(self) -> None:
+        """Make place for somebody else."""
+        self._leave()
+        self.transport.abort()
+
+    def _leave(self) -> None:
+        self._disarm()
+        if self._is_in:
+            self._is_in = False
+            self._limits.leave(self)
+
+    # What is read
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, unless its header is too long."""
+        if not self._is_in or self.transport.is_closing():
+            return
+        was_body, self._headers_begun = self._phase == "body", 0
+        super().data_received(data)
+        if self._phase == "head" and not was_body and self._headers_begun < 2 and not self.transport.is_closing():
+            self._header_bytes += len(data)
+            if self._header_bytes > MOST_HEADER:
+                self._refuse_header()
+        self._watch()
+
+    def on_message_begin(self) -> None:
+        """Begin with a request."""
+        self._phase, self._header_bytes = "head", 0
+        self._headers_begun += 1
+        super().on_message_begin()
+        self.scope[SCOPE_KEY] = self  # type: ignore[literal-required]
+
+    def on_headers_complete(self) -> None:
+        """Start the request, unless its header is too long."""
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > MOST_HEADER:
+            self._header_bytes = size
+            raise _TooLong
+        self._phase = "body"
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Take note that the next thing to come is another request."""
+        self._phase = "idle"
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on, but do not wait for the rest of a body for ever."""
+        super().on_response_complete()
+        self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, and what has too long a header."""
+        if self._header_bytes > MOST_HEADER:
+            self._refuse_header()
+        else:
+            super().send_400_response(msg)
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over to the socket's protocol, which is counted in its stead."""
+        self._leave()
+        super().handle_websocket_upgrade()
+
+    def _refuse_header(self) -> None:
+        self._refuse("431 Request Header Fields Too Large", f"a request's header has {MOST_HEADER} bytes at most")
+
+    def _refuse(self, status: str, why: str, more: str = "") -> None:
+        head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n{more}connection: close\r\n"
+        self.transport.write(f"{head}content-length: {len(why)}\r\n\r\n{why}".encode())
+        self.transport.close()
+
+    # How long it may take
+
+    def _watch(self) -> None:
+        """Have the connection closed in time when it is the client for whom the server waits.
+
+        One that became a socket is not an HTTP one any more: nothing of it is waited for here.
+        """
+        is_answered = self.cycle is None or self.cycle.response_complete
+        is_kept = self._phase == "idle" and self.timeout_keep_alive_task is not None
+        is_over = not self._is_in or self.transport.is_closing()
+        if is_over or is_kept or self.pipeline or not (is_answered or self._phase == "head"):
+            self._disarm()
+        elif self._deadline is None:
+            self._arm()
+
+    def _arm(self) -> None:
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self._on_deadline)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _on_deadline(self) -> None:
+        if self._phase == "body":
+            self.transport.abort()
+        else:
+            self._refuse("408 Request Timeout", f"no whole header came within {HEADER_SECONDS:.0f} seconds")
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """A socket whose first frame is small, and whose messages are not until a token was accepted."""
+
+    def __init__(self, *arguments: Any, limits: ConnectionLimits, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.address = ""
+        self._limits = limits
+        self._is_in = False
+        self._most = self.conn.max_message_size
+        self.conn.max_message_size = min(MOST_HELLO, self._most or MOST_HELLO)
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """Take over a connection that was counted as an HTTP one."""
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        self._is_in = self._limits.enter(self)
+        if not self._is_in:
+            cast("Transport", transport).abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place free."""
+        self._leave()
+        super().connection_lost(exc)
+
+    def handle_connect(self, event: Request) -> None:
+        """Start the session, which tells when it has accepted a token."""
+        super().handle_connect(event)
+        if self.response.status_code == 101:
+            self.scope[SCOPE_KEY] = self  # type: ignore[literal-required]
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a message on; of a text that is no UTF-8 uvicorn would log a traceback, for whoever sends one."""
+        if self.curr_msg_data_type == "text":
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:
+                self.frames = []
+                self.conn.send_close(CloseCode.INVALID_DATA)
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
+
+    def send_500_response(self) -> None:
+        """Answer the request for a socket with 500, unless it was answered: a server that stops does so first."""
+        if not self.conn.eof_sent:
+            super().send_500_response()
+
+    def trust(self) -> None:
+        """Take messages of any size that the settings allow."""
+        self.conn.max_message_size = self._most
+        self._limits.trust(self)
+
+    def drop(self) -> None:
+        """Make place for somebody else."""
+        self._leave()
+        self.transport.abort()
+
+    def _leave(self) -> None:
+        if self._is_in:
+            self._is_in = False
+            self._limits.leave(self)

@@ -1,0 +1,215 @@
+"""Runs the application under uvicorn, and lets it say good-bye before its sockets are closed."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.types import Message, Receive, Scope, Send
+
+from treadle_server.serving.connection_limits import ConnectionLimits
+from treadle_server.serving.connections import IDLE_SECONDS, HttpConnection, SocketConnection
+from treadle_server.serving.shutdown import Shutdown
+from treadle_server.settings import Settings
+
+GRACE_SECONDS = 5
+"""How long requests in progress may still take when the server is told to stop."""
+
+_TICK_SECONDS = 0.1
+"""How often uvicorn looks at its clock, and at whether a signal told it to stop."""
+
+_LOOK_SECONDS = 0.002
+"""How often a server that stops looks whether its connections are closed."""
+
+
+class PortTaken(OSError):
+    """The address is in use, or not this machine's."""
+
+
+class NotStarted(RuntimeError):
+    """The server could not start: its database does not answer, or another server has it."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket. Raises `PortTaken`, with what to do, when there is another server at the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends without delay only on sockets that say that they are TCP: else each answer takes 40 ms longer.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise PortTaken(f"can't listen on {host} port {port}: {error.strerror or error}. {_advice(error)}") from None
+    listener.setblocking(False)
+    return listener
+
+
+def _advice(error: OSError) -> str:
+    """Return what to do about an address that can't be listened on."""
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return "Choose an address of this machine with --host (127.0.0.1; 0.0.0.0 for all)."
+    if error.errno == errno.EACCES:
+        return "Ports below 1024 are the system's: choose another with --port, and put a proxy before it."
+    return "Is another server running there? Stop it, or choose another port with --port (0 picks a free one)."
+
+
+class NoCertificate(OSError):
+    """The certificate or its key can't be read, or do not belong together."""
+
+
+def url_of(listener: socket.socket, settings: Settings | None = None) -> str:
+    """Return the URL at which the socket listens: an https one when the settings name a certificate."""
+    host, port = listener.getsockname()[:2]
+    scheme = "http" if settings is None or settings.tls_cert is None else "https"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def check_certificate(settings: Settings) -> None:
+    """Raise `NoCertificate`, with what to do, when the certificate that the settings name is of no use."""
+    if settings.tls_cert is None:
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # No prompt: a server that is started by the system would wait for a password for ever.
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password=lambda: "")
+    except (OSError, ValueError) as error:
+        files = f"{settings.tls_cert}" if settings.tls_key is None else f"{settings.tls_cert} with {settings.tls_key}"
+        raise NoCertificate(
+            f"can't use the certificate {files}: {error}. Both are PEM files, the key without a password."
+        ) from None
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that tells sessions and waiting requests that it goes, before it closes their connections."""
+
+    def __init__(self, app: Starlette, settings: Settings, **config: Any) -> None:
+        self._app = app
+        self._ending = Shutdown(app)
+        self._stopping = asyncio.Event()
+        limits = ConnectionLimits(
+            settings.max_connections, settings.max_connections_per_address, settings.trusted_proxies
+        )
+        options: dict[str, Any] = {
+            "host": settings.host,
+            "port": settings.port,
+            "http": partial(HttpConnection, limits=limits),
+            "ws": partial(SocketConnection, limits=limits),
+            "ws_max_size": settings.max_body_bytes,
+            # A small frame that grows a thousandfold would be a stranger's way to keep the server busy.
+            "ws_per_message_deflate": False,
+            "timeout_keep_alive": IDLE_SECONDS,
+            "ws_ping_interval": settings.session_ping_seconds,
+            "ws_ping_timeout": settings.session_ping_seconds,
+            "interface": "asgi3",
+            "lifespan": "on",
+            "log_level": "warning",
+            # Its lines go where all others go: `log.py`.
+            "log_config": None,
+            "access_log": False,
+            "server_header": False,
+            # Left alone, uvicorn believes whoever connects from this machine, and every address that he names.
+            "proxy_headers": bool(settings.trusted_proxies),
+            "forwarded_allow_ips": list(settings.trusted_proxies),
+            "timeout_graceful_shutdown": GRACE_SECONDS,
+            "backlog": 2048,
+            "ssl_certfile": settings.tls_cert,
+            "ssl_keyfile": settings.tls_key,
+        }
+        super().__init__(uvicorn.Config(self._explained, **{**options, **config}))
+
+    async def _explained(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application; what ends for a known reason, a start or a request, is not logged with a traceback."""
+
+        async def tell(message: Message) -> None:
+            is_known = message["type"] == "lifespan.startup.failed" and (self._app.state.failure or self.should_exit)
+            if is_known or (message["type"] == "lifespan.shutdown.failed" and self.force_exit):
+                # A second signal ends everything where it stands.
+                message = {"type": message["type"]}
+            await send(message)
+
+        await self._ending(scope, receive, tell if scope["type"] == "lifespan" else send)
+
+    @property
+    def outdated(self) -> str | None:
+        """Return why it can go on no more: a newer server has migrated its database."""
+        outdated: str | None = self._app.state.api.engine.store.outdated
+        return outdated
+
+    def stop(self) -> None:
+        """Stop at once; requests in progress get `GRACE_SECONDS`."""
+        self.should_exit = True
+        self._stopping.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop by SIGINT and SIGTERM as uvicorn does, but not raise them again: who ends as he is told ends well."""
+        with super().capture_signals():
+            try:
+                yield
+            finally:
+                self._captured_signals.clear()
+
+    async def main_loop(self) -> None:
+        """Tick as uvicorn does, and end without waiting for the next tick when `stop` is called.
+
+        A server whose database a newer one has migrated ends too: whoever is connected to it is to turn to another.
+        """
+        counter = 0
+        while not await self.on_tick(counter) and self.outdated is None:
+            counter = (counter + 1) % 864_000
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as uvicorn does. Raises `NotStarted` with the reason instead of ending the process."""
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            raise NotStarted(self._app.state.failure or "the server did not start; its log says why") from None
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say good-bye, close everything, and end the lifespan.
+
+        As uvicorn's own, but for its fixed waits of a tenth of a second, which a test suite has at each server.
+        """
+        self._app.state.api.waits.close()
+        await self._app.state.live.close()
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                await self._all_answered()
+        await self._ending.cut_off(self.server_state.tasks)
+        if not self.force_exit:
+            await self.lifespan.shutdown()
+
+    async def _all_answered(self) -> None:
+        """Return when no connection and no request is left, or when a second signal forces the end."""
+        state = self.server_state
+        while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110 - uvicorn sets no event
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def until_started(self, serving: "asyncio.Task[None]") -> None:
+        """Return when requests are served, or when a signal stopped the start. Raises `NotStarted` when it failed."""
+        while not self.started:
+            if serving.done():
+                await serving
+                raise NotStarted("the server did not start; its log says why")
+            if self.should_exit:
+                # The database may be what keeps the start waiting: it is not waited for.
+                serving.cancel()
+                await asyncio.wait({serving})
+                return
+            await asyncio.sleep(0.005)

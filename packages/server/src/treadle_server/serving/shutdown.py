@@ -1,0 +1,70 @@
+"""Ends what is not answered when a server that stops waits no longer: with an answer, and without a traceback."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.utils import ClientDisconnected
+
+from treadle_server.api.problems import problem_response
+from treadle_server.errors import StoreUnavailable
+from treadle_server.serving.connection_limits import SCOPE_KEY
+
+log = logging.getLogger(__name__)
+
+LONGEST = 1.0
+"""Seconds that what is cut off may take to end."""
+
+UNDONE = "the server had to stop before this was done, and whether it was is not known: look before you try again"
+
+
+class Shutdown:
+    """The application; what is cancelled after `cut_off` was called is told that the server goes away.
+
+    uvicorn takes its own cancellation of a request for an error of the application, and logs it with its traceback.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._is_over = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application."""
+        has_begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send if scope["type"] == "lifespan" else noted)
+        except asyncio.CancelledError:
+            if not self._is_over or scope["type"] == "lifespan":
+                raise
+            log.warning("%s was not done when the server had to stop", scope.get("path"))
+            if scope["type"] == "http" and not has_begun:
+                await problem_response(StoreUnavailable(UNDONE, retry_after=1), Request(scope))(scope, receive, send)
+            else:
+                await _drop(scope, receive)
+
+    async def cut_off(self, tasks: Iterable["asyncio.Task[None]"]) -> None:
+        """End these requests and sessions."""
+        self._is_over = True
+        left = list(tasks)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=LONGEST)
+
+
+async def _drop(scope: Scope, receive: Receive) -> None:
+    """Close the connection in the middle of its answer. Raises `ClientDisconnected` when it is a socket's."""
+    if (connection := scope.get(SCOPE_KEY)) is not None:
+        connection.drop()
+    if scope["type"] == "websocket":
+        raise ClientDisconnected
+    while (await receive())["type"] != "http.disconnect":
+        pass

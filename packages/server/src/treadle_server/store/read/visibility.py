@@ -1,0 +1,36 @@
+"""Whose rows are read: the rooms of a `Visibility` as conditions."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, exists, func, or_, select, true
+
+from treadle.wire.names import SHARED_ROOMS
+from treadle_server.domain.visibility import Visibility
+from treadle_server.store.tables import jobs, worker_jobs, workers
+
+
+def within(visibility: Visibility | None, room: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that the room in a column is read; None reads all.
+
+    Rooms by name are looked up in an index. Beginnings are compared as they are: LIKE takes no heed of case on SQLite.
+    """
+    if visibility is None:
+        return true()
+    named = room.in_(sorted(visibility.rooms)) if len(visibility.rooms) != 1 else room == next(iter(visibility.rooms))
+    return or_(named, *(func.substr(room, 1, len(prefix)) == prefix for prefix in visibility.prefixes))
+
+
+def jobs_within(visibility: Visibility | None) -> ColumnElement[bool]:
+    """Return the condition that a job is seen: those of the shared rooms are from every room that is read."""
+    if visibility is None or visibility.is_blind:
+        return within(visibility, jobs.c.room)
+    return or_(within(visibility, jobs.c.room), jobs.c.room.in_(sorted(SHARED_ROOMS)))
+
+
+def workers_within(visibility: Visibility | None, owner: str | None = None) -> ColumnElement[bool]:
+    """Return the condition that a worker is seen: it serves a job that is seen, or is the asker's own."""
+    if visibility is None:
+        return true()
+    serves = select(worker_jobs.c.job_num).join(jobs, jobs.c.num == worker_jobs.c.job_num)
+    seen = exists(serves.where(worker_jobs.c.worker_id == workers.c.id, jobs_within(visibility)).correlate(workers))
+    return seen if owner is None else or_(seen, workers.c.owner == owner)

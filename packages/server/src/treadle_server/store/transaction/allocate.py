@@ -1,0 +1,71 @@
+"""Where new keys come from."""
+
+import typing
+from collections.abc import Sequence
+
+from sqlalchemy import Column, Integer, cast, func, literal, select
+
+from treadle_server.store.base import Tx
+from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.prepared import Prepared
+from treadle_server.store.tables import SEQUENCES, jobs, lanes, meta, targets, tasks
+
+BLOCK = 64
+"""Numbers of tasks that are taken from PostgreSQL's sequence at once by a server that gives them out by itself."""
+
+ENDLESS = 2**60
+
+_COLUMNS: dict[str, Column[int]] = {
+    "task_seq": tasks.c.seq,
+    "job_num": jobs.c.num,
+    "lane_id": lanes.c.id,
+    "target_num": targets.c.num,
+}
+
+
+def _greatest(column: Column[int]) -> Prepared:
+    return Prepared(lambda _: select(func.max(column)))
+
+
+_GREATEST = {kind: _greatest(column) for kind, column in _COLUMNS.items()}
+
+# The newest task may have been removed: its number is not given again.
+_GREATEST["task_seq"] = Prepared(
+    lambda _: select(
+        func.max(
+            func.coalesce(select(func.max(tasks.c.seq)).scalar_subquery(), 0),
+            func.coalesce(
+                select(cast(meta.c.value, Integer)).where(meta.c.key == literal("task_seq")).scalar_subquery(), 0
+            ),
+        )
+    )
+)
+
+
+async def allocate(tx: Tx, kind: str, count: int) -> list[int]:
+    """Return `count` new keys of the kind (task_seq, job_num, lane_id, target_num), ascending.
+
+    SQLite has one writer, so the next key is the greatest plus one, which the rowid's B-tree gives at once.
+    """
+    if count == 0:
+        return []
+    if tx.dialect == "sqlite":
+        [(greatest,)] = await _GREATEST[kind].rows(tx)
+        greatest = greatest or 0
+        return list(range(greatest + 1, greatest + 1 + count))
+    rows = await typing.cast("DirectConnection", tx.connection).fetch(_NEXT, (SEQUENCES[kind].name, count))
+    return sorted(number for (number,) in rows)
+
+
+async def coming_seqs(tx: Tx, count: int) -> Sequence[int]:
+    """Return numbers of new tasks to be given out one after the other, `count` of them or more, ascending.
+
+    On SQLite they have no end. PostgreSQL's are a block, of which what is not given out stays a gap.
+    """
+    if tx.dialect == "sqlite":
+        [first] = await allocate(tx, "task_seq", 1)
+        return range(first, first + ENDLESS)
+    return await allocate(tx, "task_seq", max(count, BLOCK))
+
+
+_NEXT = "SELECT nextval($1::text::regclass) FROM generate_series(1, $2::int)"

@@ -1,0 +1,86 @@
+"""Rows of artifacts: what the writer reads, writes and deletes of them."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from treadle_server.domain.artifacts import ARTIFACT_FIELDS, Artifact
+from treadle_server.store.base import Tx
+from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among
+from treadle_server.store.tables import artifacts
+
+ROWS = select(*(artifacts.c[name] for name in ARTIFACT_FIELDS))
+
+Key = tuple[int, int, str]
+"""(task seq, run id, name)."""
+
+
+def _locked(statement: Select[Any], tx: Tx, *, skip: bool = False) -> Select[Any]:
+    return statement.with_for_update(skip_locked=skip) if tx.dialect == "postgresql" else statement
+
+
+async def artifacts_by_key(tx: Tx, keys: Collection[Key]) -> list[Artifact]:
+    """Return those of the artifacts that there are, to change them."""
+    if not keys:
+        return []
+    columns = tuple_(artifacts.c.task_seq, artifacts.c.run_id, artifacts.c.name)
+    # The tasks by themselves, too: along an index tuples are looked up in bitmaps alone.
+    seqs = artifacts.c.task_seq.in_(sorted({seq for seq, _, _ in keys}))
+    statement = ROWS.where(seqs, columns.in_(sorted(keys))).order_by(artifacts.c.id)
+    return [Artifact(*row) for row in await tx.connection.execute(_locked(statement, tx))]
+
+
+async def dead_artifacts(tx: Tx, *, expired: datetime, announced: datetime, most: int) -> list[Artifact]:
+    """Return up to `most` artifacts that expired by then, or were announced before then and never stored."""
+    # Word by word as in the partial index, which is used only then.
+    is_uploading: ColumnElement[bool] = literal_column("artifacts.state = 'uploading'")
+    is_abandoned = and_(is_uploading, artifacts.c.created_at < announced)
+    statement = ROWS.where(or_(artifacts.c.expires_at <= expired, is_abandoned)).limit(most)
+    return [Artifact(*row) for row in await tx.connection.execute(_locked(statement, tx, skip=True))]
+
+
+async def locations_of_tasks(tx: Tx, seqs: Collection[int]) -> list[str]:
+    """Return where the objects of the tasks' artifacts are: their rows go with the tasks, the objects do not."""
+    if not seqs:
+        return []
+    statement = select(artifacts.c.location).where(is_among(tx.dialect, artifacts.c.task_seq, "seqs", NUMBER))
+    return list((await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})).scalars())
+
+
+def _row(artifact: Artifact) -> dict[str, Any]:
+    return {name: getattr(artifact, name) for name in ARTIFACT_FIELDS}
+
+
+async def insert_artifacts(tx: Tx, new: Sequence[Artifact]) -> None:
+    """Insert artifacts. Raises IntegrityError when another server announced the same one."""
+    if new:
+        await tx.connection.execute(insert(artifacts), [_row(artifact) for artifact in new])
+
+
+async def update_artifacts(tx: Tx, changed: Iterable[Artifact]) -> None:
+    """Write every column of the artifacts, which are locked."""
+    if rows := [{"_id": artifact.id} | _row(artifact) for artifact in changed]:
+        names = [name for name in ARTIFACT_FIELDS if name != "id"]
+        statement = update(artifacts).where(artifacts.c.id == bindparam("_id")).values({n: bindparam(n) for n in names})
+        await tx.connection.execute(statement, [{name: row[name] for name in ("_id", *names)} for row in rows])
+
+
+async def delete_artifacts(tx: Tx, ids: Collection[str]) -> None:
+    """Delete artifacts; the objects are the caller's to remove, after the commit."""
+    if ids:
+        statement = delete(artifacts).where(is_among(tx.dialect, artifacts.c.id, "ids", UUID))
+        await tx.connection.execute(statement, {"ids": bound(tx.dialect, sorted(ids))})

@@ -1,0 +1,115 @@
+"""How many tasks stand where: kept by the writer in its own transaction, never counted."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+from sqlalchemy import Select, delete, func, literal_column, select, union_all
+from sqlalchemy.dialects import postgresql, sqlite
+
+from treadle.wire.status import TERMINAL
+from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.bound_lists import NUMBER, bound, is_among
+from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.prepared import Prepared
+from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.tables import count_deltas, lane_counts, lanes
+
+CountKey = tuple[int, str, int]
+"""Lane, status, and the priority of what is pending (0 for all else)."""
+
+
+def _upsert(dialect: Dialect) -> Any:
+    module: Any = sqlite if dialect == "sqlite" else postgresql
+    statement = module.insert(lane_counts)
+    return statement.on_conflict_do_update(
+        index_elements=["lane", "status", "priority"], set_={"n": lane_counts.c.n + statement.excluded.n}
+    )
+
+
+_ADD = """
+INSERT INTO lane_counts (lane, status, priority, n) VALUES (?, ?, ?, ?)
+    ON CONFLICT (lane, status, priority) DO UPDATE SET n = n + excluded.n
+"""
+
+
+DELTAS = """
+INSERT INTO count_deltas (id, lane, status, priority, n)
+SELECT nextval('count_deltas_id'), v.* FROM unnest($1::bigint[], $2::text[], $3::int[], $4::bigint[]) AS v
+"""
+"""PostgreSQL's statement; what `delta_columns` gives are its values. It may stand in another statement's WITH."""
+
+
+async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
+    """Add the deltas to the counts."""
+    if isinstance(tx.connection, InlineConnection):
+        added = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
+        tx.connection.run_many(_ADD, added)
+        return
+    if any(deltas.values()):
+        # An upsert would make every writer wait for the same row; the deltas are folded by a service.
+        await cast("DirectConnection", tx.connection).change(DELTAS, delta_columns(deltas))
+
+
+def delta_columns(deltas: Mapping[CountKey, int]) -> tuple[list[Any], ...]:
+    """Return lanes, statuses, priorities and differences, of those that are any."""
+    rows = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
+    return tuple(list(column) for column in zip(*rows, strict=True)) or ([], [], [], [])
+
+
+async def fold_counts(tx: Tx, most: int = 10_000) -> int:
+    """PostgreSQL: move up to `most` deltas into the counts, and return how many."""
+    ids = select(count_deltas.c.id).order_by(count_deltas.c.id).limit(most).with_for_update(skip_locked=True)
+    gone = delete(count_deltas).where(count_deltas.c.id.in_(ids)).returning(count_deltas)
+    total: dict[CountKey, int] = {}
+    taken = 0
+    for row in await tx.connection.execute(gone):
+        taken += 1
+        key = (row.lane, row.status, row.priority)
+        total[key] = total.get(key, 0) + row.n
+    rows = [{"lane": k[0], "status": k[1], "priority": k[2], "n": n} for k, n in sorted(total.items()) if n]
+    if rows:
+        await tx.connection.execute(_upsert("postgresql"), rows)
+    return taken
+
+
+def all_counts(dialect: Dialect) -> Any:
+    """Return a subquery of (lane, status, priority, n) that is exact at this moment; one key may have several rows."""
+    kept = select(lane_counts.c.lane, lane_counts.c.status, lane_counts.c.priority, lane_counts.c.n)
+    if dialect == "sqlite":
+        return kept.subquery("counts")
+    pending = select(count_deltas.c.lane, count_deltas.c.status, count_deltas.c.priority, count_deltas.c.n)
+    return union_all(kept, pending).subquery("counts")
+
+
+def _pending(dialect: Dialect) -> Select[Any]:
+    counts = all_counts(dialect)
+    return (
+        select(counts.c.lane, counts.c.priority, func.sum(counts.c.n))
+        .where(counts.c.status == literal_column("'pending'"), is_among(dialect, counts.c.lane, "lanes", NUMBER))
+        .group_by(counts.c.lane, counts.c.priority)
+    )
+
+
+_pending_counts = Prepared(_pending)
+
+
+async def pending_counts(tx: Tx, lane_ids: Collection[int]) -> dict[tuple[int, int], int]:
+    """Return how many tasks are pending, by (lane, priority)."""
+    if not lane_ids:
+        return {}
+    rows = await _pending_counts.rows(tx, lanes=bound(tx.dialect, lane_ids))
+    return {(lane, priority): int(n) for lane, priority, n in rows}
+
+
+async def open_counts(tx: Tx, job_nums: Collection[int]) -> dict[int, int]:
+    """Return how many tasks of each job are open; jobs with none may be missing."""
+    if not job_nums:
+        return {}
+    counts = all_counts(tx.dialect)
+    statement = (
+        select(lanes.c.job_num, func.sum(counts.c.n))
+        .join_from(lanes, counts, lanes.c.id == counts.c.lane)
+        .where(lanes.c.job_num.in_(sorted(job_nums)), counts.c.status.not_in(sorted(TERMINAL)))
+        .group_by(lanes.c.job_num)
+    )
+    return {job_num: int(n) for job_num, n in await tx.connection.execute(statement)}

@@ -1,0 +1,196 @@
+"""What the writer writes: rows in bulk, each update guarded by the status and the run that it leaves."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+from sqlalchemy import Update, bindparam, delete, insert, tuple_, update
+
+from treadle.wire.ids import WorkerId
+from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
+from treadle_server.domain.tasks import TASK_FIELDS, Hold, Task
+from treadle_server.store.base import LostUpdate, Tx
+from treadle_server.store.tables import (
+    holds,
+    job_schemas,
+    jobs,
+    lanes,
+    task_logs,
+    tasks,
+    worker_jobs,
+    workers,
+)
+from treadle_server.store.transaction import hot
+from treadle_server.store.transaction.tags import insert_tags, update_tags
+
+task_values = attrgetter(*TASK_FIELDS)
+"""All of a task's values, in the order of the columns; what an update is compared with."""
+
+_STATUS = TASK_FIELDS.index("status")
+_RUN = TASK_FIELDS.index("run_id")
+
+
+async def insert_tasks(tx: Tx, new: Sequence[Task]) -> None:
+    """Insert tasks. Raises SQLAlchemy's IntegrityError when an id or unique key was taken meanwhile."""
+    plain = [task for task in new if task.version == 1]
+    if plain:
+        await hot.insert(tx, plain)
+    if others := [task for task in new if task.version != 1]:
+        await tx.connection.execute(
+            insert(tasks), [dict(zip(TASK_FIELDS, task_values(task), strict=True)) for task in others]
+        )
+        await insert_tags(tx, others)
+
+
+@cache
+def _update_of(shape: tuple[str, ...]) -> Update:
+    return (
+        update(tasks)
+        .where(
+            tasks.c.seq == bindparam("_seq"),
+            tasks.c.status == bindparam("_status"),
+            tasks.c.run_id == bindparam("_run"),
+        )
+        .values({name: bindparam(name) for name in shape})
+    )
+
+
+async def update_tasks(tx: Tx, changed: Iterable[tuple[Task, tuple[Any, ...]]]) -> None:
+    """Write what differs between each task and its values before; tasks that changed alike share a statement.
+
+    Raises `LostUpdate` when a row is no longer in the state and run that it leaves.
+    """
+    shapes: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+    retagged: list[Task] = []
+    for task, before in changed:
+        row = {
+            name: new
+            for name, new, old in zip(TASK_FIELDS, task_values(task), before, strict=True)
+            if new is not old and new != old
+        }
+        if row:
+            shape = tuple(row)
+            if "tags" in row:
+                retagged.append(task)
+            row |= {"_seq": task.seq, "_status": before[_STATUS], "_run": before[_RUN]}
+            shapes[shape].append(row)
+    for shape, rows in shapes.items():
+        result = await tx.connection.execute(_update_of(shape), rows)
+        # asyncpg does not count the rows of an executemany; there they are locked since they were read.
+        if 0 <= result.rowcount != len(rows):
+            raise LostUpdate(f"{len(rows) - result.rowcount} of {len(rows)} tasks were changed by another writer")
+    await update_tags(tx, retagged)
+
+
+async def insert_holds(tx: Tx, new: Collection[Hold]) -> None:
+    """Insert holds. Raises IntegrityError when the target has one already."""
+    if new:
+        names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until", "slot_only")
+        await tx.connection.execute(insert(holds), [{name: getattr(hold, name) for name in names} for hold in new])
+
+
+async def update_holds(tx: Tx, renewed: Collection[Hold]) -> None:
+    """Write until when renewed holds last."""
+    if renewed:
+        statement = (
+            update(holds)
+            .where(holds.c.task_seq == bindparam("_seq"), holds.c.run_id == bindparam("_run"))
+            .values(until=bindparam("until"))
+        )
+        rows = [{"_seq": hold.task_seq, "_run": hold.run_id, "until": hold.until} for hold in renewed]
+        await tx.connection.execute(statement, rows)
+
+
+async def delete_holds(tx: Tx, keys: Collection[tuple[int, int]]) -> None:
+    """Delete holds by (task seq, run id)."""
+    if keys:
+        # The tasks by themselves, too: along an index pairs are looked up in bitmaps alone.
+        seqs = holds.c.task_seq.in_(sorted({seq for seq, _ in keys}))
+        pairs = tuple_(holds.c.task_seq, holds.c.run_id).in_(sorted(keys))
+        await tx.connection.execute(delete(holds).where(seqs, pairs))
+
+
+def _job_row(job: Job) -> dict[str, Any]:
+    return {name: getattr(job, name) for name in JOB_FIELDS}
+
+
+async def insert_jobs(tx: Tx, new: Collection[Job]) -> None:
+    """Insert jobs. Raises IntegrityError when the name was taken meanwhile."""
+    if new:
+        await tx.connection.execute(insert(jobs), [_job_row(job) for job in new])
+
+
+async def update_jobs(tx: Tx, changed: Collection[Job]) -> None:
+    """Write every column of the jobs, which are locked."""
+    if changed:
+        names = [name for name in JOB_FIELDS if name != "num"]
+        statement = update(jobs).where(jobs.c.num == bindparam("_num")).values({n: bindparam(n) for n in names})
+        rows = [{"_num": job.num} | {n: getattr(job, n) for n in names} for job in changed]
+        await tx.connection.execute(statement, rows)
+
+
+async def insert_schemas(tx: Tx, registered: Collection[Job], created_at: Any) -> None:
+    """Keep the present schema version of the jobs."""
+    if registered:
+        rows = [
+            {"job_num": job.num, "version": job.schema_version, "schema": job.schema, "created_at": created_at}
+            for job in registered
+        ]
+        await tx.connection.execute(insert(job_schemas), rows)
+
+
+async def insert_lanes(tx: Tx, new: Collection[Lane]) -> None:
+    """Insert lanes. Raises IntegrityError when one was made meanwhile."""
+    if new:
+        rows = [{"id": lane.id, "job_num": lane.job_num, "room": lane.room, "pool": lane.pool} for lane in new]
+        await tx.connection.execute(insert(lanes), rows)
+
+
+def _worker_row(worker: Worker) -> dict[str, Any]:
+    return {name: getattr(worker, name) for name in WORKER_FIELDS}
+
+
+async def insert_workers(tx: Tx, new: Collection[Worker]) -> None:
+    """Insert workers."""
+    if new:
+        await tx.connection.execute(insert(workers), [_worker_row(worker) for worker in new])
+
+
+_WRITTEN = [name for name in WORKER_FIELDS if name != "id"]
+_UPDATE_WORKERS = (
+    update(workers).where(workers.c.id == bindparam("_id")).values({name: bindparam(name) for name in _WRITTEN})
+)
+
+
+async def update_workers(tx: Tx, changed: Collection[Worker]) -> None:
+    """Write every column of the workers, which are locked."""
+    if changed:
+        rows = [{"_id": worker.id} | {name: getattr(worker, name) for name in _WRITTEN} for worker in changed]
+        await tx.connection.execute(_UPDATE_WORKERS, rows)
+
+
+async def delete_workers(tx: Tx, ids: Collection[WorkerId]) -> None:
+    """Delete workers and their links; their tasks and runs go on naming them."""
+    if ids:
+        await tx.connection.execute(delete(workers).where(workers.c.id.in_(sorted(ids))))
+
+
+async def link(tx: Tx, pairs: Collection[tuple[WorkerId, int]]) -> None:
+    """Link workers to jobs."""
+    if pairs:
+        rows = [{"worker_id": worker_id, "job_num": job_num} for worker_id, job_num in pairs]
+        await tx.connection.execute(insert(worker_jobs), rows)
+
+
+async def unlink_all(tx: Tx, ids: Collection[WorkerId]) -> None:
+    """Drop every link of the workers."""
+    if ids:
+        await tx.connection.execute(delete(worker_jobs).where(worker_jobs.c.worker_id.in_(sorted(ids))))
+
+
+async def insert_logs(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert log lines: task_seq, run_id, line, at, level, message."""
+    if rows:
+        await tx.connection.execute(insert(task_logs), list(rows))

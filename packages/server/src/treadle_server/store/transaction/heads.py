@@ -1,0 +1,169 @@
+"""The heads of the queues: what a claim reads. Each lane is read along its partial index, never sorted."""
+
+import uuid
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import cache, partial
+from typing import Any, NamedTuple, cast
+
+from sqlalchemy import Select, bindparam, false, func, literal_column, or_, select, true, union_all
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.status import LEASED, Status
+from treadle_server.domain.jobs import Lane
+from treadle_server.domain.tasks import Task
+from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, rows_of
+from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.prepared import Prepared
+from treadle_server.store.sqlite.rows import AS_PENDING, head_of, micros, record_of
+from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
+from treadle_server.store.transaction.counts import all_counts
+from treadle_server.store.transaction.targets import free_targets
+
+ANY_WEIGHT = 1_000_000
+"""The largest weight that a task can have."""
+
+
+class Claimable(NamedTuple):
+    """A lane that may be claimed from."""
+
+    lane: Lane
+    room: str
+    """The job's room."""
+
+
+_claimable = Prepared(
+    lambda dialect: (
+        select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool, jobs.c.room)
+        .join_from(lanes, jobs, lanes.c.job_num == jobs.c.num)
+        .where(
+            is_among(dialect, lanes.c.id, "lanes", NUMBER),
+            jobs.c.paused.is_(false()),
+            jobs.c.deleted_at.is_(None),
+        )
+    )
+)
+
+
+async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[Claimable]:
+    """Return those of the lanes that may be claimed from: no paused or deleted job's."""
+    rows = await _claimable.rows(tx, lanes=bound(tx.dialect, lane_ids))
+    return [Claimable(Lane(*row[:4]), row[4]) for row in rows]
+
+
+_HEAD = [literal_column(AS_PENDING[c.name]).label(c.name) if c.name in AS_PENDING else c for c in tasks.c]
+"""SQLite: the columns of a claimable task; a fifth of them is known without being read."""
+
+
+def _head_of(columns: Sequence[Any], lane: Any) -> Select[Any]:
+    # The literals let both planners prove that the partial index applies, and `blocked` pins its second column.
+    return (
+        select(tasks)
+        .where(
+            tasks.c.lane == lane,
+            status_in(Status.PENDING),
+            tasks.c.blocked.is_(false()),
+            # What is overdue waits for the sweeper to fail it, and is not claimed any more (C11).
+            or_(tasks.c.deadline.is_(None), tasks.c.deadline > bindparam("now")),
+            tasks.c.weight <= bindparam("heaviest"),
+        )
+        .order_by(tasks.c.priority.desc(), tasks.c.due_at, tasks.c.seq)
+        .limit(bindparam("most", literal_execute=False))
+    )
+
+
+@cache
+def heads_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[Any]:
+    """Return the statement that reads the heads: of one `lane` on SQLite, of all `lanes` on PostgreSQL."""
+    if dialect == "sqlite":
+        # SQLite has no lateral join; a statement a lane costs 0.06 ms, and lanes that wait are few.
+        return _head_of(_HEAD, bindparam("lane"))
+    rows, lane = rows_of(dialect, "lanes", NUMBER)
+    found = _head_of(list(tasks.c), lane)
+    head = (found if is_exclusive else found.with_for_update(of=tasks, skip_locked=True)).lateral("head")
+    return select(*head.c).select_from(rows.join(head, true()))
+
+
+_heads = Prepared(heads_statement)
+_heads_of_exclusive = Prepared(partial(heads_statement, is_exclusive=True), is_apart=True)
+
+
+async def heads(
+    tx: Tx, lane_ids: Collection[int], most: int, now: datetime, heaviest: int = ANY_WEIGHT
+) -> dict[int, list[Task]]:
+    """Return up to `most` tasks of each lane claimable `now` and of weight up to `heaviest`, in the queue's order.
+
+    Where there are other servers they and their targets are locked; what another one has locked is left to it.
+    """
+    found: dict[int, list[Task]] = {lane: [] for lane in lane_ids}
+    if tx.dialect == "sqlite":
+        for lane in lane_ids:
+            rows = await _heads.rows(tx, lane=lane, most=most, now=micros(now), heaviest=heaviest)
+            found[lane] = [head_of(row) for row in rows]
+        return found
+    statement = _heads_of_exclusive if tx.is_exclusive else _heads
+    rows = await statement.rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
+    tasks_read = [record_of(row) for row in rows]
+    free = await free_targets(tx, {task.target_num for task in tasks_read if task.target_num is not None})
+    for task in tasks_read:
+        if task.target_num is None or task.target_num in free:
+            found[task.lane].append(task)
+    return found
+
+
+@cache
+def _waiting_lanes(dialect: Dialect) -> Select[Any]:
+    counts = all_counts(dialect)
+    return (
+        select(counts.c.lane)
+        .where(counts.c.status == "pending")
+        .group_by(counts.c.lane)
+        .having(func.sum(counts.c.n) > 0)
+    )
+
+
+async def waiting_lanes(tx: Tx) -> set[int]:
+    """Return the lanes in which anything is pending."""
+    return set((await tx.connection.execute(_waiting_lanes(tx.dialect))).scalars())
+
+
+async def lanes_of_job(tx: Tx, job_num: int) -> set[int]:
+    """Return every lane of the job."""
+    return set((await tx.connection.execute(select(lanes.c.id).where(lanes.c.job_num == job_num))).scalars())
+
+
+_CLAIMS = 7420
+"""The class of the advisory locks under which the claims of one worker are counted."""
+
+
+async def lock_claims(tx: Tx, ids: Collection[WorkerId]) -> None:
+    """Let no other server claim for these workers over HTTP until the commit.
+
+    Who holds these locks waits for nothing else (heads and targets that are locked are passed over), and they are taken
+    in order: so nobody waits in a circle. Locks of the rows would meet heartbeats, which are in no order with them.
+    """
+    if ids and not tx.is_exclusive:
+        keys = sorted({uuid.UUID(worker_id).int & 0x7FFF_FFFF for worker_id in ids})
+        await cast("DirectConnection", tx.connection).fetch(_LOCK_CLAIMS, (_CLAIMS, keys))
+
+
+_LOCK_CLAIMS = "SELECT pg_advisory_xact_lock($1::int, key) FROM unnest($2::int[]) AS keys (key)"
+
+
+@cache
+def _weights(dialect: Dialect) -> Select[Any]:
+    run = select(tasks.c.worker_id, tasks.c.weight).where(
+        is_among(dialect, tasks.c.worker_id, "ids", UUID), status_in(*LEASED)
+    )
+    stopping = select(holds.c.worker_id, holds.c.weight).where(is_among(dialect, holds.c.worker_id, "ids", UUID))
+    held = union_all(run, stopping).subquery("held")
+    return select(held.c.worker_id, func.sum(held.c.weight)).group_by(held.c.worker_id)
+
+
+async def weights_held(tx: Tx, ids: Collection[WorkerId]) -> dict[WorkerId, int]:
+    """Return the weight of what each of the workers holds, runs that are only stopping too; 0 for nothing."""
+    if not ids:
+        return {}
+    found = await tx.connection.execute(_weights(tx.dialect), {"ids": bound(tx.dialect, ids)})
+    return dict.fromkeys(ids, 0) | {WorkerId(worker_id): int(weight) for worker_id, weight in found}

@@ -1,0 +1,353 @@
+"""What the writer reads before it decides: rows by their keys, locked on PostgreSQL until the commit.
+
+SQLite has one writer, which holds the write lock since BEGIN IMMEDIATE; PostgreSQL may have several servers, so every
+row that a command may change is locked, in the order of its key so that two writers never wait for each other.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any, cast
+
+from sqlalchemy import ARRAY, BindParameter, ColumnElement, Row, Select, bindparam, func, select, tuple_
+
+from treadle.wire.ids import JobId, TaskId, WorkerId
+from treadle.wire.status import LEASED, Outcome, Reason, Status, WorkerState
+from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
+from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run, Task
+from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.bound_lists import NUMBER, TEXT, UUID, bound, is_among, is_same
+from treadle_server.store.prepared import Prepared
+from treadle_server.store.sqlite.rows import instant, record_of, task_of
+from treadle_server.store.tables import holds, jobs, lanes, runs, schedules, status_in, tasks, worker_jobs, workers
+from treadle_server.store.transaction import limits
+
+_STATUS = {str(status): status for status in Status}
+_REASON: dict[str | None, Reason | None] = {None: None} | {str(reason): reason for reason in Reason}
+
+
+def to_task(row: Iterable[Any]) -> Task:
+    """Return the row of `tasks` as a `Task`."""
+    task = Task(*row)
+    task.status = _STATUS[task.status]
+    task.reason = _REASON[task.reason]
+    return task
+
+
+def to_run(row: Iterable[Any]) -> Run:
+    """Return the row of `runs` as a `Run`."""
+    values = list(row)
+    values[2] = Outcome(values[2])
+    values[3] = _REASON[values[3]]
+    return Run(*values)
+
+
+def _locked(statement: Select[Any], dialect: Dialect, of: Any, *, share: bool = False) -> Select[Any]:
+    return statement.with_for_update(of=of, read=share) if dialect == "postgresql" else statement
+
+
+_tasks_by_id = Prepared(
+    lambda dialect: _locked(
+        select(tasks).where(is_among(dialect, tasks.c.id, "ids", UUID)).order_by(tasks.c.seq), dialect, tasks
+    )
+)
+
+
+async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
+    """Return those of the tasks that exist."""
+    if not ids:
+        return []
+    convert = task_of if tx.dialect == "sqlite" else record_of
+    return [convert(row) for row in await _tasks_by_id.rows(tx, ids=bound(tx.dialect, ids))]
+
+
+@cache
+def _tasks_by_unique_key(dialect: Dialect) -> Select[Any]:
+    statement = (
+        select(tasks)
+        .where(
+            tasks.c.job_num == bindparam("job_num"),
+            tasks.c.unique_key == bindparam("unique_key"),
+            tasks.c.completed_at.is_(None),
+        )
+        .order_by(tasks.c.seq)
+    )
+    return _locked(statement, dialect, tasks)
+
+
+async def tasks_by_unique_key(tx: Tx, keys: Collection[tuple[int, str]]) -> list[Task]:
+    """Return the open tasks that hold one of the keys (job number, unique key)."""
+    found = []
+    for job_num, unique_key in sorted(keys):
+        result = await tx.connection.execute(
+            _tasks_by_unique_key(tx.dialect), {"job_num": job_num, "unique_key": unique_key}
+        )
+        found += [to_task(row) for row in result]
+    return found
+
+
+@cache
+def _tasks_of_workers(dialect: Dialect) -> Select[Any]:
+    statement = (
+        select(tasks).where(is_among(dialect, tasks.c.worker_id, "ids", UUID), status_in(*LEASED)).order_by(tasks.c.seq)
+    )
+    return _locked(statement, dialect, tasks)
+
+
+async def tasks_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Task]:
+    """Return the tasks that the workers hold."""
+    if not ids:
+        return []
+    result = await tx.connection.execute(_tasks_of_workers(tx.dialect), {"ids": bound(tx.dialect, ids)})
+    return [to_task(row) for row in result]
+
+
+def _found(dialect: Dialect, statement: Select[Any]) -> Select[Any]:
+    limited = statement.limit(bindparam("most"))
+    # A row that another server is at is left to it.
+    return limited.with_for_update(of=tasks, skip_locked=True) if dialect == "postgresql" else limited
+
+
+@cache
+def _finders(dialect: Dialect) -> dict[str, Select[Any]]:
+    now: BindParameter[datetime] = bindparam("now")
+    leased = status_in(*LEASED)
+    found = {
+        "due": select(tasks)
+        .where(status_in(Status.SCHEDULED), tasks.c.due_at <= now)
+        .order_by(tasks.c.due_at, tasks.c.seq),
+        "expired": select(tasks).where(leased, tasks.c.taken_until <= now).order_by(tasks.c.taken_until),
+        "overdue": select(tasks)
+        .where(tasks.c.deadline.is_not(None), tasks.c.completed_at.is_(None), tasks.c.deadline <= now)
+        .order_by(tasks.c.deadline),
+        "unstarted": limits.unstarted(dialect),
+        "overlong": limits.overlong(dialect),
+    }
+    return {name: _found(dialect, statement) for name, statement in found.items()}
+
+
+async def tasks_found(
+    tx: Tx, finder: str, now: datetime, most: int, *, stamped_at: datetime | None = None
+) -> list[Task]:
+    """Return up to `most` tasks that are `due`, whose lease has `expired`, whose deadline is `overdue`.
+
+    Or that are `unstarted` or `overlong`: claimed and past their time to start, or running and past their timeout;
+    both count from `stamped_at` for runs of before.
+    """
+    parameters = {"now": now, "most": most}
+    if finder in {"unstarted", "overlong"}:
+        parameters["stamped"] = stamped_at or limits.FROM_ALWAYS
+    result = await tx.connection.execute(_finders(tx.dialect)[finder], parameters)
+    return [to_task(row) for row in result]
+
+
+_JOB_COLUMNS = [jobs.c[name] for name in JOB_FIELDS]
+
+
+def _jobs_named(dialect: Dialect) -> Select[Any]:
+    if dialect == "sqlite":
+        names = [jobs.c[name] == bindparam(name) for name in _NAME]
+        return select(*_JOB_COLUMNS).where(*names)
+    wanted = select(*(func.unnest(bindparam(name, type_=ARRAY(TEXT))) for name in _NAME))
+    return select(*_JOB_COLUMNS).where(tuple_(*(jobs.c[name] for name in _NAME)).in_(wanted)).order_by(jobs.c.num)
+
+
+def _jobs_numbered(dialect: Dialect) -> Select[Any]:
+    return select(*_JOB_COLUMNS).where(is_among(dialect, jobs.c.num, "nums", NUMBER)).order_by(jobs.c.num)
+
+
+_NAME = ("room", "category", "name")
+
+
+def _jobs(build: Callable[[Dialect], Select[Any]], *, to_change: bool) -> Prepared:
+    return Prepared(lambda dialect: _locked(build(dialect), dialect, jobs, share=not to_change))
+
+
+_BY_NAME = {to_change: _jobs(_jobs_named, to_change=to_change) for to_change in (False, True)}
+_BY_NUM = {to_change: _jobs(_jobs_numbered, to_change=to_change) for to_change in (False, True)}
+
+
+def _to_job(row: Sequence[Any]) -> Job:
+    job = Job(*row)
+    job.id = JobId(str(job.id))
+    if isinstance(job.created_at, int):
+        # As SQLite's driver gives them.
+        job.created_at = instant(job.created_at)
+        job.deleted_at = None if job.deleted_at is None else instant(cast("int", job.deleted_at))
+        job.retain, job.paused = bool(job.retain), bool(job.paused)
+    return job
+
+
+async def jobs_by_name(tx: Tx, names: Collection[tuple[str, str, str]], *, to_change: bool) -> list[Job]:
+    """Return the jobs, deleted ones too. They can't change until the commit; `to_change` locks them for this writer."""
+    if not names:
+        return []
+    statement = _BY_NAME[to_change]
+    if tx.dialect == "sqlite":
+        found = [await statement.rows(tx, **dict(zip(_NAME, name, strict=True))) for name in sorted(names)]
+        return [_to_job(row) for rows in found for row in rows]
+    columns = zip(_NAME, zip(*sorted(names), strict=True), strict=True)
+    return [_to_job(row) for row in await statement.rows(tx, **{name: list(values) for name, values in columns})]
+
+
+async def jobs_by_num(tx: Tx, nums: Collection[int], *, to_change: bool) -> list[Job]:
+    """Return the jobs with these numbers, locked as in `jobs_by_name`."""
+    if not nums:
+        return []
+    return [_to_job(row) for row in await _BY_NUM[to_change].rows(tx, nums=bound(tx.dialect, nums))]
+
+
+_lanes_of_jobs = Prepared(
+    lambda dialect: select(lanes.c.id, lanes.c.job_num, lanes.c.room, lanes.c.pool).where(
+        is_among(dialect, lanes.c.job_num, "nums", NUMBER)
+    )
+)
+
+
+async def lanes_of_jobs(tx: Tx, nums: Collection[int]) -> list[Lane]:
+    """Return every lane of the jobs."""
+    if not nums:
+        return []
+    return [Lane(*row) for row in await _lanes_of_jobs.rows(tx, nums=bound(tx.dialect, nums))]
+
+
+@cache
+def _workers_by_id(dialect: Dialect) -> Select[Any]:
+    columns = [workers.c[name] for name in WORKER_FIELDS]
+    statement = select(*columns).where(is_among(dialect, workers.c.id, "ids", UUID)).order_by(workers.c.id)
+    return _locked(statement, dialect, workers)
+
+
+@cache
+def _links_of_workers(dialect: Dialect) -> Select[Any]:
+    return select(worker_jobs.c.worker_id, worker_jobs.c.job_num).where(
+        is_among(dialect, worker_jobs.c.worker_id, "ids", UUID)
+    )
+
+
+def to_worker(row: Row[Any]) -> Worker:
+    """Return the row of `workers` as a `Worker` without its jobs."""
+    worker = Worker(**dict(zip(WORKER_FIELDS, row, strict=True)))
+    worker.state = WorkerState(worker.state)
+    return worker
+
+
+async def workers_by_id(tx: Tx, ids: Collection[WorkerId]) -> list[Worker]:
+    """Return those of the workers that exist, with their jobs."""
+    if not ids:
+        return []
+    parameters = {"ids": bound(tx.dialect, ids)}
+    found = {w.id: w for w in map(to_worker, await tx.connection.execute(_workers_by_id(tx.dialect), parameters))}
+    for worker_id, job_num in await tx.connection.execute(_links_of_workers(tx.dialect), parameters):
+        found[worker_id].jobs.add(job_num)
+    return list(found.values())
+
+
+_PRESENT = select(workers.c.id).where(workers.c.state != "lost")
+_STALE = _PRESENT.where(workers.c.last_heartbeat < bindparam("before"))
+
+
+async def stale_workers(tx: Tx, before: datetime) -> list[WorkerId]:
+    """Return the workers that are not lost yet and had their last heartbeat before the instant."""
+    return list((await tx.connection.execute(_STALE, {"before": before})).scalars())
+
+
+async def present_workers(tx: Tx) -> list[WorkerId]:
+    """Return the workers that are not lost."""
+    return list((await tx.connection.execute(_PRESENT)).scalars())
+
+
+@cache
+def _runs_of_tasks(dialect: Dialect) -> Select[Any]:
+    # All runs of the tasks, which are few: pairs of keys would be looked up in bitmaps, or by reading every run.
+    return select(*(runs.c[name] for name in RUN_FIELDS)).where(is_among(dialect, runs.c.task_seq, "seqs", NUMBER))
+
+
+async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[int, int], Run]:
+    """Return resolved runs by (task seq, run id)."""
+    if not keys:
+        return {}
+    seqs = bound(tx.dialect, {seq for seq, _ in keys})
+    rows = await tx.connection.execute(_runs_of_tasks(tx.dialect), {"seqs": seqs})
+    found = {(run.task_seq, run.run_id): run for run in map(to_run, rows)}
+    return {key: found[key] for key in keys if key in found}
+
+
+async def past_owners(tx: Tx, seqs: Collection[int]) -> dict[int, set[str]]:
+    """Return by task seq the users whose workers had a run of it that is over; of removed workers nothing is known."""
+    if not seqs:
+        return {}
+    statement = (
+        select(runs.c.task_seq, workers.c.owner)
+        .join_from(runs, workers, runs.c.worker_id == workers.c.id)
+        .where(is_among(tx.dialect, runs.c.task_seq, "seqs", NUMBER))
+        .distinct()
+    )
+    found: dict[int, set[str]] = defaultdict(set)
+    for seq, owner in await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)}):
+        found[seq].add(owner)
+    return found
+
+
+def _holds(dialect: Dialect, *conditions: ColumnElement[bool]) -> Select[Any]:
+    names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until")
+    statement = (
+        select(*(holds.c[name] for name in names), tasks.c.id, tasks.c.lease_seconds, holds.c.slot_only)
+        .join_from(holds, tasks, is_same(dialect, tasks.c.seq, holds.c.task_seq))
+        .where(*conditions)
+        # Not the column itself, along whose index every hold would be read in this order.
+        .order_by(holds.c.task_seq + 0)
+    )
+    return _locked(statement, dialect, holds)
+
+
+@cache
+def _finders_of_holds(dialect: Dialect) -> dict[str, Select[Any]]:
+    return {
+        "tasks": _holds(dialect, is_among(dialect, holds.c.task_seq, "seqs", NUMBER)),
+        "workers": _holds(dialect, is_among(dialect, holds.c.worker_id, "ids", UUID)),
+        "ended": _holds(dialect, holds.c.until <= bindparam("now")),
+        "all": _holds(dialect),
+    }
+
+
+async def _holds_found(tx: Tx, finder: str, parameters: dict[str, Any]) -> list[Hold]:
+    found = await tx.connection.execute(_finders_of_holds(tx.dialect)[finder], parameters)
+    return [Hold(*row) for row in found]
+
+
+async def holds_of_tasks(tx: Tx, seqs: Collection[int]) -> list[Hold]:
+    """Return the holds that runs of the tasks still keep."""
+    if not seqs:
+        return []
+    return await _holds_found(tx, "tasks", {"seqs": bound(tx.dialect, seqs)})
+
+
+async def holds_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Hold]:
+    """Return the holds that the workers still keep."""
+    if not ids:
+        return []
+    return await _holds_found(tx, "workers", {"ids": bound(tx.dialect, ids)})
+
+
+async def ended_holds(tx: Tx, now: datetime) -> list[Hold]:
+    """Return the holds whose lease is over."""
+    return await _holds_found(tx, "ended", {"now": now})
+
+
+async def all_holds(tx: Tx) -> list[Hold]:
+    """Return every hold."""
+    return await _holds_found(tx, "all", {})
+
+
+async def served_jobs(tx: Tx, nums: Collection[int]) -> set[int]:
+    """Return those of the jobs that something keeps alive: a linked worker, or a schedule."""
+    if not nums:
+        return set()
+    linked = select(worker_jobs.c.job_num).where(worker_jobs.c.job_num.in_(sorted(nums))).distinct()
+    scheduled = select(schedules.c.job_num).where(
+        schedules.c.job_num.in_(sorted(nums)), schedules.c.deleted_at.is_(None)
+    )
+    found = set((await tx.connection.execute(linked)).scalars())
+    return found | set((await tx.connection.execute(scheduled)).scalars())

@@ -1,0 +1,269 @@
+"""Which ended tasks may be removed, and their removal; runs, logs, holds and artifacts' rows go with them.
+
+What a reader has found is looked at again by the writer, under its locks: only then does it count.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any, NamedTuple, cast
+
+from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, func, literal, not_, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import TERMINAL, Status
+from treadle_server.store.base import Dialect, LostUpdate, Tx
+from treadle_server.store.bound_lists import NUMBER, bound, is_among
+from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.prepared import Prepared
+from treadle_server.store.sqlite.rows import STATUS, micros
+from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.tables import (
+    artifacts,
+    holds,
+    schedules,
+    status_in,
+    task_dependencies,
+    task_logs,
+    tasks,
+    webhook_deliveries,
+)
+from treadle_server.store.transaction.artifacts import locations_of_tasks
+from treadle_server.store.transaction.targets import holding
+
+Cutoffs = Mapping[Status, datetime]
+"""For each terminal status whose tasks are to go the instant before which they ended; what is not named stays."""
+
+LONGEST = 0.02
+"""Seconds after which a step stops where it is: whatever rows cost, the writer is not held for 50 ms."""
+
+AT_ONCE = 16
+"""Tasks that are deleted between two looks at the clock."""
+
+MOST_LINES = 2_000
+"""Log lines that go in one step. A task with more loses them first, some in each step, and then goes itself."""
+
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+_c = tasks.c
+
+
+class Removed(NamedTuple):
+    """A task that is to go, as far as counts and listeners need it."""
+
+    seq: int
+    id: TaskId
+    job_name: str
+    lane: int
+    status: Status
+    lines: int
+    """How many lines it logged, as far as they were counted."""
+    has_artifacts: bool
+
+
+def _named(cutoffs: Cutoffs) -> dict[str, datetime]:
+    """Return the parameters of `_ended`."""
+    return {status.value: cutoffs.get(status, _NEVER) for status in sorted(TERMINAL)}
+
+
+def _ended() -> ColumnElement[bool]:
+    return or_(*(and_(status_in(s), _c.completed_at <= bindparam(s.value)) for s in sorted(TERMINAL)))
+
+
+def _referred() -> ColumnElement[bool]:
+    """Return the condition that something still needs the task."""
+    dependent = tasks.alias("dependent")
+    needed = (
+        select(dependent.c.seq)
+        .join_from(task_dependencies, dependent, task_dependencies.c.task_seq == dependent.c.seq)
+        .where(task_dependencies.c.needs_seq == _c.seq, dependent.c.completed_at.is_(None))
+    )
+    owed = select(webhook_deliveries.c.id).where(
+        webhook_deliveries.c.task_seq == _c.seq, webhook_deliveries.c.next_at.is_not(None)
+    )
+    uploading = select(artifacts.c.id).where(artifacts.c.task_seq == _c.seq, artifacts.c.state == literal("uploading"))
+    last = select(schedules.c.id).where(
+        schedules.c.id == _c.schedule_id, schedules.c.last_task_id == _c.id, schedules.c.deleted_at.is_(None)
+    )
+    return or_(
+        exists(select(holds.c.task_seq).where(holds.c.task_seq == _c.seq)),
+        exists(needed),
+        exists(owed),
+        exists(uploading),
+        and_(_c.schedule_id.is_not(None), exists(last)),
+    )
+
+
+def may_go() -> ColumnElement[bool]:
+    """Return the condition that a task has ended long enough ago, holds nothing, and nothing needs it."""
+    return and_(_ended(), not_(holding), not_(_referred()))
+
+
+_walk = (
+    select(_c.seq)
+    .where(_c.seq > bindparam("after"), _c.seq <= bindparam("upto"), may_go())
+    .order_by(_c.seq)
+    .limit(bindparam("most"))
+)
+
+_counted = (
+    select(_c.job_name, _c.status, func.count())
+    .where(_c.seq <= bindparam("upto"), may_go())
+    .group_by(_c.job_name, _c.status)
+    .order_by(_c.job_name, _c.status)
+)
+
+
+async def candidates(connection: AsyncConnection, cutoffs: Cutoffs, *, after: int, upto: int, most: int) -> list[int]:
+    """Return up to `most` tasks between the two numbers, the oldest first, that may go as a reader sees them."""
+    parameters = {**_named(cutoffs), "after": after, "upto": upto, "most": most}
+    return list((await connection.execute(_walk, parameters)).scalars())
+
+
+async def counted(connection: AsyncConnection, cutoffs: Cutoffs) -> list[tuple[str, Status, int]]:
+    """Return how many tasks may go, by job and status."""
+    parameters = {**_named(cutoffs), "upto": await last_before(connection, max(cutoffs.values()))}
+    return [(job, STATUS[status], n) for job, status, n in await connection.execute(_counted, parameters)]
+
+
+async def last_before(connection: AsyncConnection, instant: datetime) -> int:
+    """Return the number of the last task that was put in until `instant`; what came later can't have ended before.
+
+    Numbers ascend with the time of arrival, so that it is found in some twenty looks, without an index of its own.
+    """
+    least, greatest = (await connection.execute(select(func.min(_c.seq), func.max(_c.seq)))).one()
+    if least is None:
+        return 0
+    low, high = least - 1, greatest
+    first_from = select(_c.seq, _c.created_at).where(_c.seq >= bindparam("seq")).order_by(_c.seq).limit(1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        row = (await connection.execute(first_from, {"seq": middle})).first()
+        if row is None or row.created_at > instant:
+            high = middle - 1
+        else:
+            low = max(middle, min(row.seq, high))
+    return int(low)
+
+
+def _found(dialect: Dialect) -> Select[Any]:
+    some = select(task_logs.c.line).where(task_logs.c.task_seq == _c.seq).limit(MOST_LINES + 1).correlate(tasks)
+    lines = select(func.count()).select_from(some.subquery("some")).scalar_subquery()
+    stored = exists(select(artifacts.c.id).where(artifacts.c.task_seq == _c.seq))
+    statement = (
+        select(_c.seq, _c.id, _c.job_name, _c.lane, _c.status, lines, stored)
+        .where(is_among(dialect, _c.seq, "seqs", NUMBER), may_go())
+        .order_by(_c.seq)
+    )
+    # What another server is at is left to it.
+    return statement.with_for_update(of=tasks, skip_locked=True) if dialect == "postgresql" else statement
+
+
+_finding = Prepared(_found)
+
+
+@dataclass(slots=True)
+class Pruning:
+    """One step: which tasks are to go, and, when it is done, which went and how long it held the writer."""
+
+    seqs: Sequence[int]
+    cutoffs: Cutoffs
+    found: list[Removed] = field(default_factory=list)
+    """Those that may go; a command may take some out again."""
+    removed: list[Removed] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    """Those that may go and did not in this step: time was up, or their log was too long."""
+    locations: list[str] = field(default_factory=list)
+    """Where the objects of the removed tasks' artifacts are; to be removed when the commit is done."""
+    began_at: float = 0.0
+    """By `perf_counter`."""
+    seconds: float = 0.0
+
+    async def find(self, tx: Tx) -> None:
+        """Read which of them may go, locked until the commit."""
+        began = self.began_at = perf_counter()
+        named: Mapping[str, Any] = _named(self.cutoffs)
+        if tx.dialect == "sqlite":
+            named = {status: micros(at) for status, at in named.items()}
+        rows = await _finding.rows(tx, seqs=bound(tx.dialect, self.seqs), **named)
+        self.found = [
+            Removed(row[0], TaskId(str(row[1])), row[2], row[3], STATUS[row[4]], row[5], bool(row[6])) for row in rows
+        ]
+        self.seconds += perf_counter() - began
+
+    async def carry_out(self, tx: Tx) -> None:
+        """Delete what was found, until time is up. Raises `LostUpdate`."""
+        began = perf_counter()
+        await _remember_greatest(tx, max((task.seq for task in self.found), default=0))
+        waiting = list(self.found)
+        while waiting:
+            portion, waiting = _portion(waiting)
+            if not portion:
+                await _delete_lines(tx, waiting[0].seq)
+                break
+            self.locations += await locations_of_tasks(tx, [task.seq for task in portion if task.has_artifacts])
+            await _delete(tx, [task.seq for task in portion])
+            self.removed += portion
+            if perf_counter() - began >= LONGEST:
+                break
+        self.left = [task.seq for task in waiting]
+        self.seconds += perf_counter() - began
+
+
+def _portion(waiting: list[Removed]) -> tuple[list[Removed], list[Removed]]:
+    """Return the tasks that go next, by number and lines, and the rest; none when the first has too many lines."""
+    lines = 0
+    for i, task in enumerate(waiting):
+        lines += task.lines
+        if i == AT_ONCE or lines > MOST_LINES:
+            return waiting[:i], waiting[i:]
+    return waiting, []
+
+
+_DELETE = "DELETE FROM tasks WHERE seq = ?"
+_PG_DELETE = """
+WITH ended AS (DELETE FROM runs WHERE task_seq = ANY($1::bigint[]))
+DELETE FROM tasks WHERE seq = ANY($1::bigint[])
+"""
+_DELETE_LINES = (
+    "DELETE FROM task_logs WHERE task_seq = {seq} AND (run_id, line) IN"
+    " (SELECT run_id, line FROM task_logs WHERE task_seq = {seq} ORDER BY run_id, line LIMIT {most})"
+)
+
+
+async def _delete(tx: Tx, seqs: list[int]) -> None:
+    if isinstance(tx.connection, InlineConnection):
+        gone = tx.connection.run_many(_DELETE, [(seq,) for seq in seqs])
+    else:
+        gone = await cast("DirectConnection", tx.connection).change(_PG_DELETE, (seqs,))
+    if gone != len(seqs):
+        raise LostUpdate(f"{len(seqs) - gone} of {len(seqs)} tasks were removed by another writer")
+
+
+async def _delete_lines(tx: Tx, seq: int) -> None:
+    """Delete the oldest lines of a task's log, as many as go in one step."""
+    if isinstance(tx.connection, InlineConnection):
+        tx.connection.run_many(_DELETE_LINES.format(seq=":seq", most=":most"), [{"seq": seq, "most": MOST_LINES}])
+    else:
+        statement = _DELETE_LINES.format(seq="$1::bigint", most="$2::int")
+        await cast("DirectConnection", tx.connection).change(statement, (seq, MOST_LINES))
+
+
+GREATEST = "task_seq"
+"""The row of `meta` that keeps the greatest number a removed task had: SQLite counts on from it (`allocate.py`)."""
+
+_REMEMBER = """
+INSERT INTO meta (key, value) VALUES ('task_seq', ?)
+    ON CONFLICT (key) DO UPDATE SET value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))
+"""
+
+
+async def _remember_greatest(tx: Tx, seq: int) -> None:
+    """SQLite: keep the number of the newest task when that goes, so that no other task ever gets it."""
+    if not isinstance(tx.connection, InlineConnection) or not seq:
+        return
+    [(greatest,)] = tx.connection.fetch("SELECT max(seq) FROM tasks")
+    if greatest == seq:
+        tx.connection.run_many(_REMEMBER, [(str(seq),)])

@@ -1,0 +1,62 @@
+"""Leases stamped anew, many in one statement: after an outage, or when the clock has jumped, nobody is to blame."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import cast
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.names import INTERNAL
+from treadle.wire.status import LEASED
+from treadle_server.store.base import Tx
+from treadle_server.store.bound_lists import bound
+from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.sqlite.rows import micros
+from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.tables import status_in, tasks
+
+_MICROSECOND = timedelta(microseconds=1)
+
+_LEASED = f"status IN ({', '.join(repr(str(status)) for status in sorted(LEASED))})"
+_IS_INTERNAL = f"job_name LIKE '{INTERNAL}:%'"
+"""Their lease counts from their claim: a clock that jumps ahead takes it along, unless it was made after the jump."""
+
+_SQLITE = f"""
+UPDATE tasks SET taken_until =
+         CASE WHEN {_IS_INTERNAL}
+              THEN min(taken_until + iif(claimed_at <= :now - :jump, :jump, 0), :now + taken_until - claimed_at)
+         ELSE :now + CAST(max(lease_seconds, heartbeat_increment) * 1000000 AS INTEGER) END,
+       claimed_at = min(claimed_at, :now), started_at = min(started_at, :now)
+ WHERE seq IN (SELECT value FROM json_each(:seqs)) AND {_LEASED}
+"""  # noqa: S608 - the program's own words
+
+_POSTGRES = f"""
+UPDATE tasks SET taken_until =
+         CASE WHEN {_IS_INTERNAL}
+              THEN least(taken_until + CASE WHEN claimed_at <= v.now - v.jump THEN v.jump ELSE interval '0' END,
+                         v.now + (taken_until - claimed_at))
+         ELSE v.now + greatest(lease_seconds, heartbeat_increment) * interval '1 second' END,
+       claimed_at = least(claimed_at, v.now),
+       started_at = CASE WHEN started_at IS NOT NULL THEN least(started_at, v.now) END
+  FROM (SELECT $1::timestamptz AS now, $2::interval AS jump) AS v
+ WHERE seq = ANY($3::bigint[]) AND {_LEASED}
+"""  # noqa: S608 - likewise
+
+
+async def leased_seqs(connection: AsyncConnection) -> list[int]:
+    """Return the numbers of all tasks that are claimed or running, ascending."""
+    return sorted((await connection.execute(select(tasks.c.seq).where(status_in(*LEASED)))).scalars())
+
+
+async def restamp(tx: Tx, seqs: Collection[int], *, now: datetime, jump: timedelta) -> int:
+    """Give those of the tasks that are leased their whole lease from `now`; return how many they were.
+
+    No lease is shorter than the longest that a heartbeat may have been answered. `jump` is by how much the clock has
+    jumped; nothing stays claimed or started in what is the future for a clock that was set back.
+    """
+    jump, values = max(jump, timedelta(0)), bound(tx.dialect, seqs)
+    if isinstance(tx.connection, InlineConnection):
+        given = {"now": micros(now), "jump": jump // _MICROSECOND, "seqs": values}
+        return tx.connection.run_many(_SQLITE, [given])
+    return await cast("DirectConnection", tx.connection).change(_POSTGRES, [now, jump, values])

@@ -1,0 +1,121 @@
+"""What the writer reads and writes of schedules: rows that are locked until the commit, as in `load.py`."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Select, and_, bindparam, exists, false, insert, or_, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.ids import TaskId
+from treadle_server.domain.schedules import SCHEDULE_FIELDS, Schedule
+from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.bound_lists import UUID, bound, is_among
+from treadle_server.store.tables import jobs, schedule_ticks, schedules, tasks
+from treadle_server.store.transaction.owners import acts
+
+_COLUMNS = [schedules.c[name] for name in SCHEDULE_FIELDS]
+_ACTIVE = and_(
+    schedules.c.deleted_at.is_(None),
+    schedules.c.paused.is_(false()),
+    schedules.c.next_at.is_not(None),
+    exists(select(jobs.c.num).where(jobs.c.num == schedules.c.job_num, jobs.c.deleted_at.is_(None))),
+)
+_OPEN_INSTANCE = exists(
+    select(tasks.c.seq).where(tasks.c.id == schedules.c.last_task_id, tasks.c.completed_at.is_(None))
+)
+
+Tick = tuple[str, datetime, int]
+"""The schedule's id, the tick, and the `seq` of the task that was made for it."""
+
+
+def _locked(statement: Select[Any], dialect: Dialect, *, skip: bool = False) -> Select[Any]:
+    return statement.with_for_update(of=schedules, skip_locked=skip) if dialect == "postgresql" else statement
+
+
+async def schedules_by_name(tx: Tx, names: Collection[tuple[str, str]]) -> list[Schedule]:
+    """Return the schedules of these (room, name), deleted ones too."""
+    if not names:
+        return []
+    wanted = tuple_(schedules.c.room, schedules.c.name).in_(sorted(names))
+    statement = _locked(select(*_COLUMNS).where(wanted).order_by(schedules.c.id), tx.dialect)
+    return [Schedule(*row) for row in await tx.connection.execute(statement)]
+
+
+@cache
+def _by_id(dialect: Dialect) -> Select[Any]:
+    among = is_among(dialect, schedules.c.id, "ids", UUID)
+    return _locked(select(*_COLUMNS).where(among).order_by(schedules.c.id), dialect)
+
+
+async def schedules_by_id(tx: Tx, ids: Collection[str]) -> list[Schedule]:
+    """Return those of the schedules that exist, deleted ones too."""
+    if not ids:
+        return []
+    rows = await tx.connection.execute(_by_id(tx.dialect), {"ids": bound(tx.dialect, sorted(ids))})
+    return [Schedule(*row) for row in rows]
+
+
+async def due_schedules(tx: Tx, now: datetime, most: int, *, tokens_at: datetime | None = None) -> list[Schedule]:
+    """Return up to `most` schedules whose tick has come and whose last instance is over.
+
+    One that another server is at is left to it; one whose owner has no valid token `tokens_at` stands still.
+    """
+    if not most:
+        return []
+    moves = acts(schedules.c.owner, tokens_at)
+    due = select(*_COLUMNS).where(_ACTIVE, schedules.c.next_at <= now, ~_OPEN_INSTANCE, moves)
+    statement = _locked(due.order_by(schedules.c.next_at).limit(most), tx.dialect, skip=True)
+    return [Schedule(*row) for row in await tx.connection.execute(statement)]
+
+
+async def open_instances(tx: Tx, found: Iterable[Schedule]) -> set[TaskId]:
+    """Return those of the schedules' last instances that are open.
+
+    Asked after the schedules were locked: what made one meanwhile had them locked before.
+    """
+    ids = sorted({one.last_task_id for one in found if one.last_task_id is not None})
+    if not ids:
+        return set()
+    statement = select(tasks.c.id).where(is_among(tx.dialect, tasks.c.id, "ids", UUID), tasks.c.completed_at.is_(None))
+    return set((await tx.connection.execute(statement, {"ids": bound(tx.dialect, ids)})).scalars())
+
+
+def _row(schedule: Schedule) -> dict[str, Any]:
+    return {name: getattr(schedule, name) for name in SCHEDULE_FIELDS}
+
+
+async def insert_schedules(tx: Tx, new: Sequence[Schedule]) -> None:
+    """Insert schedules. Raises IntegrityError when a name was taken meanwhile."""
+    if new:
+        await tx.connection.execute(insert(schedules), [_row(schedule) for schedule in new])
+
+
+async def update_schedules(tx: Tx, changed: Collection[Schedule]) -> None:
+    """Write every column of the schedules, which are locked."""
+    if changed:
+        names = [name for name in SCHEDULE_FIELDS if name != "id"]
+        statement = update(schedules).where(schedules.c.id == bindparam("_id")).values({n: bindparam(n) for n in names})
+        rows = [{"_id": one.id} | {name: getattr(one, name) for name in names} for one in changed]
+        await tx.connection.execute(statement, rows)
+
+
+async def insert_ticks(tx: Tx, ticks: Sequence[Tick]) -> None:
+    """Note for which tick each task was made. Raises IntegrityError when another was made for one of them."""
+    if ticks:
+        names = ("schedule_id", "tick", "task_seq")
+        await tx.connection.execute(insert(schedule_ticks), [dict(zip(names, tick, strict=True)) for tick in ticks])
+
+
+async def next_tick(
+    connection: AsyncConnection, now: datetime, *, tokens_at: datetime | None = None
+) -> datetime | None:
+    """Return when there is something to do next.
+
+    A tick that has come while the last instance is open is left to the transaction that settles it.
+    """
+    moves = acts(schedules.c.owner, tokens_at)
+    wanted = select(schedules.c.next_at).where(_ACTIVE, or_(schedules.c.next_at > now, ~_OPEN_INSTANCE), moves)
+    statement = wanted.order_by(schedules.c.next_at).limit(1)
+    return (await connection.execute(statement)).scalar()

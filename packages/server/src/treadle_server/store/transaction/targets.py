@@ -1,0 +1,216 @@
+"""Which task of a target may be claimed: none while it is held, else the first in line.
+
+Only that one has `blocked` false, so a claim never looks at the others, however many wait.
+"""
+
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    true,
+    tuple_,
+    update,
+)
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from treadle.wire.status import LEASED, Status
+from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.bound_lists import NUMBER, TEXT, bound, is_among, rows_of
+from treadle_server.store.prepared import Prepared
+from treadle_server.store.tables import HOLDING, holds, status_in, targets, tasks
+from treadle_server.store.transaction.allocate import allocate
+
+_c = tasks.c
+_pending = and_(_c.target_num.is_not(None), status_in(Status.PENDING))
+_ran = text("tasks.run_id >= 0")
+_goes_first = text("tasks.goes_first")
+_in_line = (_c.priority.desc(), _c.due_at, _c.seq)
+
+holding = and_(
+    _c.target_num.is_not(None),
+    text("NOT tasks.settled"),
+    text(HOLDING),
+    or_(
+        status_in(*LEASED, Status.PAUSED),
+        and_(status_in(Status.SCHEDULED), _ran),
+        and_(status_in(Status.FAILED), _c.on_failure == "hold"),
+    ),
+)
+"""The condition that a task holds its target: live, paused, failed, or waiting for a retry."""
+
+_is_pending = _c.status == Status.PENDING.value
+"""Bound, so that who is looked up by number is not looked for among all that is pending."""
+
+
+def _is_any(rows: Select[Any]) -> ColumnElement[bool]:
+    """Return the condition that there is a row: of an EXISTS PostgreSQL may read every row there is and hash them."""
+    return rows.limit(1).scalar_subquery().is_not(None)
+
+
+own_hold = select(holds.c.task_seq).where(holds.c.task_seq == _c.seq, holds.c.slot_only.is_(false()))
+"""The holds that keep a task's next run waiting."""
+
+
+TargetName = tuple[str, str]
+"""A target's room and name."""
+
+
+def _named(dialect: Dialect) -> Select[Any]:
+    columns = {"room": targets.c.room, "name": targets.c.name}
+    found = select(*columns.values(), targets.c.num)
+    if dialect == "sqlite":
+        return found.where(*(column == bindparam(name) for name, column in columns.items()))
+    wanted = select(*(func.unnest(bindparam(name, type_=ARRAY(TEXT))) for name in columns))
+    return found.where(tuple_(*columns.values()).in_(wanted))
+
+
+_by_name = Prepared(_named)
+
+
+async def number_targets(tx: Tx, names: Collection[TargetName]) -> dict[TargetName, int]:
+    """Return the numbers of the targets; those that don't exist are made.
+
+    Raises IntegrityError when another server made one meanwhile.
+    """
+    if not names:
+        return {}
+    if tx.dialect == "sqlite":
+        rows = [row for room, name in names for row in await _by_name.rows(tx, room=room, name=name)]
+    else:
+        rooms, called = zip(*names, strict=True)
+        rows = list(await _by_name.rows(tx, room=list(rooms), name=list(called)))
+    found = {(room, name): num for room, name, num in rows}
+    missing = sorted(set(names) - found.keys())
+    if missing:
+        made = dict(zip(missing, await allocate(tx, "target_num", len(missing)), strict=True))
+        new = [{"num": num, "room": room, "name": name} for (room, name), num in made.items()]
+        await tx.connection.execute(insert(targets), new)
+        found |= made
+    return found
+
+
+def _numbered(dialect: Dialect, *, skip_locked: bool) -> Select[Any]:
+    condition = is_among(dialect, targets.c.num, "nums", NUMBER)
+    return select(targets.c.num).where(condition).order_by(targets.c.num).with_for_update(skip_locked=skip_locked)
+
+
+_locked = Prepared(partial(_numbered, skip_locked=False))
+_free = Prepared(partial(_numbered, skip_locked=True))
+
+
+async def lock_targets(tx: Tx, nums: Collection[int]) -> None:
+    """Let no other server decide about these targets until the commit."""
+    if nums and not tx.is_exclusive:
+        await _locked.rows(tx, nums=bound(tx.dialect, nums))
+
+
+async def free_targets(tx: Tx, nums: Collection[int]) -> Collection[int]:
+    """Lock those of the targets that no other server is deciding about, and return them.
+
+    A claim holds the row of the task that it takes already, and whoever holds a target may want that row: it must not
+    wait for the target, or both would wait for each other (docs/decisions/0007).
+    """
+    if not nums or tx.is_exclusive:
+        return nums
+    return {num for (num,) in await _free.rows(tx, nums=bound(tx.dialect, nums))}
+
+
+def head_of(num: ColumnElement[int]) -> ColumnElement[int]:
+    """Return the seq of the pending task that gets the target next: one that goes first, else the first in line.
+
+    One whose last run still holds another target, which it had before it was edited, is passed over.
+    """
+    free = ~_is_any(own_hold)
+    line = (
+        select(_c.seq).where(_c.target_num == num, _pending, free).order_by(*_in_line).limit(1).correlate_except(tasks)
+    )
+    again, first = line.where(_goes_first), line
+    return func.coalesce(again.scalar_subquery(), first.scalar_subquery())
+
+
+def _state(dialect: Dialect) -> Select[Any]:
+    rows, num = rows_of(dialect, "nums", NUMBER)
+    held = or_(
+        _is_any(select(_c.seq).where(_c.target_num == num, holding)),
+        _is_any(select(holds.c.task_seq).where(holds.c.target_num == num)),
+    )
+    return select(num, held, head_of(num)).select_from(rows)
+
+
+def _unblocked(dialect: Dialect) -> Select[Any]:
+    condition = is_among(dialect, _c.target_num, "nums", NUMBER)
+    return select(_c.seq).where(condition, _pending, text("NOT tasks.blocked"))
+
+
+def _blocking(dialect: Dialect, *, value: bool) -> ReturningUpdate[Any]:
+    return (
+        update(tasks)
+        .where(is_among(dialect, _c.seq, "seqs", NUMBER), _is_pending)
+        .values(blocked=true() if value else false())
+        .returning(_c.lane)
+    )
+
+
+_states = Prepared(_state)
+_claimable = Prepared(_unblocked)
+_block = Prepared(partial(_blocking, value=True))
+_unblock = Prepared(partial(_blocking, value=False))
+
+
+async def reblock_targets(tx: Tx, nums: Collection[int]) -> set[int]:
+    """Set `blocked` of the targets' pending tasks anew, and return the lanes in which one became claimable."""
+    if not nums:
+        return set()
+    among = bound(tx.dialect, nums)
+    states = await _states.rows(tx, nums=among)
+    wanted = {head for _num, held, head in states if head is not None and not held}
+    present = {seq for (seq,) in await _claimable.rows(tx, nums=among)}
+    await _apply(tx, _block, present - wanted)
+    return await _apply(tx, _unblock, wanted - present)
+
+
+async def _apply(tx: Tx, change: Prepared, seqs: Collection[int]) -> set[int]:
+    """Block or unblock pending tasks, and return their lanes."""
+    if not seqs:
+        return set()
+    return {lane for (lane,) in await change.rows(tx, seqs=bound(tx.dialect, seqs))}
+
+
+async def targets_of(tx: Tx, seqs: Collection[int]) -> set[int]:
+    """Return the targets of those of the tasks that have one."""
+    if not seqs:
+        return set()
+    statement = select(_c.target_num).where(is_among(tx.dialect, _c.seq, "seqs", NUMBER), _c.target_num.is_not(None))
+    return set((await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})).scalars())
+
+
+async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
+    """Block pending tasks without a target whose last run still holds on; return the lanes of those set free."""
+    if not seqs:
+        return set()
+    kept = _is_any(own_hold)
+    statement = (
+        update(tasks)
+        .where(
+            is_among(tx.dialect, _c.seq, "seqs", NUMBER),
+            _is_pending,
+            _c.target_num.is_(None),
+            _c.blocked != kept,
+        )
+        .values(blocked=kept)
+        .returning(_c.lane, _c.blocked)
+    )
+    rows = await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})
+    return {lane for lane, blocked in rows if not blocked}

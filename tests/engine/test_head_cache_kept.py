@@ -1,0 +1,142 @@
+"""What waits in the head cache between two claims, with the engine around it and somebody who interferes."""
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from tests.engine.conftest import ADMIN, Shop
+from treadle.wire.ids import TaskId, WorkerId
+from treadle_server.engine.commands import Edit, PatchJob
+from treadle_server.engine.dispatch import head_cache as head_cache_module
+from treadle_server.engine.engine import Engine
+from treadle_server.store.store import SqlStore
+from treadle_server.store.tables import tasks
+
+pytestmark = pytest.mark.anyio
+
+
+async def shelved(shop, n: int, **details) -> tuple[WorkerId, list[TaskId]]:
+    """Return a worker, and `n` tasks of which it was shown none yet, though they wait in the head cache."""
+    worker = await shop.worker()
+    await shop.submit(2)
+    assert len(await shop.claim(worker, 9)) == 2
+    ids = [task.id for task in await shop.submit(n, **details)]
+    kept = [task.id for cached in shop.engine.dispatcher.head_cache._heads.values() for task in cached.tasks]
+    assert kept == ids
+    return worker, ids
+
+
+async def test_what_waits_in_the_head_cache_is_handed_out_without_a_read(shop, monkeypatch) -> None:
+    worker, ids = await shelved(shop, 3)
+    monkeypatch.setattr(head_cache_module, "heads", None)
+
+    assert [task.id for task in await shop.claim(worker, 3)] == ids
+
+
+async def test_another_process_that_writes_between_two_claims_is_heeded_z9(shop, database_url) -> None:
+    """Z9: a second server on the same database puts the last of the queue first; the database says that it wrote."""
+    worker, ids = await shelved(shop, 5)
+    other = SqlStore(database_url)
+    await other.open()
+    try:
+        async with other.write() as tx:
+            last = tasks.update().where(tasks.c.id == ids[-1])
+            await tx.connection.execute(last.values(priority=9, version=tasks.c.version + 1))
+    finally:
+        await other.close()
+
+    assert [task.id for task in await shop.claim(worker, 3)] == [ids[4], ids[0], ids[1]]
+
+
+async def test_another_process_that_claims_from_the_same_queue_leaves_the_rest_z9(shop, database_url) -> None:
+    worker, ids = await shelved(shop, 5)
+    other = SqlStore(database_url)
+    await other.open()
+    async with Engine(other, clock=shop.engine.clock).running() as engine:
+        elsewhere = await Shop(engine).claim(worker, 2)
+    await other.close()
+
+    assert [task.id for task in elsewhere] == ids[:2]
+    assert [task.id for task in await shop.claim(worker, 9)] == ids[2:]
+
+
+@pytest.mark.parametrize("verb", ["cancel", "pause"])
+async def test_what_is_steered_away_leaves_the_head_cache(shop, verb) -> None:
+    worker, ids = await shelved(shop, 4)
+
+    await shop.steer(await shop.get(ids[0]), verb)
+
+    assert [task.id for task in await shop.claim(worker, 9)] == ids[1:]
+
+
+async def test_a_task_that_is_edited_or_handed_back_has_its_place_in_the_order_again(shop) -> None:
+    worker, ids = await shelved(shop, 4)
+    [first] = await shop.claim(worker)
+    await shop.engine.run(Edit(principal=ADMIN, task_id=ids[2], changes={"priority": 1}))
+
+    await shop.report(first, "returned")
+
+    assert [task.id for task in await shop.claim(worker, 9)] == [ids[2], ids[0], ids[1], ids[3]]
+
+
+async def test_a_paused_queue_gives_nothing_from_the_head_cache_and_afterwards_all_of_it(shop) -> None:
+    worker, ids = await shelved(shop, 3)
+
+    await shop.engine.run(PatchJob(principal=ADMIN, job_name=shop.job, room="@global", paused=True))
+    assert await shop.claim(worker, 9) == []
+    await shop.engine.run(PatchJob(principal=ADMIN, job_name=shop.job, room="@global", paused=False))
+
+    assert [task.id for task in await shop.claim(worker, 9)] == ids
+
+
+async def test_a_task_in_the_head_cache_whose_deadline_passes_is_not_claimed_c11(shop, clock) -> None:
+    worker, ids = await shelved(shop, 2, deadline=clock.now() + timedelta(seconds=5))
+
+    clock.advance(5)
+
+    assert await shop.claim(worker, 9) == []
+    assert len(ids) == 2
+
+
+async def test_a_bigger_worker_is_given_at_once_what_was_too_heavy_for_the_one_before_e5(shop) -> None:
+    """E5: that the small one found nothing says nothing about what is there."""
+    small, big = await shop.worker(concurrency=2), await shop.worker(concurrency=8)
+    await shop.submit(options={"weight": 5})
+
+    assert await shop.claim(small, 3) == []
+    assert [task.weight for task in await shop.claim(big, 3)] == [5]
+
+
+async def test_a_task_that_waits_in_the_head_cache_is_not_handed_out_once_another_took_its_target_l2(shop) -> None:
+    """L2: of two lanes before one target, the second one's more urgent task goes first."""
+    worker = await shop.worker()
+    await shop.register("other")
+    await shop.submit(3, target="robot")
+    [warm] = await shop.submit(options={"priority": 1})
+    assert [task.id for task in await shop.claim(worker)] == [warm.id]
+
+    [urgent] = await shop.submit(job="@global:tasks:other", target="robot", options={"priority": 5})
+    both = await shop.worker("@global:tasks:noop", "@global:tasks:other")
+
+    assert [task.id for task in await shop.claim(both, 9)] == [urgent.id]
+
+
+async def test_a_submitter_is_told_of_its_task_as_it_was_before_its_claim(shop) -> None:
+    worker, _ = await shelved(shop, 1)
+
+    [submitted] = await shop.submit()
+    claimed = await shop.claim(worker, 9)
+
+    assert submitted.id == claimed[-1].id
+    assert (submitted.version, submitted.worker_id) == (1, None)
+
+
+async def test_the_wake_of_a_poll_makes_a_lane_be_read_anew(shop) -> None:
+    await shelved(shop, 4)
+
+    async with shop.engine.store.read() as connection:
+        lanes = set((await connection.execute(sa.select(tasks.c.lane))).scalars())
+    shop.engine.wake(lanes)
+
+    assert shop.engine.dispatcher.head_cache._heads == {}

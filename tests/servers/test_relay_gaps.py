@@ -1,0 +1,161 @@
+"""What a server may have missed of the others is read anew, and its observers are told (G7, G11)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sa
+
+from tests.engine.conftest import Shop
+from treadle_server.engine.engine import Engine
+from treadle_server.engine.hub import Batch
+from treadle_server.services.relay.codec import Notice, read
+from treadle_server.services.relay.relay import ABSENT, MOST_HEARD, Peers, Relay
+from treadle_server.store.store import SqlStore
+from treadle_server.store.tables import servers
+
+pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
+
+
+class Post:
+    """A server's relay, turned by hand, and what it has told on its hub."""
+
+    def __init__(self, engine: Engine, url: str) -> None:
+        self.engine = engine
+        self.relay = Relay(engine, url)
+        [self.peers] = [service for service in self.relay.services if isinstance(service, Peers)]
+        self._told: list[Batch] = []
+        engine.hub.listen(self._told.append)
+
+    async def reads_anew(self) -> bool:
+        """Take what was heard; return whether everything was read anew since it was last asked."""
+        await self.relay.inbox.turn()
+        told, self._told[:] = list(self._told), []
+        return any(batch.has_gap for batch in told)
+
+    async def meet(self, server: str, said: int = 0) -> None:
+        """Find another server."""
+        now = sa.func.now()
+        row = {"id": server, "started_at": now, "seen_at": now, "said": said, "wants_each": False}
+        async with self.engine.store.write() as tx:
+            await tx.connection.execute(sa.insert(servers).values(row))
+        await self.peers.turn()
+        assert self.relay.sender.peers_listen
+
+
+@pytest.fixture
+async def post(postgres_database: str) -> AsyncIterator[Post]:
+    store = SqlStore(postgres_database)
+    await store.open()
+    async with Engine(store).running() as engine:
+        post = Post(engine, postgres_database)
+        yield post
+        await post.relay.close()
+    await store.close()
+
+
+async def test_after_its_line_broke_a_server_reads_everything_anew_g11(post: Post) -> None:
+    await post.meet(str(uuid4()))
+    await post.relay.turn()
+    await post.reads_anew()
+    await post.relay.turn()
+    assert not await post.reads_anew()
+
+    (await post.relay._connection.open()).terminate()
+    await post.relay.turn()
+
+    assert await post.reads_anew()
+
+
+async def test_what_a_server_that_is_gone_did_last_is_read_anew_g11(post: Post) -> None:
+    other = str(uuid4())
+    await post.meet(other)
+    assert not await post.reads_anew()
+
+    async with post.engine.store.write() as tx:
+        await tx.connection.execute(sa.delete(servers).where(servers.c.id == other))
+    await post.peers.turn()
+
+    assert await post.reads_anew()
+    assert not post.relay.sender.peers_listen
+
+
+async def test_a_server_that_stood_still_reads_everything_anew_g11(post: Post) -> None:
+    """The others may have taken it for gone meanwhile, and told it nothing."""
+    await post.meet(str(uuid4()))
+    await post.peers.turn()
+    assert not await post.reads_anew()
+
+    assert post.peers._looked_at is not None
+    post.peers._looked_at -= ABSENT + 1
+    await post.peers.turn()
+
+    assert await post.reads_anew()
+
+
+async def test_what_was_committed_while_there_seemed_to_be_no_others_is_told_to_them_g7_g11(post: Post) -> None:
+    """The database's clock was set forward: until they write again no other server seems to be there."""
+    await Shop(post.engine).register()
+    assert not post.relay.sender.has_news
+
+    await post.meet(str(uuid4()))
+
+    [told] = post.relay.sender.take()
+    assert read(told).has_gap
+    await post.peers.turn()
+    assert not post.relay.sender.has_news
+
+
+async def test_what_a_server_sent_before_it_was_first_seen_makes_everything_be_read_anew_g7_g11(post: Post) -> None:
+    """This server may have listened to nobody then: it took itself for the only one, and its line was broken."""
+    await post.meet(str(uuid4()), said=3)
+
+    assert await post.reads_anew()
+    await post.peers.turn()
+    assert not await post.reads_anew()
+
+
+async def test_a_first_notice_with_others_before_it_makes_everything_be_read_anew_g7_g11(post: Post) -> None:
+    post.relay.inbox.add(Notice(str(uuid4()), 2))
+
+    assert await post.reads_anew()
+
+
+async def test_more_notices_than_are_kept_make_everything_be_read_anew_g11(post: Post) -> None:
+    other = str(uuid4())
+    for number in range(1, MOST_HEARD + 1):
+        post.relay.inbox.add(Notice(other, number))
+    assert not await post.reads_anew()
+
+    for number in range(MOST_HEARD + 1, 2 * MOST_HEARD + 2):
+        post.relay.inbox.add(Notice(other, number))
+        await asyncio.sleep(0)
+
+    assert await post.reads_anew()
+
+
+async def test_a_gap_in_the_numbers_of_notices_makes_everything_be_read_anew_g11(post: Post) -> None:
+    other = str(uuid4())
+    for number in (1, 2, 2):
+        post.relay.inbox.add(Notice(other, number))
+    assert not await post.reads_anew()
+
+    post.relay.inbox.add(Notice(other, 4))
+
+    assert await post.reads_anew()
+
+
+async def test_notices_that_another_server_sent_and_that_did_not_come_are_missed_g11(post: Post) -> None:
+    other = str(uuid4())
+    await post.meet(other)
+    async with post.engine.store.write() as tx:
+        await tx.connection.execute(sa.update(servers).where(servers.c.id == other).values(said=3))
+    await post.peers.turn()
+    assert not await post.reads_anew()  # they may be on their way
+
+    await post.peers.turn()
+
+    assert await post.reads_anew()
+    await post.peers.turn()
+    assert not await post.reads_anew()

@@ -1,0 +1,43 @@
+"""One server on an SQLite file: a second one would not hear what the first does, and is refused (E8)."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy.engine import make_url
+
+from treadle_server.errors import ValidationFailed
+from treadle_server.serving.server import NotStarted
+from treadle_server.store.sqlite.lock import hold_lock
+from treadle_server.testing import serve
+
+pytestmark = pytest.mark.anyio
+
+
+def test_a_file_has_one_server_at_a_time_and_another_one_after_it_e8(tmp_path: Path) -> None:
+    url = make_url(f"sqlite:///{tmp_path / 'treadle.db'}")
+    with (
+        hold_lock(url),
+        pytest.raises(ValidationFailed, match=r"another server uses .*treadle\.db already"),
+        hold_lock(url),
+    ):
+        pytest.fail("the second one was let in")
+
+    with hold_lock(url):
+        pass
+
+
+@pytest.mark.parametrize("url", ["postgresql://127.0.0.1/x", "sqlite://", "sqlite:///:memory:"])
+def test_a_database_that_is_no_file_needs_nobody_to_be_alone_e8(url: str) -> None:
+    with hold_lock(make_url(url)), hold_lock(make_url(url)):
+        pass
+
+
+async def test_a_second_server_on_the_file_says_what_to_do_and_the_first_goes_on_e8(tmp_path: Path) -> None:
+    async with serve(f"sqlite:///{tmp_path / 'treadle.db'}", data_dir=tmp_path) as first:
+        with pytest.raises(NotStarted, match=r"another server uses .* give several servers one PostgreSQL"):
+            async with serve(first.settings.database_url, data_dir=tmp_path):
+                pytest.fail("it started")
+
+        async with httpx.AsyncClient(headers=first.headers) as client:
+            assert (await client.get(f"{first.url}/v1/tasks")).status_code == 200

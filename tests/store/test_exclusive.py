@@ -1,0 +1,186 @@
+"""The exclusive writer of a PostgreSQL: what it remembers stands until another server writes."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import asyncpg
+import pytest
+import sqlalchemy as sa
+
+from treadle_server.errors import StoreUnavailable
+from treadle_server.store.postgres.exclusive import KEY, LOCK
+from treadle_server.store.store import SqlStore
+from treadle_server.store.tables import meta
+
+pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
+
+NUMBER = sa.select(meta.c.value).where(meta.c.key == "number")
+
+
+@pytest.fixture
+async def stores(postgres_database: str) -> AsyncIterator[list[SqlStore]]:
+    """Three servers' stores, of which none is the exclusive writer, and a number that all of them change."""
+    async with AsyncExitStack() as stack:
+        found = []
+        for _ in range(3):
+            store = SqlStore(postgres_database)
+            await store.open()
+            stack.push_async_callback(store.close)
+            found.append(store)
+        async with found[0].write() as tx:
+            await tx.connection.execute(meta.insert().values(key="number", value="0"))
+        yield found
+
+
+async def version_of(store: SqlStore) -> int | None:
+    async with store.write() as tx:
+        return tx.version
+
+
+async def test_nobody_is_the_exclusive_writer_unless_it_asked_to_be(stores) -> None:
+    assert [await version_of(store) for store in stores] == [None] * 3
+
+
+async def test_what_the_exclusive_writer_knows_stands_until_another_writes_g11(stores) -> None:
+    one, other, _ = stores
+    await one.seek_exclusive()
+    version = await version_of(one)
+    assert version is not None
+    assert await version_of(one) == version
+
+    assert await version_of(other) is None
+    assert await version_of(one) is None
+
+    await one.seek_exclusive()
+    assert await version_of(one) not in {None, version}
+
+
+async def test_a_server_that_only_starts_ends_the_time_of_an_exclusive_writer_g11(stores, postgres_database) -> None:
+    await stores[0].seek_exclusive()
+    assert await version_of(stores[0]) is not None
+    late = SqlStore(postgres_database)
+    await late.open()
+    await late.close()
+
+    assert await version_of(stores[0]) is None
+
+
+async def test_nobody_writes_while_the_exclusive_writers_transaction_is_open_g11(stores) -> None:
+    one, other, _ = stores
+    await one.seek_exclusive()
+    async with one.write() as tx:
+        assert tx.is_exclusive
+        waiting = asyncio.ensure_future(version_of(other))
+        await waits_for_the_lock(tx)
+        assert not waiting.done()
+
+    assert await waiting is None
+
+
+async def waits_for_the_lock(tx) -> None:
+    waits = sa.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = :lock AND NOT granted")
+    async with asyncio.timeout(20):
+        while not (await tx.connection.execute(waits, {"lock": LOCK})).scalar():  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0)
+
+
+async def test_a_server_that_waits_in_vain_goes_on_as_one_of_several(stores, monkeypatch) -> None:
+    monkeypatch.setattr("treadle_server.store.postgres.exclusive.PATIENCE", "10ms")
+    one, other, _ = stores
+    async with other.write():
+        await one.seek_exclusive()
+
+    assert await version_of(one) is None
+
+
+async def test_a_writer_that_stands_still_in_a_transaction_is_cut_off_g11(stores, monkeypatch) -> None:
+    from treadle_server.store.postgres import writer
+
+    monkeypatch.setattr(writer, "BEGIN", writer.BEGIN.replace("'10s'", "'100ms'"))
+    one, other, _ = stores
+    await one.seek_exclusive()
+
+    with pytest.raises(StoreUnavailable):
+        async with one.write() as tx:
+            assert tx.is_exclusive
+            assert await version_of(other) is None
+            await tx.connection.execute(NUMBER)
+    assert await version_of(one) is None
+
+
+async def test_who_believes_too_much_without_end_says_so(stores, monkeypatch) -> None:
+    from treadle_server.store.postgres.exclusive import ExclusiveWriter
+
+    async def learns_nothing(*_: object) -> None: ...
+
+    await stores[0].seek_exclusive()
+    await version_of(stores[1])
+    monkeypatch.setattr(ExclusiveWriter, "look", learns_nothing)
+
+    with pytest.raises(StoreUnavailable, match="other servers"):
+        await version_of(stores[0])
+
+
+async def test_the_row_may_be_removed_by_hand(stores, postgres_database) -> None:
+    await stores[0].seek_exclusive()
+    connection = await asyncpg.connect(postgres_database)
+    await connection.execute("DELETE FROM meta WHERE key = $1", KEY)
+    await connection.close()
+
+    assert await version_of(stores[0]) is None
+
+
+class Counts:
+    """A server that counts a number up, and reads it only when somebody else may have changed it."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self.store = store
+        self.known: tuple[int | None, int] = (None, 0)
+        self.remembered = 0
+
+    async def count(self) -> None:
+        async with self.store.write() as tx:
+            if tx.is_exclusive and self.known[0] == tx.version:
+                self.remembered += 1
+                number = self.known[1]
+            else:
+                number = int((await tx.connection.execute(NUMBER.with_for_update())).scalar_one())
+            changed = meta.update().where(meta.c.key == "number")
+            await tx.connection.execute(changed.values(value=str(number + 1)))
+        self.known = (tx.version, number + 1)
+
+
+async def test_nothing_that_is_remembered_is_stale_however_servers_come_and_go_g11(stores) -> None:
+    """Each writes now and then what it remembers plus one: not one of the steps is lost."""
+    dice = random.Random(11)
+    servers = [Counts(store) for store in stores]
+
+    async def run(server: Counts, steps: int) -> None:
+        for _ in range(steps):
+            if dice.random() < 0.2:
+                await server.store.seek_exclusive()
+            for _ in range(dice.randrange(1, 6)):
+                await server.count()
+
+    async def total() -> int:
+        async with stores[0].read() as connection:
+            return int((await connection.execute(NUMBER)).scalar_one())
+
+    made = 0
+    count = Counts.count
+
+    async def counted(self: Counts) -> None:
+        nonlocal made
+        await count(self)
+        made += 1
+
+    for server in servers:
+        server.count = counted.__get__(server)  # type: ignore[method-assign]
+    await asyncio.gather(*[run(server, 40) for server in servers])
+    for server in servers:
+        await run(server, 20)
+
+    assert await total() == made
+    assert all(server.remembered for server in servers)
