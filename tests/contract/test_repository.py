@@ -107,16 +107,25 @@ def test_every_package_has_the_same_version_and_license() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text()
 
 
-MARKDOWN = sorted({ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/**/*.md")})
+MARKDOWN = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
+CODE = re.compile(r"^( *)(`{3,}).*?^\1\2 *$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page: those of its headings, as repositories make them, and those that it names itself."""
+    text = re.sub(r"^( *)(`{3,}).*?^\1\2 *$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    named = re.findall(r'<a id="([^"]+)">', text)
+    return {*named, *(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)}
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_documents_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+    links = re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", CODE.sub("", page.read_text()))
+    inside = [(page.parent / link if link else page, anchor) for link, anchor in links if "://" not in link]
 
-    broken = [link for link in links if "://" not in link and not (page.parent / link).exists()]
-
-    assert broken == []
+    assert [str(path) for path, _ in inside if not path.exists()] == []
+    assert [f"{path}#{anchor}" for path, anchor in inside if anchor and anchor not in anchors(path)] == []
 
 
 def test_every_setting_is_documented_with_its_variable() -> None:

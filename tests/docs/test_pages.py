@@ -10,6 +10,7 @@ import yaml
 
 import treadle
 from tests.docs import commands
+from tests.model.diagram import diagram
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -54,6 +55,12 @@ def test_every_public_name_is_in_the_reference(name: str) -> None:
 def test_the_page_of_commands_is_what_the_commands_say() -> None:
     """`python -m tests.docs.commands` writes it."""
     assert commands.PAGE.read_text() == commands.page()
+
+
+def test_the_diagram_of_the_concepts_is_the_one_that_the_table_gives() -> None:
+    [drawn] = re.findall(r"```mermaid\n(.*?)```", (DOCS / "concepts.md").read_text(), re.DOTALL)
+
+    assert drawn.strip() == diagram()
 
 
 def test_a_page_is_written_for_the_repository_too() -> None:

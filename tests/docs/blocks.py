@@ -1,0 +1,78 @@
+"""The fenced blocks of the documents, and which of them are whole programs."""
+
+import ast
+import builtins
+import re
+import symtable
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+
+FENCE = re.compile(r"^( *)(`{3,})(\w*)[^\n]*\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
+SNIPPET = re.compile(r"^--8<--\n(\S+)\n--8<--$", re.MULTILINE)
+
+COROUTINES = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+"""Notebooks, and what is shown of a function's inside, await where they stand."""
+
+DUNDERS = {"__name__", "__file__", "__doc__"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block, with the files that it shows put in."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """Return where it stands, for a test's name."""
+        return f"{self.page}:{self.line}"
+
+    @property
+    def file(self) -> str | None:
+        """Return the file that it shows, which has tests of its own."""
+        found = SNIPPET.search(self.text)
+        return found[1] if found else None
+
+    @property
+    def code(self) -> str:
+        """Return its text, or that of the file that it shows."""
+        return SNIPPET.sub(lambda match: (ROOT / match[1]).read_text(), self.text)
+
+
+def blocks(*languages: str) -> Iterator[Block]:
+    """Give every block in one of the languages, in all pages."""
+    for page in PAGES:
+        text = page.read_text()
+        for match in FENCE.finditer(text):
+            if match[3] in languages:
+                line = text.count("\n", 0, match.start()) + 2
+                yield Block(page.relative_to(ROOT).as_posix(), line, match[3], match[4])
+
+
+def unknown(code: str) -> set[str]:
+    """Return the names that a block uses and nobody has given it: a whole program has none."""
+    return _read(_table(code)) - set(dir(builtins)) - DUNDERS - defined(code)
+
+
+def defined(code: str) -> set[str]:
+    """Return the names that a block gives: what it imports, defines or assigns."""
+    return {symbol.get_name() for symbol in _table(code).get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+
+
+def _table(code: str) -> symtable.SymbolTable:
+    """Read code as a coroutine's, which may await: a program's own names are its local ones then."""
+    inside = "".join(f"    {line}\n" for line in code.splitlines())
+    return symtable.symtable(f"async def block():\n{inside}    pass\n", "block", "exec").get_children()[0]
+
+
+def _read(table: symtable.SymbolTable) -> set[str]:
+    """Return the names that are looked up beyond the block, here or in what is defined here."""
+    found = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+    return found.union(*(_read(child) for child in table.get_children()))
