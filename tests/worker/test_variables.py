@@ -45,6 +45,7 @@ def test_what_others_set_is_left_alone() -> None:
     }) == []  # fmt: skip
 
 
+@pytest.mark.inside
 @pytest.mark.parametrize(
     "words",
     [

@@ -27,6 +27,10 @@ class Served:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
+class MovableClock:
+    """The clock of a server in another process, which can't be moved from here."""
+
+
 async def run(*arguments: str) -> None:
     """Run a command of the server's environment to its end."""
     process = await _start(*arguments, env={})
@@ -57,7 +61,9 @@ async def serve(database_url: str | None = None, **settings: Any) -> AsyncIterat
 
 
 @contextlib.contextmanager
-def serve_in_thread(database_url: str | None = None, **settings: Any) -> Iterator[Served]:
+def serve_in_thread(
+    database_url: str | None = None, *, clock: MovableClock | None = None, **settings: Any
+) -> Iterator[Served]:
     """Serve during the block, for tests that are not asynchronous."""
     with asyncio.Runner() as runner:
         serving = serve(database_url, **settings)
