@@ -154,6 +154,7 @@ ROUTES = {
     "DELETE /v1/tokens/{token_id}": Row(SUPERUSER),
     "GET /v1/whoami": Row(ANY_TOKEN),
     "GET /v1/events": Row(READ_LIST),
+    "GET /v1/failures": Row(READ_LIST),
     "GET /v1/stats": Row(READ_LIST),
     "GET /metrics": Row("u u u f f f f f f f f f +"),
     "GET /healthz": OPEN,

@@ -41,6 +41,7 @@ async def test_each_key_narrows_a_list_over_http(lab: Room) -> None:
         "-target:cam-1": [other, task], "target:cam-1": [], f"job:{lab.job}": [other, task],
         f"id:{task['id'][:30]}": [task],
         f"worker:{worker['id']}": [task], "room:lab": [other, task],
+        "error:boom": [task], "-error:boom": [other], "failure:00ff00ff00ff00ff": [],
     }  # fmt: skip
 
     for text, wanted in found.items():

@@ -46,6 +46,8 @@ async def various(shelf: Shelf, draw: random.Random) -> list[Task]:
         row["started_at"] = draw.choice([None, *HOURS])
         row["completed_at"] = row["completed_at"] and draw.choice(HOURS)
         row["run_id"] = max(row["run_id"], draw.choice([-1, 0, 1, 5]))
+        row["error"] = draw.choice([None, "ValueError: no", "ValueError", "ValueErrors: x", "boom", "KeyError: 'ü'"])
+        row["reason"] = draw.choice([None, "error", "timeout", "claim-expired"])
         row["worker_id"] = row["worker_id"] or draw.choice([None, WORKER])
         row["updated_at"] = row["due_at"]
         if draw.random() < 0.3:
@@ -77,6 +79,8 @@ def some_filters(draw: random.Random, found: list[Task]) -> Iterator[TaskFilter]
             "not_job": draw.sample(["lab:tasks:add", "lab:tasks:none"], 1),
             "not_target": draw.sample(["gpu", "GPU", "none"], 2),
             "not_worker": [draw.choice([WORKER, str(uuid7())])],
+            "error": draw.choice(["ValueError", "timeout", "boom", "None"]),
+            "not_error": draw.sample(["ValueError", "KeyError", "claim-expired"], 2),
             "not_tag": draw.sample(WANTED_TAGS, draw.choice([1, 2])),
             "id": draw.choice([some_id[:9], some_id[:13].upper(), some_id.replace("-", ""), some_id, "f"]),
         }
@@ -101,6 +105,7 @@ async def test_a_filter_means_the_same_in_memory_as_in_the_database(shelf: Shelf
 async def test_a_text_and_a_workers_name_are_left_to_the_database():
     assert matcher(TaskFilter(text="x", status=[Status.PENDING])) is None
     assert matcher(TaskFilter(worker="web-1")) is None
+    assert matcher(TaskFilter(failure="0" * 16)) is None
     assert matcher(TaskFilter(not_worker=[WORKER, "web-1"])) is None
 
 

@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
 SIZES = (0, 100, 10_000, 100_000)
 
-BIG = {"tasks", "runs", "holds", "task_tags"}
+BIG = {"tasks", "runs", "holds", "task_tags", "failures"}
 """The tables that grow with the tasks."""
 
 BELIEFS = {"nothing": (-1, 0), "that it is empty": (0, 0), "that it is small": (10, 1)}

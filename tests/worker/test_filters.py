@@ -87,6 +87,9 @@ NAMES = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), min_siz
         ),
         job=st.none() | NAMES,
         target=st.none() | NAMES,
+        error=st.none() | NAMES,
+        failure=st.none() | st.just("00ff00ff00ff00ff"),
+        not_error=st.none() | st.lists(NAMES, min_size=1, max_size=2),
         tag=st.none() | st.lists(NAMES, min_size=1, max_size=3),
         worker=st.none() | st.integers(0, 999).map(uuid) | NAMES,
         created_from=TIMES,
@@ -150,6 +153,8 @@ def test_every_key_of_the_language_narrows() -> None:
         "tags": {"k": "v", "region": {"name": "eu west", "n": [1, 2.5]}},
         "worker_id": uuid(5),
         "run_id": 2,
+        "error": "ValueError: no cell",
+        "reason": "timeout",
         "created_at": "2026-01-01T12:00:00Z",
         "started_at": datetime(2026, 1, 1, 13, tzinfo=UTC),
         "completed_at": "2026-01-01T13:01:30Z",
@@ -188,6 +193,9 @@ def test_every_key_of_the_language_narrows() -> None:
         "-target:cam-2",
         "-worker:web-1",
         "-tag:k=w -tag:l",
+        "error:ValueError",
+        "error:timeout",
+        "-error:Value -error:KeyError",
     ):
         assert matches(parse(text, now=now), row, workers=workers), text
     for text in (
@@ -221,6 +229,11 @@ def test_every_key_of_the_language_narrows() -> None:
         f"-worker:{uuid(5)}",
         "-tag:k",
         "-tag:l -tag.region.n:1",
+        "error:Value",
+        "error:error",
+        "-error:ValueError",
+        "-error:x -error:timeout",
+        "failure:00ff00ff00ff00ff",
     ):
         assert not matches(parse(text, now=now), row, workers=workers), text
 

@@ -152,7 +152,7 @@ class Call:
             raise from_validation(error) from None
 
 
-_SEVERAL = frozenset({"tag", "not_room", "not_job", "not_target", "not_worker", "not_tag"})
+_SEVERAL = frozenset({"tag", "not_room", "not_job", "not_target", "not_worker", "not_tag", "not_error"})
 """Parts of a filter that may stand in a query more than once, all of which hold."""
 
 _FLAGS = {"true": True, "false": False}

@@ -8,6 +8,7 @@ from treadle_server.access.permission import Permission
 from treadle_server.api import (
     artifacts,
     bulk,
+    failure_groups,
     jobs,
     keys,
     meta,
@@ -45,6 +46,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _on("edits", bulk.edit_many, Permission.CONTROL_MANY, items=Items("edits", bulk.Edits)),
     _on("freeze", windows.freeze_filter, Permission.READ_LIST),
     _on("window", windows.look, Permission.READ_LIST),
+    _on("failures", failure_groups.list_all, Permission.READ_LIST),
     _on("get", tasks.get, Permission.READ_TASK),
     _on("edit", tasks.patch, Permission.CHANGE_TASK),
     *(_on(action, steering.verb(action), Permission.CONTROL_TASK) for action in get_args(Action)),

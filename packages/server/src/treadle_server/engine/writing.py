@@ -3,12 +3,14 @@
 from collections import Counter
 
 from treadle.wire.status import LEASED, TERMINAL, Status
-from treadle_server.domain.tasks import TASK_FIELDS, Task
+from treadle_server.domain.failures import FAILING
+from treadle_server.domain.tasks import TASK_FIELDS, Run, Task
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
 from treadle_server.store.transaction import flush, hot, load
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction.counts import CountKey, apply_counts, open_counts
+from treadle_server.store.transaction.failures import insert_failures
 from treadle_server.store.transaction.past_outcomes import OutcomeKey
 from treadle_server.store.transaction.restamp import restamp
 from treadle_server.store.transaction.targets import lock_targets, reblock_targets, reblock_tasks, targets_of
@@ -41,6 +43,7 @@ async def write(work: UnitOfWork) -> None:
     # After what is over or let go of its unique key by this batch: the new ones may have it.
     await flush.insert_tasks(tx, work.changes.new_tasks)
     await hot.insert_runs(tx, work.changes.new_runs)
+    await insert_failures(tx, _failing(work))
     await flush.insert_logs(tx, work.changes.logs)
     await _write_schedules(work)
     await _write_holds(work)
@@ -56,6 +59,13 @@ async def write(work: UnitOfWork) -> None:
     await flush.delete_workers(tx, work.changes.gone_workers)
     await _reblock(work, touched)
     await _delete_orphans(work)
+
+
+def _failing(work: UnitOfWork) -> list[tuple[Task, Run]]:
+    """Return the runs that did not end well, each with its task."""
+    failed = [run for run in work.changes.new_runs if run.status in FAILING]
+    by_seq = {task.seq: task for task in work.tasks.values()} if failed else {}
+    return [(by_seq[run.task_seq], run) for run in failed]
 
 
 def _opened(work: UnitOfWork) -> list[Task]:

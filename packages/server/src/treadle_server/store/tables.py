@@ -349,6 +349,25 @@ runs = Table(
 )
 """Resolved attempts, written once. On PostgreSQL whoever removes tasks removes their runs (`prune.py`)."""
 
+failures = Table(
+    "failures",
+    metadata,
+    Column("task_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
+    Column("run_id", Integer, primary_key=True),
+    Column("key", BigKey, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("job_num", BigKey, nullable=False),
+    Column("room", String(255), nullable=False),
+    Column("is_final", Boolean, nullable=False),
+    Column("kind", String(255), nullable=False),
+    Column("place", String(255), nullable=False),
+    Index("ix_failures_at", "at", "task_seq"),
+    Index("ix_failures_key", "key", "at"),
+    Index("ix_failures_job_num", "job_num", "at", "task_seq"),
+    Index("ix_failures_room", "room", "at", "task_seq"),
+)
+"""Runs that failed, by what and where (`domain/failures.py`); `is_final` are those with which their task failed."""
+
 task_tags = Table(
     "task_tags",
     metadata,

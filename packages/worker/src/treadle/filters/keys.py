@@ -43,6 +43,12 @@ KEYS = {
         negates=True,
     ),
     "id": Key("the beginning of the task's id", ("id:019aa5c0",)),
+    "error": Key(
+        "the class of its error, or the reason: ValueError, timeout, claim-expired",
+        ("error:ValueError", "error:timeout", "-error:claim-expired"),
+        negates=True,
+    ),
+    "failure": Key("a group of failures, by its id", ("failure:4b1f0c2a9d3e5f60",)),
     "tries": Key("how often it was claimed: 3, >2, <=5", ("tries:>1", "tries:3", "tries:>=2 tries:<=4"), begins=">1"),
     "created": Key(
         f"when it was put in: {_AGE}",

@@ -27,6 +27,7 @@ def matches(task_filter: TaskFilter, task: Mapping[str, Any], *, workers: Names 
     return (
         all(_is_among_its_own(task_filter, task, workers or {}))
         and _has_tags(task_filter, task)
+        and all(_is_its_error(task_filter, task))
         and all(_is_of_its_time(task_filter, task))
         and _holds(task_filter.text or "", task)
     )
@@ -48,6 +49,19 @@ def _has_tags(task_filter: TaskFilter, task: Mapping[str, Any]) -> bool:
     return all(tags.has(having, wanted) for wanted in task_filter.tag or ()) and not any(
         tags.has(having, unwanted) for unwanted in task_filter.not_tag or ()
     )
+
+
+def _is_its_error(task_filter: TaskFilter, task: Mapping[str, Any]) -> Iterator[bool]:
+    yield task_filter.error is None or has_error(task_filter.error, task.get("error"), task.get("reason"))
+    for unwanted in task_filter.not_error or ():
+        yield not has_error(unwanted, task.get("error"), task.get("reason"))
+    # Which group its failure is of only the server knows.
+    yield task_filter.failure is None
+
+
+def has_error(wanted: str, error: str | None, reason: str | None) -> bool:
+    """Return whether an error is of a class, which stands before its message, or has it for its reason."""
+    return wanted in {error, reason} or (error or "").startswith(f"{wanted}:")
 
 
 def _is_of_its_time(task_filter: TaskFilter, task: Mapping[str, Any]) -> Iterator[bool]:

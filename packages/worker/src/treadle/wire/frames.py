@@ -16,7 +16,7 @@ from treadle.wire.tasks import Order, TaskFilter, TaskItem
 PROTOCOL = 1
 """The version of the protocol, which the hello names."""
 
-Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "tasks", "task"]
+Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "failures", "tasks", "task"]
 """What an observer may watch."""
 
 

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
+from treadle.wire.failures import FailureGroups
 from treadle.wire.frames import Window, WindowPage
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister
 from treadle.wire.prune import Prune, PruneAnswer
@@ -193,6 +194,7 @@ _OF_TASKS = {
     "edits": _post("/v1/tasks/edits", BulkEdit, BulkResult),
     "freeze": _post("/v1/tasks/freeze", Freeze, Frozen, *IN_ROOM),
     "window": _post("/v1/tasks/window", Window, WindowPage, *IN_ROOM),
+    "failures": _get("/v1/failures", FailureGroups, IN_ROOM, "room", "job"),
     "get": _get(_TASK, TaskItem, OF_TASK),
     "edit": _patch(_TASK, TaskPatch, TaskItem, *OF_VERB, "stale-run", "invalid-payload"),
     **{

@@ -280,12 +280,17 @@ class TaskFilter(Request):
     least_seconds: Duration | None = None
     most_seconds: Duration | None = None
     """From its last start to its end, of what has both."""
+    error: Text | None = None
+    """The class of its error, `ValueError`, or the reason, `timeout`."""
+    failure: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{16}$", to_lower=True)] | None = None
+    """The group of failures (`FailureGroup.id`) that its last run is of."""
     not_room: Annotated[list[Room], *_SEVERAL] | None = None
     """None of which it is of; so with all that begin with `not_`."""
     not_job: Annotated[list[Text], *_SEVERAL] | None = None
     not_target: Annotated[list[Text], *_SEVERAL] | None = None
     not_worker: Annotated[list[WorkerWord], *_SEVERAL] | None = None
     not_tag: Annotated[list[TagWord], *_SEVERAL] | None = None
+    not_error: Annotated[list[Text], *_SEVERAL] | None = None
 
 
 Order = Literal["position", "newest", "oldest", "updated"]

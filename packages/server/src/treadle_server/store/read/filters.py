@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Interval,
     String,
+    and_,
     cast,
     func,
     literal,
@@ -26,10 +27,11 @@ from treadle.wire.ids import is_uuid
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
 from treadle.wire.status import LEASED, Status
 from treadle.wire.tasks import TaskFilter
+from treadle_server.domain.failures import read as read_key
 from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import counts, tagged
 from treadle_server.store.read.visibility import within
-from treadle_server.store.tables import jobs, tasks, workers
+from treadle_server.store.tables import failures, jobs, tasks, workers
 from treadle_server.store.transaction.tags import keys_wanted
 from treadle_server.store.types import BigKey
 
@@ -38,6 +40,9 @@ _UNCOUNTED = TaskFilter.model_fields.keys() - {"job", "status"}
 
 COUNT_CAP = 10_000
 """Matches that no kept count covers are counted up to here."""
+
+MOST_OF_GROUP = 100_000
+"""Failed runs of a group among which its tasks are looked for, the last ones."""
 
 NO_JOB = -1
 """The number of a job that does not exist: nothing matches it."""
@@ -118,6 +123,8 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> Where:
         is_rare = not found.is_narrow and await tagged.is_rare(connection, keys)
         found.append(tagged.has_one_of(keys, connection.dialect.name, rare=is_rare))
         found.is_narrow = found.is_narrow or is_rare
+    if wanted.failure is not None:
+        found.append(_of_group(wanted.failure))
     visibility = visibility_of(wanted)
     if wanted.room is not None:
         found.append(tasks.c.room == wanted.room)
@@ -151,13 +158,15 @@ async def worker_ids(connection: AsyncConnection, called: Sequence[str]) -> list
 
 
 def _of_its_time(wanted: TaskFilter, dialect: str) -> list[ColumnElement[bool]]:
-    """Return the conditions on when it was put in, started and ended, how long it took, and how often it was tried."""
+    """Return the conditions on when it was put in, started and ended, how long it took, how often, and its error."""
     found: list[ColumnElement[bool]] = []
     for name, column in TIMES.items():
         if (since := getattr(wanted, f"{name}_from")) is not None:
             found.append(tasks.c[column] >= since)
         if (until := getattr(wanted, f"{name}_until")) is not None:
             found.append(tasks.c[column] < until)
+    if wanted.error is not None:
+        found.append(_has_error(wanted.error))
     if wanted.least_tries is not None:
         found.append(tasks.c.run_id + 1 >= wanted.least_tries)
     if wanted.most_tries is not None:
@@ -180,6 +189,19 @@ def _span(seconds: float, dialect: str) -> ColumnElement[Any]:
     return literal(span, Interval()) if dialect == "postgresql" else literal(span // timedelta(microseconds=1), BigKey)
 
 
+def _has_error(wanted: str) -> ColumnElement[bool]:
+    begins = func.substr(tasks.c.error, 1, len(wanted) + 1) == f"{wanted}:"
+    return or_(tasks.c.error == wanted, begins, tasks.c.reason == wanted)
+
+
+def _of_group(failure: str) -> ColumnElement[bool]:
+    """Return the condition that a task's last run is of a group of failures."""
+    of_group = select(failures.c.task_seq).where(failures.c.key == read_key(failure))
+    latest = of_group.order_by(failures.c.at.desc()).limit(MOST_OF_GROUP).subquery()
+    its_own = of_group.where(failures.c.task_seq == tasks.c.seq, failures.c.run_id == tasks.c.run_id)
+    return and_(tasks.c.seq.in_(select(latest.c.task_seq)), its_own.correlate(tasks).exists())
+
+
 async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[ColumnElement[bool]]:
     """Return the conditions of what a task must not be; they offer no index."""
     found: list[ColumnElement[bool]] = []
@@ -192,6 +214,7 @@ async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[Colum
     if wanted.not_worker:
         others = tasks.c.worker_id.not_in(await worker_ids(connection, wanted.not_worker))
         found.append(or_(tasks.c.worker_id.is_(None), others))
+    found += [~func.coalesce(_has_error(error), False) for error in wanted.not_error or ()]
     dialect = connection.dialect.name
     found += [~tagged.has_one_of(keys_wanted(tag), dialect, rare=False) for tag in wanted.not_tag or ()]
     return found

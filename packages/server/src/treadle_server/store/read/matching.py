@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 
 from pydantic_core import from_json
@@ -21,9 +21,9 @@ def matcher(wanted: TaskFilter) -> Matches | None:
     """Return what says whether a task matches; None when only the database can say that.
 
     A text is looked for in payloads as the database keeps them, and in either case as the database understands that;
-    which worker has a name only the database knows.
+    which worker has a name, and of which group a failure is, only the database knows.
     """
-    if wanted.text is not None or any(not is_uuid(called) for called in _workers(wanted)):
+    if wanted.text is not None or wanted.failure is not None or any(not is_uuid(called) for called in _workers(wanted)):
         return None
     parts = _parts(wanted)
     if not parts:
@@ -75,12 +75,18 @@ def _of_its_time(wanted: TaskFilter) -> list[Matches]:
         since, until = getattr(wanted, f"{name}_from"), getattr(wanted, f"{name}_until")
         if since is not None or until is not None:
             found.append(_between(attrgetter(column), since, until))
+    if (error := wanted.error) is not None:
+        found.append(lambda task: _has_error(error, task))
     least, most = wanted.least_tries, wanted.most_tries
     if least is not None or most is not None:
         found.append(lambda task: (least or 0) <= task.run_id + 1 and (most is None or task.run_id + 1 <= most))
     if wanted.least_seconds is not None or wanted.most_seconds is not None:
         found.append(_took(wanted.least_seconds, wanted.most_seconds))
     return found
+
+
+def _has_error(wanted: str, task: Task) -> bool:
+    return wanted in {task.error, task.reason} or (task.error or "").startswith(f"{wanted}:")
 
 
 def _between(at: Callable[[Task], datetime | None], since: datetime | None, until: datetime | None) -> Matches:
@@ -115,6 +121,7 @@ def _unlike(wanted: TaskFilter) -> list[Matches]:
         if unwanted:
             found.append(_none_of(frozenset(unwanted), attrgetter(column)))
     found += [_is_not(_has(tag)) for tag in wanted.not_tag or ()]
+    found += [_is_not(partial(_has_error, error)) for error in wanted.not_error or ()]
     return found
 
 

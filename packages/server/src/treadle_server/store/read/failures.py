@@ -1,0 +1,98 @@
+"""Failures in groups: what failed and where, how often lately, and how many tasks stand failed by it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import and_, func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.status import WAITING, Status
+from treadle_server.domain.visibility import Visibility
+from treadle_server.store.read.filters import job_num
+from treadle_server.store.read.visibility import within
+from treadle_server.store.tables import failures, runs, tasks
+
+LOOKED_AT = 10_000
+"""Failed runs that are grouped, the last ones: a list of 10,000 takes 50 ms, however many there are."""
+
+MOST_GROUPS = 200
+MOST_JOBS = 10
+MINUTES = 60
+
+
+@dataclass(slots=True)
+class Group:
+    """Runs that failed with the same at the same place; the last one is told in full."""
+
+    key: int
+    last: tuple[int, int]
+    last_at: datetime
+    first_at: datetime
+    runs: int = 0
+    failed: int = 0
+    retrying: int = 0
+    jobs: Counter[str] = field(default_factory=Counter)
+    minutes: list[int] = field(default_factory=lambda: [0] * MINUTES)
+    kind: str = ""
+    place: str = ""
+    error: str | None = None
+    task_id: str = ""
+
+
+async def groups(
+    connection: AsyncConnection,
+    now: datetime,
+    *,
+    room: str | None = None,
+    job: str | None = None,
+    visibility: Visibility | None = None,
+) -> tuple[list[Group], bool]:
+    """Return the groups of the last failed runs, the last seen first, and whether more runs have failed than that."""
+    where = [within(visibility, failures.c.room)]
+    if room is not None:
+        where.append(failures.c.room == room)
+    if job is not None:
+        where.append(failures.c.job_num == await job_num(connection, job))
+    columns = (failures.c.key, failures.c.at, failures.c.task_seq, failures.c.run_id)
+    latest = failures.c.at.desc(), failures.c.task_seq.desc()
+    last = select(*columns).where(*where).order_by(*latest).limit(LOOKED_AT + 1).subquery()
+    state = (tasks.c.status, tasks.c.run_id, tasks.c.job_name)
+    statement = select(last, *state).join_from(last, tasks, tasks.c.seq == last.c.task_seq).order_by(last.c.at.desc())
+    found: dict[int, Group] = {}
+    rows = (await connection.execute(statement)).all()
+    for key, at, seq, run, status, newest, job_name in rows[:LOOKED_AT]:
+        if (group := found.get(key)) is None:
+            group = found[key] = Group(key, (seq, run), at, at)
+        group.runs += 1
+        group.first_at = at
+        group.jobs[job_name] += 1
+        if 0 <= (ago := int((now - at).total_seconds() // 60)) < MINUTES:
+            group.minutes[-1 - ago] += 1
+        if newest == run:
+            group.failed += status == Status.FAILED
+            group.retrying += status in WAITING
+    shown = list(found.values())[:MOST_GROUPS]
+    await _tell(connection, {group.last: group for group in shown}, all_rooms=visibility is None)
+    return shown, len(rows) > LOOKED_AT
+
+
+async def _tell(connection: AsyncConnection, by_run: dict[tuple[int, int], Group], *, all_rooms: bool) -> None:
+    """Add what the last run of each group says, and when the group was seen first, whatever was looked at."""
+    if not by_run:
+        return
+    earlier = failures.alias("earlier")
+    first = select(func.min(earlier.c.at)).where(earlier.c.key == failures.c.key).correlate(failures).scalar_subquery()
+    statement = (
+        select(
+            failures.c.task_seq, failures.c.run_id, failures.c.kind, failures.c.place, runs.c.error, tasks.c.id, first
+        )
+        .join(runs, and_(runs.c.task_seq == failures.c.task_seq, runs.c.run_id == failures.c.run_id))
+        .join(tasks, tasks.c.seq == failures.c.task_seq)
+        .where(tuple_(failures.c.task_seq, failures.c.run_id).in_(list(by_run)))
+    )
+    for seq, run, kind, place, error, task_id, first_at in await connection.execute(statement):
+        group = by_run[seq, run]
+        group.kind, group.place, group.error, group.task_id = kind, place, error, task_id
+        if all_rooms:
+            group.first_at = first_at
