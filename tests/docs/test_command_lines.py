@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.docs.blocks import Block, blocks
+from tests.docs.blocks import FENCE, PAGES, ROOT, Block, blocks
 from treadle.cli.group import treadle
 
 
@@ -24,18 +24,37 @@ def called(part: str) -> str:
     return found[1] if found else ""
 
 
-SHOWN = [(block, words) for block in blocks("sh", "console", "") for words in command_lines(block)]
+def named(page: Path) -> set[str]:
+    """Return the commands that a page's sentences name, with what they are given there; … stands for anything."""
+    spans = re.findall(r"`([^`]+)`", FENCE.sub("", page.read_text()))
+    return {command for span in spans if "…" not in span and (command := called(span))}
 
 
-@pytest.mark.parametrize(
-    ("block", "words"), SHOWN, ids=[f"{block.name} {' '.join(words)[:60]}" for block, words in SHOWN]
-)
-def test_every_command_line_is_parsed(
-    block: Block, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "DIR").mkdir()
-    monkeypatch.chdir(tmp_path)
+SHOWN = [(block.name, words) for block in blocks("sh", "console", "") for words in command_lines(block)]
+NAMED = [(page.relative_to(ROOT).as_posix(), command) for page in PAGES for command in sorted(named(page))]
 
+
+@pytest.mark.parametrize(("place", "words"), SHOWN, ids=[f"{place} {' '.join(words)[:60]}" for place, words in SHOWN])
+def test_every_command_line_is_parsed(place: str, words: list[str], a_directory: None) -> None:
+    parse(words)
+
+
+@pytest.mark.parametrize(("place", "command"), NAMED, ids=[f"{place} {command[:60]}" for place, command in NAMED])
+def test_every_command_that_a_sentence_names_is_parsed(place: str, command: str, a_directory: None) -> None:
+    """A sentence may name a command without what it is to be given."""
+    try:
+        parse(shlex.split(command)[1:])
+    except (click.exceptions.Exit, click.exceptions.NoArgsIsHelpError, click.MissingParameter):
+        return
+
+
+def test_there_are_command_lines_to_be_parsed() -> None:
+    assert len(SHOWN) > 40
+    assert len(NAMED) > 40
+
+
+def parse(words: list[str]) -> None:
+    """Read a command line as the program does, and run nothing. Raises what click says is wrong with it."""
     command: click.Command = treadle
     context = treadle.make_context("treadle", list(words))
     while isinstance(command, click.Group):
@@ -48,5 +67,8 @@ def test_every_command_line_is_parsed(
         context = command.make_context(name, rest, parent=context)
 
 
-def test_there_are_command_lines_to_be_parsed() -> None:
-    assert len(SHOWN) > 40
+@pytest.fixture
+def a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand where there is what command lines call DIR."""
+    (tmp_path / "DIR").mkdir()
+    monkeypatch.chdir(tmp_path)
