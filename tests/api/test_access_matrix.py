@@ -176,6 +176,7 @@ SOCKET = {
     "reclaim": Row("f n n f + f n + n +", body={"task_id": "TASK", "run_id": 0}),
     "return": Row("n n n n + + + n n +", body={"runs": []}),
     "close": Row("n n n n + + + n n +", body={}),
+    "remove_worker": Row("f f f f + f f f f +", body={"id": "WORKER"}, once=True),
     "submit": Row("f f + f + + f f f +", body={"room": "lab", "tasks": [{"job": JOB}]}),
     "submit_each": Row("f f + f + + f f f +", body={"room": "lab", "tasks": [{"job": JOB}]}),
     "await": Row("+ + + + + + + + + +", body={"ids": ["TASK"]}),
