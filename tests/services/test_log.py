@@ -1,12 +1,14 @@
 """The server's log stays short whatever fails, and tells how often (N3)."""
 
 import io
+import json
 import logging
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
-from treadle_server.log import MOST_DIFFERENT, WINDOW, Folding
+from treadle_server.log import MOST_DIFFERENT, WINDOW, Console, Folding, bound, json_formatter
 
 
 class Written:
@@ -105,3 +107,60 @@ def test_a_second_equal_line_is_told_as_one_n3(written: Written) -> None:
     written.advance(WINDOW)
 
     assert written.lines[1] == "ERROR the disk is full (once more within 60 s)"
+
+
+def formatted(formatter: logging.Formatter) -> tuple[logging.Logger, io.StringIO]:
+    """Return a logger of its own whose folded lines are written so, and what they are written to."""
+    stream = io.StringIO()
+    target = logging.StreamHandler(stream)
+    target.setFormatter(formatter)
+    logger = logging.Logger("tested")  # noqa: LOG001 - nobody else's
+    logger.addHandler(Folding(target, later=lambda *_: None))
+    return logger, stream
+
+
+def test_what_is_bound_stands_behind_the_message() -> None:
+    logger, stream = formatted(Console("%(levelname)s %(message)s"))
+
+    with bound(request=7):
+        with bound(task="abc", run=2):
+            logger.warning("it was refused")
+        logger.warning("and so was this")
+    logger.warning("at last")
+
+    assert stream.getvalue().splitlines() == [
+        "WARNING it was refused [request=7 task=abc run=2]",
+        "WARNING and so was this [request=7]",
+        "WARNING at last",
+    ]
+
+
+def test_json_has_a_line_for_each_event_with_what_is_bound_and_the_traceback() -> None:
+    logger, stream = formatted(json_formatter())
+
+    with bound(task="abc\u202e"):
+        try:
+            {}["nothing there"]
+        except KeyError:
+            logger.exception("%s failed\n", "it")
+    logger.info("at last")
+
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert "\u202e" not in stream.getvalue()
+    assert {name: first[name] for name in ("level", "logger", "event", "task")} == {
+        "level": "error", "logger": "tested", "event": "it failed\n", "task": "abc\u202e",
+    }  # fmt: skip
+    assert first["exception"].endswith("KeyError: 'nothing there'")
+    assert datetime.fromisoformat(first["timestamp"]).tzinfo is not None
+    assert second.keys() == {"timestamp", "level", "logger", "event"}
+
+
+def test_a_count_keeps_what_the_first_line_was_bound_to() -> None:
+    logger, stream = formatted(Console("%(message)s"))
+    with bound(worker="w"):
+        for _ in range(2):
+            logger.warning("slow")
+
+    logger.handlers[0].flush()
+
+    assert stream.getvalue().splitlines()[1] == "slow (once more within 1 s) [worker=w]"

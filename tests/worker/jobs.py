@@ -1,6 +1,7 @@
 """Tasks that many tests run, and that child processes can import."""
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
@@ -121,3 +122,15 @@ def doubles(n: int) -> int:
     if n < 0:
         raise ValueError(f"{n} is too small")
     return n * 2
+
+
+@task(isolation="process", max_retries=0)
+def speaks_in_a_process(n: int) -> None:
+    print("printed", n)
+    logging.getLogger("someone.elses").warning("warned of %d", n)
+    print("without an end", end="")
+
+
+@task(isolation="process", max_retries=0)
+def dies_of_an_error() -> None:
+    raise LookupError("nothing there")

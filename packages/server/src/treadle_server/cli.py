@@ -66,8 +66,8 @@ def _run_server(options: dict[str, Any]) -> None:
 
     from treadle_server import log
 
-    log.begin()
     settings = _settings(**options)
+    log.begin(settings.log_format)
     _keep_private()
     _calm_collector()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

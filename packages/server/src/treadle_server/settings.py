@@ -101,6 +101,9 @@ class Settings(BaseSettings):
     max_connections_per_address: Annotated[int, Field(ge=0)] = 2_000
     """Connections of one address at once, unless it is a trusted proxy's; 0: no bound of its own."""
 
+    log_format: Literal["console", "json"] = "console"
+    """`console`: lines to read on standard error. `json`: an object a line, for what collects logs."""
+
     metrics_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     """A port at which `/metrics` is answered without a token, 0 a free one; none means at the server's own alone."""
 

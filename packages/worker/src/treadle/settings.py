@@ -48,6 +48,9 @@ class Settings(BaseSettings):
     broker: str | None = None
     """`module:broker`: the taskiq broker of an `InternalRegistry` that is given none; left out, one in memory."""
 
+    capture_output: bool = True
+    """Whether what a task's code logs and prints goes to the log of its task too."""
+
     max_retries: Annotated[int, Field(ge=0)] = 3
     """How often a task is tried again after its code failed, unless the decorator or the call say otherwise."""
     max_requeues: Annotated[int, Field(ge=0)] = 5

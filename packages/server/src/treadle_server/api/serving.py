@@ -1,5 +1,6 @@
 """From the table of endpoints to routes: who asks, what they send, the handler, and its errors as problems."""
 
+import itertools
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
@@ -22,6 +23,7 @@ from treadle_server.api.problems import defect, problem_response
 from treadle_server.api.waits import ClientGone
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
+from treadle_server.log import bound
 from treadle_server.serving.connection_limits import trust
 
 log = logging.getLogger(__name__)
@@ -76,17 +78,28 @@ def _converted(path: str) -> str:
 def _dispatch(of_path: dict[str, Endpoint], api: Api) -> Callable[[Request], Awaitable[Response]]:
     async def dispatch(request: Request) -> Response:
         endpoint = of_path["GET" if request.method == "HEAD" else request.method]
-        try:
-            return await _serve(endpoint, request, api)
-        except TreadleError as error:
-            return problem_response(error, request)
-        except (ClientGone, ClientDisconnect):
-            return Response(status_code=CLIENT_CLOSED_REQUEST)
-        except Exception:
-            log.exception("%s %s failed", request.method, request.url.path)
-            return defect(request)
+        with bound(request=next(_requests), **_named_by(request)):
+            try:
+                return await _serve(endpoint, request, api)
+            except TreadleError as error:
+                return problem_response(error, request)
+            except (ClientGone, ClientDisconnect):
+                return Response(status_code=CLIENT_CLOSED_REQUEST)
+            except Exception:
+                log.exception("%s %s failed", request.method, request.url.path)
+                return defect(request)
 
     return dispatch
+
+
+_requests = itertools.count(1)
+_PARTS = {"task_id": "task", "run_id": "run", "worker_id": "worker"}
+
+
+def _named_by(request: Request) -> dict[str, Any]:
+    """Return what the path names, by the names that lines of the log have for it."""
+    parts = request.path_params
+    return {name: parts[part] for part, name in _PARTS.items() if part in parts}
 
 
 async def _serve(endpoint: Endpoint, request: Request, api: Api) -> Response:

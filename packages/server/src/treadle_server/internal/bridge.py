@@ -33,6 +33,7 @@ from treadle_server.errors import StoreUnavailable, TreadleError, WorkerNotFound
 from treadle_server.internal.executors import Executors
 from treadle_server.internal.process_locks import ProcessLocks
 from treadle_server.internal.tokens import Tokens
+from treadle_server.log import bound
 from treadle_server.services.base import Health, Interval, supervise
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
@@ -177,7 +178,8 @@ class Bridge(Interval):
             async with asyncio.timeout(limit):
                 await self._executors.dispatch(claim)
         except Exception as error:  # noqa: BLE001 - whatever a broker raises
-            log.warning("task %s, run %d, could not be dispatched: %r", task.id, task.run_id, error)
+            with bound(task=task.id, run=task.run_id):
+                log.warning("task %s, run %d, could not be dispatched: %r", task.id, task.run_id, error)
             cause = "".join(traceback.format_exception(error))
             await self._fail(FailDispatch(task_id=task.id, run_id=task.run_id, cause=cause))
 

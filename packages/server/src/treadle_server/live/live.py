@@ -25,6 +25,7 @@ from treadle_server.live.results import Results
 from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accept, converse, turn_away
 from treadle_server.live.task_windows import Totals
 from treadle_server.live.tokens import Tokens
+from treadle_server.log import bound
 from treadle_server.services.base import Health, Service, supervise
 
 log = logging.getLogger(__name__)
@@ -189,7 +190,8 @@ class Live:
             returned = await self.api.engine.run(
                 ReturnUnstarted(principal=SYSTEM, worker_id=worker_id, home=self.api.engine.hub.stream)
             )
-            log.info("worker %s is not back: %d unstarted runs returned", worker_id, returned)
+            with bound(worker=worker_id):
+                log.info("worker %s is not back: %d unstarted runs returned", worker_id, returned)
         except TreadleError as error:
             # Their start timeout returns them later.
             log.warning("the unstarted runs of worker %s could not be returned: %s", worker_id, error.detail)

@@ -39,6 +39,7 @@ from treadle_server.errors import (
 from treadle_server.live.events import Listener
 from treadle_server.live.feeds import Feed
 from treadle_server.live.outbox import Outbox, portions
+from treadle_server.log import bound
 from treadle_server.serving.connection_limits import trust
 
 if TYPE_CHECKING:
@@ -311,7 +312,8 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
             problem["retry_after"] = error.retry_after
         session.outbox.put(dumps({"re": request.n, "problem": problem}))
     except Exception:
-        log.exception("op %s failed", request.op)
+        with bound(session=session.number, request=request.n, **_named_by(session, request)):
+            log.exception("op %s failed", request.op)
         kind = PROBLEMS["internal-server-error"]
         problem = {
             "type": kind.uri,
@@ -320,6 +322,13 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
             "detail": "the server's log has the traceback",
         }
         session.outbox.put(dumps({"re": request.n, "problem": problem}))
+
+
+def _named_by(session: Session, request: Request) -> dict[str, Any]:
+    """Return what the request is about, by the names that lines of the log have for it."""
+    fields = request.fields
+    named = {"worker": session.worker_id, "task": fields.get("id", fields.get("task_id")), "run": fields.get("run_id")}
+    return {name: value for name, value in named.items() if isinstance(value, str | int)}
 
 
 async def _check_row(session: Session, permission: Permission, fields: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from treadle_server.engine.commands import (
 )
 from treadle_server.engine.commands.sweeps import GRACE, MOST
 from treadle_server.engine.engine import Engine
+from treadle_server.log import bound
 from treadle_server.services.base import Interval
 from treadle_server.store.read.orphans import possible_orphans
 from treadle_server.store.transaction.limits import next_timeout
@@ -95,7 +96,8 @@ class Sweeper(Interval):
             taken = await run(ExpireLeases(self._stamped_at, self._until(began), self._grace))
         await run(ReleaseHolds(self._until(began)))
         for worker_id in await run(SweepWorkers(self._worker_timeout, self._until(began))):
-            log.warning("worker %s was not heard of for %g s and is lost", worker_id, self._worker_timeout)
+            with bound(worker=worker_id):
+                log.warning("worker %s was not heard of for %g s and is lost", worker_id, self._worker_timeout)
         async with self._engine.store.read() as connection:
             orphans = await possible_orphans(connection)
         if orphans:

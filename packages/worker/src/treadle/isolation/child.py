@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import logging
 import os
 import runpy
 import socket
@@ -18,6 +19,7 @@ from typing import Any
 from treadle.errors import BadValue, ConnectionFailed, error_for
 from treadle.isolation import pipes
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
+from treadle.isolation.output import Output, captured, current
 from treadle.tasks.content import Content, Uploading
 from treadle.tasks.context import Context, Credential, Level, Saved
 from treadle.tasks.definition import Task
@@ -194,9 +196,26 @@ def _serve(parent: ParentLink, message: pipes.Message, found: dict[str, Task[...
         return raised(error)
     parent.send({"begun": True})
     try:
-        return parent.running.run()
+        with captured(wanted="output" in message):
+            return _with_output(parent.running, port, message)
     finally:
         parent.running = None
+
+
+def _with_output(running: Running, port: ParentPort, message: pipes.Message) -> Ending:
+    """Run, and send what the code logs and prints; the child heeds the levels that its worker heeds."""
+    if "output" not in message:
+        return running.run()
+    if not logging.getLogger().handlers[1:]:
+        logging.getLogger().setLevel(message["output"])
+    claim = message["run"]
+    said = Output((claim["id"], claim["run_id"]), port.log)
+    current.set(said)
+    try:
+        return running.run()
+    finally:
+        said.end()
+        current.set(None)
 
 
 def _load(origin: dict[str, str]) -> ModuleType:

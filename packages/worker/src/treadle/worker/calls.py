@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,17 +18,19 @@ from treadle.errors import (
     ValidationFailed,
     problem_named,
 )
+from treadle.isolation import output
 from treadle.isolation.processes import Child, ChildDied, Children, origin_of
 from treadle.isolation.threads import call_in_thread
 from treadle.tasks import endings
-from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Context, Level, Port, Saved
+from treadle.tasks.content import Content
+from treadle.tasks.context import Context, Level, Port
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
 from treadle.wire.artifacts import ArtifactItem
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Key, Leases
 from treadle.worker.middleware import Middleware, RaisedInProcess, chained
+from treadle.worker.ports import LoopPort, MiddlewarePort, ThreadPort
 from treadle.worker.reports import Reporter
 from treadle.worker.stopping import check_ours, log_end, stopped
 from treadle.worker.timing import Timing
@@ -56,6 +60,8 @@ class Caller:
         resources: Any,
         uploader: Uploader,
         middleware: Sequence[Middleware] = (),
+        *,
+        captures_output: bool = False,
     ) -> None:
         self.uploader = uploader
         self.reporter = reporter
@@ -64,6 +70,9 @@ class Caller:
         self._group = group
         self._resources = resources
         self._middleware = middleware
+        self._captures_output = captures_output
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._children = Children()
         self.stuck = 0
         """Runs whose code goes on although their failure was told: each keeps its slot."""
@@ -89,6 +98,9 @@ class Caller:
         timing = Timing(self.leases, held)
         # Only a process can be stopped for certain, which a target's exclusiveness needs.
         isolation = "process" if held.has_target and task.isolation == "thread" else task.isolation
+        if self._captures_output and isolation != "process":
+            # Each run is a task of the loop, whose context is its own.
+            output.current.set(output.Output(held.key, partial(self._say, held.key)))
         try:
             if isolation == "process":
                 code = partial(self._in_process, held, task, timing)
@@ -98,17 +110,31 @@ class Caller:
             ending, error = await (self._around(held, task, code) if self._middleware else code())
         finally:
             timing.end()
+            if (said := output.current.get()) is not None:
+                said.end()
         if held.stop is None:
             return ending
         log_end(held, ending, error)
         return stopped(held, ending, error)
+
+    def _say(self, run: Key, message: str, level: Level) -> None:
+        """Send a line of a run's output, from whatever thread; after the worker's end there is nobody to send it."""
+        if threading.get_ident() == self._thread:
+            # At once: the run's end, which may be told in a moment, comes after its last line.
+            self.reporter.line(run, message, level)
+            return
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.reporter.line, run, message, level)
+
+    def _port(self, kind: type[LoopPort], held: Held) -> LoopPort:
+        return kind(held, self.reporter, self.leases, self.credentials, save=self.save, upload=self.upload)
 
     def _context(self, held: Held, port: Port) -> Context:
         return Context(held.claim, port, self._resources, urls=self.credentials.urls)
 
     async def _around(self, held: Held, task: Task[..., Any], code: Callable[[], Awaitable[Ended]]) -> Ended:
         """Call the code within the middleware, which sees its result or what it raised and may change either."""
-        context = self._context(held, _MiddlewarePort(self, held))
+        context = self._context(held, self._port(MiddlewarePort, held))
         this = asyncio.current_task()
         assert this is not None
         ended: Ended | None = None
@@ -161,7 +187,7 @@ class Caller:
         code = asyncio.current_task()
         assert code is not None
         # Most functions want no context, and its event costs more than the rest of a call.
-        context = self._context(held, _LoopPort(self, held)) if task.signature.wants_context else None
+        context = self._context(held, self._port(LoopPort, held)) if task.signature.wants_context else None
         error: BaseException | None = None
         held.stop_code = self._canceller(held, code, context)
         try:
@@ -184,7 +210,7 @@ class Caller:
         return ending, error
 
     async def _in_thread(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
-        context = self._context(held, _ThreadPort(self, held))
+        context = self._context(held, self._port(ThreadPort, held))
         first = (context,) if task.signature.wants_context else ()
         future = call_in_thread(lambda: task.function(*first, **arguments), f"treadle-{task.job.name}")
 
@@ -224,7 +250,9 @@ class Caller:
             stop()
         is_sound = False
         try:
-            message = {"run": held.claim, "origin": origin_of(task), "urls": self.credentials.urls}
+            message: dict[str, Any] = {"run": held.claim, "origin": origin_of(task), "urls": self.credentials.urls}
+            if self._captures_output:
+                message["output"] = logging.getLogger().level
             ending = await child.run(message, lambda sender, said: self._from_child(held, timing, sender, said))
             is_sound = held.stop is None
         except ChildDied as died:
@@ -247,7 +275,7 @@ class Caller:
             child.kill()
 
     def _from_child(self, held: Held, timing: Timing, child: Child, message: dict[str, Any]) -> None:
-        port = _LoopPort(self, held)
+        port = self._port(LoopPort, held)
         if "begun" in message:
             timing.begin()
         elif "progress" in message:
@@ -312,78 +340,3 @@ class Caller:
             self.stuck += 1
             held.is_overdue = True
             self.report(held, {**endings.timed_out(held.claim["timeout"]), "code_runs": True})
-
-
-class _LoopPort:
-    """A context's port for code in the worker's own loop."""
-
-    def __init__(self, caller: Caller, held: Held) -> None:
-        self._reporter = caller.reporter
-        self._leases = caller.leases
-        self._saving = caller.save
-        self._uploading = caller.upload
-        self._credentials = caller.credentials
-        self._held = held
-        self._key: Key = held.key
-
-    def progress(self, share: float | None, message: str | None) -> None:
-        self._reporter.progress(self._key, share, message)
-
-    def log(self, message: str, level: Level) -> None:
-        self._reporter.line(self._key, message, level)
-
-    def spend(self, total: float) -> None:
-        self._note(total, self._held.spent[1])
-
-    def _note(self, by_code: float, around_it: float) -> None:
-        self._held.spent = by_code, around_it
-        self._held.usage = used = by_code + around_it
-        claim = self._held.claim
-        budget = claim.get("budget")
-        # The claim says what the task's earlier runs have used.
-        if budget is not None and (claim.get("usage") or 0.0) + used > budget:
-            # The server stops the run; the next regular heartbeat would tell it up to 2 s later.
-            self._leases.beat_now()
-
-    def save(self, checkpoint: Any) -> Awaitable[None]:
-        return self._saving(self._held, checkpoint)
-
-    def upload(self, content: Content) -> Uploading:
-        return Uploading(self._uploading(self._held, content))
-
-    def credentials(self) -> Awaitable[str]:
-        return self._credentials.of(self._held)
-
-
-class _MiddlewarePort(_LoopPort):
-    """The same for what stands around the code: each of the two tells what it has spent by itself."""
-
-    def spend(self, total: float) -> None:
-        self._note(self._held.spent[0], total)
-
-
-class _ThreadPort(_LoopPort):
-    """The same for code in a thread: everything is handed to the loop, and saving blocks."""
-
-    def __init__(self, caller: Caller, held: Held) -> None:
-        super().__init__(caller, held)
-        self._loop = asyncio.get_running_loop()
-
-    def progress(self, share: float | None, message: str | None) -> None:
-        self._loop.call_soon_threadsafe(super().progress, share, message)
-
-    def log(self, message: str, level: Level) -> None:
-        self._loop.call_soon_threadsafe(super().log, message, level)
-
-    def spend(self, total: float) -> None:
-        self._loop.call_soon_threadsafe(super().spend, total)
-
-    def save(self, checkpoint: Any) -> Awaitable[None]:
-        asyncio.run_coroutine_threadsafe(self._saving(self._held, checkpoint), self._loop).result()
-        return Saved()
-
-    def upload(self, content: Content) -> Uploading:
-        return Uploading(asyncio.run_coroutine_threadsafe(self._uploading(self._held, content), self._loop).result())
-
-    def credentials(self) -> Awaitable[str]:
-        return asyncio.run_coroutine_threadsafe(self._credentials.of(self._held), self._loop).result()

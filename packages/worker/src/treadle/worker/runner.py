@@ -16,7 +16,7 @@ from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
 from treadle.worker.middleware import Middleware
 from treadle.worker.reports import Reporter
-from treadle.worker.stopping import stopped
+from treadle.worker.stopping import log_failure, stopped
 from treadle.worker.uploads import Uploader
 
 log: logging.Logger = logging.getLogger("treadle.worker")
@@ -46,6 +46,7 @@ class Runner:
         credentials: Credentials,
         resources: Any = None,
         middleware: Sequence[Middleware] = (),
+        captures_output: bool = False,
     ) -> None:
         self._tasks = tasks
         self._reporter = reporter
@@ -53,7 +54,16 @@ class Runner:
         self._group = group
         self._concurrency = concurrency
         self._give_back = give_back
-        self._caller = Caller(reporter, leases, group, credentials, resources, uploader, middleware)
+        self._caller = Caller(
+            reporter,
+            leases,
+            group,
+            credentials,
+            resources,
+            uploader,
+            middleware,
+            captures_output=captures_output,
+        )
         self._waiting: deque[Held] = deque()
         self._running: dict[Held, asyncio.Task[None]] = {}
         self.freed: asyncio.Event = asyncio.Event()
@@ -157,6 +167,7 @@ class Runner:
     async def _run(self, held: Held) -> None:
         try:
             ending = await self._ending(held)
+            log_failure(held, ending)
             if not held.is_reported:
                 self._caller.report(held, ending)
         except Exception:

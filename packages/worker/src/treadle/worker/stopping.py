@@ -1,4 +1,4 @@
-"""What is reported, logged and refused of a run whose code was told to stop."""
+"""What is logged of a run that failed, and what is reported, logged and refused of one that was told to stop."""
 
 import asyncio
 import logging
@@ -24,6 +24,15 @@ def log_end(held: Held, ending: Ending, error: BaseException | None) -> None:
             log.warning("the late result of task %s, run %s, is dropped", *held.key)
     elif error is not None and not isinstance(error, _QUIET):
         log.warning("task %s, run %s, raised while it was stopped (%s)", *held.key, held.stop, exc_info=error)
+
+
+def log_failure(held: Held, ending: Ending) -> None:
+    """Log how a run failed, with its whole traceback; the record says of which task and run it is."""
+    if ending["kind"] in {"failed", "exception"} and (trace := ending.get("traceback")) is not None:
+        task_id, run_id = held.key
+        job = held.claim["job_name"]
+        of = {"task": task_id, "run": run_id, "job": job}
+        log.error("task %s, run %s, of %s failed:\n%s", task_id, run_id, job, trace.rstrip(), extra=of)
 
 
 def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> Ending:

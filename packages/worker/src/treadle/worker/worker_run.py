@@ -16,6 +16,7 @@ from treadle.errors import (
     ProblemError,
     TreadleError,
 )
+from treadle.isolation.output import captured
 from treadle.tasks import endings
 from treadle.tasks.registrations import registration
 from treadle.transport.retries import QuietLog, delays
@@ -76,6 +77,12 @@ class WorkerRun:
 
     async def work(self) -> None:
         """Work until `stops` is set, then drain; raises what the server refused the worker for."""
+        with captured(wanted=self._config.settings.capture_output):
+            await self._work()
+        if self._fatal is not None:
+            raise self._fatal
+
+    async def _work(self) -> None:
         async with self._resources() as resources, self._client() as self._helper, self._group:
             self._begin(resources)
             try:
@@ -86,8 +93,6 @@ class WorkerRun:
                 raise
             finally:
                 await self._end()
-        if self._fatal is not None:
-            raise self._fatal
 
     def hurry(self) -> None:
         """End the grace: stop what runs."""
@@ -121,6 +126,7 @@ class WorkerRun:
             credentials=Credentials(self._connector.reclaim, self._reporter.online, config.urls),
             resources=resources,
             middleware=config.middleware,
+            captures_output=config.settings.capture_output,
         )
         loop = asyncio.get_running_loop()
 

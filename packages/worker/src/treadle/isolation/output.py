@@ -1,0 +1,142 @@
+"""What a task's code logs and prints: it goes where it went, and to the log of its task as well."""
+
+import io
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol, cast
+
+from treadle.tasks.context import Level
+from treadle.values import clean
+
+OURS = ("treadle", "websockets", "httpx", "httpcore", "asyncio")
+"""Loggers that tell of the worker, and of how it speaks with its server; a module that submits is no task."""
+
+_LONGEST_LINE = 100_000
+"""Characters of a printed line after which it is taken for whole."""
+
+
+class Output:
+    """Where the output of one run goes; `send` may be called from any thread."""
+
+    __slots__ = ("_rest", "_send", "run")
+
+    def __init__(self, run: tuple[str, int], send: Callable[[str, Level], None]) -> None:
+        self.run = run
+        """The task's id, and the number of its run."""
+        self._send = send
+        self._rest = ""
+
+    def print(self, text: str) -> None:
+        """Take what is printed, and send it line by line."""
+        *lines, self._rest = f"{self._rest}{text}".split("\n")
+        for line in lines:
+            self.say(line, "info")
+        if len(self._rest) > _LONGEST_LINE:
+            self.end()
+
+    def say(self, message: str, level: Level) -> None:
+        """Send one line; an empty one is none."""
+        if message.strip():
+            self._send(clean(message.rstrip()), level)
+
+    def end(self) -> None:
+        """Send what was printed without an end of line."""
+        rest, self._rest = self._rest, ""
+        self.say(rest, "info")
+
+
+current: ContextVar[Output | None] = ContextVar("treadle_output", default=None)
+"""Whose output it is: threads and tasks that the code starts with its context have it too."""
+
+
+class Lines(logging.Handler):
+    """Takes what is logged within a run."""
+
+    _plain = logging.Formatter("%(message)s")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send the record; where nobody else writes it, what matters still goes to standard error."""
+        output = current.get()
+        if output is not None and record.name.partition(".")[0] not in OURS:
+            try:
+                output.say(self._plain.format(record), _level_of(record.levelno))
+            except Exception:  # noqa: BLE001 - as every handler: what can't be logged harms nobody
+                self.handleError(record)
+        last = logging.lastResort
+        if last is not None and record.levelno >= last.level and not self._is_written(record.name):
+            last.handle(record)
+
+    def _is_written(self, name: str) -> bool:
+        """Return whether another handler has the record: this one's being there silences the last resort."""
+        logger: logging.Logger | None = logging.getLogger(name)
+        while logger is not None:
+            if any(handler is not self for handler in logger.handlers):
+                return True
+            logger = logger.parent if logger.propagate else None
+        return False
+
+
+def _level_of(number: int) -> Level:
+    for least, level in ((50, "critical"), (40, "error"), (30, "warning"), (20, "info")):
+        if number >= least:
+            return cast("Level", level)
+    return "debug"
+
+
+class Writable(Protocol):
+    """What standard output is."""
+
+    def write(self, text: str, /) -> int:
+        """Write text."""
+
+
+class Doubled:
+    """Standard output, of which the run that prints gets a copy."""
+
+    def __init__(self, stream: Writable) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text, and tell the run."""
+        written = self._stream.write(text)
+        if (output := current.get()) is not None:
+            output.print(text)
+        return written
+
+    def writelines(self, lines: list[str]) -> None:
+        """Write each."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+_users = 0
+
+
+@contextmanager
+def captured(*, wanted: bool = True) -> Iterator[None]:
+    """Have the output of runs taken during the block, if it is `wanted`; blocks may overlap."""
+    global _users  # noqa: PLW0603 - standard output and the root logger are the process's own
+    if not wanted:
+        yield
+        return
+    if not _users:
+        logging.getLogger().addHandler(_lines)
+        sys.stdout = cast("io.TextIOWrapper", Doubled(sys.stdout))
+    _users += 1
+    try:
+        yield
+    finally:
+        _users -= 1
+        if not _users:
+            logging.getLogger().removeHandler(_lines)
+            if isinstance(sys.stdout, Doubled):
+                sys.stdout = sys.stdout._stream  # noqa: SLF001 - its own
+
+
+_lines = Lines()

@@ -1,0 +1,109 @@
+"""Where the words of a context go that runs in the worker's process: reports, leases, uploads."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from treadle.tasks.content import Content, Uploading
+from treadle.tasks.context import Level, Saved
+from treadle.wire.artifacts import ArtifactItem
+from treadle.worker.credentials import Credentials
+from treadle.worker.lease import Held, Key, Leases
+from treadle.worker.reports import Reporter
+
+
+class LoopPort:
+    """A context's port for code in the worker's own loop."""
+
+    def __init__(
+        self,
+        held: Held,
+        reporter: Reporter,
+        leases: Leases,
+        credentials: Credentials,
+        *,
+        save: Callable[[Held, Any], Coroutine[Any, Any, None]],
+        upload: Callable[[Held, Content], Coroutine[Any, Any, ArtifactItem]],
+    ) -> None:
+        self._reporter = reporter
+        self._leases = leases
+        self._saving = save
+        self._uploading = upload
+        self._credentials = credentials
+        self._held = held
+        self._key: Key = held.key
+
+    def progress(self, share: float | None, message: str | None) -> None:
+        """Send how far the run is."""
+        self._reporter.progress(self._key, share, message)
+
+    def log(self, message: str, level: Level) -> None:
+        """Send a line."""
+        self._reporter.line(self._key, message, level)
+
+    def spend(self, total: float) -> None:
+        """Note what has been used in all."""
+        self._note(total, self._held.spent[1])
+
+    def _note(self, by_code: float, around_it: float) -> None:
+        self._held.spent = by_code, around_it
+        self._held.usage = used = by_code + around_it
+        claim = self._held.claim
+        budget = claim.get("budget")
+        # The claim says what the task's earlier runs have used.
+        if budget is not None and (claim.get("usage") or 0.0) + used > budget:
+            # The server stops the run; the next regular heartbeat would tell it up to 2 s later.
+            self._leases.beat_now()
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        """Store a checkpoint."""
+        return self._saving(self._held, checkpoint)
+
+    def upload(self, content: Content) -> Uploading:
+        """Upload an artifact."""
+        return Uploading(self._uploading(self._held, content))
+
+    def credentials(self) -> Awaitable[str]:
+        """Ask for a credential of the run."""
+        return self._credentials.of(self._held)
+
+
+class MiddlewarePort(LoopPort):
+    """The same for what stands around the code: each of the two tells what it has spent by itself."""
+
+    def spend(self, total: float) -> None:
+        """Note what has been used in all."""
+        self._note(self._held.spent[0], total)
+
+
+class ThreadPort(LoopPort):
+    """The same for code in a thread: everything is handed to the loop, and saving blocks."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._loop = asyncio.get_running_loop()
+
+    def progress(self, share: float | None, message: str | None) -> None:
+        """Send how far the run is."""
+        self._loop.call_soon_threadsafe(super().progress, share, message)
+
+    def log(self, message: str, level: Level) -> None:
+        """Send a line."""
+        self._loop.call_soon_threadsafe(super().log, message, level)
+
+    def spend(self, total: float) -> None:
+        """Note what has been used in all."""
+        self._loop.call_soon_threadsafe(super().spend, total)
+
+    def save(self, checkpoint: Any) -> Awaitable[None]:
+        """Store a checkpoint."""
+        asyncio.run_coroutine_threadsafe(self._saving(self._held, checkpoint), self._loop).result()
+        return Saved()
+
+    def upload(self, content: Content) -> Uploading:
+        """Upload an artifact."""
+        return Uploading(asyncio.run_coroutine_threadsafe(self._uploading(self._held, content), self._loop).result())
+
+    def credentials(self) -> Awaitable[str]:
+        """Ask for a credential of the run."""
+        return asyncio.run_coroutine_threadsafe(self._credentials.of(self._held), self._loop).result()

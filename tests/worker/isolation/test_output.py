@@ -1,0 +1,147 @@
+"""What a task's code logs and prints goes to its task's log, and where it went before."""
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.worker import jobs
+from treadle import Client, Settings, TaskFailed, task
+from treadle.isolation import output
+from treadle.isolation.output import Doubled, Output, captured
+
+pytestmark = pytest.mark.anyio
+
+Working = Callable[..., Any]
+log = logging.getLogger("someone.elses")
+
+
+@task(max_retries=0)
+async def speaks(n: int) -> None:
+    print("printed", n)
+    log.warning("warned of %d", n)
+    await asyncio.to_thread(print, "from a thread", n)
+    logging.getLogger("treadle.worker").warning("of the worker's own")
+    print("without an end", end="")
+
+
+@task(max_retries=0)
+def speaks_in_a_thread(n: int) -> None:
+    print("printed", n)
+    log.warning("warned of %d", n)
+    print("without an end", end="")
+
+
+async def lines_of(client: Client, handle: Any) -> list[tuple[str, str]]:
+    return [(line.level, line.message) for line in await client.logs(handle.id)]
+
+
+@pytest.mark.parametrize(
+    ("function", "more"),
+    [(speaks, [("info", "from a thread {}")]), (speaks_in_a_thread, []), (jobs.speaks_in_a_process, [])],
+    ids=["async", "thread", "process"],
+)
+async def test_each_run_has_its_own_lines_in_their_order(
+    client: Client,
+    working: Working,
+    function: Any,
+    more: list[tuple[str, str]],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async with working(function):
+        handles = [await function.submit(n) for n in range(3)]
+        await asyncio.gather(*(one.result(timeout=60) for one in handles))
+        found = [await lines_of(client, one) for one in handles]
+
+    said = [("info", "printed {}"), ("warning", "warned of {}"), *more, ("info", "without an end")]
+    assert found == [[(level, text.format(n)) for level, text in said] for n in range(3)]
+    assert capfd.readouterr().out.count("printed ") == 3
+    assert not isinstance(sys.stdout, Doubled)
+    assert output._lines not in logging.getLogger().handlers
+
+
+async def test_it_is_off_by_a_setting(client: Client, working: Working) -> None:
+    async with working(speaks, jobs.speaks_in_a_process, settings=Settings(capture_output=False)):
+        handles = [await speaks.submit(1), await jobs.speaks_in_a_process.submit(1)]
+        await asyncio.gather(*(one.result(timeout=60) for one in handles))
+        assert [await lines_of(client, one) for one in handles] == [[], []]
+
+
+@task(max_retries=0)
+async def fails() -> None:
+    raise LookupError("nothing there")
+
+
+@pytest.mark.parametrize("function", [fails, jobs.dies_of_an_error], ids=["async", "process"])
+async def test_a_run_that_fails_is_logged_with_its_traceback(
+    client: Client, working: Working, function: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(function):
+        handle = await function.submit()
+        with pytest.raises(TaskFailed):
+            await handle.result(timeout=60)
+        lines = await lines_of(client, handle)
+
+    [record] = [one for one in caplog.records if one.name == "treadle.worker" and one.levelno == logging.ERROR]
+    assert (record.task, record.run, record.job) == (handle.id, 0, function.full_name)  # type: ignore[attr-defined]
+    assert "Traceback (most recent call last)" in record.getMessage()
+    assert "LookupError: nothing there" in record.getMessage()
+    assert lines == []
+
+
+def test_what_is_written_in_pieces_is_sent_by_lines() -> None:
+    sent: list[tuple[str, str]] = []
+    said = Output(("t", 0), lambda message, level: sent.append((level, message)))
+
+    for text in ("a", "b\nc", "\n", "\n  \n", "d\ne"):
+        said.print(text)
+    said.end()
+    said.end()
+
+    assert sent == [("info", one) for one in ("ab", "c", "d", "e")]
+
+
+def test_without_other_handlers_what_matters_still_goes_to_standard_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler on the root logger silences the one of last resort."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+
+    with captured():
+        log.info("of no matter")
+        log.warning("of some matter")
+        logging.getLogger().addHandler(logging.NullHandler())
+        log.warning("written elsewhere")
+
+    assert capsys.readouterr().err == "of some matter\n"
+
+
+def test_two_workers_of_a_process_take_it_once_and_the_last_gives_it_back() -> None:
+    stdout, handlers = sys.stdout, len(logging.getLogger().handlers)
+    with captured():
+        with captured(), captured(wanted=False):
+            assert len(logging.getLogger().handlers) == handlers + 1
+            assert isinstance(sys.stdout, Doubled)
+            assert sys.stdout._stream is stdout
+        assert isinstance(sys.stdout, Doubled)
+        assert sys.stdout.isatty() == stdout.isatty()
+    assert sys.stdout is stdout
+
+
+def test_a_thread_that_has_not_the_runs_context_says_nothing_to_it() -> None:
+    sent: list[str] = []
+    output.current.set(Output(("t", 0), lambda message, _: sent.append(message)))
+    try:
+        with captured():
+            thread = threading.Thread(target=lambda: print("elsewhere"))
+            thread.start()
+            thread.join()
+            print("here")
+    finally:
+        output.current.set(None)
+
+    assert sent == ["here"]
