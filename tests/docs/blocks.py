@@ -56,6 +56,15 @@ def blocks(*languages: str) -> Iterator[Block]:
                 yield Block(page.relative_to(ROOT).as_posix(), line, match[3], match[4])
 
 
+def compiles(code: str) -> bool:
+    """Return whether a block is Python at all."""
+    try:
+        compile(code, "block", "exec", flags=COROUTINES)
+    except SyntaxError:
+        return False
+    return True
+
+
 def unknown(code: str) -> set[str]:
     """Return the names that a block uses and nobody has given it: a whole program has none."""
     return _read(_table(code)) - set(dir(builtins)) - DUNDERS - defined(code)
