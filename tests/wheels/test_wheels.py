@@ -1,5 +1,6 @@
 """The wheels: what is in them, what they install, and the README's three terminals run from them."""
 
+import json
 import os
 import pty
 import re
@@ -152,3 +153,17 @@ def test_the_readmes_three_terminals_run_from_wheels_in_empty_environments(dist:
         assert greeted.stdout == "Hello, World!\n", greeted.stderr
         assert site.run(dashboard, *submit_more).returncode == 0
         assert site.on_a_screen(dashboard, *watch, until=b"count", then=b"q") == 0
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_the_demo_runs_from_wheels_in_an_empty_environment(dist: Path, tmp_path: Path) -> None:
+    bench = Environment(tmp_path / "bench", dist, "treadle", "treadle_server", "treadle_bench")
+    site = Site(tmp_path)
+
+    shown = site.run(bench, "demo", "examples", "--json")
+    cases = site.run(bench, "bench", "--list")
+
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)["completed"] == len([*(ROOT / "examples").glob("*.py")])
+    assert (cases.returncode, "drain" in cases.stdout) == (0, True), cases.stderr
