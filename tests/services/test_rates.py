@@ -13,7 +13,7 @@ from tests.conftest import FakeClock
 from tests.domain.test_states import new_task
 from tests.engine.conftest import ADMIN, Shop
 from treadle.wire.estimate import seconds_to_start
-from treadle.wire.jobs import JobItem
+from treadle.wire.jobs import JobItem, Percentiles
 from treadle.wire.status import Outcome, Reason, Status
 from treadle.wire.tasks import TaskItem
 from treadle_server.domain.jobs import Job
@@ -125,7 +125,7 @@ def test_durations_older_than_the_window_are_forgotten_and_without_any_there_are
     clock.advance(300)
     rates.roll()
 
-    assert rates.of(job)["stats"]["wait"] == {"n": 0, "p50": None, "p90": None, "p99": None}
+    assert rates.of(job)["stats"]["wait"] == Percentiles().model_dump()
     assert rates.of(job)["stats"]["since"] < clock.now()
 
 
@@ -247,6 +247,18 @@ def brute_pace(starts: list[float], now: float, began: float) -> float | None:
     if full:
         return len(full) / min(290, step - began)
     return len(kept) / max(1, round(min(now - step, now - began)))
+
+
+def test_a_start_is_never_estimated_sooner_than_the_slots_can_do_behaviour_4(clock: FakeClock):
+    """Workers that ran a hundred a second a moment ago are gone; the one slot that is left takes ten seconds a run."""
+    rates = Rates(clock)
+    for _ in range(100):
+        rates.heed(batch(clock, (started(clock), Status.CLAIMED)))
+    item = an_item(clock, rates, fair=False, slots=1)
+    assert item.stats is not None
+    stats = item.stats.model_copy(update={"run": Percentiles(n=9, mean=10.0)})
+
+    assert seconds_to_start(waiting(clock, 5), item.model_copy(update={"stats": stats})) == 40
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def job(
         "history": {"step_seconds": 10, "completed": completed, "failed": [step % 7 == 3 for step in range(30)]},
         "stats": {
             "since": at(86_400),
-            "wait": {"n": 900, "p50": 20.0, "p90": 41.0, "p99": 60.0},
-            "run": {"n": 900, "p50": 8.0, "p90": 45.0, "p99": 70.0} if wave else {},
+            "wait": {"n": 900, "p50": 20.0, "p90": 41.0, "p95": 48.0, "p99": 60.0, "mean": 22.0},
+            "run": {"n": 900, "p50": 8.0, "p90": 45.0, "p95": 52.0, "p99": 70.0, "mean": 15.0} if wave else {},
             "failed_last_hour": counts.get("failed", 0),
         },
         "created_at": at(86_400 * 3),

@@ -65,6 +65,10 @@ class Stage:
     def text(self) -> str:
         return "\n".join(self.lines())
 
+    def line_of(self, word: str) -> str:
+        """The first line in which a word stands."""
+        return next(line for line in self.lines() if word in line)
+
     def highlighted(self) -> str:
         """The line of the focused grid in which the cursor is."""
         return next(line for line in reversed(self.lines()) if line.startswith(("│ >", "| >")))

@@ -106,6 +106,33 @@ async def test_2_idle_means_that_nothing_is_asked_and_nothing_drawn(
         assert drawn == []
 
 
+# 4. When a pending task starts; how well that is told is seen in core/state/test_forecast.py.
+
+
+async def test_4_no_start_is_foretold_where_nobody_serves_or_nobody_can_be_asked(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock, size=(200, 50)) as stage:
+        await stage.press("slash", *"status", "colon", *"pending", "enter")
+        first = list(server.matching({"filter": {"job": ROTATE, "status": ["pending"]}}))[12]["id"][-8:]
+        assert " ~" in stage.line_of(first)
+
+        for row in server.workers.values():
+            row["away_since"] = clock.now().isoformat()
+        server.push_topic("workers")
+        await stage.pass_time(1)
+        assert " ~" not in stage.line_of(first)
+
+        for row in server.workers.values():
+            del row["away_since"]
+        server.push_topic("workers")
+        await stage.pass_time(1)
+        assert " ~" in stage.line_of(first)
+        server.drop()
+        await stage.settle()
+        assert " ~" not in stage.line_of(first)
+
+
 # 5. A worker that falls silent.
 
 

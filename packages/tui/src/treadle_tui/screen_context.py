@@ -57,12 +57,11 @@ class ScreenContext:
 
     def cell_context(self) -> CellContext:
         """Return what the panes' cells need."""
-        job = self.model.queue_rows().get(self.query.job or "")
         return CellContext(
             now=self.model.now(),
             glyphs=self.glyphs,
             worker_name=self.model.worker_name,
-            rate=job.rate if job is not None and job.state == "open" else 0.0,
+            wait=self.model.seconds_to_start,
             known=self.model.link.live,
         )
 

@@ -49,15 +49,25 @@ class Histogram:
     def __bool__(self) -> bool:
         return any(self._slices)
 
+    def _counts(self) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        for one in self._slices:
+            for bucket, n in one.items():
+                counts[bucket] = counts.get(bucket, 0) + n
+        return counts
+
+    def mean(self) -> float | None:
+        """Return the mean of the durations; None without any."""
+        counts = self._counts()
+        total = sum(counts.values())
+        return sum(middle_of(bucket) * n for bucket, n in counts.items()) / total if total else None
+
     def percentiles(self, shares: Sequence[float]) -> tuple[int, list[float | None]]:
         """Return how many durations there are, and for each share the one that so many do not exceed (nearest rank).
 
         The shares ascend. Without any duration they are None.
         """
-        counts: dict[int, int] = {}
-        for one in self._slices:
-            for bucket, n in one.items():
-                counts[bucket] = counts.get(bucket, 0) + n
+        counts = self._counts()
         total = sum(counts.values())
         if not total:
             return 0, [None] * len(shares)

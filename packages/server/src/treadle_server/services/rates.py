@@ -12,6 +12,7 @@ hundred go into a commit, and 5 of 240 when ten do: 2 %. Counting ends alone cos
 from datetime import datetime
 from typing import Any
 
+from treadle.wire.jobs import Percentiles
 from treadle.wire.status import LEASED, TERMINAL, WAITING, Outcome, Status
 from treadle_server.clock import Clock
 from treadle_server.distribution import WAITS, Distribution
@@ -33,7 +34,7 @@ PACE_STEPS = 6
 
 ENOUGH_STARTS = 10
 
-SHARES = (0.5, 0.9, 0.99)
+SHARES = (0.5, 0.9, 0.95, 0.99)
 
 
 class Rates:
@@ -177,8 +178,8 @@ class Rates:
             rooms.setdefault(self._lanes[lane][1], []).append(counts)
         return {
             "since": self._since,
-            "wait": _percentiles(self._waits.get(job.num)),
-            "run": _percentiles(self._runs.get(job.num)),
+            "wait": percentiles(self._waits.get(job.num)),
+            "run": percentiles(self._runs.get(job.num)),
             "failed_last_hour": self._failures.total(job.num),
             "retried_last_hour": self._retries.total(job.num),
             "starts_per_second": self._pace(list(by_lane.values())),
@@ -236,6 +237,9 @@ def _roll(durations: dict[int, Histogram], slices: int) -> None:
             del durations[job_num]
 
 
-def _percentiles(histogram: Histogram | None) -> dict[str, Any]:
-    n, (p50, p90, p99) = histogram.percentiles(SHARES) if histogram is not None else (0, [None] * 3)
-    return {"n": n, "p50": p50, "p90": p90, "p99": p99}
+def percentiles(histogram: Histogram | None) -> dict[str, Any]:
+    """Return what is told of durations, as `Percentiles`."""
+    if histogram is None:
+        return Percentiles().model_dump()
+    n, (p50, p90, p95, p99) = histogram.percentiles(SHARES)
+    return {"n": n, "p50": p50, "p90": p90, "p95": p95, "p99": p99, "mean": histogram.mean()}

@@ -1,4 +1,4 @@
-"""When a pending task will start, as far as its place in the queue and the queue's recent pace tell."""
+"""When a pending task will start, as far as its place in the queue, the queue's recent pace and its runs tell."""
 
 from treadle.wire.jobs import JobItem
 from treadle.wire.status import Status
@@ -8,6 +8,8 @@ from treadle.wire.tasks import TaskItem
 def seconds_to_start(task: TaskItem, job: JobItem) -> float | None:
     """Return in how many seconds the task is likely to start: its position by the starts per second of its queue.
 
+    It is never sooner than the queue's slots can do, by the mean of its runs: the pace may be that of workers that are
+    dead.
     None when nobody can tell: it is not pending, has no position yet or waits for a target; the queue is paused or has
     no live worker; or nothing of the queue (in a fair job: of the room) has started in the last five minutes.
     """
@@ -17,4 +19,7 @@ def seconds_to_start(task: TaskItem, job: JobItem) -> float | None:
         return None
     by_room = job.stats.starts_by_room
     pace = job.stats.starts_per_second if by_room is None else by_room.get(task.room_id)
-    return task.queue_position / pace if pace else None
+    if not pace:
+        return None
+    rounds = (task.queue_position - 1) // job.slots
+    return max(task.queue_position / pace, rounds * (job.stats.run.mean or 0.0))

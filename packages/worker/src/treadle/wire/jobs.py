@@ -53,16 +53,18 @@ class QueueHistory(Model):
 
 
 class Percentiles(Model):
-    """How long something took, in seconds: half, 90 % and 99 % of it took no longer. Null when there is nothing.
+    """How long something took, in seconds: half, 90, 95 and 99 % of it took no longer. Null when there is nothing.
 
-    Each is within 4.9 % of the duration that has this rank, or within a millisecond.
+    Each is within 4.9 % of the duration that has this rank, or within a millisecond; and the mean likewise.
     """
 
     n: int = 0
     """Of how many durations."""
     p50: float | None = None
     p90: float | None = None
+    p95: float | None = None
     p99: float | None = None
+    mean: float | None = None
 
 
 class QueueStats(Model):

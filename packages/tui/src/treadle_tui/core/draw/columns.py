@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, NamedTuple, TypeVar
 
+from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, fit, joined
 
@@ -20,8 +21,8 @@ class CellContext:
     now: datetime
     glyphs: Glyphs
     worker_name: Callable[[str | None], str | None] = lambda worker_id: worker_id
-    rate: float = 0.0
-    """Tasks a second that the selected queue completes."""
+    wait: Callable[[TaskItem], float | None] = lambda _: None
+    """In how many seconds a pending task is likely to start; None when nobody can tell."""
     known: bool = True
     """Whether the server is there to say how it is; else what stands in the cells is how it was at `now`."""
 

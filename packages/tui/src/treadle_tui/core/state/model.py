@@ -5,7 +5,7 @@ The feed alone changes it; screens read it when it says that something is dirty.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Flag, auto
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from typing import Any
 from treadle.wire.frames import Topic
 from treadle.wire.jobs import JobItem
 from treadle.wire.schedules import ScheduleItem
+from treadle.wire.status import Status
 from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import TaskFilter, TaskItem
 from treadle.wire.workers import WorkerItem
@@ -22,6 +23,7 @@ from treadle_tui.core.state.attention import Alert, Dismissed, alerts
 from treadle_tui.core.state.clock import Clock, ServerTime, SystemClock
 from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.state.events import EventLog
+from treadle_tui.core.state.forecast import Forecast, forecast
 from treadle_tui.core.state.queues import QueueRow, Throughput, queue_row, throughput
 from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
 from treadle_tui.core.state.tables import Push, Table
@@ -194,6 +196,26 @@ class Model:
         self._dismissed.add(alert)
         self.changed(Dirty.QUEUES | Dirty.WORKERS)
 
+    def seconds_to_start(self, task: TaskItem) -> float | None:
+        """Return in how many seconds a pending task is likely to start; None when nobody can tell."""
+        row = self.queue_rows().get(task.job_name)
+        if row is None or task.queue_position is None or task.status is not Status.PENDING or task.blocked_by:
+            return None
+        forecasts = self._now().forecasts
+        if task.job_name not in forecasts:
+            forecasts[task.job_name] = self._forecast(row)
+        found = forecasts[task.job_name]
+        if found is not None and row.job.fair is not None and row.job.stats is not None:
+            # Places of a fair job count within the room, and so does the pace.
+            found = replace(found, pace=(row.job.stats.starts_by_room or {}).get(task.room_id))
+        return None if found is None else found.seconds(task.queue_position)
+
+    def _forecast(self, row: QueueRow) -> Forecast | None:
+        known = self._now()
+        linked = [known.workers[key] for key in row.job.workers if key in known.workers]
+        jobs = {name: queue.job for name, queue in known.queues.items()}
+        return forecast(row.job, row.pending, linked, jobs, self.now())
+
     def target_rows(self, wanted: TaskFilter) -> list[TargetRow]:
         """Return the targets that a filter means, in the order in which they want a look."""
         return target_rows(self.targets.rows.values(), wanted)
@@ -287,6 +309,8 @@ class _Derived:
     queues: dict[str, QueueRow]
     workers: dict[str, WorkerRow]
     alerts: list[Alert]
+    forecasts: dict[str, Forecast | None] = field(default_factory=dict)
+    """Of the queues of which somebody has asked, by their jobs."""
 
 
 _PARTS = {

@@ -31,13 +31,11 @@ def _tries(task: TaskItem, context: CellContext) -> Spans:
 
 
 def estimated_wait(task: TaskItem, context: CellContext) -> float | None:
-    """Return in how many seconds a task is likely to start: when it is due, or its place over its queue's rate."""
+    """Return in how many seconds a task is likely to start: when it is due, or as its queue's forecast says."""
     if task.status is Status.SCHEDULED:
         ahead = since(context.now, task.next_retry_at or task.scheduled_at)
         return None if ahead is None else max(0.0, ahead)
-    if task.queue_position is None or context.rate <= 0 or not context.known:
-        return None
-    return task.queue_position / context.rate
+    return context.wait(task) if context.known else None
 
 
 def _eta(task: TaskItem, context: CellContext) -> Spans:
