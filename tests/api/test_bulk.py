@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.api.rooms import NewUser, Room, problem
-from treadle_server.api import bulk
 from treadle_server.errors import StoreUnavailable
+from treadle_server.operations import bulk
 from treadle_server.testing import Served
 
 

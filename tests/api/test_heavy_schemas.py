@@ -13,7 +13,7 @@ import pytest
 from tests.api.heavy import tree, twice, union, watched
 from tests.api.rooms import problem, until
 from tests.live.sockets import connected
-from treadle_server.api import aside
+from treadle_server.operations import checker_process
 from treadle_server.testing import Served, serve
 
 
@@ -27,7 +27,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 
 def process_of(served: Served) -> asyncio.subprocess.Process | None:
-    return served.app.state.api.catalog.aside._process  # type: ignore[no-any-return]
+    return served.app.state.api.catalog.checker._process  # type: ignore[no-any-return]
 
 
 async def register(root: httpx.AsyncClient, name: str, schema: dict[str, Any]) -> str:
@@ -204,7 +204,7 @@ async def test_whoever_finds_the_queue_full_is_told_to_come_again(
     root: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ):
     job = await register(root, "walk", twice(64))
-    monkeypatch.setattr(aside, "MOST_WAITING", 0)
+    monkeypatch.setattr(checker_process, "MOST_WAITING", 0)
 
     answer = await submit(root, job, {"x": 1})
 
@@ -219,7 +219,7 @@ async def test_a_server_that_stops_in_the_midst_of_a_check_leaves_no_process_beh
     ):
         job = await register(root, "walk", twice(64))
         process = process_of(served)
-        ours = served.app.state.api.catalog.aside
+        ours = served.app.state.api.catalog.checker
         checking = asyncio.create_task(submit(root, job, {"x": "wrong"}))
         await until(lambda: checking.done() or ours._turn.locked())
         await ours.close()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from treadle.wire.tasks import TaskOfMany
-from treadle_server.api.body import text_of
-from treadle_server.api.submitting import MOST_TASKS, build, plain_tasks
 from treadle_server.domain.jobs import Job
+from treadle_server.operations.submitting import MOST_TASKS, build, plain_tasks
+from treadle_server.operations.values import text_of
 
 JOB = "@global:tasks:noop"
 NOOP = Job(1, "0", "@global", "tasks", "noop", "{}", 1, "{}", datetime.now(UTC))

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from treadle.wire.server import TokenCreate
-from treadle_server.api import auth
-from treadle_server.api.auth import FRESH_SECONDS, Access
+from treadle_server.access import tokens
+from treadle_server.access.tokens import FRESH_SECONDS, Access
 from treadle_server.clock import SystemClock
 from treadle_server.errors import Unauthorized
 from treadle_server.settings import Settings
@@ -20,7 +20,7 @@ async def test_g10_a_token_that_another_server_revoked_is_none_here_after_some_s
     store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = SimpleNamespace(monotonic=lambda: 1000.0)
-    monkeypatch.setattr(auth, "time", shown)
+    monkeypatch.setattr(tokens, "time", shown)
     here, there = (Access(store, Settings(data_dir=tmp_path), SystemClock()) for _ in range(2))
     row, token = await there.make(TokenCreate(name="alice"))
     assert (await here.principal(token)).user == "alice"

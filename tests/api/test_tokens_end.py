@@ -13,7 +13,7 @@ from tests.api.rooms import Room, Scoped, make_room, problem, token_of, until
 from tests.chaos.processes import ServerProcess, running_server
 from tests.conftest import FakeClock
 from tests.live.sockets import connected, url_of
-from treadle_server.api.failures import MOST_ADDRESSES, WINDOW_SECONDS, Failures
+from treadle_server.access.failures import MOST_ADDRESSES, WINDOW_SECONDS, Failures
 from treadle_server.testing import Served, serve
 
 

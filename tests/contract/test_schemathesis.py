@@ -20,9 +20,9 @@ from schemathesis import GenerationMode
 
 from tests.contract.checks import CHECKS
 from tests.seed import SEED
-from treadle_server.api.encode import dumps
 from treadle_server.api.openapi import document
 from treadle_server.api.routes import ENDPOINTS
+from treadle_server.operations.encode import dumps
 from treadle_server.testing import Served, serve_in_thread
 
 WAIT = 0.05

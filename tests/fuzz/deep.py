@@ -14,9 +14,9 @@ from schemathesis import GenerationMode
 from tests.contract.checks import CHECKS
 from tests.fuzz.house import PATIENCE, SLOW, House
 from tests.fuzz.served import FRAMING, NAMES, PLACES, WAIT
-from treadle_server.api.encode import dumps
 from treadle_server.api.openapi import document
 from treadle_server.api.routes import ENDPOINTS
+from treadle_server.operations.encode import dumps
 
 AT_ONCE = 20
 """Requests to a route before the next one has its turn."""

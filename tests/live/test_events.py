@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, NAME, Socket, submit
-from treadle_server.api import encode
 from treadle_server.live import events
+from treadle_server.operations import encode
 from treadle_server.testing import Served
 
 

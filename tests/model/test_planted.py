@@ -9,7 +9,6 @@ import pytest
 
 from tests.model.running import Search, on_sqlite
 from treadle_server.access.credentials import Credentials
-from treadle_server.api import bulk
 from treadle_server.domain import life
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
@@ -20,6 +19,7 @@ from treadle_server.engine.dispatch.fairness import LaneHead
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import TaskConflict, TreadleError
+from treadle_server.operations import bulk
 from treadle_server.services.sweeper import Sweeper
 
 SECONDS = 20.0

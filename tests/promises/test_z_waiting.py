@@ -50,7 +50,7 @@ async def waiting(rig: Rig, task: Task, *prefer: str) -> AsyncIterator["asyncio.
 
 @pytest.mark.parametrize("ending", ["completed", "failed", "cancelled"])
 async def test_z15_the_end_of_the_task_answers_at_once(rig: Rig, ending: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("treadle_server.api.waits.POLL_SECONDS", 60)
+    monkeypatch.setattr("treadle_server.operations.waits.POLL_SECONDS", 60)
     worker, run = await running(rig)
     async with waiting(rig, run, "wait=60") as request:
         began = time.monotonic()

@@ -24,7 +24,7 @@ POLLS = (
     "services.scheduler.LONGEST_SLEEP",
     "live.results.POLL_SECONDS",
     "live.feeds.POLL",
-    "api.waits.POLL_SECONDS",
+    "operations.waits.POLL_SECONDS",
 )
 
 

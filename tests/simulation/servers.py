@@ -15,15 +15,15 @@ from tests.simulation.journal import Journal
 from tests.simulation.ledger import Ended, Ledger
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.sockets import Weather, Wire, scope
-from treadle_server.api.auth import Access
-from treadle_server.api.catalog import Catalog
-from treadle_server.api.context import Api
-from treadle_server.api.waits import Waits
+from treadle_server.access.tokens import Access
 from treadle_server.app import rules_of
 from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.live.live import Live
+from treadle_server.operations.catalog import Catalog
+from treadle_server.operations.context import Api
+from treadle_server.operations.waits import Waits
 from treadle_server.services.leader import Leader
 from treadle_server.services.metrics import Metrics
 from treadle_server.services.rates import Rates

@@ -8,13 +8,10 @@ from starlette.exceptions import HTTPException
 from starlette.routing import WebSocketRoute
 
 from treadle.wire.options import OF_JOB
-from treadle_server.api.auth import Access
-from treadle_server.api.catalog import Catalog
-from treadle_server.api.context import Api
+from treadle_server.access.tokens import Access
 from treadle_server.api.problems import on_http_exception
 from treadle_server.api.routes import ENDPOINTS
-from treadle_server.api.serving import routes
-from treadle_server.api.waits import Waits
+from treadle_server.api.routing import routes
 from treadle_server.artifacts.artifacts import Artifacts
 from treadle_server.clock import Clock, SystemClock
 from treadle_server.engine.engine import Engine
@@ -25,6 +22,9 @@ from treadle_server.internal.bridge import Bridge
 from treadle_server.internal.executors import Executors
 from treadle_server.live.live import Live
 from treadle_server.metrics_port import metrics_port
+from treadle_server.operations.catalog import Catalog
+from treadle_server.operations.context import Api
+from treadle_server.operations.waits import Waits
 from treadle_server.private import make_directory
 from treadle_server.services import run_services
 from treadle_server.services.leader import Leader
@@ -119,7 +119,7 @@ def create_app(
         await api.access.prepare()
         await api.artifacts.prepare(store)
         stack.push_async_callback(api.artifacts.objects.close)
-        stack.push_async_callback(api.catalog.aside.close)
+        stack.push_async_callback(api.catalog.checker.close)
         await stack.enter_async_context(engine.running())
         for listener in (api.catalog.on_commit, api.waits.on_commit, api.rates.on_commit, api.recent.on_commit):
             stack.callback(engine.hub.listen(listener))

@@ -1,4 +1,4 @@
-"""The process that checks payloads aside from the server (api/aside.py): one that may be killed at any moment.
+"""The process that checks payloads aside from the server (operations/checker_process.py): it may be killed at any time.
 
 It reads requests from its standard input, a line of JSON each, and answers in lines on its standard output. Each
 portion of payloads is checked by a fork of it, which a timer of the system ends when it has worked for too long: no

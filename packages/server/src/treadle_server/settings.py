@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from treadle.wire.status import Status
-from treadle_server.engine.rules import OnRestart
+from treadle_server.domain.jobs import OnRestart
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """The only hosts on which `auth=none` is allowed."""

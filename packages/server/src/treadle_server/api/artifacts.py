@@ -8,15 +8,16 @@ from uuid_utils import uuid7
 
 from treadle.wire.artifacts import ArtifactCreate
 from treadle.wire.ids import is_uuid
-from treadle_server.api import body
-from treadle_server.api.context import Call
-from treadle_server.api.encode import answer, artifact_data, page_data
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
 from treadle_server.api.ranges import disposition, span_of
-from treadle_server.api.reading import read_task
 from treadle_server.artifacts.upload import Upload, check_digest
 from treadle_server.domain.artifacts import Artifact, check_uploadable
+from treadle_server.domain.instants import instant
 from treadle_server.engine.commands import AnnounceArtifact, StoreArtifact
 from treadle_server.errors import ArtifactNotFound, PayloadTooLarge, Refused, ValidationFailed
+from treadle_server.operations.encode import artifact_data, page_data
+from treadle_server.operations.reading import read_task
 from treadle_server.store.read import artifacts as read_artifacts
 from treadle_server.store.read.artifacts import Announced
 
@@ -46,7 +47,7 @@ def _wanted(call: Call) -> Artifact:
     if given.content_length > settings.artifacts_max_bytes:
         most = settings.artifacts_max_bytes
         raise PayloadTooLarge(f"an artifact of {given.content_length} bytes is larger than this server takes: {most}")
-    expires_at = body.instant(given.expires_at, "expires_at")
+    expires_at = instant(given.expires_at, "expires_at")
     if expires_at is not None and expires_at <= now:
         raise ValidationFailed(f"expires_at: {expires_at.isoformat()} is in the past")
     if expires_at is None and settings.artifacts_expire_seconds is not None:

@@ -11,7 +11,8 @@ from starlette.responses import Response
 from treadle.wire.operations import OPERATIONS, Operation
 from treadle.wire.pages import Page
 from treadle_server.access.permission import Permission
-from treadle_server.api.context import Call
+from treadle_server.api.call import Call
+from treadle_server.operations.permissions import PERMISSIONS
 
 Handler = Callable[[Call], Awaitable[Response]]
 
@@ -32,7 +33,7 @@ class Endpoint(Operation):
     name: str
     handler: Handler
     permission: Permission
-    """What the gate checks before the handler is called (api/gate.py)."""
+    """What the gate checks before the handler is called (access/authorization.py)."""
     items: Items | None = None
     streams: bool = False
     """Whether the handler reads the body by itself, however large it is."""
@@ -40,12 +41,12 @@ class Endpoint(Operation):
     """How long after its end a credential is still taken, because the command looks at when the run ended."""
 
     @classmethod
-    def of(cls, name: str, handler: Handler, permission: Permission, **more: Any) -> Self:
+    def of(cls, name: str, handler: Handler, **more: Any) -> Self:
         """Return the endpoint of the operation of this name."""
         said = {field.name: getattr(OPERATIONS[name], field.name) for field in fields(Operation)}
         if (item := said["item"]) is not None:
             said["answer"] = Page.__class_getitem__(item)
-        return cls(**said, name=name, handler=handler, permission=permission, **more)
+        return cls(**said, name=name, handler=handler, permission=PERMISSIONS[name], **more)
 
     @property
     def is_open(self) -> bool:

@@ -1,29 +1,15 @@
 """Jobs over HTTP: register, list, get, pause."""
 
-from typing import Any
-
 from starlette.responses import Response
 
-from treadle.wire.ids import WorkerId
 from treadle.wire.jobs import JobPatch, JobRegister
-from treadle.wire.names import InvalidJobName, parse_job_name
-from treadle.wire.options import OF_JOB
-from treadle_server.access.checks import check_register, visibility_of
-from treadle_server.access.principal import Principal
-from treadle_server.api import body
-from treadle_server.api.catalog import check_text
-from treadle_server.api.context import Api, Call
-from treadle_server.api.encode import answer, job_data, page_data
-from treadle_server.domain.jobs import Job
-from treadle_server.engine.commands import PatchJob, Registered, RegisterJob
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
 from treadle_server.engine.commands.jobs import check_room
-from treadle_server.engine.rules import check_category
-from treadle_server.errors import ValidationFailed
-from treadle_server.services.rates import Rates
+from treadle_server.operations.catalog import check_text
+from treadle_server.operations.encode import job_data, page_data
+from treadle_server.operations.jobs import measured, patch_job, register_job, shown_job
 from treadle_server.store.read import jobs as read_jobs
-from treadle_server.store.read.jobs import JobView
-
-_OPTIONS = set(OF_JOB)
 
 
 async def register(call: Call) -> Response:
@@ -34,66 +20,6 @@ async def register(call: Call) -> Response:
     done = await register_job(call.api, call.principal, call.path("room"), wanted, make_worker=makes_worker)
     data = await shown_job(call.api, call.principal, done.job, done.worker_id)
     return answer(data, 201 if done.created else 200)
-
-
-async def register_job(
-    api: Api,
-    principal: Principal,
-    room: str,
-    wanted: JobRegister,
-    *,
-    make_worker: bool,
-    worker_id: WorkerId | None = None,
-) -> Registered:
-    """Register a job, linked to `worker_id` or the one that the registration names.
-
-    Raises `InvalidRoomId`, `Forbidden`, `InvalidCategory`, `ValidationFailed` (a schema that is none, a name that
-    can't be one), `SchemaConflict`, `WorkerNotFound` or `TooManyRequests`.
-    """
-    schema = body.text_of(wanted.schema_)
-    await _check(api, principal, room, wanted, schema)
-    named = worker_id or (None if wanted.worker_id is None else WorkerId(wanted.worker_id))
-    defaults = wanted.model_dump(include=_OPTIONS, exclude_unset=True, exclude_none=True)
-    command = RegisterJob(
-        principal=principal,
-        room=room,
-        category=wanted.category,
-        name=wanted.name,
-        schema=schema,
-        defaults=body.text_of(defaults),
-        worker_id=named,
-        make_worker=make_worker,
-        retain=wanted.retain,
-        replace=wanted.replace,
-        widen=wanted.widen,
-        fair=wanted.fair,
-        origin=wanted.origin,
-    )
-    return await api.engine.run(command)
-
-
-async def _check(api: Api, principal: Principal, room: str, wanted: JobRegister, schema: str) -> None:
-    """Refuse what the writer would, in its order, before a schema is compiled."""
-    check_room(room)
-    check_register(principal, room)
-    check_category(wanted.category, api.settings.allowed_categories)
-    try:
-        parse_job_name(f"{room}:{wanted.category}:{wanted.name}")
-    except InvalidJobName:
-        raise ValidationFailed(f"name: {wanted.name!r} holds '/' or a control character; leave them out") from None
-    await api.catalog.check_schema(wanted.schema_, schema)
-
-
-async def shown_job(api: Api, principal: Principal, job: Job, worker_id: WorkerId | None = None) -> dict[str, Any]:
-    """Return the job as `JobItem`, with what the asker sees of its tasks."""
-    async with api.engine.store.read() as connection:
-        [view] = await read_jobs.view(connection, [job], visibility_of(principal))
-    return job_data(view, worker_id, measured(api.rates, view))
-
-
-def measured(rates: Rates, view: JobView) -> dict[str, Any] | None:
-    """Return what is measured of the job's queue; None when the asker is not told of its tasks."""
-    return rates.of(view.job) if view.is_counted else None
 
 
 async def list_in_room(call: Call) -> Response:
@@ -126,10 +52,3 @@ async def patch(call: Call) -> Response:
     wanted: JobPatch = call.body
     job = await patch_job(call.api, call.principal, call.path("room"), call.path("job_name"), paused=wanted.paused)
     return answer(await shown_job(call.api, call.principal, job))
-
-
-async def patch_job(api: Api, principal: Principal, room: str, job_name: str, *, paused: bool) -> Job:
-    """Pause or resume a queue. Raises `InvalidRoomId`, `JobNotFound` or `Forbidden`."""
-    check_room(room)
-    check_text(job_name)
-    return await api.engine.run(PatchJob(principal=principal, job_name=job_name, room=room, paused=paused))

@@ -4,8 +4,8 @@ from starlette.responses import Response
 
 from treadle.wire.server import KeysRotate
 from treadle_server.access.credentials import SKEW
-from treadle_server.api.context import Call
-from treadle_server.api.encode import answer
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
 from treadle_server.domain.artifacts import AFTER_EXCEPTION
 
 

@@ -7,11 +7,12 @@ from starlette.responses import Response
 
 from treadle.wire.problems import PROBLEMS
 from treadle_server import __version__
-from treadle_server.api.context import Api, Call
-from treadle_server.api.encode import answer
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
 from treadle_server.api.problems import page
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import NoSuchRoute, StoreUnavailable
+from treadle_server.operations.context import Api
 from treadle_server.store.read import stats as read_stats
 
 

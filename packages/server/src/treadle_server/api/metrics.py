@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from treadle_server.api.context import Call
+from treadle_server.api.call import Call
 from treadle_server.services.metrics import CONTENT_TYPE
 
 

@@ -12,9 +12,9 @@ from treadle.wire.frames import Every, Frame, Hello, Unwatch, Watch
 from treadle.wire.problems import PROBLEMS, Problem
 from treadle.wire.runs import Claim, Report
 from treadle_server import __version__
-from treadle_server.api.context import DEFAULT_PER_PAGE, MOST_PER_PAGE, Call
-from treadle_server.api.encode import dumps
+from treadle_server.api.call import DEFAULT_PER_PAGE, MOST_PER_PAGE, Call
 from treadle_server.api.endpoint import Endpoint
+from treadle_server.operations.encode import dumps
 
 ALWAYS = ("validation-error", "store-unavailable")
 GUARDED = ("unauthorized", "forbidden", "too-many-requests")

@@ -10,9 +10,10 @@ from starlette.responses import Response
 
 from treadle.wire.prune import Prune
 from treadle.wire.status import TERMINAL, Status
-from treadle_server.api.context import Api, Call
-from treadle_server.api.encode import answer
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
 from treadle_server.errors import ValidationFailed
+from treadle_server.operations.context import Api
 from treadle_server.services.retention import Walk, cutoffs_of
 from treadle_server.store.transaction.prune import Cutoffs, counted
 

@@ -2,10 +2,11 @@
 
 from starlette.responses import Response
 
-from treadle_server.api import body
-from treadle_server.api.context import Call
-from treadle_server.api.encode import answer, page_data, target_data
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
 from treadle_server.engine.commands.jobs import check_room
+from treadle_server.operations import values
+from treadle_server.operations.encode import page_data, target_data
 from treadle_server.store.read import targets as read_targets
 
 
@@ -23,6 +24,6 @@ async def list_in_room(call: Call) -> Response:
 async def get(call: Call) -> Response:
     """Get a target: what holds it and why, how many wait for it, and the next in line."""
     room, name = check_room(call.path("room")), call.path("name")
-    body.check(name)
+    values.check(name)
     async with call.api.engine.store.read() as connection:
         return answer(target_data(await read_targets.get(connection, room=room, name=name)))

@@ -1,34 +1,29 @@
 """Tasks over HTTP: submit, list, get, wait, edit."""
 
 import re
-from typing import Any
 
 from starlette.responses import Response
 
-from treadle.wire.ids import TaskId
 from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskChanges, TaskFilter, TaskPatch, TaskSubmit, TaskSubmitMany
-from treadle_server.access.checks import controls, sees, unseen
-from treadle_server.access.principal import Principal
-from treadle_server.access.scopes import check_scopes
-from treadle_server.api import body
-from treadle_server.api.context import Api, Call
-from treadle_server.api.encode import answer, page_data, seen_data
-from treadle_server.api.reading import read_task, shown_after, shown_submitted, shown_task
-from treadle_server.api.reporting import from_patch
-from treadle_server.api.submitting import submit_many, submit_one
-from treadle_server.api.waits import while_connected
+from treadle.wire.tasks import TaskFilter, TaskPatch, TaskSubmit, TaskSubmitMany
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
+from treadle_server.api.connected import while_connected
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import Edit, PatchStatus
+from treadle_server.engine.commands import PatchStatus
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.commands.statuses import REPORTED
 from treadle_server.errors import InvalidTaskTransition, ValidationFailed
+from treadle_server.operations import values
+from treadle_server.operations.editing import edit_task
+from treadle_server.operations.encode import page_data, seen_data
+from treadle_server.operations.reading import read_task, shown_after, shown_submitted, shown_task
+from treadle_server.operations.reporting import from_patch
+from treadle_server.operations.submitting import submit_many, submit_one
 from treadle_server.store.read import tasks as read_tasks
 
 _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]+)\"?\s*(?=$|[,;])", re.IGNORECASE)
-_JSON = ("tags", "checkpoint")
-_INSTANTS = ("scheduled_at", "deadline")
 
 
 async def submit(call: Call) -> Response:
@@ -124,41 +119,8 @@ async def _patch_status(call: Call, wanted: TaskPatch, status: Status) -> Task:
         principal=call.principal,
         task_id=call.task_id,
         status=status,
-        run_id=None if wanted.run_id is None else body.run_number(wanted.run_id),
+        run_id=None if wanted.run_id is None else values.run_number(wanted.run_id),
         if_version=wanted.if_version,
         report=from_patch(wanted),
     )
     return await call.api.engine.run(command)
-
-
-async def edit_task(api: Api, principal: Principal, task_id: TaskId, patch: TaskChanges) -> Task:
-    """Change a task that does not run.
-
-    Raises `TaskNotFound`, `Forbidden`, `InvalidTaskTransition`, `TaskConflict`, `InvalidPayload`, `ValidationFailed` or
-    `TooManyRequests`.
-    """
-    known = await read_task(api, task_id) if patch.payload is not None else None
-    return await api.engine.run(await edit_command(api, principal, task_id, patch, known))
-
-
-async def edit_command(api: Api, principal: Principal, task_id: TaskId, patch: TaskChanges, known: Task | None) -> Edit:
-    """Return the command for an edit; for one of the payload, which is checked, the task must be `known`.
-
-    Raises `TaskNotFound`, `InvalidPayload`, `TooManyRequests`, or `ValidationFailed` for what is no time or scope.
-    """
-    given = patch.model_fields_set & TaskChanges.model_fields.keys() - {"if_version"}
-    changes: dict[str, Any] = {name: getattr(patch, name) for name in given}
-    for name in _INSTANTS:
-        if name in given:
-            changes[name] = body.instant(changes[name], name)
-    for name in _JSON:
-        if name in given:
-            changes[name] = body.text_or_none(changes[name])
-    if patch.scopes is not None:
-        changes["scopes"] = body.text_of(check_scopes(patch.scopes))
-    if patch.payload is not None:
-        if known is None or not (sees(principal, known) or controls(principal, known)):
-            raise unseen(task_id)
-        text = changes["payload"] = body.text_of(patch.payload)
-        await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload, text)
-    return Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)

@@ -6,11 +6,10 @@ import orjson
 from starlette.responses import Response
 
 from treadle.wire.ids import is_uuid
-from treadle_server.access.checks import is_reader
-from treadle_server.access.principal import Principal
-from treadle_server.api.context import Call
-from treadle_server.api.encode import answer, page_data
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
 from treadle_server.errors import NoSuchRoute
+from treadle_server.operations.encode import page_data, whoami_data
 
 
 def _data(row: Any) -> dict[str, Any]:
@@ -51,9 +50,3 @@ async def whoami(call: Call) -> Response:
     """Say who the token belongs to."""
     who = call.principal
     return answer(whoami_data(who))
-
-
-def whoami_data(who: Principal) -> dict[str, Any]:
-    """Return who asks as `Whoami`."""
-    scopes = ["*"] if who.superuser else sorted(who.scopes or ())
-    return {"user": who.user, "superuser": who.superuser, "scopes": scopes, "may_write": not is_reader(who)}

@@ -12,11 +12,12 @@ from uuid_utils import uuid7
 
 from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.webhooks import NAME, Redeliver, WebhookSet
-from treadle_server.api import body
-from treadle_server.api.context import Call
-from treadle_server.api.encode import answer, page_data
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
 from treadle_server.domain.webhooks import new_secret
 from treadle_server.errors import Forbidden, ValidationFailed, WebhookNotFound
+from treadle_server.operations import values
+from treadle_server.operations.encode import page_data
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import webhooks
 from treadle_server.store.transaction import webhooks as outbox
@@ -155,7 +156,7 @@ async def _find(tx: Tx, room: str, name: str) -> Found | None:
 
 async def _seen(connection: Any, call: Call, room: str, name: str) -> Found:
     """Return the webhook. Raises `WebhookNotFound`, also for another user's."""
-    body.check(name)
+    values.check(name)
     where = (webhooks.c.room == room, webhooks.c.name == name)
     found: Found | None = (await connection.execute(outbox.seen(call.api.engine.tokens_at()).where(*where))).first()
     if found is None or not (call.principal.superuser or found.owner == call.principal.user):

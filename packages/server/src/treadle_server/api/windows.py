@@ -1,19 +1,13 @@
-"""Windows of the task list, and what a filter means at one moment: what observers get on the socket, asked for once."""
-
-from typing import Any
+"""Windows of the task list over HTTP, and what a filter means at one moment."""
 
 from starlette.responses import Response
 
-from treadle.wire.frames import Window
-from treadle.wire.tasks import Freeze
-from treadle_server.access.checks import visibility_of
-from treadle_server.access.principal import Principal
-from treadle_server.api.context import Api, Call
-from treadle_server.api.encode import answer, seen_data
-from treadle_server.domain.visibility import Visibility
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
+from treadle_server.operations.encode import seen_data
+from treadle_server.operations.windows import frozen, seen_window
 from treadle_server.store.read import filters
 from treadle_server.store.read import tasks as read_tasks
-from treadle_server.store.read.frozen import freeze
 from treadle_server.store.read.windows import ahead_of, anchor, window
 
 
@@ -40,20 +34,3 @@ async def look(call: Call) -> Response:
 async def freeze_filter(call: Call) -> Response:
     """Name the tasks that a filter means at this moment, with their versions, in the order of the queue."""
     return answer(await frozen(call.api, call.principal, call.body))
-
-
-def seen_window(wanted: Window, visibility: Visibility | None) -> Window:
-    """Return the window, of what who reads the rooms of `visibility` sees."""
-    return (
-        wanted if visibility is None else wanted.model_copy(update={"filter": filters.seen(wanted.filter, visibility)})
-    )
-
-
-async def frozen(api: Api, principal: Principal, wanted: Freeze) -> dict[str, Any]:
-    """Return `Frozen`, of what the asker sees. Raises `StoreUnavailable`."""
-    at = api.now()
-    meant = filters.seen(wanted.filter, visibility_of(principal))
-    async with api.engine.store.read() as connection:
-        found, is_capped = await freeze(connection, meant, order=wanted.order, limit=wanted.limit)
-    items = [{"id": t.id, "version": t.version, "status": t.status, "job_name": t.job_name} for t in found]
-    return {"items": items, "is_capped": is_capped, "at": at}

@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from typing import Literal
 
 from treadle.wire.ids import JobId, WorkerId
 from treadle.wire.names import INTERNAL, JobName
 from treadle.wire.status import WorkerState
+
+OnRestart = Literal["keep", "requeue", "backoff"]
+"""What becomes of a run of an internal executor that was lost with its process."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """How much work a JSON Schema makes of a payload, at worst: a static look, before anything is checked with it.
 
-The answer errs on one side: what is not understood is `TOO_HEAVY`, and is checked aside (api/aside.py).
+The answer errs on one side: what is not understood is `TOO_HEAVY`, and is checked aside (checker_process.py).
 """
 
 import re
@@ -16,7 +16,7 @@ MOST_TEXT = 64 * 1024
 """Characters of a schema that is looked at, and compiled, while others wait; some 20 ms at worst."""
 
 MOST_LEVELS = 64
-"""Levels of a payload (api/body.py)."""
+"""Levels of a payload (operations/values.py)."""
 
 MOST_STEPS = 20_000
 """Steps of one look, some 10 ms."""

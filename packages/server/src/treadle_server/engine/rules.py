@@ -3,16 +3,13 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
 from treadle.wire.options import OF_JOB
-from treadle_server.domain.jobs import Job
+from treadle_server.domain.jobs import Job, OnRestart
 from treadle_server.errors import InvalidCategory
-
-OnRestart = Literal["keep", "requeue", "backoff"]
-"""What becomes of a run of an internal executor that was lost with its process."""
 
 
 def check_category(category: str, allowed: Collection[str], *, of: str = "") -> None:

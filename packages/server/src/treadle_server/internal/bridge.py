@@ -20,9 +20,6 @@ from uuid_utils import uuid7
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import INTERNAL
-from treadle_server.api.context import Api
-from treadle_server.api.encode import claim_data, dumps
-from treadle_server.api.jobs import register_job
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beat, FailDispatch, RegisterWorker, TakeOver
 from treadle_server.engine.commands.internal import BROKER, EXECUTORS
@@ -34,6 +31,9 @@ from treadle_server.internal.executors import Executors
 from treadle_server.internal.process_locks import ProcessLocks
 from treadle_server.internal.tokens import Tokens
 from treadle_server.log import bound
+from treadle_server.operations.context import Api
+from treadle_server.operations.encode import claim_data, dumps
+from treadle_server.operations.jobs import register_job
 from treadle_server.services.base import Health, Interval, supervise
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers

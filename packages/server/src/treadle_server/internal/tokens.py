@@ -9,8 +9,8 @@ from uuid_utils import uuid7
 
 from treadle.wire.names import INTERNAL
 from treadle_server.access.rights import WORKER_ID
-from treadle_server.api.auth import digest_of
-from treadle_server.api.context import Api
+from treadle_server.access.tokens import digest_of
+from treadle_server.operations.context import Api
 from treadle_server.store.tables import tokens
 
 MARGIN = timedelta(minutes=1)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle_server.api.encode import dumps, task_data
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
+from treadle_server.operations.encode import dumps, task_data
 from treadle_server.store.read.orders import ORDERS, Rank, ranks_in
 
 _PENDING = Status.PENDING

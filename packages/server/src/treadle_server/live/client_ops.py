@@ -12,22 +12,21 @@ from treadle.wire.names import Room, parse_job_name
 from treadle.wire.tasks import BulkAction, Freeze, Resolve, Steer, TaskOfMany, TaskPatch
 from treadle.wire.transitions import Action
 from treadle_server.access.permission import Permission
-from treadle_server.api import body
-from treadle_server.api.bulk import Edits, bulk, bulk_edit
-from treadle_server.api.encode import log_data, receipt_data, run_data
-from treadle_server.api.jobs import patch_job, register_job, shown_job
-from treadle_server.api.problems import problem_body
-from treadle_server.api.reading import shown_after, shown_submitted, shown_task
-from treadle_server.api.runs import shown_events
-from treadle_server.api.schedules import steer_schedule
-from treadle_server.api.steering import steer_task
-from treadle_server.api.submitting import MOST_TASKS, PlainTask, plain_tasks, submit_each, submit_many
-from treadle_server.api.tasks import edit_task
-from treadle_server.api.tokens import whoami_data
-from treadle_server.api.windows import frozen
 from treadle_server.engine.commands import RemoveWorker, Submitted, Taken
 from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session
+from treadle_server.operations import values
+from treadle_server.operations.bulk import Edits, bulk, bulk_edit
+from treadle_server.operations.editing import edit_task
+from treadle_server.operations.encode import log_data, receipt_data, run_data, whoami_data
+from treadle_server.operations.jobs import patch_job, register_job, shown_job
+from treadle_server.operations.problems import problem_body
+from treadle_server.operations.reading import shown_after, shown_submitted, shown_task
+from treadle_server.operations.runs import shown_events
+from treadle_server.operations.schedules import steer_schedule
+from treadle_server.operations.steering import steer_task
+from treadle_server.operations.submitting import MOST_TASKS, PlainTask, plain_tasks, submit_each, submit_many
+from treadle_server.operations.windows import frozen
 from treadle_server.store.read import logs as read_logs
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import tasks as read_tasks
@@ -99,9 +98,9 @@ async def submit(session: Session, fields: dict[str, Any]) -> Reply:
     wanted: SubmitPlain
     tasks: Sequence[TaskOfMany | PlainTask]
     if (plain := plain_tasks(fields.get("tasks"))) is not None:
-        wanted, tasks = body.validate(SubmitPlain, {k: v for k, v in fields.items() if k != "tasks"}), plain
+        wanted, tasks = values.validate(SubmitPlain, {k: v for k, v in fields.items() if k != "tasks"}), plain
     else:
-        wanted = whole = body.validate(Submit, fields)
+        wanted = whole = values.validate(Submit, fields)
         tasks = whole.tasks
     done = await submit_many(api, session.principal, wanted.room, tasks)
     then = _awaited(session, done) if wanted.wait else None
@@ -112,8 +111,8 @@ async def submit(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def submit_by_itself(session: Session, fields: dict[str, Any]) -> Reply:
     """Put tasks in, each by itself: the answer has a receipt or a problem for each."""
-    wanted = body.outline(SubmitEach, fields, "tasks")
-    told = plain_tasks(wanted.tasks) or body.each(TaskOfMany, wanted.tasks)
+    wanted = values.outline(SubmitEach, fields, "tasks")
+    told = plain_tasks(wanted.tasks) or values.each(TaskOfMany, wanted.tasks)
     good = [task for task in told if not isinstance(task, TreadleError)]
     taken = await submit_each(session.live.api, session.principal, wanted.room, good) if good else []
     then = _awaited(session, [one for one in taken if isinstance(one, Submitted)]) if wanted.wait else None
@@ -154,25 +153,25 @@ def _without_payloads_if_large(
 
 async def await_tasks(session: Session, fields: dict[str, Any]) -> Reply:
     """Push each of the tasks when it is terminal, also if it is so already."""
-    ids = [TaskId(task_id) for task_id in body.validate(Ids, fields).ids]
+    ids = [TaskId(task_id) for task_id in values.validate(Ids, fields).ids]
     session.live.results.want(session, ids)
     return Reply({}, lambda: session.live.results.look_soon(ids))
 
 
 async def unawait(session: Session, fields: dict[str, Any]) -> Reply:
     """Push their results no more."""
-    session.live.results.drop(session, [TaskId(task_id) for task_id in body.validate(Ids, fields).ids])
+    session.live.results.drop(session, [TaskId(task_id) for task_id in values.validate(Ids, fields).ids])
     return Reply({})
 
 
 async def get(session: Session, fields: dict[str, Any]) -> Reply:
     """Give a task."""
-    return Reply(await shown_task(session.live.api, TaskId(body.validate(One, fields).id)))
+    return Reply(await shown_task(session.live.api, TaskId(values.validate(One, fields).id)))
 
 
 async def runs(session: Session, fields: dict[str, Any]) -> Reply:
     """Give a task's runs."""
-    task_id = TaskId(body.validate(One, fields).id)
+    task_id = TaskId(values.validate(One, fields).id)
     async with session.live.api.engine.store.read() as connection:
         found = await read_runs.of_task(connection, await read_tasks.get(connection, task_id))
     return Reply({"items": [run_data(run) for run in found]})
@@ -180,7 +179,7 @@ async def runs(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def logs(session: Session, fields: dict[str, Any]) -> Reply:
     """Give the last 1,000 lines of a task."""
-    task_id = TaskId(body.validate(One, fields).id)
+    task_id = TaskId(values.validate(One, fields).id)
     async with session.live.api.engine.store.read() as connection:
         task = await read_tasks.get(connection, task_id)
         lines = await read_logs.of_task(connection, task.seq)
@@ -189,19 +188,19 @@ async def logs(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def history(session: Session, fields: dict[str, Any]) -> Reply:
     """Give what happened to a task, as far as it is known."""
-    task_id = TaskId(body.validate(One, fields).id)
+    task_id = TaskId(values.validate(One, fields).id)
     return Reply({"items": await shown_events(session.live.api, task_id)})
 
 
 async def whoami(session: Session, fields: dict[str, Any]) -> Reply:
     """Say who the session's token belongs to."""
-    body.validate(Nothing, fields)
+    values.validate(Nothing, fields)
     return Reply(whoami_data(session.principal))
 
 
 async def act(session: Session, fields: dict[str, Any]) -> Reply:
     """Apply a verb to a task."""
-    wanted = body.validate(Act, fields)
+    wanted = values.validate(Act, fields)
     api = session.live.api
     beyond = wanted.model_fields_set & {"status", "result", "error"}
     if wanted.action != "resolve" and beyond:
@@ -213,24 +212,24 @@ async def act(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def act_on_many(session: Session, fields: dict[str, Any]) -> Reply:
     """Apply a verb to many tasks."""
-    return Reply(await bulk(session.live.api, session.principal, body.validate(BulkAction, fields)))
+    return Reply(await bulk(session.live.api, session.principal, values.validate(BulkAction, fields)))
 
 
 async def edit_many(session: Session, fields: dict[str, Any]) -> Reply:
     """Edit many tasks, each with its own changes."""
-    given = body.outline(Edits, fields, "edits")
+    given = values.outline(Edits, fields, "edits")
     return Reply(await bulk_edit(session.live.api, session.principal, given))
 
 
 async def freeze(session: Session, fields: dict[str, Any]) -> Reply:
     """Name the tasks that a filter means at this moment, with their versions."""
-    return Reply(await frozen(session.live.api, session.principal, body.validate(Freeze, fields)))
+    return Reply(await frozen(session.live.api, session.principal, values.validate(Freeze, fields)))
 
 
 async def edit(session: Session, fields: dict[str, Any]) -> Reply:
     """Change a task that does not run."""
-    task_id = TaskId(body.validate(One, {"id": fields.pop("id", None)}).id)
-    patch = body.validate(TaskPatch, fields)
+    task_id = TaskId(values.validate(One, {"id": fields.pop("id", None)}).id)
+    patch = values.validate(TaskPatch, fields)
     if patch.status is not None:
         raise ValidationFailed("status: an edit does not change it; use action")
     api = session.live.api
@@ -239,18 +238,18 @@ async def edit(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def register(session: Session, fields: dict[str, Any]) -> Reply:
     """Register a job that others serve."""
-    body.check(fields)
+    values.check(fields)
     room = fields.pop("room", None)
     if not isinstance(room, str):
         raise ValidationFailed("room: name the room in which the job stands")
     api = session.live.api
-    done = await register_job(api, session.principal, room, body.validate(JobRegister, fields), make_worker=False)
+    done = await register_job(api, session.principal, room, values.validate(JobRegister, fields), make_worker=False)
     return Reply(await shown_job(api, session.principal, done.job, done.worker_id))
 
 
 async def job(session: Session, fields: dict[str, Any]) -> Reply:
     """Pause or resume a queue."""
-    wanted = body.validate(PauseJob, fields)
+    wanted = values.validate(PauseJob, fields)
     try:
         room = parse_job_name(wanted.job).room
     except ValueError as error:
@@ -262,20 +261,20 @@ async def job(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def remove_worker(session: Session, fields: dict[str, Any]) -> Reply:
     """Remove a worker: what it still holds ends as lost."""
-    worker_id = WorkerId(body.validate(One, fields).id)
+    worker_id = WorkerId(values.validate(One, fields).id)
     await session.live.api.engine.run(RemoveWorker(principal=session.principal, worker_id=worker_id))
     return Reply({})
 
 
 async def schedule(session: Session, fields: dict[str, Any]) -> Reply:
     """Pause or resume a schedule, run its task now, or delete it."""
-    wanted = body.validate(ActOnSchedule, fields)
+    wanted = values.validate(ActOnSchedule, fields)
     return Reply(await steer_schedule(session.live.api, session.principal, wanted.room, wanted.name, wanted.action))
 
 
 async def ping(session: Session, fields: dict[str, Any]) -> Reply:
     """Tell the time, and which of what the session watches has been changed by commits that it may not know of yet."""
-    body.validate(Nothing, fields)
+    values.validate(Nothing, fields)
     behind = {sub: session.live.feeds.behind(feed) for sub, feed in session.feeds.items()}
     return Reply({"time": session.live.api.now(), "behind": {sub: late for sub, late in behind.items() if late}})
 

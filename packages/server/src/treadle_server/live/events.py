@@ -11,11 +11,11 @@ from typing import Any
 from treadle.wire.frames import Since
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import Status
-from treadle_server.api.encode import dumps, light_task, plain_job, plain_schedule
-from treadle_server.api.worker_rows import plain_worker
 from treadle_server.clock import Clock
 from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.hub import HERE, Batch, Hub
+from treadle_server.operations.encode import dumps, light_task, plain_job, plain_schedule
+from treadle_server.operations.worker_rows import plain_worker
 from treadle_server.services.recent import Recent, tells
 
 KEPT = 10_000

@@ -7,12 +7,12 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.status import Status
-from treadle_server.api.encode import dumps
-from treadle_server.api.failure_groups import group_data
 from treadle_server.domain.failures import FAILING, written
 from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.hub import Batch
 from treadle_server.live.views import POSITION_SECONDS, Rows
+from treadle_server.operations.encode import dumps
+from treadle_server.operations.failures import group_data
 from treadle_server.store.read.failures import groups
 
 ROLLS = 60.0

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from treadle_server.api.encode import dumps
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
@@ -20,6 +19,7 @@ from treadle_server.live.metered import Metered
 from treadle_server.live.outbox import portions
 from treadle_server.live.task_windows import TasksView
 from treadle_server.live.views import Rows, View
+from treadle_server.operations.encode import dumps
 from treadle_server.services.base import Interval
 from treadle_server.services.rates import STEP_SECONDS, Rates
 

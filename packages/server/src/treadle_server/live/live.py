@@ -11,8 +11,6 @@ from starlette.websockets import WebSocket
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Reason, WorkerState
 from treadle_server.access.principal import SYSTEM
-from treadle_server.api.context import Api
-from treadle_server.api.encode import run_names
 from treadle_server.engine.commands import ReturnUnstarted
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.hub import Batch, Listener, Orders
@@ -26,6 +24,8 @@ from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accep
 from treadle_server.live.task_windows import Totals
 from treadle_server.live.tokens import Tokens
 from treadle_server.log import bound
+from treadle_server.operations.context import Api
+from treadle_server.operations.encode import run_names
 from treadle_server.services.base import Health, Service, supervise
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,6 @@ from treadle.wire.frames import Every, Unwatch, Watch, Window
 from treadle.wire.ids import TaskId
 from treadle_server.access.checks import sees
 from treadle_server.access.permission import Permission
-from treadle_server.api import body
-from treadle_server.api.windows import seen_window
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import TooManyRequests, ValidationFailed
 from treadle_server.live.events import Listener
@@ -24,6 +22,8 @@ from treadle_server.live.views import (
     View,
     WorkersView,
 )
+from treadle_server.operations import values
+from treadle_server.operations.windows import seen_window
 
 MOST_SUBSCRIPTIONS = 100
 """Subscriptions of one session; more are refused."""
@@ -31,7 +31,7 @@ MOST_SUBSCRIPTIONS = 100
 
 async def watch(session: Session, fields: dict[str, Any]) -> Reply:
     """Subscribe to a topic under a name; a subscription of that name is replaced."""
-    wanted = body.validate(Watch, {**fields, "n": 0})
+    wanted = values.validate(Watch, {**fields, "n": 0})
     if wanted.sub not in session.feeds and len(session.feeds) >= MOST_SUBSCRIPTIONS:
         raise TooManyRequests(f"a session may have {MOST_SUBSCRIPTIONS} subscriptions; unwatch some")
     key, view = _view(session, wanted)
@@ -104,13 +104,13 @@ def _unwatch(session: Session, sub: str) -> None:
 
 async def unwatch(session: Session, fields: dict[str, Any]) -> Reply:
     """End a subscription."""
-    _unwatch(session, body.validate(Unwatch, {**fields, "n": 0}).sub)
+    _unwatch(session, values.validate(Unwatch, {**fields, "n": 0}).sub)
     return Reply({})
 
 
 async def every(session: Session, fields: dict[str, Any]) -> Reply:
     """Begin or end being sent each transition."""
-    wanted = body.validate(Every, {**fields, "n": 0})
+    wanted = values.validate(Every, {**fields, "n": 0})
     live = session.live
     if session.listener is not None:
         live.events.remove(session.listener)

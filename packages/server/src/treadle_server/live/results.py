@@ -10,10 +10,10 @@ from sqlalchemy import select
 from treadle.wire.ids import TaskId
 from treadle.wire.status import TERMINAL
 from treadle_server.access.checks import sees
-from treadle_server.api.encode import task_data
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import TooManyRequests
+from treadle_server.operations.encode import task_data
 from treadle_server.services.base import Interval
 from treadle_server.store.base import Store
 from treadle_server.store.read.filters import status_is

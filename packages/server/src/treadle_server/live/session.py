@@ -15,17 +15,12 @@ from treadle.wire.ids import TaskId, WorkerId, is_uuid
 from treadle.wire.problems import PROBLEMS
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER
 from treadle_server import __version__
+from treadle_server.access.authorization import check_row, check_user
 from treadle_server.access.checks import visibility_of
+from treadle_server.access.narrowing import narrowed
 from treadle_server.access.permission import Permission
 from treadle_server.access.principal import Principal
-from treadle_server.api import body
-from treadle_server.api.auth import address_of, bearer
-from treadle_server.api.encode import dumps
-from treadle_server.api.gate import check_row, check_user
-from treadle_server.api.narrowing import narrowed
-from treadle_server.api.parsing import NotJson, parse
-from treadle_server.api.problems import problem_body
-from treadle_server.api.routes import BY_NAME
+from treadle_server.access.tokens import address_of, bearer
 from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.errors import (
@@ -40,6 +35,11 @@ from treadle_server.live.events import Listener
 from treadle_server.live.feeds import Feed
 from treadle_server.live.outbox import Outbox, portions
 from treadle_server.log import bound
+from treadle_server.operations import values
+from treadle_server.operations.encode import dumps
+from treadle_server.operations.parsing import NotJson, parse
+from treadle_server.operations.permissions import PERMISSIONS
+from treadle_server.operations.problems import problem_body
 from treadle_server.serving.connection_limits import trust
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ Handler = Callable[["Session", dict[str, Any]], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An operation: what is called for it, and what the gate checks before (api/gate.py)."""
+    """An operation: what is called for it, and what the gate checks before (access/authorization.py)."""
 
     handler: Handler
     permission: Permission
@@ -92,7 +92,7 @@ class Op:
     @classmethod
     def of(cls, name: str, handler: Handler) -> "Op":
         """Return what does over the socket what the operation of this name does over HTTP: it needs the same."""
-        return cls(handler, BY_NAME[name].permission)
+        return cls(handler, PERMISSIONS[name])
 
 
 @dataclass(slots=True, eq=False)
@@ -181,7 +181,7 @@ async def _greet(live: "Live", socket: WebSocket) -> tuple[Session, list[Any]]:
     items = await read_frame(text)
     if not items or not isinstance(items[0], dict) or items[0].get("op") != "hello":
         raise BadFrame("the first item must be a hello")
-    hello = body.validate(Hello, items[0])
+    hello = values.validate(Hello, items[0])
     if hello.protocol != PROTOCOL:
         raise BadFrame(f"protocol {hello.protocol} is not spoken here; use {PROTOCOL}")
     token = bearer(socket.headers) or hello.token

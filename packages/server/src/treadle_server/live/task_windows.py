@@ -14,12 +14,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.frames import Window
 from treadle.wire.tasks import TaskFilter
-from treadle_server.api.encode import dumps, task_data
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch, Hub
 from treadle_server.live.changes import Round, Told
 from treadle_server.live.known import Known
 from treadle_server.live.views import POSITION_SECONDS, Rows, awaited_targets
+from treadle_server.operations.encode import dumps, task_data
 from treadle_server.store.read import filters
 from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read.matching import matcher

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from treadle_server.api.auth import FRESH_SECONDS, Access
+from treadle_server.access.tokens import FRESH_SECONDS, Access
 from treadle_server.errors import Unauthorized
 from treadle_server.live.session import UNAUTHORIZED, Session
 from treadle_server.services.base import Interval

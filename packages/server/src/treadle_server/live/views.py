@@ -11,7 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle_server.api.encode import (
+from treadle_server.domain.tasks import Task
+from treadle_server.domain.visibility import Visibility
+from treadle_server.engine.hub import Batch
+from treadle_server.errors import TaskNotFound
+from treadle_server.operations.encode import (
     artifact_data,
     dumps,
     happening_data,
@@ -22,12 +26,8 @@ from treadle_server.api.encode import (
     target_data,
     task_data,
 )
-from treadle_server.api.jobs import measured
-from treadle_server.api.worker_rows import worker_data
-from treadle_server.domain.tasks import Task
-from treadle_server.domain.visibility import Visibility
-from treadle_server.engine.hub import Batch
-from treadle_server.errors import TaskNotFound
+from treadle_server.operations.jobs import measured
+from treadle_server.operations.worker_rows import worker_data
 from treadle_server.services.absences import Absences
 from treadle_server.services.rates import Rates
 from treadle_server.store.read import artifacts as read_artifacts

@@ -11,10 +11,17 @@ from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.access.permission import Permission
-from treadle_server.api import body
-from treadle_server.api.encode import brief_claim, job_data, leases_data, run_names
-from treadle_server.api.jobs import register_job
-from treadle_server.api.reporting import (
+from treadle_server.domain.jobs import Job
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import Beaten, HandBack, LinkJobs, Reattach, RemoveWorker
+from treadle_server.engine.dispatch.presence import Presence
+from treadle_server.engine.dispatch.slots import WorkerSlot
+from treadle_server.errors import TreadleError, ValidationFailed, WorkerNotFound
+from treadle_server.live.session import Op, Reply, Session
+from treadle_server.operations import values
+from treadle_server.operations.encode import brief_claim, job_data, leases_data, run_names
+from treadle_server.operations.jobs import register_job
+from treadle_server.operations.reporting import (
     ReportsOutline,
     names_of,
     plain_reports,
@@ -23,16 +30,9 @@ from treadle_server.api.reporting import (
     report_many,
     take_reports,
 )
-from treadle_server.api.runs import reclaim_run
-from treadle_server.api.worker_rows import beaten_data
-from treadle_server.api.workers import in_range, register_worker, shown_worker, take_beat
-from treadle_server.domain.jobs import Job
-from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import Beaten, HandBack, LinkJobs, Reattach, RemoveWorker
-from treadle_server.engine.dispatch.presence import Presence
-from treadle_server.engine.dispatch.slots import WorkerSlot
-from treadle_server.errors import TreadleError, ValidationFailed, WorkerNotFound
-from treadle_server.live.session import Op, Reply, Session
+from treadle_server.operations.runs import reclaim_run
+from treadle_server.operations.worker_rows import beaten_data
+from treadle_server.operations.workers import in_range, register_worker, shown_worker, take_beat
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read import workers as read_workers
 
@@ -69,7 +69,7 @@ def _worker_of(session: Session) -> WorkerId:
 
 async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
     """Register the worker and its jobs, reconcile what it still holds, and open its slot."""
-    wanted = body.validate(Open, fields)
+    wanted = values.validate(Open, fields)
     in_range(wanted.held)
     if session.worker_id is not None and wanted.worker.id != session.worker_id:
         raise ValidationFailed(f"worker.id: this session is worker {session.worker_id} already; open a second session")
@@ -164,7 +164,7 @@ async def reports(session: Session, fields: dict[str, Any]) -> Reply:
         refused = await take_reports(api, session.principal, worker_id, plain)
         names: Sequence[tuple[str | None, int | None]] = [(task_id, run_id) for task_id, run_id, _ in plain]
     else:
-        given = body.outline(ReportsOutline, fields, "reports").reports
+        given = values.outline(ReportsOutline, fields, "reports").reports
         refused = await report_many(api, session.principal, worker_id, given)
         names = names_of(given)
     if brief is True:
@@ -175,7 +175,7 @@ async def reports(session: Session, fields: dict[str, Any]) -> Reply:
 async def beat(session: Session, fields: dict[str, Any]) -> Reply:
     """Take a heartbeat."""
     worker_id = _worker_of(session)
-    given = body.validate(Heartbeat, fields)
+    given = values.validate(Heartbeat, fields)
     if given.tasks == [] and not given.stopped and given.draining is None:
         # It renews nothing, and may wait for others to be written with.
         await session.live.idle_beats.turn()
@@ -193,7 +193,7 @@ async def beat(session: Session, fields: dict[str, Any]) -> Reply:
 async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
     """Take back runs that were not started."""
     worker_id = _worker_of(session)
-    refs = in_range(body.validate(Return, fields).runs)
+    refs = in_range(values.validate(Return, fields).runs)
     keys = [(TaskId(ref.task_id), RunId(ref.run_id)) for ref in refs]
     outcomes = await session.live.api.engine.run(
         HandBack(principal=session.principal, worker_id=worker_id, runs=[(task_id, int(run)) for task_id, run in keys])
@@ -204,7 +204,7 @@ async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def reclaim(session: Session, fields: dict[str, Any]) -> Reply:
     """Extend a run's lease, and give fresh credentials for its code."""
-    [ref] = in_range([body.validate(RunRef, fields)])
+    [ref] = in_range([values.validate(RunRef, fields)])
     return Reply(await reclaim_run(session.live.api, session.principal, TaskId(ref.task_id), RunId(ref.run_id)))
 
 

@@ -1,8 +1,8 @@
 """Everything that a server can be asked for: each operation once, with its route, its models and its problems.
 
-The server binds handlers and permissions to them (`treadle_server.api.routes`); its routes, its OpenAPI document and
-its permissions on the socket come from there. The SDK makes of them the requests with which plain HTTP stands in for
-the socket.
+The server binds handlers (`treadle_server.api.routes`) and permissions (`treadle_server.operations.permissions`) to
+them; its routes and its OpenAPI document come from there. The SDK makes of them the requests with which plain
+HTTP stands in for the socket.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""From a submission on the wire to tasks in the store; HTTP and the socket share it."""
+"""From a submission on the wire to tasks in the store."""
 
 import asyncio
 import re
@@ -17,14 +17,15 @@ from treadle.wire.values import is_kept
 from treadle_server.access.checks import check_create, check_task_scopes
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_scopes
-from treadle_server.api import body
-from treadle_server.api.checking import Checked, refusals
-from treadle_server.api.context import Api
+from treadle_server.domain.instants import instant
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import Forbidden, InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
+from treadle_server.operations import values
+from treadle_server.operations.checking import Checked, refusals
+from treadle_server.operations.context import Api
 
 TRIES = 5
 """How often a payload is checked anew when its job's schema changes at the same moment."""
@@ -197,7 +198,7 @@ def _unstable() -> SchemaConflict:
 
 async def _checked(api: Api, room: str, wanted: Sequence[tuple[Job, TaskSubmit | PlainTask]]) -> list[Submission]:
     """Return the submissions, all of them or none. Raises as `submit` does."""
-    texts = [body.text_of(item.payload) for _, item in wanted]
+    texts = [values.text_of(item.payload) for _, item in wanted]
     checked = [(job, item.payload, text) for (job, item), text in zip(wanted, texts, strict=True)]
     for i, error in (await refusals(api.catalog, checked, all_or_none=True)).items():
         if len(wanted) == 1 or not isinstance(error, InvalidPayload):
@@ -216,7 +217,7 @@ async def _checked_each(
         if i in taken:
             continue
         try:
-            job, text = await api.catalog.find(item.job, room=room), body.text_of(item.payload)
+            job, text = await api.catalog.find(item.job, room=room), values.text_of(item.payload)
             items[i] = build(job, room, item, text)
             found[i] = job, item.payload, text
         except TreadleError as refusal:
@@ -242,8 +243,8 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
             schema_version=job.schema_version,
         )
     given = wanted.model_dump(exclude_unset=True, exclude_none=True, exclude={"payload", "job"})
-    due_at = body.instant(wanted.scheduled_at, "scheduled_at")
-    deadline = body.instant(wanted.deadline, "deadline")
+    due_at = instant(wanted.scheduled_at, "scheduled_at")
+    deadline = instant(wanted.deadline, "deadline")
     check_times(due_at, deadline, due="scheduled_at")
     # The same instant is the same content, whatever the time zone that it was written in.
     instants = {"scheduled_at": due_at, "deadline": deadline}
@@ -258,8 +259,8 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
         due_at=due_at,
         target=wanted.target,
         deadline=deadline,
-        tags=body.text_or_none(wanted.tags),
-        scopes=body.text_or_none(wanted.scopes),
+        tags=values.text_or_none(wanted.tags),
+        scopes=values.text_or_none(wanted.scopes),
         unique_key=wanted.unique_key,
         schema_version=job.schema_version,
     )
@@ -273,7 +274,7 @@ def _content_hash(job: Job, payload: dict[str, Any], content: dict[str, Any]) ->
         said = orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z)
     except TypeError:
         # orjson takes no integer beyond 64 bits; of the options tags alone may hold one.
-        options["tags"] = body.sorted_text(options["tags"])
+        options["tags"] = values.sorted_text(options["tags"])
         said = orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z)
     digest.update(said)
     digest.update(_canonical(payload))
@@ -285,4 +286,4 @@ def _canonical(payload: dict[str, Any]) -> bytes:
         return orjson.dumps(payload, option=orjson.OPT_SORT_KEYS)
     except TypeError:
         # orjson takes no integer beyond 64 bits.
-        return body.sorted_text(payload).encode()
+        return values.sorted_text(payload).encode()

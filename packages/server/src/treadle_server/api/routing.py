@@ -11,19 +11,21 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from treadle_server.access.authorization import check_row, check_user
+from treadle_server.access.narrowing import narrowed
 from treadle_server.access.principal import Principal
+from treadle_server.access.tokens import address_of, bearer
 from treadle_server.api import body
-from treadle_server.api.auth import address_of, bearer
-from treadle_server.api.body import run_number
-from treadle_server.api.context import Api, Call, task_id_of, worker_id_of
+from treadle_server.api.call import Call
+from treadle_server.api.connected import ClientGone
 from treadle_server.api.endpoint import Endpoint
-from treadle_server.api.gate import check_row, check_user
-from treadle_server.api.narrowing import narrowed
 from treadle_server.api.problems import defect, problem_response
-from treadle_server.api.waits import ClientGone
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
 from treadle_server.log import bound
+from treadle_server.operations import values
+from treadle_server.operations.context import Api, task_id_of, worker_id_of
+from treadle_server.operations.values import run_number
 from treadle_server.serving.connection_limits import trust
 
 log = logging.getLogger(__name__)
@@ -173,8 +175,8 @@ async def _body(endpoint: Endpoint, request: Request, api: Api) -> Any:
     if not raw.strip():
         if not endpoint.body_optional:
             raise ValidationFailed(f"the body is empty: send a {endpoint.body.__name__} as JSON")
-        return body.validate(endpoint.body, {})
-    given = await body.parse(raw)
+        return values.validate(endpoint.body, {})
+    given = await values.parse(raw)
     if endpoint.items is not None:
-        return body.outline(endpoint.items.outline, given, endpoint.items.name)
-    return body.validate(endpoint.body, given)
+        return values.outline(endpoint.items.outline, given, endpoint.items.name)
+    return values.validate(endpoint.body, given)

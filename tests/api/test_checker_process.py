@@ -5,8 +5,8 @@ import asyncio
 import psutil
 import pytest
 
-from treadle_server.api.aside import Aside
 from treadle_server.errors import TooManyRequests
+from treadle_server.operations.checker_process import CheckerProcess
 
 
 def _processes() -> set[int]:
@@ -15,7 +15,7 @@ def _processes() -> set[int]:
 
 async def test_a_checker_that_starts_while_the_server_goes_is_ended() -> None:
     before = _processes()
-    aside = Aside()
+    aside = CheckerProcess()
     checking = asyncio.create_task(aside.check('{"type": "integer"}', ["1"]))
     await asyncio.sleep(0)
     await aside.close()

@@ -5,21 +5,16 @@ import itertools
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
-
-from starlette.requests import Request
+from typing import TypeVar
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import TERMINAL
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
-from treadle_server.errors import StoreUnavailable
 
 POLL_SECONDS = 5.0
 """How often a waiter looks by itself: another server's commit may not have been heard of."""
 
-CLOSING_SECONDS = 0.5
-"""How long a waiter may still take to answer when the server goes away."""
 
 T = TypeVar("T")
 
@@ -82,44 +77,3 @@ class Waits:
                         await event.wait()
                 event.clear()
         return has_waited
-
-
-class ClientGone(Exception):
-    """The client closed the connection while it was waited for something."""
-
-
-async def while_connected(
-    request: Request, work: Awaitable[T], closing: asyncio.Event, invalid: Awaitable[None] | None = None
-) -> T:
-    """Return what `work` returns.
-
-    It is cancelled, and `ClientGone` raised, when the client closes the connection; and with `StoreUnavailable` when
-    the server goes away; and with what `invalid` raises, which waits for the end of the asker's token.
-    """
-
-    async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    worker = asyncio.ensure_future(work)
-    watcher, closer = asyncio.ensure_future(watch()), asyncio.ensure_future(closing.wait())
-    parts: set[asyncio.Future[Any]] = {worker, watcher, closer}
-    ender = None if invalid is None else asyncio.ensure_future(invalid)
-    if ender is not None:
-        parts.add(ender)
-    try:
-        await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-        if not worker.done() and closer.done():
-            # What wants to answer once more at the end may do so.
-            await asyncio.wait({worker}, timeout=CLOSING_SECONDS)
-        if worker.done():
-            return worker.result()
-        if watcher.done():
-            raise ClientGone
-        if ender is not None and ender.done():
-            ender.result()
-        raise StoreUnavailable("the server is going away; try again", retry_after=1)
-    finally:
-        for part in parts:
-            part.cancel()
-        await asyncio.wait(parts)

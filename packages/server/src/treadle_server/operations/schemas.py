@@ -1,7 +1,7 @@
 """JSON Schemas of jobs: checked when they are registered, compiled once, and applied to payloads.
 
 Nearly all are checked here, in microseconds. What may take longer goes aside, by a static look at the schema
-(domain/weight.py) and the size of the payload (api/aside.py).
+(domain/weight.py) and the size of the payload (operations/checker_process.py).
 """
 
 from collections import OrderedDict
@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from treadle_server.api.aside import refusal
 from treadle_server.domain.payloads import compiled, errors_of
 from treadle_server.domain.weight import HEAVY, Weight, weigh
 from treadle_server.errors import ValidationFailed
+from treadle_server.operations.checker_process import refusal
 
 MOST_VALIDATORS = 2000
 """Compiled schemas that are kept; the one that was not used for longest goes first."""

@@ -20,11 +20,11 @@ from uuid_utils import uuid7
 
 from treadle.wire.server import TokenCreate
 from treadle_server.access.credentials import Credentials, is_credential
+from treadle_server.access.failures import Failures
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import EVERYTHING, check_scopes
-from treadle_server.api.body import instant
-from treadle_server.api.failures import Failures
 from treadle_server.clock import Clock
+from treadle_server.domain.instants import instant
 from treadle_server.errors import Forbidden, StoreUnavailable, TooManyRequests, Unauthorized, ValidationFailed
 from treadle_server.settings import LOOPBACK, Settings
 from treadle_server.store.base import Store

@@ -6,10 +6,11 @@ from operator import attrgetter
 from typing import Any
 
 import orjson
-from starlette.responses import Response
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.options import ShownOptions
+from treadle_server.access.checks import is_reader
+from treadle_server.access.principal import Principal
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Schedule
@@ -29,11 +30,6 @@ _OPTIONS = orjson.OPT_UTC_Z
 def dumps(value: Any) -> bytes:
     """Return the value as JSON bytes; instants end in Z."""
     return orjson.dumps(value, option=_OPTIONS)
-
-
-def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return the value as an HTTP answer."""
-    return Response(dumps(value), status, headers, "application/json")
 
 
 def _json(text: str | None) -> orjson.Fragment | None:
@@ -351,3 +347,9 @@ def page_data(
         "offset": offset,
         "next_cursor": cursor,
     }
+
+
+def whoami_data(who: Principal) -> dict[str, Any]:
+    """Return who asks as `Whoami`."""
+    scopes = ["*"] if who.superuser else sorted(who.scopes or ())
+    return {"user": who.user, "superuser": who.superuser, "scopes": scopes, "may_write": not is_reader(who)}

@@ -7,12 +7,12 @@ from sqlalchemy import select
 
 from treadle.wire.names import visible_from
 from treadle.wire.values import is_kept
-from treadle_server.api.aside import Aside, Outcome
-from treadle_server.api.schemas import Validators, compile_schema, is_checked
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.weight import weigh
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import JobNotFound
+from treadle_server.operations.checker_process import CheckerProcess, Outcome
+from treadle_server.operations.schemas import Validators, compile_schema, is_checked
 from treadle_server.store.base import Store
 from treadle_server.store.read import jobs
 from treadle_server.store.tables import job_schemas
@@ -28,7 +28,7 @@ class Catalog:
         self._store = store
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._validators = Validators()
-        self.aside = Aside()
+        self.checker = CheckerProcess()
 
     def on_commit(self, batch: Batch) -> None:
         """Take over what a commit changed, unless a later one is known already."""
@@ -78,7 +78,7 @@ class Catalog:
 
         Raises `TooManyRequests` when too many such checks wait.
         """
-        return await self.aside.check(job.schema, texts)
+        return await self.checker.check(job.schema, texts)
 
     async def check_edit(self, job_num: int, version: int, payload: dict[str, object], text: str) -> None:
         """Check a payload against the version of the schema that its task keeps.
@@ -94,7 +94,7 @@ class Catalog:
             schema = (await connection.execute(wanted)).scalar_one()
         if known is None and is_checked(self._validators.add(job_num, version, schema), payload, len(text)):
             return
-        if (refusal := (await self.aside.check(schema, [text]))[0]) is not None:
+        if (refusal := (await self.checker.check(schema, [text]))[0]) is not None:
             raise refusal
 
     async def check_schema(self, schema: dict[str, object], text: str) -> None:
@@ -102,7 +102,7 @@ class Catalog:
         if weigh(schema, len(text)).is_light:
             compile_schema(schema)
         else:
-            await self.aside.compile(text)
+            await self.checker.compile(text)
 
 
 def check_text(full_name: str) -> None:

@@ -1,14 +1,14 @@
-"""Reads that several routes and the socket share."""
+"""Tasks as they are shown: one, one after a command, and those that were just submitted."""
 
 from dataclasses import replace
 from typing import Any
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import TERMINAL, Status
-from treadle_server.api.context import Api
-from treadle_server.api.encode import seen_data, task_data
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Submitted
+from treadle_server.operations.context import Api
+from treadle_server.operations.encode import seen_data, task_data
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.targets import blocked_by
 from treadle_server.store.read.tasks import Seen

@@ -1,4 +1,4 @@
-"""From a worker's report on the wire to the engine's; HTTP and the socket share it."""
+"""From a worker's report on the wire to the engine's."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,10 +21,11 @@ from treadle.wire.runs import (
 from treadle.wire.tasks import TaskPatch
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, is_kept
 from treadle_server.access.principal import Principal
-from treadle_server.api import body
-from treadle_server.api.context import Api
+from treadle_server.domain.instants import instant
 from treadle_server.engine.commands import ReportMany, RunReport
 from treadle_server.errors import TreadleError, ValidationFailed
+from treadle_server.operations import values
+from treadle_server.operations.context import Api
 
 MOST_REPORTS = 10_000
 """Reports of one request."""
@@ -40,11 +41,11 @@ Body = Completed | Failed | ExceptionReport | Paused | Checkpoint | Progress | L
 
 
 def _lines(lines: list[LogLine]) -> list[LogLine]:
-    return [line.model_copy(update={"at": body.instant(line.at, "at")}) for line in lines]
+    return [line.model_copy(update={"at": instant(line.at, "at")}) for line in lines]
 
 
 def _progress(share: float | None, message: str | None) -> str:
-    return body.text_of({"share": share, "message": message})
+    return values.text_of({"share": share, "message": message})
 
 
 def from_body(kind: str, given: Body) -> RunReport:
@@ -53,15 +54,15 @@ def from_body(kind: str, given: Body) -> RunReport:
         case None:
             return RunReport(kind=kind)
         case Checkpoint():
-            return RunReport(kind=kind, checkpoint=body.text_of(given.checkpoint))
+            return RunReport(kind=kind, checkpoint=values.text_of(given.checkpoint))
         case Progress():
             return RunReport(kind=kind, progress=_progress(given.share, given.message))
         case Logs():
             return RunReport(kind=kind, lines=_lines(given.lines))
         case Completed():
-            return RunReport(kind=kind, result=body.text_or_none(given.result), usage=given.usage)
+            return RunReport(kind=kind, result=values.text_or_none(given.result), usage=given.usage)
         case Paused():
-            checkpoint = body.text_or_none(given.checkpoint)
+            checkpoint = values.text_or_none(given.checkpoint)
             return RunReport(kind=kind, checkpoint=checkpoint, usage=given.usage, detail=given.detail)
         case Failed() | ExceptionReport():
             return RunReport(
@@ -83,11 +84,11 @@ def from_report(report: Report) -> RunReport:
         raise ValidationFailed("checkpoint: needs a checkpoint")
     keeps_checkpoint = report.kind in {"checkpoint", "paused"}
     null_is_kept = report.kind == "checkpoint"
-    checkpoint = body.text_of(report.checkpoint) if null_is_kept else body.text_or_none(report.checkpoint)
+    checkpoint = values.text_of(report.checkpoint) if null_is_kept else values.text_or_none(report.checkpoint)
     return RunReport(
         kind=report.kind,
         starts=report.starts,
-        result=body.text_or_none(report.result) if report.kind == "completed" else None,
+        result=values.text_or_none(report.result) if report.kind == "completed" else None,
         error=report.error if report.kind != "failed" else report.error or "",
         traceback=report.traceback,
         reason=report.reason,
@@ -112,12 +113,12 @@ def from_patch(patch: TaskPatch) -> RunReport:
         kind = "exception"
     return RunReport(
         kind=kind,
-        result=body.text_or_none(patch.result) if kind == "completed" else None,
+        result=values.text_or_none(patch.result) if kind == "completed" else None,
         error=patch.error,
         traceback=patch.traceback,
         reason=patch.reason,
         usage=patch.usage,
-        checkpoint=body.text_or_none(patch.checkpoint),
+        checkpoint=values.text_or_none(patch.checkpoint),
     )
 
 
@@ -147,9 +148,9 @@ def plain_reports(api: Api, fields: dict[str, Any]) -> list[tuple[TaskId, int, R
         ):
             return None
         result = report.get("result")
-        if not (0 <= run_id <= body.MOST_RUN_ID and is_kept(result)):
+        if not (0 <= run_id <= values.MOST_RUN_ID and is_kept(result)):
             return None
-        text = None if result is None or kind == "started" else body.text_of(result)
+        text = None if result is None or kind == "started" else values.text_of(result)
         plain.append((TaskId(task_id), run_id, RunReport(kind=kind, result=text, starts=report.get("starts") is True)))
     return plain
 
@@ -161,7 +162,7 @@ async def report_many(
 
     Raises `StoreUnavailable`, and `ValidationFailed` or `InvalidRoomId` when not one of them is a report.
     """
-    reports = body.each(Report, given)
+    reports = values.each(Report, given)
     if all(isinstance(report, TreadleError) for report in reports):
         raise next(report for report in reports if isinstance(report, TreadleError))
     taken: list[tuple[TaskId, int, RunReport]] = []
@@ -172,7 +173,7 @@ async def report_many(
             refused[i] = report
             continue
         try:
-            taken.append((TaskId(report.task_id), body.run_number(report.run_id), from_report(report)))
+            taken.append((TaskId(report.task_id), values.run_number(report.run_id), from_report(report)))
             places.append(i)
         except TreadleError as error:
             refused[i] = error

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
-from treadle_server.api import body
-from treadle_server.api.catalog import Catalog
 from treadle_server.domain.jobs import Job
 from treadle_server.errors import InvalidPayload, TreadleError, ValidationFailed
+from treadle_server.operations import values
+from treadle_server.operations.catalog import Catalog
 
 BREATH_SECONDS = 0.02
 """How long payloads are checked before others have their turn."""
@@ -19,7 +19,7 @@ Checked = tuple[Job, dict[str, Any], str]
 
 async def check_one(catalog: Catalog, job: Job, payload: dict[str, Any]) -> None:
     """Check a payload. Raises `InvalidPayload` or `TooManyRequests`."""
-    for refusal in (await refusals(catalog, [(job, payload, body.text_of(payload))])).values():
+    for refusal in (await refusals(catalog, [(job, payload, values.text_of(payload))])).values():
         raise refusal
 
 

@@ -1,76 +1,27 @@
-"""What handlers work with: the parts of the application, and one call."""
+"""One call over HTTP: the request with who asks, its path, its query and its body."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from treadle.wire.ids import TaskId, WorkerId, is_uuid
+from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.tasks import TaskFilter
 from treadle_server.access.checks import visibility_of
 from treadle_server.access.principal import Principal
-from treadle_server.api import body
-from treadle_server.api.auth import Access, bearer
-from treadle_server.api.catalog import Catalog
-from treadle_server.api.problems import from_validation
-from treadle_server.api.waits import Waits
-from treadle_server.artifacts.artifacts import Artifacts
-from treadle_server.domain.tasks import Task
+from treadle_server.access.tokens import bearer
 from treadle_server.domain.visibility import Visibility
-from treadle_server.engine.engine import Engine
-from treadle_server.errors import TaskNotFound, ValidationFailed, WorkerNotFound
-from treadle_server.services.absences import Absences
-from treadle_server.services.metrics import Metrics
-from treadle_server.services.rates import Rates
-from treadle_server.services.recent import Recent
-from treadle_server.services.run import Services
-from treadle_server.settings import Settings
+from treadle_server.errors import ValidationFailed
+from treadle_server.operations import values
+from treadle_server.operations.context import Api, task_id_of, worker_id_of
+from treadle_server.operations.problems import from_validation
 from treadle_server.store.read.filters import seen
 
 MOST_PER_PAGE = 500
 DEFAULT_PER_PAGE = 50
 MOST_OFFSET = 2**31
-
-
-class Internal(Protocol):
-    """What gives the tasks of `@internal` jobs to their executors."""
-
-    async def handed_over(self, task_ids: Collection[TaskId]) -> dict[TaskId, Task]:
-        """Wait until the new tasks are dispatched, and return how they stand then; nothing that can't be read."""
-        ...
-
-
-@dataclass(slots=True)
-class Api:
-    """The parts of the application that handlers use."""
-
-    settings: Settings
-    engine: Engine
-    access: Access
-    catalog: Catalog
-    waits: Waits
-    rates: Rates
-    recent: Recent
-    metrics: Metrics
-    artifacts: Artifacts
-    started_at: datetime
-    services: Services | None = None
-    """What runs beside the requests; None until the server has started."""
-    internal: Internal | None = None
-    """None without executors."""
-    document: bytes | None = None
-    """The OpenAPI document, made when it is first asked for."""
-    absences: Absences = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.absences = Absences(self.engine.hub.stream, None if self.engine.store.is_shared else self.started_at)
-
-    def now(self) -> datetime:
-        """Return the current instant in UTC."""
-        return self.engine.clock.now()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +61,7 @@ class Call:
     @property
     def run_id(self) -> int:
         """Return the run's number from the path. Raises `ValidationFailed`."""
-        return body.run_number(int(self.request.path_params["run_id"]))
+        return values.run_number(int(self.request.path_params["run_id"]))
 
     def limit(self, default: int = DEFAULT_PER_PAGE) -> int:
         """Return the query's `limit`. Raises `ValidationFailed` unless it is 0 to 500."""
@@ -130,12 +81,12 @@ class Call:
     def number(self, name: str) -> int | None:
         """Return the query's `name`, a whole number from 0; None without it. Raises `ValidationFailed`."""
         query = self.request.query_params
-        return _number(query, name, 0, body.MOST_RUN_ID) if name in query else None
+        return _number(query, name, 0, values.MOST_RUN_ID) if name in query else None
 
     def text(self, name: str) -> str | None:
         """Return the query's `name`, a text; None without it. Raises `ValidationFailed`."""
         text = self.request.query_params.get(name)
-        body.check(text)
+        values.check(text)
         return text or None
 
     def filter(self, **fixed: Any) -> TaskFilter:
@@ -145,7 +96,7 @@ class Call:
         given |= {name: query.getlist(name) for name in _SEVERAL & query.keys()}
         if "status" in query:
             given["status"] = [word for part in query.getlist("status") for word in part.split(",") if word]
-        body.check(given)
+        values.check(given)
         try:
             return seen(TaskFilter.model_validate({**given, **fixed}), self.visibility)
         except ValidationError as error:
@@ -156,20 +107,6 @@ _SEVERAL = frozenset({"tag", "not_room", "not_job", "not_target", "not_worker", 
 """Parts of a filter that may stand in a query more than once, all of which hold."""
 
 _FLAGS = {"true": True, "false": False}
-
-
-def task_id_of(text: str) -> TaskId:
-    """Return the task's id in lower case. Raises `TaskNotFound` when it is no UUID."""
-    if not is_uuid(text.lower()):
-        raise TaskNotFound(f"{text[:80]!r} is no task's id: that is a UUID")
-    return TaskId(text.lower())
-
-
-def worker_id_of(text: str) -> WorkerId:
-    """Return the worker's id in lower case. Raises `WorkerNotFound` when it is no UUID."""
-    if not is_uuid(text.lower()):
-        raise WorkerNotFound(f"{text[:80]!r} is no worker's id: that is a UUID")
-    return WorkerId(text.lower())
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:

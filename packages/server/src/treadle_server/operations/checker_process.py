@@ -49,7 +49,7 @@ Outcome = TreadleError | None
 """None: the payload is valid."""
 
 
-class Aside:
+class CheckerProcess:
     """The process, started when it is first needed, and the queue before it."""
 
     def __init__(self) -> None:

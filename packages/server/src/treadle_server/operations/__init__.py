@@ -1,0 +1,1 @@
+"""What each operation of the wire does, whatever brought it: HTTP and the socket call the same functions."""

@@ -1,0 +1,215 @@
+"""Bulk actions: one verb or edit for many tasks, in portions, each task with its own answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import Field
+
+from treadle.wire.fields import Request
+from treadle.wire.ids import TaskId, is_uuid
+from treadle.wire.status import Status
+from treadle.wire.tasks import BulkAction, TaskEdit
+from treadle_server.access.checks import visibility_of
+from treadle_server.access.principal import Principal
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import SteerMany
+from treadle_server.errors import (
+    StoreUnavailable,
+    TaskConflict,
+    TaskNotFound,
+    TooManyRequests,
+    TreadleError,
+    UniqueKeyHeld,
+    ValidationFailed,
+)
+from treadle_server.operations import values
+from treadle_server.operations.context import Api
+from treadle_server.operations.editing import edit_command
+from treadle_server.store.read import tasks as read_tasks
+from treadle_server.store.read.filters import seen
+
+CHUNK = 500
+"""Tasks that one command of a bulk action takes, so that the writer is never held for long."""
+
+MOST_MATCHED = 100_000
+"""Tasks that one bulk action by filter acts on at most; it says how many it matched."""
+
+MOST_PROBLEMS = 1000
+"""Problems that are told of a bulk action by filter; those of named tasks are all told."""
+
+
+class Edits(Request):
+    """Edits of many tasks, of which each is checked by itself."""
+
+    edits: list[Any] = Field(min_length=1, max_length=10_000)
+
+
+T = TypeVar("T")
+Outcome = tuple[TaskId, Task | TreadleError]
+
+
+@dataclass(slots=True)
+class _Outcomes:
+    """What became of each task."""
+
+    versions: dict[str, int] = field(default_factory=dict)
+    problems: dict[TaskId, TreadleError] = field(default_factory=dict)
+
+    def take(self, outcomes: Sequence[Outcome]) -> None:
+        for task_id, outcome in outcomes:
+            if isinstance(outcome, TreadleError):
+                self.problems[task_id] = outcome
+            else:
+                self.versions[task_id] = outcome.version
+
+    async def shown(self, api: Api, action: str, *, most: int | None = None) -> dict[str, Any]:
+        """Return them as `BulkResult`, with where the tasks are to which nothing was done."""
+        told = dict(list(self.problems.items())[:most])
+        # Of one that is not found nothing is told, also when it is there and only not to be seen.
+        now = await _now(api, [task_id for task_id, error in told.items() if not isinstance(error, TaskNotFound)])
+        return {
+            "action": action,
+            "matched": len(self.versions) + len(self.problems),
+            "changed": len(self.versions),
+            "versions": self.versions,
+            "problems": [_problem(task_id, error, now.get(task_id)) for task_id, error in told.items()],
+            "problems_are_capped": len(told) < len(self.problems),
+        }
+
+
+async def bulk(api: Api, principal: Principal, wanted: BulkAction) -> dict[str, Any]:
+    """Apply the verb in portions and return `BulkResult`.
+
+    Raises `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done.
+    """
+    versions = {TaskId(task_id): version for task_id, version in (wanted.if_versions or {}).items()}
+
+    async def act(ids: Sequence[TaskId]) -> Sequence[Outcome]:
+        command = SteerMany(
+            principal=principal,
+            action=wanted.action,
+            ids=list(ids),
+            if_versions=versions,
+            to=None if wanted.status is None else Status(wanted.status),
+            result=values.text_or_none(wanted.result),
+            error=wanted.error,
+        )
+        return await api.engine.run(command)
+
+    outcomes = await _in_portions(await _ids(api, principal, wanted), act, of=lambda task_id: task_id)
+    return await outcomes.shown(api, wanted.action, most=MOST_PROBLEMS if wanted.ids is None else None)
+
+
+async def bulk_edit(api: Api, principal: Principal, given: Edits) -> dict[str, Any]:
+    """Apply the edits in portions and return `BulkResult`.
+
+    Raises `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done, and
+    `ValidationFailed` for what can't be told apart by its id, or when not one of them is an edit.
+    """
+    wanted = _told_apart(given.edits)
+
+    async def edit(edits: Sequence[TaskEdit]) -> Sequence[Outcome]:
+        repaid = [TaskId(one.id) for one in edits if one.payload is not None]
+        async with api.engine.store.read() as connection:
+            known = await read_tasks.by_ids(connection, repaid)
+        # Commands that wait together are written together.
+        outcomes = await asyncio.gather(*(_edit(api, principal, one, known.get(TaskId(one.id))) for one in edits))
+        given_up = [error for _, error in outcomes if isinstance(error, StoreUnavailable | TooManyRequests)]
+        if given_up and all(isinstance(outcome, TreadleError) for _, outcome in outcomes):
+            raise given_up[0]
+        return outcomes
+
+    good = [one for one in wanted.values() if isinstance(one, TaskEdit)]
+    outcomes = await _in_portions(good, edit, of=lambda one: TaskId(one.id))
+    outcomes.take([(task_id, one) for task_id, one in wanted.items() if isinstance(one, TreadleError)])
+    return await outcomes.shown(api, "edit")
+
+
+def _told_apart(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]:
+    """Return each of the edits, or why it is none, by the id of its task."""
+    edits = values.each(TaskEdit, given)
+    named: dict[TaskId, TaskEdit | TreadleError] = {}
+    wrong = [one for one in edits if isinstance(one, TreadleError)]
+    for raw, one in zip(given, edits, strict=True):
+        task_id = raw.get("id") if isinstance(raw, dict) else None
+        if isinstance(one, TreadleError) and (not isinstance(task_id, str) or not is_uuid(task_id.lower())):
+            raise one
+        named[TaskId(str(task_id).lower())] = one
+    if len(named) < len(edits):
+        raise ValidationFailed("edits: an id stands twice")
+    if len(wrong) == len(edits):
+        raise wrong[0]
+    return named
+
+
+async def _edit(api: Api, principal: Principal, wanted: TaskEdit, known: Task | None) -> Outcome:
+    task_id = TaskId(wanted.id)
+    try:
+        return task_id, await api.engine.run(await edit_command(api, principal, task_id, wanted, known))
+    except TreadleError as error:
+        return task_id, error
+
+
+async def _in_portions(
+    wanted: Sequence[T], act: Callable[[Sequence[T]], Awaitable[Sequence[Outcome]]], *, of: Callable[[T], TaskId]
+) -> _Outcomes:
+    """Act on a portion after the other; when the server gives up between them, say so of each that is left.
+
+    Raises `StoreUnavailable` or `TooManyRequests` when it gives up before anything was done.
+    """
+    outcomes = _Outcomes()
+    for start in range(0, len(wanted), CHUNK):
+        try:
+            outcomes.take(await act(wanted[start : start + CHUNK]))
+        except (StoreUnavailable, TooManyRequests) as error:
+            if not outcomes.versions:
+                raise
+            outcomes.take([(of(one), error) for one in wanted[start:]])
+            break
+    return outcomes
+
+
+def _problem(task_id: TaskId, error: TreadleError, now: tuple[int, str] | None) -> dict[str, Any]:
+    match error:
+        case UniqueKeyHeld():
+            outcome = "refused"
+        case TaskConflict():
+            outcome = "changed"
+        case TaskNotFound():
+            outcome = "missing"
+        case StoreUnavailable() | TooManyRequests():
+            outcome = "untried"
+        case _:
+            outcome = "refused"
+    version, status = now or (None, None)
+    return {
+        "id": task_id,
+        "outcome": outcome,
+        "type": error.type.uri,
+        "detail": error.detail,
+        "version": version,
+        "status": status,
+    }
+
+
+async def _now(api: Api, ids: Sequence[TaskId]) -> dict[TaskId, tuple[int, str]]:
+    """Return the version and status of each of the tasks; none when the store has just gone."""
+    if not ids:
+        return {}
+    try:
+        async with api.engine.store.read() as connection:
+            return await read_tasks.states(connection, ids)
+    except StoreUnavailable:
+        # What was done is done, and must be told.
+        return {}
+
+
+async def _ids(api: Api, principal: Principal, wanted: BulkAction) -> list[TaskId]:
+    if wanted.ids is not None:
+        return [TaskId(task_id) for task_id in dict.fromkeys(wanted.ids)]
+    assert wanted.filter is not None
+    meant = seen(wanted.filter, visibility_of(principal))
+    async with api.engine.store.read() as connection:
+        return await read_tasks.matching_ids(connection, meant, MOST_MATCHED)

@@ -1,0 +1,73 @@
+"""What operations work with: the parts of the application; and ids as they are asked for."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from treadle.wire.ids import TaskId, WorkerId, is_uuid
+from treadle_server.access.tokens import Access
+from treadle_server.artifacts.artifacts import Artifacts
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.engine import Engine
+from treadle_server.errors import TaskNotFound, WorkerNotFound
+from treadle_server.operations.catalog import Catalog
+from treadle_server.operations.waits import Waits
+from treadle_server.services.absences import Absences
+from treadle_server.services.metrics import Metrics
+from treadle_server.services.rates import Rates
+from treadle_server.services.recent import Recent
+from treadle_server.services.run import Services
+from treadle_server.settings import Settings
+
+
+class Internal(Protocol):
+    """What gives the tasks of `@internal` jobs to their executors."""
+
+    async def handed_over(self, task_ids: Collection[TaskId]) -> dict[TaskId, Task]:
+        """Wait until the new tasks are dispatched, and return how they stand then; nothing that can't be read."""
+        ...
+
+
+@dataclass(slots=True)
+class Api:
+    """The parts of the application that handlers use."""
+
+    settings: Settings
+    engine: Engine
+    access: Access
+    catalog: Catalog
+    waits: Waits
+    rates: Rates
+    recent: Recent
+    metrics: Metrics
+    artifacts: Artifacts
+    started_at: datetime
+    services: Services | None = None
+    """What runs beside the requests; None until the server has started."""
+    internal: Internal | None = None
+    """None without executors."""
+    document: bytes | None = None
+    """The OpenAPI document, made when it is first asked for."""
+    absences: Absences = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.absences = Absences(self.engine.hub.stream, None if self.engine.store.is_shared else self.started_at)
+
+    def now(self) -> datetime:
+        """Return the current instant in UTC."""
+        return self.engine.clock.now()
+
+
+def task_id_of(text: str) -> TaskId:
+    """Return the task's id in lower case. Raises `TaskNotFound` when it is no UUID."""
+    if not is_uuid(text.lower()):
+        raise TaskNotFound(f"{text[:80]!r} is no task's id: that is a UUID")
+    return TaskId(text.lower())
+
+
+def worker_id_of(text: str) -> WorkerId:
+    """Return the worker's id in lower case. Raises `WorkerNotFound` when it is no UUID."""
+    if not is_uuid(text.lower()):
+        raise WorkerNotFound(f"{text[:80]!r} is no worker's id: that is a UUID")
+    return WorkerId(text.lower())

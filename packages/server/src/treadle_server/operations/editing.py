@@ -1,0 +1,51 @@
+"""From an edit on the wire to the engine's; its payload is checked first."""
+
+from typing import Any
+
+from treadle.wire.ids import TaskId
+from treadle.wire.tasks import TaskChanges
+from treadle_server.access.checks import controls, sees, unseen
+from treadle_server.access.principal import Principal
+from treadle_server.access.scopes import check_scopes
+from treadle_server.domain.instants import instant
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import Edit
+from treadle_server.operations import values
+from treadle_server.operations.context import Api
+from treadle_server.operations.reading import read_task
+
+_JSON = ("tags", "checkpoint")
+_INSTANTS = ("scheduled_at", "deadline")
+
+
+async def edit_task(api: Api, principal: Principal, task_id: TaskId, patch: TaskChanges) -> Task:
+    """Change a task that does not run.
+
+    Raises `TaskNotFound`, `Forbidden`, `InvalidTaskTransition`, `TaskConflict`, `InvalidPayload`, `ValidationFailed` or
+    `TooManyRequests`.
+    """
+    known = await read_task(api, task_id) if patch.payload is not None else None
+    return await api.engine.run(await edit_command(api, principal, task_id, patch, known))
+
+
+async def edit_command(api: Api, principal: Principal, task_id: TaskId, patch: TaskChanges, known: Task | None) -> Edit:
+    """Return the command for an edit; for one of the payload, which is checked, the task must be `known`.
+
+    Raises `TaskNotFound`, `InvalidPayload`, `TooManyRequests`, or `ValidationFailed` for what is no time or scope.
+    """
+    given = patch.model_fields_set & TaskChanges.model_fields.keys() - {"if_version"}
+    changes: dict[str, Any] = {name: getattr(patch, name) for name in given}
+    for name in _INSTANTS:
+        if name in given:
+            changes[name] = instant(changes[name], name)
+    for name in _JSON:
+        if name in given:
+            changes[name] = values.text_or_none(changes[name])
+    if patch.scopes is not None:
+        changes["scopes"] = values.text_of(check_scopes(patch.scopes))
+    if patch.payload is not None:
+        if known is None or not (sees(principal, known) or controls(principal, known)):
+            raise unseen(task_id)
+        text = changes["payload"] = values.text_of(patch.payload)
+        await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload, text)
+    return Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)

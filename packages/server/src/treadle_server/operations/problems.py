@@ -1,0 +1,50 @@
+"""Errors as RFC 9457 problems: what pydantic found, and what the server refuses with."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from treadle.wire.names import InvalidRoom
+from treadle.wire.values import BadValue, Fault, below
+from treadle_server.errors import InvalidRoomId, TreadleError, ValidationFailed
+
+_MOST_ERRORS = 20
+_LONGEST = 500
+
+
+def from_validation(error: ValidationError) -> InvalidRoomId | ValidationFailed:
+    """Return pydantic's findings as a problem: where and what, without the values; a room that is none is its own."""
+    for item in error.errors(include_url=False, include_input=False):
+        cause = item.get("ctx", {}).get("error")
+        if isinstance(cause, InvalidRoom):
+            return InvalidRoomId(str(cause))
+        if isinstance(cause, BadValue):
+            return bad_value(below(item["loc"], cause.fault))
+    found = [
+        {"loc": [sendable(str(part)) for part in item["loc"]], "msg": sendable(item["msg"]), "type": item["type"]}
+        for item in error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_ERRORS]
+    ]
+    first = found[0]
+    place = ".".join(first["loc"])
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    message = f"{place}: {first['msg']}" if place else str(first["msg"])
+    return ValidationFailed(message[:_LONGEST] + more, errors=found)
+
+
+def bad_value(found: Fault) -> ValidationFailed:
+    """Return the problem of a value that can't be kept."""
+    return ValidationFailed(str(found), errors=[{"loc": [found.place], "msg": found.why, "type": "bad_value"}])
+
+
+def problem_body(error: TreadleError, instance: str | None = None) -> dict[str, Any]:
+    """Return the problem's members; text that can't be sent as UTF-8 is replaced."""
+    body = error.as_problem()
+    body["detail"] = sendable(error.detail)
+    if instance is not None:
+        body["instance"] = sendable(instance)
+    return body
+
+
+def sendable(text: str) -> str:
+    """Return the text with what UTF-8 has no bytes for, such as half a surrogate pair, replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")

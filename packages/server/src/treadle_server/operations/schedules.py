@@ -1,0 +1,133 @@
+"""Schedules made, changed, paused, run and shown."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import from_json
+
+from treadle.wire.options import TaskTraits
+from treadle.wire.schedules import ScheduleContent, SchedulePatch, SchedulePut
+from treadle_server.access.checks import check_create
+from treadle_server.access.principal import Principal
+from treadle_server.access.scopes import check_scopes
+from treadle_server.domain.jobs import Job
+from treadle_server.domain.schedules import first_tick
+from treadle_server.engine.commands import DeleteSchedule, PauseSchedule, RunSchedule, SchemaMoved, SetSchedule
+from treadle_server.engine.commands.schedules import Content, WasSet
+from treadle_server.errors import SchemaConflict, ValidationFailed
+from treadle_server.operations import values
+from treadle_server.operations.checking import check_one
+from treadle_server.operations.context import Api
+from treadle_server.operations.encode import dumps, schedule_data
+from treadle_server.store.read import schedules as read_schedules
+from treadle_server.store.read.schedules import ScheduleView
+
+TRIES = 5
+"""How often a payload is checked anew when its job's schema changes at the same moment."""
+
+_OPTIONS = frozenset({*TaskTraits.model_fields, "deadline"})
+"""What a schedule's template may hold."""
+
+
+async def set_schedule(api: Api, principal: Principal, room: str, name: str, wanted: SchedulePut) -> WasSet:
+    """Make or replace a schedule.
+
+    Raises `InvalidRoomId`, `JobNotFound`, `InvalidPayload`, `ValidationFailed` (an expression, zone or time that
+    can't be), `Forbidden`, `TaskConflict`, `InternalJobNotConfigured`, `SchemaConflict` or `TooManyRequests`.
+    """
+    check_create(principal, room, [wanted.job])
+    check_scopes(wanted.scopes or ())
+    first_tick(wanted.cron, wanted.zone, wanted.interval, api.now())
+    for _ in range(TRIES):
+        job = await api.catalog.find(wanted.job, room=room)
+        await check_one(api.catalog, job, wanted.payload)
+        command = SetSchedule(
+            principal=principal,
+            room=room,
+            name=name,
+            job_name=job.full_name,
+            content=_content(wanted, job),
+            paused=wanted.paused,
+            content_hash=wanted.content_hash,
+            if_version=wanted.if_version,
+        )
+        try:
+            return await api.engine.run(command)
+        except SchemaMoved:
+            api.catalog.forget(wanted.job)
+    raise SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
+
+
+def _content(wanted: ScheduleContent, job: Job) -> Content:
+    options = wanted.model_dump(include=set(_OPTIONS), exclude_none=True)
+    return Content(
+        payload=values.text_of(wanted.payload),
+        schema_version=job.schema_version,
+        template=values.text_of(options),
+        cron=wanted.cron,
+        # Spelt out, so that leaving it out and naming it are the same.
+        zone=None if wanted.cron is None else wanted.zone or "UTC",
+        interval_seconds=wanted.interval,
+        jitter_seconds=wanted.jitter,
+        missed=wanted.missed,
+    )
+
+
+async def _read(api: Api, room: str, name: str) -> ScheduleView:
+    async with api.engine.store.read() as connection:
+        return await read_schedules.get(connection, room=room, name=name, tokens_at=api.engine.tokens_at())
+
+
+async def shown_schedule(api: Api, room: str, name: str) -> dict[str, Any]:
+    """Return the schedule as `ScheduleItem`. Raises `ScheduleNotFound`."""
+    return schedule_data(await _read(api, room, name))
+
+
+def _patched(known: ScheduleView, patch: SchedulePatch) -> SchedulePut:
+    """Return the schedule as it is to be, if it is still what was read. Raises `ValidationFailed`."""
+    shown = {name: value for name, value in from_json(dumps(schedule_data(known))).items() if value is not None}
+    options = {**shown.pop("options"), **(patch.options or {})}
+    if unknown := sorted(options.keys() - _OPTIONS):
+        raise ValidationFailed(f"options: there is no option {', '.join(unknown)}; see the body of PUT")
+    merged = {name: value for name, value in options.items() if value is not None}
+    merged |= {
+        name: shown[name] for name in ("cron", "zone", "interval", "jitter", "missed", "payload") if name in shown
+    }
+    merged |= patch.model_dump(exclude_unset=True, exclude={"options", "if_version"})
+    if patch.interval is not None:
+        merged |= {"cron": None, "zone": None}
+    elif patch.cron is not None:
+        merged["interval"] = None
+    version = known.schedule.version if patch.if_version is None else patch.if_version
+    return values.validate(SchedulePut, {**merged, "job": known.job_name, "if_version": version})
+
+
+async def _pause(
+    api: Api, principal: Principal, room: str, name: str, *, paused: bool, if_version: int | None = None
+) -> None:
+    await api.engine.run(PauseSchedule(principal=principal, room=room, name=name, paused=paused, if_version=if_version))
+
+
+async def change_schedule(api: Api, principal: Principal, room: str, name: str, wanted: SchedulePatch) -> None:
+    """Pause or resume a schedule, or change parts of it, if it is still what was read. Raises as `set_schedule`."""
+    if wanted.model_fields_set <= {"paused", "if_version"} and wanted.paused is not None:
+        await _pause(api, principal, room, name, paused=wanted.paused, if_version=wanted.if_version)
+    else:
+        known = await _read(api, room, name)
+        await set_schedule(api, principal, room, name, _patched(known, wanted))
+
+
+async def steer_schedule(api: Api, principal: Principal, room: str, name: str, action: str) -> Mapping[str, Any]:
+    """Pause, resume, run or delete a schedule; return it, or of a deleted one nothing.
+
+    Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, or `TaskConflict` (run while its last task is open).
+    """
+    match action:
+        case "pause" | "resume":
+            await _pause(api, principal, room, name, paused=action == "pause")
+        case "run":
+            await api.engine.run(RunSchedule(principal=principal, room=room, name=name))
+        case _:
+            await api.engine.run(DeleteSchedule(principal=principal, room=room, name=name))
+            return {}
+    return await shown_schedule(api, room, name)

@@ -1,0 +1,21 @@
+"""A verb for one task, from the wire to the engine's command."""
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle.wire.tasks import Resolve
+from treadle.wire.tasks import Steer as SteerBody
+from treadle_server.access.principal import Principal
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import Steer
+from treadle_server.operations import values
+from treadle_server.operations.context import Api
+
+
+async def steer_task(api: Api, principal: Principal, task_id: TaskId, action: str, given: SteerBody) -> Task:
+    """Apply the verb. Raises `TaskNotFound`, `Forbidden`, `TaskConflict` or `InvalidTaskTransition`."""
+    command = Steer(principal=principal, task_id=task_id, action=action, if_version=given.if_version)
+    if isinstance(given, Resolve):
+        command.to = Status(given.status)
+        command.result = values.text_or_none(given.result)
+        command.error = given.error
+    return await api.engine.run(command)

@@ -1,0 +1,29 @@
+"""Windows of the task list and what a filter means at one moment, as far as who asks may see them."""
+
+from typing import Any
+
+from treadle.wire.frames import Window
+from treadle.wire.tasks import Freeze
+from treadle_server.access.checks import visibility_of
+from treadle_server.access.principal import Principal
+from treadle_server.domain.visibility import Visibility
+from treadle_server.operations.context import Api
+from treadle_server.store.read import filters
+from treadle_server.store.read.frozen import freeze
+
+
+def seen_window(wanted: Window, visibility: Visibility | None) -> Window:
+    """Return the window, of what who reads the rooms of `visibility` sees."""
+    return (
+        wanted if visibility is None else wanted.model_copy(update={"filter": filters.seen(wanted.filter, visibility)})
+    )
+
+
+async def frozen(api: Api, principal: Principal, wanted: Freeze) -> dict[str, Any]:
+    """Return `Frozen`, of what the asker sees. Raises `StoreUnavailable`."""
+    at = api.now()
+    meant = filters.seen(wanted.filter, visibility_of(principal))
+    async with api.engine.store.read() as connection:
+        found, is_capped = await freeze(connection, meant, order=wanted.order, limit=wanted.limit)
+    items = [{"id": t.id, "version": t.version, "status": t.status, "job_name": t.job_name} for t in found]
+    return {"items": items, "is_capped": is_capped, "at": at}

@@ -1,0 +1,77 @@
+"""Workers registered, heard and shown."""
+
+from typing import Any, TypeVar
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
+from treadle_server.access.checks import check_own, visibility_of
+from treadle_server.access.principal import Principal
+from treadle_server.domain.jobs import Worker
+from treadle_server.engine.commands import Beat, Beaten, RegisterWorker
+from treadle_server.operations import values
+from treadle_server.operations.context import Api
+from treadle_server.operations.worker_rows import worker_data
+from treadle_server.store.read import workers as read_workers
+
+R = TypeVar("R", bound=RunRef)
+
+
+async def register_worker(
+    api: Api, principal: Principal, wanted: WorkerRegister, *, draining: bool = False, home: str | None = None
+) -> Worker:
+    """Register the worker, or attach the one that comes back under its id; `home` names the socket's server.
+
+    Raises `Forbidden` for another user's.
+    """
+    command = RegisterWorker(
+        principal=principal,
+        id=None if wanted.id is None else WorkerId(wanted.id),
+        name=wanted.name,
+        group=wanted.group,
+        pool=wanted.pool,
+        version=wanted.version,
+        concurrency=wanted.concurrency,
+        min_concurrency=wanted.min_concurrency or 0,
+        draining=draining,
+        home=home,
+    )
+    return await api.engine.run(command)
+
+
+async def shown_worker(api: Api, principal: Principal, worker_id: WorkerId) -> dict[str, Any]:
+    """Return the worker as `WorkerItem`, with what the asker sees of its work. Raises `WorkerNotFound`."""
+    async with api.engine.store.read() as connection:
+        view = await read_workers.see_one(connection, worker_id, visibility_of(principal))
+    return worker_data(view, api.now(), api.settings.worker_timeout_seconds, api.absences.since(view.worker))
+
+
+async def take_beat(
+    api: Api, principal: Principal, worker_id: WorkerId, given: Heartbeat, *, revives: bool = True
+) -> Beaten:
+    """Take a heartbeat; a lost worker `revives` by it or is none any more.
+
+    Raises `WorkerNotFound`, `Forbidden` or `ValidationFailed`.
+    """
+    command = Beat(
+        principal=principal,
+        worker_id=worker_id,
+        tasks=None if given.tasks is None else in_range(given.tasks),
+        stopped=in_range(given.stopped or []),
+        draining=given.draining,
+        revives=revives,
+    )
+    return await api.engine.run(command)
+
+
+def in_range(refs: list[R]) -> list[R]:
+    """Return the runs. Raises `ValidationFailed` for a number that no run can have."""
+    for ref in refs:
+        values.run_number(ref.run_id)
+    return refs
+
+
+async def check_owner(api: Api, principal: Principal, worker_id: WorkerId) -> None:
+    """Raise `WorkerNotFound` when there is no such worker, and `Forbidden` when it is another user's."""
+    async with api.engine.store.read() as connection:
+        worker = await read_workers.get(connection, worker_id)
+    check_own(principal, worker)
