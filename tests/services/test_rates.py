@@ -253,7 +253,7 @@ def test_a_start_is_never_estimated_sooner_than_the_slots_can_do_behaviour_4(clo
     """Workers that ran a hundred a second a moment ago are gone; the one slot that is left takes ten seconds a run."""
     rates = Rates(clock)
     for _ in range(100):
-        rates.heed(batch(clock, (started(clock), Status.CLAIMED)))
+        rates.on_commit(batch(clock, (started(clock), Status.CLAIMED)))
     item = an_item(clock, rates, fair=False, slots=1)
     assert item.stats is not None
     stats = item.stats.model_copy(update={"run": Percentiles(n=9, mean=10.0)})
