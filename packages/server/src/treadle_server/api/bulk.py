@@ -1,4 +1,4 @@
-"""Bulk actions over HTTP."""
+"""Bulk actions over HTTP: a verb or edits for many tasks."""
 
 from starlette.responses import Response
 

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes."""
+"""The page of metrics that Prometheus scrapes."""
 
 from starlette.responses import Response
 

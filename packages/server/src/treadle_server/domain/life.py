@@ -318,7 +318,7 @@ def _reopen(task: Task) -> None:
 
 
 def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> None:
-    """Run a settled task from the start: no checkpoint, fresh budgets; the history of runs is kept.
+    """Run an ended task from the start: no checkpoint, fresh budgets; the history of runs is kept.
 
     What had run queues up anew, at the back; what had not, and what an undo brings back, gets its place again.
     """

@@ -131,7 +131,7 @@ async def _load_holds(work: UnitOfWork, reads: ReadSet) -> None:
 
 
 async def _load_schedules(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read the schedules that are named, that are due, and whose tasks may be settled; and make room for their next."""
+    """Read the schedules that are named, that are due, and whose tasks may end; and make room for their next."""
     ids = {task.schedule_id for task in work.tasks.values() if task.schedule_id is not None and not task.completed_at}
     if not (ids or reads.schedules or reads.due_schedules):
         return
@@ -178,7 +178,7 @@ async def _load_new(work: UnitOfWork, reads: ReadSet) -> None:
 
 
 def _wanted_lanes(work: UnitOfWork, reads: ReadSet) -> set[tuple[int, str, str]]:
-    """Return the lines in which the new tasks will stand, and those that are moved to another pool."""
+    """Return the lanes in which the new tasks will stand, and those that are moved to another pool."""
     wanted = {
         work.jobs[name].lane_key(room, work.rules.options({"pool": pool}, work.jobs[name])["pool"])
         for name, room, pool in set(reads.new_tasks)

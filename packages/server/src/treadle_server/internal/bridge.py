@@ -103,7 +103,7 @@ class Bridge(Interval):
         unstarted = await self._engine.run(TakeOver(gone=gone, successor=self.worker_id))
         self._process_locks.clear(gone)
         if gone:
-            log.warning("%d processes with executors have ended: what they had is settled", len(gone))
+            log.warning("%d processes with executors have ended: what they had is taken over", len(gone))
         await self._open()
         self._slot.hold(await self._held())
         self._engine.open_slot(self._slot)
@@ -125,7 +125,7 @@ class Bridge(Interval):
         try:
             await self._executors.close()
         except Exception:
-            # What they leave is settled all the same.
+            # What they leave is taken over all the same.
             log.exception("the executors did not end well")
 
     async def _register(self) -> None:
@@ -143,7 +143,7 @@ class Bridge(Interval):
             self._slot.jobs.add(done.job.num)
 
     async def _end(self) -> None:
-        """Take no more, let the executors end, and settle what ends with this process."""
+        """Take no more, let the executors end, and let go of what ends with this process."""
         self._engine.close_slot(self._slot)
         if not self._executors.is_local:
             await self._dispatched()

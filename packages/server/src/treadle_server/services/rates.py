@@ -117,7 +117,7 @@ class Rates:
         started[due] = started.get(due, 0) + 1
 
     def _others(self, batch: Batch, others: list[Change]) -> None:
-        """Count what happens seldom: failures, retries, tasks that were settled by hand."""
+        """Count what happens seldom: failures, retries, tasks that were resolved by hand."""
         runs = {run.task_seq: run for run in batch.runs}
         for task, was in others:
             if task.status is Status.COMPLETED:

@@ -177,14 +177,14 @@ def _keep_alive(connection: Any, _record: Any) -> None:
     The driver leaves it at the system's defaults: statements waited for ever for their answers, and those on their way
     for a quarter of an hour.
     """
-    line = connection.driver_connection._transport.get_extra_info("socket")  # noqa: SLF001 - it shows it nowhere else
-    if line is None or line.family == socket.AF_UNIX:
+    wire = connection.driver_connection._transport.get_extra_info("socket")  # noqa: SLF001 - it shows it nowhere else
+    if wire is None or wire.family == socket.AF_UNIX:
         return
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _ALIVE.items():
         # Not every system has all of them.
         if (option := getattr(socket, name, None)) is not None:
-            line.setsockopt(socket.IPPROTO_TCP, option, value)
+            wire.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _refuse_closed(connection: Any, _record: Any, _lent: Any) -> None:

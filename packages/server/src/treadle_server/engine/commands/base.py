@@ -20,7 +20,7 @@ class Command(Protocol[R_co]):
         ...
 
     def apply(self, work: UnitOfWork) -> R_co:
-        """Change the world and return the answer, or raise a `Refused` and leave it as it was."""
+        """Change the unit of work and return the answer, or raise a `Refused` and leave it as it was."""
         ...
 
     @property

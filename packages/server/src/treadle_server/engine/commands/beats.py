@@ -115,7 +115,7 @@ class Beat:
         if task is not None and task.is_leased and (task.worker_id, task.run_id) == (self.worker_id, renewal.run_id):
             self._renew(work, task, renewal.usage, answer)
         elif task is not None and (hold := self._hold(work, task, renewal.run_id)) is not None:
-            # The code still runs though its task is settled: the hold lives as long as it says so.
+            # The code still runs though its task is over: the hold lives as long as it says so.
             until = max(hold.until, work.now + timedelta(seconds=task.heartbeat_increment))
             renewed = replace(hold, until=until)
             work.renew_hold(renewed)

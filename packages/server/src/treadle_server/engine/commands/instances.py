@@ -1,6 +1,6 @@
 """The instances of schedules: tasks that are made of them, and what follows when one is over.
 
-At most one instance of a schedule is open. Its next one is made in the transaction that settles it, when a tick has
+At most one instance of a schedule is open. Its next one is made in the transaction that ends it, when a tick has
 come meanwhile, and else by the scheduler when the tick comes; what has been made for which tick stands in the database,
 which admits no second one. See docs/decisions/0011.
 """
@@ -101,7 +101,7 @@ def fire(work: UnitOfWork, schedule: Schedule, *, skips: bool) -> Task | None:
 
 
 def go_on(work: UnitOfWork) -> None:
-    """Make the next instance of each schedule whose last one was settled by this batch, if its tick has come (E10)."""
+    """Make the next instance of each schedule whose last one was ended by this batch, if its tick has come (E10)."""
     for task in list(work.tasks.values()):
         if task.schedule_id is None or task.completed_at is None:
             continue

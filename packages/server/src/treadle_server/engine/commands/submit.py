@@ -1,4 +1,4 @@
-"""New tasks."""
+"""New tasks are put in, all of a request or each by itself; one that is there already is answered again."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -267,7 +267,7 @@ class Dispatcher:
         return assignments
 
     async def _claim(self, tx: Tx, assignments: Assignments, matched: list[tuple[Demand, Task]], now: datetime) -> None:
-        """Write the claims: no target is settled, for a claim takes its one claimable task."""
+        """Write the claims: no target is blocked anew, for a claim takes its one claimable task."""
         moved: list[hot.Moved] = []
         counts = assignments.counted
         for demand, task in matched:

@@ -91,7 +91,7 @@ def capacities_for(lane: Lane, demands: Iterable[Demand]) -> set[int]:
 
 
 class ServiceOrder:
-    """The lines that demands of one kind serve, in the order in which they are served.
+    """The heads of the lanes that demands of one kind serve, in the order in which they are served.
 
     A heap of rooms, and in each a heap of groups. Only who was served moves, and always back: so an entry is looked
     at anew when it comes to the top, and a pick among n groups costs O(log n), with any number of jobs.
@@ -101,7 +101,7 @@ class ServiceOrder:
         self._capacity = capacity
         self._turns = turns
         self._only: LaneHead | None = None
-        """The only line, when there is but one: then there are no turns to take."""
+        """The only head, when there is but one: then there are no turns to take."""
         self._heads: dict[Group, list[LaneHead]] = defaultdict(list)
         self._groups: dict[str, list[tuple[Key, Group]]] = defaultdict(list)
         for head in heads:
@@ -117,7 +117,7 @@ class ServiceOrder:
         heapify(self._rooms)
 
     def first(self) -> tuple[LaneHead, Task] | None:
-        """Return the task whose turn it is, and its line."""
+        """Return the task whose turn it is, and the head it stands in."""
         if self._only is not None:
             return self._first_of(self._only)
         while self._rooms:
@@ -161,7 +161,7 @@ class ServiceOrder:
 
 
 def match(heads: Sequence[LaneHead], demands: Sequence[Demand], turns: Turns) -> list[tuple[Demand, Task]]:
-    """Hand the lines' tasks to the demands, one at a time and the demands in turn, until one side has no more.
+    """Hand the heads' tasks to the demands, one at a time and the demands in turn, until one side has no more.
 
     A task heavier than a worker's whole capacity is left to another worker; one that only does not fit now is waited
     for: the worker gets nothing else before it (E5). Tasks are taken out of `heads`; when one of which more is to be

@@ -53,7 +53,7 @@ class NoticeReceiver:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._settled_at = 0.0
+        self._certain_at = 0.0
         self.interests: list[Interest] = []
         """Each says whether somebody here awaits the task."""
 
@@ -65,7 +65,7 @@ class NoticeReceiver:
         has_gap = has_gap or any(one.has_gap or (one.is_brief and self._engine.hub.each) for one in heard)
         told = Batch(self._engine.clock.now(), is_foreign=True, has_gap=has_gap)
         if has_gap:
-            self._settled_at = self._engine.clock.monotonic() + UNCERTAIN
+            self._certain_at = self._engine.clock.monotonic() + UNCERTAIN
         told.due_at = min((one.due_at for one in heard if one.due_at is not None), default=None)
         await self._read(told, heard)
         await self._look_after(told, heard)
@@ -93,7 +93,7 @@ class NoticeReceiver:
                 rows = await connection.execute(_SCHEDULES, {"keys": named})
                 told.schedules += [Schedule(*row) for row in rows]
         told.tasks = [change for task_id in wanted if task_id in found for change in _changes(found[task_id], heard)]
-        if self._engine.clock.monotonic() < self._settled_at:
+        if self._engine.clock.monotonic() < self._certain_at:
             # Who has read everything anew is told nothing that the task has left behind: it may have been read already.
             told.tasks = [change for change in told.tasks if change.task is found[change.task.id]]
 

@@ -38,7 +38,7 @@ def happenings(task: Task, runs: Sequence[RunView]) -> list[Happening]:
 
 def _of_run(run: RunView) -> Iterator[Happening]:
     if run.worker_id is None and run.ended_at is not None:
-        # Nobody ran it: it was settled by hand.
+        # Nobody ran it: it was resolved by hand.
         yield Happening(run.ended_at, "resolved", run.run_id, run.status, run.reason, run.error)
         return
 

@@ -1,4 +1,4 @@
-"""How many tasks came to an end and have left it again: rerun, resumed, settled otherwise, or removed.
+"""How many tasks came to an end and have left it again: rerun, resumed, resolved otherwise, or removed.
 
 With those that stand in an end (`counts.py`) they are all that ever came to it, so that what `/metrics` counts never
 shrinks. Nothing is written while no task leaves an end, which is nearly always.

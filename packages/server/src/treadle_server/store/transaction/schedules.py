@@ -113,7 +113,7 @@ async def next_tick(
 ) -> datetime | None:
     """Return when there is something to do next.
 
-    A tick that has come while the last instance is open is left to the transaction that settles it.
+    A tick that has come while the last instance is open is left to the transaction that ends it.
     """
     moves = acts(schedules.c.owner, tokens_at)
     wanted = select(schedules.c.next_at).where(_ACTIVE, or_(schedules.c.next_at > now, ~_OPEN_INSTANCE), moves)
