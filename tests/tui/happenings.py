@@ -158,3 +158,40 @@ def hearts_beat(server: MockServer, _: object) -> None:
                 continue
             row["last_heartbeat"] = at(came)
         server.push_topic("workers")
+
+
+CELL, CARD = "00000000000000ce", "00000000000000ca"
+"""Groups of failures, by their ids."""
+
+
+def _group(key: str, kind: str, place: str, **more: Any) -> dict[str, Any]:
+    return {
+        "id": key,
+        "kind": kind,
+        "place": place,
+        "error": f"{kind}: it went wrong",
+        "task_id": uuid(1),
+        "jobs": [ROTATE],
+        "runs": 7,
+        "first_seen_at": at(7200),
+        "last_seen_at": at(60),
+        "per_minute": [0] * 50 + [1, 2, 3, 0, 0, 0, 4, 0, 0, 1],
+        "failed": 3,
+        "retrying": 2,
+        **more,
+    }
+
+
+def tasks_have_failed(server: MockServer) -> None:
+    """Two groups: three tasks stand failed by the one, of the other all are done with."""
+    tasks = list(server.tasks.values())
+    for task in tasks[:3]:
+        task["status"] = "failed"
+    for task in tasks[3:5]:
+        task["status"] = "scheduled"
+    server.failing = {CELL: [task["id"] for task in tasks[:5]], CARD: []}
+    rows = [
+        _group(CARD, "timeout", BILLING, jobs=[BILLING], failed=0, retrying=0, last_seen_at=at(5)),
+        _group(CELL, "ValueError", "app/rotate.py in rotate"),
+    ]
+    server.failures = {row["id"]: row for row in rows}

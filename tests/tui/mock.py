@@ -35,6 +35,9 @@ class MockServer:
     def __init__(self, clock: FrozenClock) -> None:
         self.clock = clock
         self.jobs: dict[str, dict[str, Any]] = {}
+        self.failures: dict[str, dict[str, Any]] = {}
+        self.failing: dict[str, list[str]] = {}
+        """The tasks of a group of failures, by its id."""
         self.workers: dict[str, dict[str, Any]] = {}
         self.tasks: dict[str, dict[str, Any]] = {}
         self.targets: dict[str, dict[str, Any]] = {}
@@ -162,7 +165,13 @@ class MockServer:
         return row
 
     def _on_actions(self, fields: dict[str, Any]) -> dict[str, Any]:
-        leads = {"cancel": "cancelled", "pause": "paused", "resume": "pending", "rerun": "pending"}
+        leads = {
+            "cancel": "cancelled",
+            "pause": "paused",
+            "resume": "pending",
+            "rerun": "pending",
+            "resolve": "completed",
+        }
         versions: dict[str, int] = {}
         problems: list[dict[str, str]] = []
         for key in fields["ids"]:
@@ -256,6 +265,7 @@ class MockServer:
             for task in self.tasks.values()
             if chosen.get("job") in {None, task["job_name"]}
             and (chosen.get("status") is None or task["status"] in chosen["status"])
+            and (chosen.get("failure") is None or task["id"] in self.failing.get(chosen["failure"], ()))
             and (chosen.get("worker") is None or task["worker_id"] == chosen["worker"])
         ]
 

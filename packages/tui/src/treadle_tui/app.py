@@ -185,7 +185,10 @@ class Dashboard(App[None]):
             case "queue", str(key):
                 self._home()
                 self._main.select(key)
-            case "failures", str(key):
+            case "view", str(text):
+                self._home()
+                self._main.narrow_everywhere(text)
+            case "failed", str(key):
                 self._home()
                 self._main.narrow(f'job:"{key}" status:failed')
             case "filter", _:

@@ -17,6 +17,7 @@ from treadle_tui.screens.attention import AlertGrid, Attention
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.detail import Detail
 from treadle_tui.screens.events import EventGrid, Events
+from treadle_tui.screens.failures import FailureGrid, Failures
 from treadle_tui.screens.help import help_lines
 from treadle_tui.screens.main import Main
 from treadle_tui.screens.schedules import ScheduleGrid, Schedules
@@ -30,6 +31,7 @@ WHERE = {
     "workers": (WorkerGrid, Workers),
     "targets": (TargetGrid, Targets),
     "schedules": (ScheduleGrid, Schedules),
+    "failures": (FailureGrid, Failures),
     "events": (EventGrid, Events),
     "attention": (AlertGrid, Attention),
     "detail": (Detail, Detail),

@@ -15,7 +15,7 @@ from treadle_tui.core.views.pane import Pane
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
 
-ALERT_TOPICS: tuple[Topic, ...] = ("counts", "jobs", "workers", "targets", "schedules")
+ALERT_TOPICS: tuple[Topic, ...] = ("counts", "jobs", "workers", "targets", "schedules", "failures")
 """What alerts are made of."""
 
 
@@ -31,7 +31,7 @@ class Attention(ListScreen):
 
     SCOPE: ClassVar[Scope] = "attention"
     EXPORTS: ClassVar[str] = "alerts"
-    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS | Dirty.SCHEDULES
+    WATCHES: ClassVar[Dirty] = Dirty.ALL & ~(Dirty.TASKS | Dirty.TASK | Dirty.EVENTS)
 
     def make(self) -> tuple[Pane[Any], Grid]:
         """Return the pane and its grid."""
@@ -77,7 +77,8 @@ class Attention(ListScreen):
 
 _WHERE = {
     "queue": "queue",
-    "failures": "failures",
+    "failing": "failed",
+    "failure": "failures",
     "worker": "workers",
     "target": "targets",
     "schedule": "schedules",

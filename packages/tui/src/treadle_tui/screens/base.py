@@ -208,6 +208,10 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         """Go to the events."""
         self.post_message(self.Go("events"))
 
+    def act_failures(self) -> None:
+        """Go to the failures."""
+        self.post_message(self.Go("failures"))
+
     def act_attention(self) -> None:
         """Go to what wants a look."""
         self.post_message(self.Go("attention"))

@@ -2,6 +2,7 @@
 
 from treadle_tui.screens.attention import Attention
 from treadle_tui.screens.events import Events
+from treadle_tui.screens.failures import Failures
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.screens.schedules import Schedules
 from treadle_tui.screens.targets import Targets
@@ -11,6 +12,7 @@ LIST_SCREENS: dict[str, type[ListScreen]] = {
     "workers": Workers,
     "targets": Targets,
     "schedules": Schedules,
+    "failures": Failures,
     "events": Events,
     "attention": Attention,
 }

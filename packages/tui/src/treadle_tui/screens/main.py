@@ -9,6 +9,8 @@ from textual.message import Message
 
 from treadle.filters import FilterError
 from treadle.wire import tasks
+from treadle.wire.frames import Topic
+from treadle.wire.status import Status
 from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.live.subscriptions import Want
@@ -33,7 +35,7 @@ from treadle_tui.widgets.grid import MOVES, Grid, QueueGrid, TaskGrid
 class Main(BaseScreen):
     """Queues above, tasks beneath, the filter under them."""
 
-    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TASKS | Dirty.TASK
+    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES | Dirty.WORKERS | Dirty.TASKS | Dirty.TASK | Dirty.FAILURES
 
     @dataclass
     class Frozen(Message):
@@ -62,7 +64,8 @@ class Main(BaseScreen):
 
     def on_mount(self) -> None:
         """Begin in the queues."""
-        self.ctx.feed.want(Want("counts"), Want("jobs"), Want("workers"), Want("targets"), Want("schedules"))
+        topics: tuple[Topic, ...] = ("counts", "jobs", "workers", "targets", "schedules", "failures")
+        self.ctx.feed.want(*map(Want, topics))
         self._filter_line.put(self.ctx.query.text)
         self._begin_list()
         self._queue_grid.focus()
@@ -295,6 +298,12 @@ class Main(BaseScreen):
     def act_pause_queue(self) -> None:
         """Pause the highlighted queue."""
         self._pause_queue(paused=True)
+
+    def act_retry_failed(self) -> None:
+        """Retry all that failed of the highlighted queue."""
+        job = self._queues.rows.cursor
+        if job is not None:
+            self.steer_all("resume", TaskFilter(job=None if job == ALL_QUEUES else job, status=[Status.FAILED]))
 
     def act_resume_queue(self) -> None:
         """Resume the highlighted queue."""

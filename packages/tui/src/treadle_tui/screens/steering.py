@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from textual.message import Message
 from textual.screen import Screen
 
+from treadle.wire.tasks import Frozen, TaskFilter
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.actions import Verb
+from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Plan, Refusal, Report
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.widgets.confirm import Confirm
@@ -24,6 +26,13 @@ class SteeringActions(Screen[None]):
         """A request was answered."""
 
         report: Report
+
+    @dataclass
+    class Named(Message):
+        """The server named all tasks that a verb is meant for."""
+
+        verb: Verb
+        frozen: Frozen
 
     def chosen(self) -> Sequence[TaskRef]:
         """Return the tasks that a verb means."""
@@ -64,13 +73,43 @@ class SteeringActions(Screen[None]):
             self.app.push_screen(Outcomes(report, self.ctx.glyphs))
 
     def _steer(self, verb: Verb) -> None:
-        planned = self.unsafe() or self.ctx.executor.plan(verb, self.chosen())
+        refusal = self.unsafe()
+        if refusal is not None:
+            self.tell(Report(refusal.reason, ok=False))
+        else:
+            self._plan(verb, self.chosen())
+
+    def _plan(self, verb: Verb, tasks: Sequence[TaskRef]) -> None:
+        planned = self.ctx.executor.plan(verb, tasks)
         if isinstance(planned, Refusal):
             self.tell(Report(planned.reason, ok=False))
         elif planned.question == "none":
             self.run_worker(self._carry_out(planned))
         else:
             self._ask(planned)
+
+    def steer_all(self, verb: Verb, wanted: TaskFilter) -> None:
+        """Act on all tasks that a filter means at this moment, after the question that is due."""
+        if (refusal := self.ctx.executor.off()) is not None:
+            self.tell(Report(refusal.reason, ok=False))
+        else:
+            self.run_worker(self._freeze_for(verb, wanted))
+
+    async def _freeze_for(self, verb: Verb, wanted: TaskFilter) -> None:
+        chosen = wanted.model_dump(mode="json", exclude_none=True)
+        try:
+            answer = await self.ctx.feed.request("freeze", filter=chosen, order="newest")
+        except FAILURES as error:
+            self.post_message(self.Done(failed(verb, str(error))))
+        else:
+            self.post_message(self.Named(verb, Frozen.model_validate(answer)))
+
+    def on_steering_actions_named(self, event: Named) -> None:
+        """Carry the verb out on the tasks that the server named."""
+        if event.frozen.items:
+            self._plan(event.verb, event.frozen.items)
+        else:
+            self.tell(Report(f"nothing of it is left to {event.verb}", ok=False))
 
     def _ask(self, planned: Plan) -> None:
         def answered(agreed: bool | None) -> None:  # noqa: FBT001 - Textual calls it with the dialog's result

@@ -1,6 +1,6 @@
 """What wants a look, the worst first, and where to look.
 
-Starved queues, lost workers, held targets, late schedules, stuck tasks.
+Starved queues, failures, lost workers, held targets, late schedules, stuck tasks.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
+from treadle.wire.failures import FailureGroup
 from treadle.wire.transitions import ADMITS
 from treadle_tui.core.draw.format import age, number, since
 from treadle_tui.core.state.queues import QueueRow
@@ -16,7 +17,7 @@ from treadle_tui.core.state.targets import TargetRow, held_words
 from treadle_tui.core.state.workers import WorkerRow
 
 Severity: TypeAlias = Literal["bad", "warn"]
-AlertKind: TypeAlias = Literal["queue", "failures", "worker", "target", "schedule", "task"]
+AlertKind: TypeAlias = Literal["queue", "failing", "failure", "worker", "target", "schedule", "task"]
 
 LOST_SECONDS = 600.0
 """How long a lost worker is news."""
@@ -45,6 +46,9 @@ class Alert:
     at: float = 0.0
     """For how many seconds it has been so, as far as that is known: the longest goes first."""
 
+    news: int = 0
+    """How grave it is, where that grows: what was dismissed is told again when this is another."""
+
     def exported(self) -> dict[str, Any]:
         """Return what is written of it to a file."""
         return asdict(self)
@@ -59,17 +63,21 @@ class Dismissed:
     """What the reader does not want to be told of again, as long as it goes on and grows no worse."""
 
     def __init__(self) -> None:
-        self._alerts: set[tuple[str, Severity]] = set()
+        self._alerts: set[tuple[str, Severity, int]] = set()
 
     def add(self, alert: Alert) -> None:
         """Leave an alert out from now on."""
-        self._alerts.add((alert.id, alert.severity))
+        self._alerts.add(_told(alert))
 
     def left(self, raised: Iterable[Alert]) -> list[Alert]:
         """Return the alerts that were not dismissed; one that is raised no more is news when it comes again."""
         raised = list(raised)
-        self._alerts &= {(alert.id, alert.severity) for alert in raised}
-        return [alert for alert in raised if (alert.id, alert.severity) not in self._alerts]
+        self._alerts &= set(map(_told, raised))
+        return [alert for alert in raised if _told(alert) not in self._alerts]
+
+
+def _told(alert: Alert) -> tuple[str, Severity, int]:
+    return alert.id, alert.severity, alert.news
 
 
 def alerts(
@@ -77,6 +85,7 @@ def alerts(
     workers: Iterable[WorkerRow],
     targets: Iterable[TargetRow] = (),
     schedules: Iterable[ScheduleRow] = (),
+    failures: Iterable[FailureGroup] = (),
     *,
     now: datetime,
 ) -> list[Alert]:
@@ -91,6 +100,8 @@ def alerts(
         found += _of_target(target, now)
     for schedule in schedules:
         found += _of_schedule(schedule, now)
+    for group in failures:
+        found += _of_failures(group, now)
     return sorted(found, key=lambda alert: (alert.severity != "bad", -alert.at, alert.subject))
 
 
@@ -103,7 +114,7 @@ def _of_queue(queue: QueueRow, now: datetime) -> Iterator[Alert]:
         yield Alert("warn", queue.job.name, text, "queue", queue.name, waited)
     failing = failing_words(queue)
     if failing:
-        yield Alert("warn", queue.job.name, failing, "failures", queue.name)
+        yield Alert("warn", queue.job.name, failing, "failing", queue.name)
 
 
 def failing_words(queue: QueueRow) -> str:
@@ -138,6 +149,14 @@ def _of_runs(worker: WorkerRow, now: datetime) -> Iterator[Alert]:
             text = f"runs {age(seconds)}, 99% end in {age(run.usual.p99)}"
             name = f"{run.job.rsplit(':', 1)[-1]} {run.task_id[-8:]}"
             yield Alert("warn", name, text, "task", run.task_id, seconds)
+
+
+def _of_failures(group: FailureGroup, now: datetime) -> Iterator[Alert]:
+    """Tell of tasks that stand failed until someone has looked at them, and again when they are twice as many."""
+    if group.failed:
+        text = f"{number(group.failed)} failed, {group.place}"
+        seen = since(group.first_seen_at, now) or 0.0
+        yield Alert("warn", group.kind, text, "failure", group.id, seen, news=group.failed.bit_length())
 
 
 def _of_target(row: TargetRow, now: datetime) -> Iterator[Alert]:

@@ -11,6 +11,7 @@ from enum import Flag, auto
 from types import MappingProxyType
 from typing import Any
 
+from treadle.wire.failures import FailureGroup
 from treadle.wire.frames import Topic
 from treadle.wire.jobs import JobItem
 from treadle.wire.schedules import ScheduleItem
@@ -23,6 +24,7 @@ from treadle_tui.core.state.attention import Alert, Dismissed, alerts
 from treadle_tui.core.state.clock import Clock, ServerTime, SystemClock
 from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.state.events import EventLog
+from treadle_tui.core.state.failures import FailureRow, failure_rows
 from treadle_tui.core.state.forecast import Forecast, forecast
 from treadle_tui.core.state.queues import QueueRow, Throughput, queue_row, throughput
 from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
@@ -50,7 +52,8 @@ class Dirty(Flag):
     TARGETS = auto()
     SCHEDULES = auto()
     EVENTS = auto()
-    ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | SCHEDULES | EVENTS
+    FAILURES = auto()
+    ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | SCHEDULES | EVENTS | FAILURES
 
 
 @dataclass(slots=True)
@@ -86,6 +89,9 @@ class Totals:
     workers: int
     workers_serving: int
     queues: int
+    failed: int
+    retrying: int
+    """Tasks that failed and wait for another try."""
 
 
 class Model:
@@ -102,6 +108,7 @@ class Model:
         self.task = Table[TaskDetail]("task", key="id", read=TaskDetail.model_validate)
         self.targets = Table[TargetItem]("targets", key="id", read=TargetItem.model_validate)
         self.schedules = Table[ScheduleItem]("schedules", key="id", read=ScheduleItem.model_validate)
+        self.failures = Table[FailureGroup]("failures", key="id", read=FailureGroup.model_validate)
         self.events = EventLog()
         self._dirty = Dirty.ALL
         self._busy = BusySince()
@@ -155,12 +162,12 @@ class Model:
 
     @property
     def _tables(self) -> tuple[Table[Any], ...]:
-        return self.counts, self.jobs, self.workers, self.tasks, self.task, self.targets, self.schedules
+        return self.counts, self.jobs, self.workers, self.tasks, self.task, self.targets, self.schedules, self.failures
 
     def changed(self, part: Dirty) -> None:
         """Note that a part must be drawn anew."""
         self._dirty |= part
-        if part & (Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS | Dirty.SCHEDULES):
+        if part & (Dirty.QUEUES | Dirty.WORKERS | Dirty.TARGETS | Dirty.SCHEDULES | Dirty.FAILURES):
             self._derived = None
 
     def tick(self) -> None:
@@ -224,6 +231,16 @@ class Model:
         """Return the schedules that a filter means, in the order of their next ticks."""
         return schedule_rows(self.schedules.rows.values(), wanted)
 
+    def failure_rows(self, wanted: TaskFilter) -> list[FailureRow]:
+        """Return the groups of failures that a filter means, in the order in which they want a look."""
+        return failure_rows(self.failures.rows.values(), wanted)
+
+    def look_at_failure(self, key: str) -> None:
+        """Note that a group of failures was looked at: it is no news until it has grown."""
+        for alert in self.alerts():
+            if (alert.kind, alert.key) == ("failure", key):
+                self.dismiss(alert)
+
     def throughput(self) -> Throughput:
         """Return what all queues together did in the last minutes."""
         return throughput(self.jobs.rows.values())
@@ -240,6 +257,8 @@ class Model:
             workers=len(workers),
             workers_serving=sum(worker.serves for worker in workers),
             queues=len(queues),
+            failed=sum(queue.failed for queue in queues),
+            retrying=sum(group.retrying for group in self.failures.rows.values()),
         )
 
     def growth(self) -> float:
@@ -300,7 +319,8 @@ class Model:
         }
         targets = [TargetRow(item) for item in self.targets.rows.values()]
         schedules = [ScheduleRow(item) for item in self.schedules.rows.values()]
-        raised = alerts(queues.values(), workers.values(), targets, schedules, now=now)
+        failures = self.failures.rows.values()
+        raised = alerts(queues.values(), workers.values(), targets, schedules, failures, now=now)
         return _Derived(queues, workers, self._dismissed.left(raised))
 
 
@@ -321,4 +341,5 @@ _PARTS = {
     "task": Dirty.TASK,
     "targets": Dirty.TARGETS,
     "schedules": Dirty.SCHEDULES,
+    "failures": Dirty.FAILURES | Dirty.QUEUES,
 }

@@ -6,8 +6,14 @@ from typing import Literal, TypeAlias
 
 from treadle_tui.core.verbs.scopes import Scope
 
-Verb: TypeAlias = Literal["cancel", "pause", "resume", "rerun"]
-PAST: dict[Verb, str] = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "rerun": "rerun"}
+Verb: TypeAlias = Literal["cancel", "pause", "resume", "rerun", "resolve"]
+PAST: dict[Verb, str] = {
+    "cancel": "cancelled",
+    "pause": "paused",
+    "resume": "resumed",
+    "rerun": "rerun",
+    "resolve": "resolved",
+}
 Takes: TypeAlias = Literal["queue", "filter", "order", "theme", "context", "view", "task", "file", "time", "factor"]
 
 ARGUMENTS: dict[Takes, str] = {
@@ -87,7 +93,7 @@ def _on(*scopes: Scope) -> frozenset[Scope]:
     return frozenset(scopes)
 
 
-_LISTS: tuple[Scope, ...] = ("queues", "tasks", "workers", "targets", "schedules", "events", "attention")
+_LISTS: tuple[Scope, ...] = ("queues", "tasks", "workers", "targets", "schedules", "failures", "events", "attention")
 
 ACTIONS: tuple[Action, ...] = (
     Action(
@@ -122,7 +128,7 @@ ACTIONS: tuple[Action, ...] = (
         "c",
         "cancel",
         "Cancel the tasks; running ones after a question. Of a target its holder is meant.",
-        _on("tasks", "targets", "detail"),
+        _on("tasks", "targets", "failures", "detail"),
         writes=True,
     ),
     Action(
@@ -138,7 +144,7 @@ ACTIONS: tuple[Action, ...] = (
         "r",
         "resume",
         "Resume paused and failed tasks; run completed and cancelled ones again.",
-        _on("tasks", "targets", "detail"),
+        _on("tasks", "targets", "failures", "detail"),
         writes=True,
     ),
     Action(
@@ -304,6 +310,23 @@ ACTIONS: tuple[Action, ...] = (
         footer=False,
         takes="view",
     ),
+    Action(
+        "retry-failed",
+        "f",
+        "retry failed",
+        "Retry all failed tasks of the queue, or of every one.",
+        _on("queues"),
+        writes=True,
+        footer=False,
+    ),
+    Action(
+        "resolve",
+        "S",
+        "resolve",
+        "Settle all failed tasks of the group, as completed by hand.",
+        _on("failures"),
+        writes=True,
+    ),
     Action("queues", "1", "queues", "Go to the queues.", _on("everywhere"), footer=False),
     Action(
         "tasks",
@@ -321,6 +344,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("schedules", "5", "schedules", "Go to the schedules: next, last, paused.", _on("everywhere"), footer=False),
     Action(
         "events", "6", "events", "Go to the events: each transition as it happens.", _on("everywhere"), footer=False
+    ),
+    Action(
+        "failures",
+        "7",
+        "failures",
+        "Go to the failures, in groups by what failed and where.",
+        _on("everywhere"),
+        footer=False,
     ),
     Action(
         "attention",

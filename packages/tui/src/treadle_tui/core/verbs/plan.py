@@ -60,7 +60,8 @@ class Plan:
         """What must be answered first."""
         if len(self.tasks) >= COUNT_FROM:
             return "count"
-        return "yes" if self.verb == "cancel" and self.running else "none"
+        # What is settled by hand is not taken back.
+        return "yes" if self.verb == "resolve" or (self.verb == "cancel" and self.running) else "none"
 
     @property
     def title(self) -> str:

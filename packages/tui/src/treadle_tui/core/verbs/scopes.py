@@ -3,7 +3,7 @@
 from typing import Literal, TypeAlias
 
 Scope: TypeAlias = Literal[
-    "queues", "tasks", "workers", "targets", "schedules", "events", "attention", "detail", "everywhere"
+    "queues", "tasks", "workers", "targets", "schedules", "failures", "events", "attention", "detail", "everywhere"
 ]
 """A pane or screen in which keys work, and `everywhere`."""
 
@@ -13,6 +13,7 @@ SCOPE_TITLES: dict[Scope, str] = {
     "workers": "Workers",
     "targets": "Targets",
     "schedules": "Schedules",
+    "failures": "Failures",
     "events": "Events",
     "attention": "Attention",
     "detail": "A task",

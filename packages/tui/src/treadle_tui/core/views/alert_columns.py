@@ -6,7 +6,8 @@ from treadle_tui.core.state.attention import Alert, AlertKind
 
 _WORDS: dict[AlertKind, str] = {
     "queue": "queue",
-    "failures": "queue",
+    "failing": "queue",
+    "failure": "error",
     "worker": "worker",
     "target": "target",
     "schedule": "schedule",
@@ -14,7 +15,8 @@ _WORDS: dict[AlertKind, str] = {
 }
 _SHOWS: dict[AlertKind, str] = {
     "queue": "the queue",
-    "failures": "its failed tasks",
+    "failing": "its failed tasks",
+    "failure": "the failures",
     "worker": "the worker",
     "target": "the target",
     "schedule": "the schedule",

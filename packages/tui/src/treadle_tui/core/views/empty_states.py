@@ -85,13 +85,25 @@ def no_schedules(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
     ]
 
 
+def no_failures(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+    """Return the words for when nothing has failed."""
+    if model.failures.refusal is not None:
+        return [_say(f"The server shows no failures: {clean(model.failures.refusal)}")]
+    if not model.failures.ready:
+        return [_say("Waiting for the server.")]
+    if filter_text:
+        text = clean(filter_text, ascii_only=glyphs.ascii_only)
+        return [_say(f"No failure matches {text}"), _say("Press esc to see all, / to change the filter.")]
+    return [_say(f"{glyphs.task[Status.COMPLETED]} Nothing has failed."), _say("Press 1 for the queues.")]
+
+
 def no_alerts(model: Model, glyphs: Glyphs) -> list[Spans]:
     """Return the words for when nothing wants a look."""
     if not model.link.live:
         return [_say("Not known without a connection.")]
     return [
         _say(f"{glyphs.task[Status.COMPLETED]} Nothing needs you."),
-        _say("Starved queues, late and lost workers, held targets, late schedules and stuck tasks would be here."),
+        _say("Starved queues, failures, late and lost workers, held targets, late schedules, stuck tasks: here."),
         _say("Press 1 for the queues."),
     ]
 

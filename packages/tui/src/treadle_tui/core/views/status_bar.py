@@ -40,10 +40,16 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read
             (Span(f"{number(totals.pending, cells=6)}", "bold"), Span(" pending", "dim")),
             (Span(f"{number(totals.running, cells=5)}/{_slots(model, totals)}", "run"), Span(" run", "dim")),
         ]
-    counts.append((Span(f"{_serving(model, totals)}/{totals.workers} worker{'' if totals.workers == 1 else 's'}"),))
+    word = "wkr" if folded else "worker" if totals.workers == 1 else "workers"
+    counts.append((Span(f"{_serving(model, totals)}/{totals.workers} {word}"),))
     if alerts:
         worst: Tone = "bad" if alerts[0].severity == "bad" else "warn"
         counts.append((Span(f"! {len(alerts)}", worst),))
+    if totals.failed:
+        said = "" if folded else " failed"
+        counts.append((Span(f"{glyphs.task[Status.FAILED]} {number(totals.failed, cells=6)}{said}", "bad"),))
+    if totals.retrying and not folded:
+        counts.append((Span(f"{number(totals.retrying, cells=6)} retrying", "warn"),))
     time: Spans = (Span(model.time.now().astimezone().strftime("%H:%M:%S "), "dim"),)
     left = joined([*parts, *counts], gap="  ")
     if width(left) + width(time) + 1 > cells:

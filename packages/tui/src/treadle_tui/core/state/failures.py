@@ -1,0 +1,50 @@
+"""Groups of failures: which of them a filter means, in the order in which they want a look."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.wire.failures import FailureGroup
+from treadle.wire.tasks import TaskFilter
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRow:
+    """A group's line."""
+
+    item: FailureGroup
+
+    def exported(self) -> dict[str, Any]:
+        """Return what is written of it to a file."""
+        return self.item.model_dump(mode="json")
+
+
+def failure_rows(items: Iterable[FailureGroup], wanted: TaskFilter) -> list[FailureRow]:
+    """Return the groups that a filter means: those with failed tasks first, of these the last seen."""
+    rows = [FailureRow(item) for item in items if means(wanted, item)]
+    return sorted(rows, key=lambda row: (not row.item.failed, -row.item.last_seen_at.timestamp(), row.item.id))
+
+
+_KNOWN = {"job", "error", "failure", "text", "not_job", "not_error"}
+_NOT_KNOWN = TaskFilter.model_fields.keys() - _KNOWN
+
+
+def means(wanted: TaskFilter, item: FailureGroup) -> bool:
+    """Return whether a filter means a group, by its error, its place and its jobs.
+
+    What only a task has, such as a status, no group has: a filter with one means none.
+    """
+    text = (wanted.text or "").casefold()
+    return (
+        all(getattr(wanted, name) is None for name in _NOT_KNOWN)
+        and wanted.failure in {None, item.id}
+        and wanted.error in {None, item.kind}
+        and item.kind not in (wanted.not_error or ())
+        and (wanted.job is None or wanted.job in item.jobs)
+        and not set(item.jobs) <= set(wanted.not_job or ())
+        and any(text in part.casefold() for part in _said(item))
+    )
+
+
+def _said(item: FailureGroup) -> Iterator[str]:
+    yield from (item.kind, item.place, item.error or "", *item.jobs)

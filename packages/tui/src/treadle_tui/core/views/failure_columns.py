@@ -1,0 +1,62 @@
+"""The columns of the failures' pane."""
+
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.format import age, number, since, sparkline
+from treadle_tui.core.draw.text import Span, Spans, Tone, clean
+from treadle_tui.core.state.failures import FailureRow
+
+MINUTES = 12
+"""Cells of the last hour: five minutes each."""
+
+
+def _count(value: int, tone: Tone = "plain") -> Spans:
+    return (Span(number(value, cells=6), tone if value else "faint"),)
+
+
+def _kind(row: FailureRow, context: CellContext) -> Spans:
+    return (Span(clean(row.item.kind, ascii_only=context.glyphs.ascii_only), "bold"),)
+
+
+def _place(row: FailureRow, context: CellContext) -> Spans:
+    return (Span(clean(row.item.place, ascii_only=context.glyphs.ascii_only)),)
+
+
+def _hour(row: FailureRow, context: CellContext) -> Spans:
+    minutes = row.item.per_minute
+    step = max(1, len(minutes) // MINUTES)
+    sums = [sum(minutes[start : start + step]) for start in range(0, len(minutes), step)]
+    return (Span(sparkline(sums, MINUTES, context.glyphs), "bad" if any(sums) else "faint"),)
+
+
+def _last(row: FailureRow, context: CellContext) -> Spans:
+    return (Span(f"{age(since(row.item.last_seen_at, context.now))} ago"),)
+
+
+def _first(row: FailureRow, context: CellContext) -> Spans:
+    return (Span(f"{age(since(row.item.first_seen_at, context.now))} ago", "dim"),)
+
+
+def _error(row: FailureRow, context: CellContext) -> Spans:
+    said = row.item.error or ""
+    text = said.removeprefix(row.item.kind).lstrip(": ")
+    return (Span(clean(text, ascii_only=context.glyphs.ascii_only, limit=300), "dim"),)
+
+
+def _jobs(row: FailureRow, context: CellContext) -> Spans:
+    names = ", ".join(name.rsplit(":", 1)[-1] for name in row.item.jobs)
+    return (Span(clean(names, ascii_only=context.glyphs.ascii_only), "dim"),)
+
+
+FAILURE_COLUMNS: tuple[Column[FailureRow], ...] = (
+    Column("ERROR", 16, _kind, most=32),
+    Column("WHERE", 18, _place, keep_end=True, most=40),
+    Column("FAILED", 6, lambda row, _: _count(row.item.failed, "bad"), right=True),
+    Column("RETRY", 6, lambda row, _: _count(row.item.retrying, "warn"), right=True, rank=3),
+    Column("RUNS", 6, lambda row, _: _count(row.item.runs), right=True, rank=4),
+    Column("LAST HOUR", MINUTES, _hour, rank=2),
+    Column("LAST", 9, _last, right=True),
+    Column("FIRST", 9, _first, right=True, rank=5),
+    Column("QUEUES", 10, _jobs, rank=6, most=30),
+    Column("SAID", 12, _error, rank=1, most=80),
+)
+"""The failures' pane from left to right; QUEUES falls away first, then FIRST, RUNS, RETRY …"""

@@ -1,0 +1,85 @@
+"""The failures, in groups by what failed and where; a verb means all tasks of a group."""
+
+from typing import Any, ClassVar
+
+from treadle.filters import ordered
+from treadle.wire.status import WAITING, Status
+from treadle.wire.tasks import TaskFilter
+from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.text import Span
+from treadle_tui.core.state.failures import FailureRow
+from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.actions import Verb
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.empty_states import no_failures
+from treadle_tui.core.views.failure_columns import FAILURE_COLUMNS
+from treadle_tui.core.views.pane import Pane
+from treadle_tui.screens.list_screen import ListScreen
+from treadle_tui.widgets.grid import Grid
+
+
+class FailureGrid(Grid):
+    """The groups."""
+
+    SCOPE: Scope = "failures"
+    BINDINGS = bindings("failures")
+
+
+class Failures(ListScreen):
+    """Every group of failures; all of one are retried, resolved or cancelled from here."""
+
+    SCOPE: ClassVar[Scope] = "failures"
+    FILTERS: ClassVar[bool] = True
+    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.FAILURES
+
+    def make(self) -> tuple[Pane[Any], Grid]:
+        """Return the pane and its grid."""
+        pane: Pane[FailureRow] = Pane(
+            FAILURE_COLUMNS,
+            self.ctx.cell_context,
+            empty=lambda: no_failures(self.ctx.model, self.filter_text, self.ctx.glyphs),
+        )
+        return pane, FailureGrid(pane, id="failures")
+
+    def update_rows(self) -> None:
+        """Show the groups that the filter means."""
+        rows = self.ctx.model.failure_rows(self.wanted)
+        self.pane.rows.update([row.item.id for row in rows], {row.item.id: row for row in rows})
+        failed, retrying = (sum(getattr(row.item, name) for row in rows) for name in ("failed", "retrying"))
+        capped = "  of the last 10,000 runs that failed" if self.ctx.model.failures.total_is_capped else ""
+        counts = f"  {len(rows):,} groups, {failed:,} tasks failed, {retrying:,} wait for another try{capped}"
+        self.grid.set_titles(
+            self.ctx.aged((Span("7 Failures", "title"), Span(counts, "dim")), "failures"),
+            (Span("enter shows the tasks; r, c and S mean all of the group", "dim"),),
+        )
+
+    @property
+    def _row(self) -> FailureRow | None:
+        row: FailureRow | None = self.pane.rows.highlighted
+        return row
+
+    def copied(self) -> str | None:
+        """Return what finds the group's tasks."""
+        return None if self._row is None else f"failure:{self._row.item.id}"
+
+    def act_open(self) -> None:
+        """Show the group's tasks; so it was looked at."""
+        if self._row is not None:
+            self.ctx.model.look_at_failure(self._row.item.id)
+            self.post_message(self.Go("view", f"job:* failure:{self._row.item.id}"))
+
+    def act_resume(self) -> None:
+        """Retry all of the group that failed."""
+        self._act_on_all("resume", [Status.FAILED])
+
+    def act_cancel(self) -> None:
+        """Cancel all of the group that waits for another try."""
+        self._act_on_all("cancel", ordered(WAITING))
+
+    def act_resolve(self) -> None:
+        """Settle all of the group that failed, as completed by hand."""
+        self._act_on_all("resolve", [Status.FAILED])
+
+    def _act_on_all(self, verb: Verb, states: list[Status]) -> None:
+        if self._row is not None:
+            self.steer_all(verb, TaskFilter(failure=self._row.item.id, status=states))
