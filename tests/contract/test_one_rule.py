@@ -33,7 +33,7 @@ SOURCES = sorted(path for path in PACKAGES.glob("*/src/**/*.py") if "migrations"
 HOME = {"wire/status.py", "wire/transitions.py"}
 
 QUOTED = {
-    "store/tables.py": "the text of constraints and partial indexes, as the migrations wrote it",
+    "tables/of_tasks.py": "the text of constraints and partial indexes, as the migrations wrote it",
     "transaction/hot.py": "statements by hand: the text that partial indexes are found by",
     "fast_path/reports.py": "the same statements' other side",
 }
@@ -163,7 +163,7 @@ def test_each_option_says_what_it_is_and_holds_where_nobody_says_anything() -> N
 OF_OPTIONS = {
     "wire/options.py": "where they are declared",
     "domain/tasks.py": "a task's own fields",
-    "store/tables.py": "its columns",
+    "tables/of_tasks.py": "its columns",
     "transaction/hot.py": "its columns, by hand",
 }
 """Where all options may be named one by one."""

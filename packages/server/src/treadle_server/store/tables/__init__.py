@@ -1,0 +1,58 @@
+"""The tables: what Treadle keeps, and the invariants that the database itself holds; a module for each matter."""
+
+from treadle_server.store.tables.base import metadata, status_in
+from treadle_server.store.tables.of_access import signing_keys, tokens
+from treadle_server.store.tables.of_artifacts import artifacts
+from treadle_server.store.tables.of_jobs import count_deltas, job_schemas, jobs, lane_counts, lanes, past_outcomes
+from treadle_server.store.tables.of_schedules import schedule_ticks, schedules
+from treadle_server.store.tables.of_servers import SEQUENCES, meta, servers
+from treadle_server.store.tables.of_tasks import (
+    HOLDING,
+    failures,
+    holds,
+    limits,
+    queue_index,
+    runs,
+    targets,
+    task_dependencies,
+    task_logs,
+    task_tags,
+    tasks,
+)
+from treadle_server.store.tables.of_webhooks import webhook_deliveries, webhooks
+from treadle_server.store.tables.of_workers import claim_keys, worker_jobs, workers
+
+__all__ = [
+    "HOLDING",
+    "SEQUENCES",
+    "artifacts",
+    "claim_keys",
+    "count_deltas",
+    "failures",
+    "holds",
+    "job_schemas",
+    "jobs",
+    "lane_counts",
+    "lanes",
+    "limits",
+    "meta",
+    "metadata",
+    "past_outcomes",
+    "queue_index",
+    "runs",
+    "schedule_ticks",
+    "schedules",
+    "servers",
+    "signing_keys",
+    "status_in",
+    "targets",
+    "task_dependencies",
+    "task_logs",
+    "task_tags",
+    "tasks",
+    "tokens",
+    "webhook_deliveries",
+    "webhooks",
+    "worker_jobs",
+    "workers",
+]

@@ -1,0 +1,281 @@
+"""The tables of tasks: targets, tasks with their open run and the indexes of their queues, runs, holds, tags, logs."""
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+
+from treadle.wire.status import LEASED, Outcome, Reason, Status
+from treadle_server.store.tables.base import either, metadata, one_of, partial_index, quoted, status_is_in
+from treadle_server.store.types import BigKey, Id, Instant, Json
+
+targets = Table(
+    "targets",
+    metadata,
+    Column("num", BigKey, primary_key=True, autoincrement=False),
+    Column("room", String(255), nullable=False),
+    Column("name", String(255), nullable=False),
+    UniqueConstraint("room", "name"),
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("seq", BigKey, primary_key=True, autoincrement=False),
+    Column("id", Id, nullable=False, unique=True),
+    Column("job_num", ForeignKey("jobs.num"), nullable=False),
+    Column("lane", ForeignKey("lanes.id"), nullable=False),
+    Column("job_name", String(1024), nullable=False),
+    Column("room", String(255), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("due_at", Instant, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    Column("payload", Json, nullable=False),
+    Column("content_hash", LargeBinary, nullable=False),
+    Column("submitter", String(255), nullable=False),
+    Column("max_retries", Integer, nullable=False),
+    Column("max_requeues", Integer, nullable=False),
+    Column("retry_base", Double, nullable=False),
+    Column("retry_multiplier", Double, nullable=False),
+    Column("retry_randomization", Double, nullable=False),
+    Column("lease_seconds", Double, nullable=False),
+    Column("start_timeout", Double, nullable=False),
+    Column("heartbeat_increment", Double, nullable=False),
+    Column("schema_version", Integer, nullable=False),
+    Column("timeout", Double),
+    Column("weight", Integer, nullable=False),
+    Column("on_failure", String(8), nullable=False),
+    Column("blocked", Boolean, nullable=False),
+    Column("target_num", ForeignKey("targets.num")),
+    Column("target", String(255)),
+    Column("deadline", Instant),
+    Column("pool", String(255)),
+    Column("tags", Json),
+    Column("scopes", Json),
+    Column("unique_key", String(255)),
+    Column("limit_key", String(255)),
+    Column("budget", Double),
+    Column("schedule_id", Id),
+    Column("version", Integer, nullable=False),
+    Column("run_id", Integer, nullable=False),
+    Column("worker_id", Id),
+    Column("taken_until", Instant),
+    Column("unfenced", Boolean, nullable=False),
+    Column("claimed_at", Instant),
+    Column("started_at", Instant),
+    Column("completed_at", Instant),
+    Column("next_retry_at", Instant),
+    Column("retry_count", Integer, nullable=False),
+    Column("requeue_count", Integer, nullable=False),
+    Column("cancel_requested", Boolean, nullable=False),
+    Column("settled", Boolean, nullable=False),
+    Column("usage", Double),
+    Column("result", Json),
+    Column("error", Text),
+    Column("reason", String(32)),
+    Column("checkpoint", Json),
+    Column("progress", Json),
+    Column("usage_before", Double),
+    Column("goes_first", Boolean, nullable=False, server_default=false()),
+    one_of("status", Status),
+    CheckConstraint(f"reason IS NULL OR reason IN ({quoted(Reason)})", name="reason_known"),
+    CheckConstraint("on_failure IN ('hold', 'release')", name="on_failure_known"),
+    CheckConstraint("weight >= 1", name="weight_positive"),
+    CheckConstraint(
+        f"(status IN ({quoted(LEASED)})) = (taken_until IS NOT NULL)",
+        name="leased_has_taken_until",
+    ),
+    CheckConstraint(
+        f"{either('status', 'completed', 'failed', 'cancelled')} = (completed_at IS NOT NULL)",
+        name="terminal_has_completed_at",
+    ),
+    CheckConstraint(
+        f"status NOT IN ({quoted(LEASED)}) OR (run_id >= 0 AND worker_id IS NOT NULL)",
+        name="leased_has_run_and_worker",
+    ),
+)
+
+"""A task with its open run. Resolved runs stand in `runs`."""
+
+_c = tasks.c
+
+queue_index = partial_index(
+    "ix_tasks_queue", _c.lane, _c.blocked, _c.priority.desc(), _c.due_at, _c.seq, where="status = 'pending'"
+)
+
+"""The queue itself: claims read its head, positions count in it. Its order is DESIGN.md's."""
+
+partial_index("ix_tasks_due", _c.due_at, where="status = 'scheduled'")
+
+partial_index("ix_tasks_lease", _c.taken_until, where=status_is_in(LEASED))
+
+partial_index("ix_tasks_worker", _c.worker_id, where=status_is_in(LEASED))
+
+partial_index("ix_tasks_deadline", _c.deadline, where="deadline IS NOT NULL AND completed_at IS NULL")
+
+partial_index(
+    "uq_tasks_unique_key",
+    _c.job_num,
+    _c.unique_key,
+    where="unique_key IS NOT NULL AND completed_at IS NULL",
+    unique=True,
+)
+
+partial_index(
+    "uq_tasks_live_target", _c.target_num, where=f"target_num IS NOT NULL AND {status_is_in(LEASED)}", unique=True
+)
+
+HOLDING = either("status", "claimed", "running", "paused", "scheduled", "failed")
+
+"""The statuses in which a task may hold its target, as the index says it: a query that wants it says the same."""
+
+_TARGETED = "target_num IS NOT NULL"
+
+partial_index(
+    "ix_tasks_target_queue",
+    _c.target_num,
+    _c.priority.desc(),
+    _c.due_at,
+    _c.seq,
+    where=f"{_TARGETED} AND status = 'pending'",
+)
+
+partial_index("ix_tasks_target_open", _c.target_num, where=f"{_TARGETED} AND status = 'pending' AND NOT blocked")
+
+partial_index("ix_tasks_target_first", _c.target_num, where=f"{_TARGETED} AND status = 'pending' AND goes_first")
+
+partial_index(
+    "ix_tasks_target_held",
+    _c.target_num,
+    where=f"{_TARGETED} AND NOT settled AND {HOLDING}",
+)
+
+partial_index(
+    "ix_tasks_held",
+    _c.job_num,
+    _c.status,
+    _c.seq,
+    where=either("status", "failed", "paused", "cancelled", "scheduled"),
+)
+
+Index("ix_tasks_job", _c.job_num, _c.seq)
+
+Index("ix_tasks_room", _c.room, _c.seq)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("task_seq", BigKey, primary_key=True, autoincrement=False),
+    Column("run_id", Integer, primary_key=True),
+    Column("status", String(16), nullable=False),
+    Column("reason", String(32)),
+    Column("error", Text),
+    Column("traceback", Text),
+    Column("worker_id", Id),
+    Column("usage", Double),
+    Column("claimed_at", Instant, nullable=False),
+    Column("started_at", Instant),
+    Column("ended_at", Instant, nullable=False),
+    Column("digest", LargeBinary),
+    one_of("status", Outcome),
+    CheckConstraint("run_id >= 0", name="run_id_from_zero"),
+    # PostgreSQL would look each task up that the same statement has just changed: 3 to 7 of 45 microseconds.
+    ForeignKeyConstraint(["task_seq"], ["tasks.seq"], ondelete="CASCADE").ddl_if(dialect="sqlite"),
+    sqlite_with_rowid=False,
+)
+
+"""Resolved attempts, written once. On PostgreSQL whoever removes tasks removes their runs (`prune.py`)."""
+
+failures = Table(
+    "failures",
+    metadata,
+    Column("task_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
+    Column("run_id", Integer, primary_key=True),
+    Column("key", BigKey, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("job_num", BigKey, nullable=False),
+    Column("room", String(255), nullable=False),
+    Column("is_final", Boolean, nullable=False),
+    Column("kind", String(255), nullable=False),
+    Column("place", String(255), nullable=False),
+    Index("ix_failures_at", "at", "task_seq"),
+    Index("ix_failures_key", "key", "at"),
+    Index("ix_failures_job_num", "job_num", "at", "task_seq"),
+    Index("ix_failures_room", "room", "at", "task_seq"),
+)
+
+"""Runs that failed, by what and where (`domain/failures.py`); `is_final` are those with which their task failed."""
+
+task_tags = Table(
+    "task_tags",
+    metadata,
+    Column("key", BigKey, primary_key=True, autoincrement=False),
+    Column("task_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
+    Index(None, "task_seq"),
+    sqlite_with_rowid=False,
+)
+
+"""By what tags a task is found (`store/transaction/tags.py`); the tags themselves stand in `tasks`."""
+
+holds = Table(
+    "holds",
+    metadata,
+    Column("task_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
+    Column("run_id", Integer, primary_key=True),
+    Column("worker_id", Id, nullable=False),
+    Column("target_num", ForeignKey("targets.num")),
+    Column("weight", Integer, nullable=False),
+    Column("until", Instant, nullable=False),
+    Column("slot_only", Boolean, nullable=False, server_default=false()),
+)
+
+"""Runs that are over but whose code may still run; a target has at most one. `slot_only`: the next run may go on."""
+
+partial_index("uq_holds_target", holds.c.target_num, where="target_num IS NOT NULL", unique=True)
+
+Index("ix_holds_until", holds.c.until)
+
+Index("ix_holds_worker_id", holds.c.worker_id)
+
+task_logs = Table(
+    "task_logs",
+    metadata,
+    Column("task_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
+    Column("run_id", Integer, primary_key=True),
+    Column("line", BigKey, primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("level", String(16), nullable=False),
+    Column("message", Text, nullable=False),
+)
+
+task_dependencies = Table(
+    "task_dependencies",
+    metadata,
+    Column("task_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
+    Column("needs_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
+    Index(None, "needs_seq"),
+)
+
+limits = Table(
+    "limits",
+    metadata,
+    Column("key", String(255), primary_key=True),
+    Column("most", Integer, nullable=False),
+    CheckConstraint("most >= 0", name="most_not_negative"),
+)
+
+"""How many tasks with one `limit_key` may run at once."""
