@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from treadle import tracing
+from treadle_server.services import traces
 from treadle_server.services.metrics import METRICS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -59,3 +61,12 @@ def test_the_page_describes_each_metric_with_its_kind_and_labels() -> None:
     described = {name: (kind, tuple(re.findall(r"\w+", labels))) for name, kind, labels, _ in rows}
     assert described == {name: (metric.kind, metric.labels) for name, metric in METRICS.items()}
     assert [name for name, _, _, told in rows if not told.startswith(METRICS[name].help)] == []
+
+
+def test_the_page_describes_each_span() -> None:
+    rows = re.findall(
+        r"^\| `(\w+) JOB` \| `([\w-]+)` \| ([^|]+) \|$", (DOCS / "monitoring.md").read_text(), re.MULTILINE
+    )
+
+    of_sdk = {(name, "treadle", told) for name, told in tracing.SPANS.items()}
+    assert set(rows) == of_sdk | {(name, "treadle-server", told) for name, told in traces.SPANS.items()}

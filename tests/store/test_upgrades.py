@@ -50,6 +50,7 @@ DIGESTS = {
     "0020_runs_by_themselves.py": "3e0f6cc9198820ea249a4f7cda4224b8ba176121a7a132f1cfa080a14eaffa29",
     "0021_past_outcomes.py": "d12a47436029d0bc13d772fb69ca1b7bb141b1c69724190d00165a30a3d97390",
     "0022_failures.py": "57bfb6a0e4e3d8f8c7253fdb213b11193253a1d4ccbdd060cdf94d4882d70be4",
+    "0023_traces.py": "fb698a721f0e459eebb5ac311ca1060dd58a7d37562f935e282d9df01bb15658",
 }
 """SHA-256 of each migration. A new one is added here; one that is here stays as it is, and the next mends it."""
 

@@ -134,3 +134,25 @@ def speaks_in_a_process(n: int) -> None:
 @task(isolation="process", max_retries=0)
 def dies_of_an_error() -> None:
     raise LookupError("nothing there")
+
+
+def _trace_within() -> str:
+    from opentelemetry import trace
+
+    with trace.get_tracer("the code's own").start_as_current_span("inside") as span:
+        return f"{span.get_span_context().trace_id:032x}"
+
+
+@task(max_retries=0)
+async def traced(n: int) -> str:
+    return _trace_within()
+
+
+@task(max_retries=0)
+def traced_in_a_thread(n: int) -> str:
+    return _trace_within()
+
+
+@task(max_retries=0)
+async def traced_and_fails() -> None:
+    raise LookupError("nothing there")

@@ -33,6 +33,7 @@ from treadle_server.services.rates import Rates
 from treadle_server.services.recent import Recent
 from treadle_server.services.relay.relay import Relay
 from treadle_server.services.retention import Retention
+from treadle_server.services.traces import tell_waits
 from treadle_server.settings import Settings
 from treadle_server.store.sqlite.lock import hold_lock
 from treadle_server.store.store import SqlStore
@@ -121,8 +122,9 @@ def create_app(
         stack.push_async_callback(api.artifacts.objects.close)
         stack.push_async_callback(api.catalog.checker.close)
         await stack.enter_async_context(engine.running())
-        for listener in (api.catalog.on_commit, api.waits.on_commit, api.rates.on_commit, api.recent.on_commit):
-            stack.callback(engine.hub.listen(listener))
+        for part in (api.catalog, api.waits, api.rates, api.recent):
+            stack.callback(engine.hub.listen(part.on_commit))
+        stack.callback(engine.hub.listen(tell_waits))
         sender = sender_of(engine, settings)
         await stack.enter_async_context(sender.running())
         api.services = await stack.enter_async_context(

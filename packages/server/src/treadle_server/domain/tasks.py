@@ -83,6 +83,21 @@ class Task:
     """What the runs that are over have used; `usage` is the sum over all."""
     goes_first: bool = False
     """Whether it is the first of its target's line, whatever the priorities: it was resumed, or a run of it ended."""
+    trace: str | None = None
+    """The context of its submit: W3C's `traceparent`, and behind a space its `tracestate`, if there is one."""
+
+    @property
+    def trace_id(self) -> str | None:
+        """Return the trace that it belongs to."""
+        return None if self.trace is None else self.trace[3:35]
+
+    @property
+    def trace_context(self) -> dict[str, str]:
+        """Return what carries the context of its trace, by W3C's names."""
+        if self.trace is None:
+            return {}
+        parent, _, state = self.trace.partition(" ")
+        return {"traceparent": parent, **({"tracestate": state} if state else {})}
 
     @property
     def is_leased(self) -> bool:

@@ -68,6 +68,7 @@ def light_task(task: Task) -> dict[str, Any]:
         "usage": task.usage,
         "progress": _json(task.progress),
         "submitter": task.submitter,
+        "trace_id": task.trace_id,
         "cancel_requested": task.cancel_requested,
         "settled": task.settled,
         "version": task.version,
@@ -112,6 +113,7 @@ def claim_data(task: Task, now: datetime, credentials: str) -> dict[str, Any]:
     data = task_data(task)
     data["seconds_left"] = seconds_left(task, now)
     data["credentials"] = credentials
+    data.update(task.trace_context)
     return data
 
 
@@ -143,6 +145,8 @@ def brief_claim(task: Task, now: datetime) -> dict[str, Any]:
             data[name] = orjson.Fragment(text)
     if task.weight != 1:
         data["weight"] = task.weight
+    if task.trace is not None:
+        data.update(task.trace_context, trace_id=task.trace_id)
     return data
 
 

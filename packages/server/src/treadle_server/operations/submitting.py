@@ -33,6 +33,8 @@ TRIES = 5
 _OPTIONS = frozenset(OF_JOB)
 
 _PLAIN = frozenset({"id", "job", "payload"})
+_TRACE = frozenset({"traceparent", "tracestate"})
+"""Of a submit that is sent again another trace may be told: it is the same task."""
 _JOB = re.compile(r"[A-Za-z0-9@_:.-]{1,255}")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 MOST_TASKS = 10_000
@@ -242,7 +244,7 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
             id=None if wanted.id is None else TaskId(wanted.id),
             schema_version=job.schema_version,
         )
-    given = wanted.model_dump(exclude_unset=True, exclude_none=True, exclude={"payload", "job"})
+    given = wanted.model_dump(exclude_unset=True, exclude_none=True, exclude={"payload", "job", *_TRACE})
     due_at = instant(wanted.scheduled_at, "scheduled_at")
     deadline = instant(wanted.deadline, "deadline")
     check_times(due_at, deadline, due="scheduled_at")
@@ -262,8 +264,16 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
         tags=values.text_or_none(wanted.tags),
         scopes=values.text_or_none(wanted.scopes),
         unique_key=wanted.unique_key,
+        trace=_trace(wanted),
         schema_version=job.schema_version,
     )
+
+
+def _trace(wanted: TaskSubmit) -> str | None:
+    """Return the context of the submit's trace as one text."""
+    if wanted.traceparent is None:
+        return None
+    return f"{wanted.traceparent} {wanted.tracestate}" if wanted.tracestate else wanted.traceparent
 
 
 def _content_hash(job: Job, payload: dict[str, Any], content: dict[str, Any]) -> bytes:

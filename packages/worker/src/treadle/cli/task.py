@@ -78,6 +78,7 @@ def _described(about: _About) -> list[tuple[str, object]]:
         ("error", item.error),
         ("checkpoint", None if item.checkpoint is None else brief(item.checkpoint, 1000)),
         ("progress", _progress(item.progress)),
+        ("trace", item.trace_id),
         ("usage", _of(item.usage, item.budget)),
         ("tags", None if not item.tags else ", ".join(shown(item.tags))),
         ("priority", item.priority or None),

@@ -7,6 +7,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from treadle import tracing
 from treadle.client import open_clients
 from treadle.client.admin import Admin
 from treadle.client.bound import Bound, Submittable
@@ -249,7 +250,8 @@ class Client(Queries, Steering, Scheduling, Admin):
         self, room: str, items: list[dict[str, Any]], tasks: Sequence[Submittable | None], *, wait: bool
     ) -> list[TaskHandle[Any]]:
         """Send tasks, all or none of each request, and return their handles."""
-        return await self.run(self._send_all(room, items, tasks, wait=wait))
+        with tracing.submitting(items):
+            return await self.run(self._send_all(room, items, tasks, wait=wait))
 
     async def _send_all(
         self, room: str, items: list[dict[str, Any]], tasks: Sequence[Submittable | None], *, wait: bool
@@ -279,13 +281,15 @@ class Client(Queries, Steering, Scheduling, Admin):
                 returns=None if task is None else task.signature.returns,
                 submitted=answer,
                 ending=endings.get(answer["id"]),
+                item=item,
             )
-            for answer, task in zip(answers, tasks, strict=True)
+            for answer, task, item in zip(answers, tasks, items, strict=True)
         ]
 
     async def _send_one(self, room: str, item: dict[str, Any], task: Submittable, *, wait: bool) -> TaskHandle[Any]:
         """Send one task, in one request with all that this turn of the loop submits."""
-        return await self.run(self._batched(room, item, task, wait=wait))
+        with tracing.submitting([item]):
+            return await self.run(self._batched(room, item, task, wait=wait))
 
     async def _batched(self, room: str, item: dict[str, Any], task: Submittable, *, wait: bool) -> TaskHandle[Any]:
         opening = self.opening()
@@ -299,7 +303,9 @@ class Client(Queries, Steering, Scheduling, Admin):
             # A unique key led to an older task, whose end was not asked for.
             opening.waiters.forget([item["id"]])
             ending = None
-        return TaskHandle(self, receipt["id"], returns=task.signature.returns, submitted=receipt, ending=ending)
+        return TaskHandle(
+            self, receipt["id"], returns=task.signature.returns, submitted=receipt, ending=ending, item=item
+        )
 
     async def _register_all(self, tasks: set[Submittable], missing: JobNotFound) -> None:
         for task in tasks:

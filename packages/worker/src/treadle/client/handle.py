@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from treadle import tracing
 from treadle.client.options import TaskEdits
 from treadle.client.results import RawTask
 from treadle.errors import TaskCancelled, TaskFailed, TreadleError, WaitTimeout
@@ -33,12 +35,15 @@ class TaskHandle(Generic[R_co]):
         returns: TypeAdapter[Any] | None = None,
         submitted: RawTask | None = None,
         ending: "asyncio.Future[RawTask] | None" = None,
+        item: "Mapping[str, Any] | None" = None,
     ) -> None:
         self.id: TaskId = TaskId(task_id)
         self._client = client
         self._returns = returns
         self._submitted = submitted
         self._ending = ending
+        self._item = item
+        """As what it was submitted."""
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id}>"
@@ -59,7 +64,8 @@ class TaskHandle(Generic[R_co]):
         The result has the type that the task function is annotated with; raw submits give JSON. Raises `WaitTimeout`,
         `TaskFailed`, `TaskCancelled`, `TaskNotFound`, and `ConnectionFailed` when the server stays away.
         """
-        return self._unpack(await self._wait(timeout))
+        with tracing.awaiting(self._item):
+            return self._unpack(await self._wait(timeout))
 
     async def wait(self, timeout: float | None = None) -> TaskItem:  # noqa: ASYNC109
         """Wait for the task's end, whatever it is, and return its last state; raises as `result`, but for the end."""

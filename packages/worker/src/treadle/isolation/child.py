@@ -16,6 +16,7 @@ from tempfile import NamedTemporaryFile
 from types import ModuleType
 from typing import Any
 
+from treadle import tracing
 from treadle.errors import BadValue, ConnectionFailed, error_for
 from treadle.isolation import pipes
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
@@ -196,7 +197,7 @@ def _serve(parent: ParentLink, message: pipes.Message, found: dict[str, Task[...
         return raised(error)
     parent.send({"begun": True})
     try:
-        with captured(wanted="output" in message):
+        with captured(wanted="output" in message), tracing.within(message.get("trace", {})):
             return _with_output(parent.running, port, message)
     finally:
         parent.running = None

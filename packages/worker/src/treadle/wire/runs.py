@@ -25,6 +25,9 @@ class Claim(TaskItem):
     seconds_left: float = 0.0
     credentials: str | None = Field(default=None, repr=False)
     """A temporary credential that reaches this run and the task's scopes only."""
+    traceparent: str | None = None
+    """The context of its submit, as W3C writes it."""
+    tracestate: str | None = None
 
 
 class ClaimAnswer(Model):

@@ -26,6 +26,9 @@ from treadle.wire.status import Ended, Leased, Outcome, Reason, Status
 from treadle.wire.transitions import Action
 from treadle.wire.values import MOST_INTEGER
 
+TraceParent = Annotated[str, StringConstraints(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
+TraceState = Annotated[str, StringConstraints(max_length=512, pattern=r"^[ -~\t]*$")]
+
 
 class _Timed(TaskTimes):
     """A task that is due at one time."""
@@ -42,6 +45,10 @@ class TaskSubmit(_Timed):
 
     payload: GivenObject = Field(default_factory=dict)
     id: Uuid | None = None
+    traceparent: TraceParent | None = None
+    """The trace that it belongs to, as W3C writes it: no part of what makes two submits the same."""
+    tracestate: TraceState | None = None
+    """What belongs to that; it means nothing by itself."""
 
 
 class TaskOfMany(TaskSubmit):
@@ -108,6 +115,8 @@ class TaskItem(ShownOptions, TaskHead):
     progress: Json = None
     checkpoint: Json = None
     submitter: str | None = None
+    trace_id: str | None = None
+    """The trace that it belongs to."""
     cancel_requested: bool = False
     settled: bool = False
     version: int = 1

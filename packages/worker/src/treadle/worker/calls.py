@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from treadle import tracing
 from treadle.clock import monotonic
 from treadle.errors import (
     BadValue,
@@ -95,6 +96,13 @@ class Caller:
 
     async def call(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ending:
         """Call the task's function where it belongs, with its timeout, and return how it ended."""
+        with tracing.running(held.claim) as span:
+            ending, error = await self._call(held, task, arguments)
+            if span is not None:
+                tracing.tell_end(span, ending, error)
+            return ending
+
+    async def _call(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
         timing = Timing(self.leases, held)
         # Only a process can be stopped for certain, which a target's exclusiveness needs.
         isolation = "process" if held.has_target and task.isolation == "thread" else task.isolation
@@ -113,9 +121,9 @@ class Caller:
             if (said := output.current.get()) is not None:
                 said.end()
         if held.stop is None:
-            return ending
+            return ending, error
         log_end(held, ending, error)
-        return stopped(held, ending, error)
+        return stopped(held, ending, error), error
 
     def _say(self, run: Key, message: str, level: Level) -> None:
         """Send a line of a run's output, from whatever thread; after the worker's end there is nobody to send it."""
@@ -251,6 +259,8 @@ class Caller:
         is_sound = False
         try:
             message: dict[str, Any] = {"run": held.claim, "origin": origin_of(task), "urls": self.credentials.urls}
+            if context := tracing.carried():
+                message["trace"] = context
             if self._captures_output:
                 message["output"] = logging.getLogger().level
             ending = await child.run(message, lambda sender, said: self._from_child(held, timing, sender, said))

@@ -42,6 +42,7 @@ class Submission:
     tags: str | None = None
     scopes: str | None = None
     unique_key: str | None = None
+    trace: str | None = None
     schema_version: int | None = None
 
 
@@ -242,6 +243,7 @@ def new_task(
         tags=item.tags,
         scopes=item.scopes,
         unique_key=item.unique_key,
+        trace=item.trace,
         **option,
     )
 

@@ -91,6 +91,7 @@ tasks = Table(
     Column("progress", Json),
     Column("usage_before", Double),
     Column("goes_first", Boolean, nullable=False, server_default=false()),
+    Column("trace", Text),
     one_of("status", Status),
     CheckConstraint(f"reason IS NULL OR reason IN ({quoted(Reason)})", name="reason_known"),
     CheckConstraint("on_failure IN ('hold', 'release')", name="on_failure_known"),

@@ -111,7 +111,7 @@ _NEW = (
     "payload", "content_hash", "submitter", "max_retries", "max_requeues", "retry_base", "retry_multiplier",
     "retry_randomization", "lease_seconds", "start_timeout", "heartbeat_increment", "schema_version", "timeout",
     "weight", "on_failure", "blocked", "target_num", "target", "deadline", "pool", "tags", "scopes", "unique_key",
-    "limit_key", "budget", "schedule_id",
+    "limit_key", "budget", "schedule_id", "trace",
 )  # fmt: skip
 """The columns in which new tasks differ; the others are as the constants say, or null."""
 _CONSTANTS = {

@@ -1,0 +1,144 @@
+"""One trace of a task, through the client, the server and a worker's process."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tests.worker import jobs
+from treadle import Client, TaskFailed
+from treadle_server.testing import Served
+
+pytestmark = pytest.mark.anyio
+
+WORKER = """
+import sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+
+out = open(sys.argv[1], "a", buffering=1)
+provider = TracerProvider()
+exporter = ConsoleSpanExporter(out=out, formatter=lambda span: span.to_json(None) + "\\n")
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+trace.set_tracer_provider(provider)
+
+from tests.worker import jobs
+from treadle import Worker
+
+Worker([jobs.traced, jobs.traced_in_a_thread, jobs.traced_and_fails], url=sys.argv[2], token=sys.argv[3]).run()
+"""
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    """What this process, the client and the server, tells."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
+    yield exporter
+    provider.shutdown()
+
+
+@pytest.fixture
+def told_by_worker(server: Served, tmp_path: Path) -> Iterator[Path]:
+    """A worker in a process of its own, and the file in which it writes its spans."""
+    told = tmp_path / "spans"
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(told), server.url, server.token])
+    yield told
+    worker.terminate()
+    worker.wait(30)
+
+
+def of_worker(told: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in told.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("function", [jobs.traced, jobs.traced_in_a_thread], ids=["async", "thread"])
+async def test_it_is_whole_from_the_submit_through_wait_and_run_to_the_result(
+    client: Client, spans: InMemorySpanExporter, told_by_worker: Path, function: Any
+) -> None:
+    with trace.get_tracer("the program's own").start_as_current_span("request") as request:
+        handle = await function.submit(1)
+        assert await handle.result(timeout=60) == f"{request.get_span_context().trace_id:032x}"
+
+    item = await handle.get()
+    name = function.full_name
+    here = {span.name: span for span in spans.get_finished_spans()}
+    there = {span["name"]: span for span in of_worker(told_by_worker)}
+    assert here.keys() == {"request", f"submit {name}", f"wait {name}", f"result {name}"}
+    assert there.keys() == {f"run {name}", "inside"}
+    assert {f"{span.context.trace_id:032x}" for span in here.values() if span.context} == {item.trace_id}
+    assert {span["context"]["trace_id"] for span in there.values()} == {f"0x{item.trace_id}"}
+    submit = here[f"submit {name}"].context
+    assert submit is not None
+    assert there[f"run {name}"]["parent_id"] == f"0x{submit.span_id:016x}"
+    assert there["inside"]["parent_id"] == there[f"run {name}"]["context"]["span_id"]
+    for kind in ("wait", "result"):
+        assert here[f"{kind} {name}"].parent == submit or here[f"{kind} {name}"].parent.span_id == submit.span_id
+    assert there[f"run {name}"]["attributes"]["treadle.outcome"] == "completed"
+    assert there[f"run {name}"]["attributes"]["messaging.message.id"] == handle.id
+
+
+async def test_a_run_that_fails_tells_its_error(
+    client: Client, spans: InMemorySpanExporter, told_by_worker: Path
+) -> None:
+    handle = await jobs.traced_and_fails.submit()
+    with pytest.raises(TaskFailed):
+        await handle.result(timeout=60)
+
+    [run] = of_worker(told_by_worker)
+    assert run["status"] == {"status_code": "ERROR", "description": "LookupError: nothing there"}
+    [event] = run["events"]
+    assert event["attributes"]["exception.type"] == "LookupError"
+    assert "Traceback" in event["attributes"]["exception.stacktrace"]
+
+
+async def test_the_same_submit_in_another_trace_is_the_same_task(client: Client, server: Served) -> None:
+    """G6."""
+    item = {"id": "01a1fca0-0000-7000-8000-00000000aaaa", "job": "@global:tasks:small", "payload": {"n": 1}}
+    await client.register(jobs.small)
+    answers = []
+    for number in "12":
+        parent = f"00-{number * 32}-{number * 16}-01"
+        sent = {"room": "@global", "tasks": [{**item, "traceparent": parent, "tracestate": "a=b"}]}
+        answers.append((await client.call("submit", sent))["tasks"][0])
+
+    assert [one["trace_id"] for one in answers] == ["1" * 32] * 2
+    odd = {"room": "@global", "tasks": [{**item, "traceparent": "of no form"}]}
+    with pytest.raises(Exception, match="traceparent"):
+        await client.call("submit", odd)
+
+
+async def test_a_program_that_does_not_trace_loads_nothing(server: Served) -> None:
+    script = f"""
+import asyncio, sys
+from tests.worker import jobs
+from treadle import Client, Worker
+
+async def main():
+    worker = Worker([jobs.small], url={server.url!r}, token={server.token!r})
+    running = asyncio.ensure_future(worker.run_async())
+    async with Client({server.url!r}, {server.token!r}) as client:
+        print(await (await jobs.small.submit(1)).result(timeout=60))
+    worker.stop()
+    await running
+    print([name for name in sys.modules if name.startswith("opentelemetry")])
+
+asyncio.run(main())
+"""
+
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.stdout == "2\n[]\n"
