@@ -11,7 +11,7 @@ import treadle_tui
 SOURCE = Path(treadle_tui.__file__).parent
 TESTS = Path(__file__).parent
 MODULES = sorted(path.relative_to(SOURCE).with_suffix("") for path in SOURCE.rglob("*.py") if path.stem != "__init__")
-WHOLE = {"behaviour", "hostile", "layout", "pictures", "real_server", "screens_on_a_server", "sizes"}
+WHOLE = {"behaviour", "hostile", "layout", "pictures", "real_server", "screens_on_a_server", "sizes", "unknown"}
 """What concerns no module alone."""
 
 

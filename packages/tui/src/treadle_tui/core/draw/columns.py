@@ -41,6 +41,8 @@ class Column(Generic[Row]):
     """When it falls away: the highest rank first, 0 never."""
     most: int = 0
     """Up to how many cells it grows when there is room; 0 for not at all."""
+    fills: Callable[[Row], bool] | None = None
+    """Whether a row has something in it: a column in which none has is folded away. None: it stays."""
 
     def at_least(self, cells: int) -> "Column[Row]":
         """Return the same column, never narrower than `cells`."""

@@ -1,6 +1,6 @@
 """A list as a grid draws it: rows with a cursor, columns for the width at hand, and words for when it is empty."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
@@ -64,6 +64,8 @@ class Pane(Generic[Row]):
         self._marks = marks
         self.empty = empty
         self._fate = fate
+        self._filled: set[str] = set()
+        """The columns that fold away and in which something stood since the list began."""
         self._placed = lru_cache(maxsize=8)(self._layout)
 
     @property
@@ -74,6 +76,23 @@ class Pane(Generic[Row]):
     @columns.setter
     def columns(self, columns: Sequence[Column[Row]]) -> None:
         self._columns = tuple(columns)
+        self._placed.cache_clear()
+
+    def fill(self, rows: Iterable[Row]) -> None:
+        """Show the columns in which one of the rows has something; they stay, so that lines don't jump to and fro."""
+        rows = list(rows)
+        new = {
+            column.title
+            for column in self._columns
+            if column.fills is not None and column.title not in self._filled and any(map(column.fills, rows))
+        }
+        if new:
+            self._filled |= new
+            self._placed.cache_clear()
+
+    def fold(self) -> None:
+        """Fold away what folds away: another list begins."""
+        self._filled.clear()
         self._placed.cache_clear()
 
     @property
@@ -124,4 +143,5 @@ class Pane(Generic[Row]):
         return Span(f" {cursor} {'*' if key is not None and key in self._marks else ' '} ", "bold")
 
     def _layout(self, width: int) -> list[Placed[Row]]:
-        return layout(self._columns, max(1, width - self._gutter - 1))
+        shown = [column for column in self._columns if column.fills is None or column.title in self._filled]
+        return layout(shown, max(1, width - self._gutter - 1))

@@ -103,10 +103,10 @@ COLUMNS: tuple[Column[TaskItem], ...] = (
     Column("AGE", 5, lambda task, context: _duration(since(task.created_at, context.now)), right=True, rank=2),
     Column("ETA", 6, _eta, right=True, rank=5),
     Column("RUN", 5, _running_for, right=True, rank=4),
-    Column("WORKER", 9, _worker, keep_end=True, rank=7, most=20),
-    Column("TARGET", 8, _target, rank=8, most=20),
-    Column("PROGRESS", 13, _progress, rank=9),
-    Column("TAGS", 12, _tags, rank=11, most=24),
+    Column("WORKER", 9, _worker, keep_end=True, rank=7, most=20, fills=lambda task: task.status in LEASED),
+    Column("TARGET", 8, _target, rank=8, most=20, fills=lambda task: task.target is not None),
+    Column("PROGRESS", 13, _progress, rank=9, fills=lambda task: task.progress is not None),
+    Column("TAGS", 12, _tags, rank=11, most=24, fills=lambda task: bool(task.tags)),
     Column("PAYLOAD", 22, _payload, rank=3, most=500),
 )
 """The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, WORKER …"""

@@ -58,6 +58,7 @@ class TaskList:
         """Show another list, from its first row; `here` when the reader is in it."""
         self.choose_columns()
         self.rows.reset()
+        self.pane.fold()
         self.marks.clear()
         self._model.tasks.clear()
         self.frozen = self._follows = False
@@ -77,6 +78,7 @@ class TaskList:
         self._taken, self._moved = table.generation, False
         self.marks.follow(table.rows)
         self.rows.update(table.order, table.rows, offset=table.offset, total=table.total)
+        self.pane.fill(table.rows.values())
         return self._query.arrived(table.offset, table.order[0] if table.order else None)
 
     def look(self, first: int, height: int) -> bool:
