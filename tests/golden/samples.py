@@ -58,6 +58,7 @@ CHOSEN: dict[tuple[str, str], Any] = {
     ("BulkAction", "if_versions"): {NAMED["id"]: 1},
     ("Prune", "status"): ["completed"],
     ("SchedulePut", "deadline"): 60.0,
+    ("TaskFilter", "failure"): "0123456789abcdef",
     ("WebhookSet", "statuses"): ["failed"],
 }
 """What a field of a model holds, where not everything that its schema allows is right."""

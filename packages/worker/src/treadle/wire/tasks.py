@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints, model_validator
 
 from treadle.wire.fields import (
     Amount,
@@ -239,6 +239,11 @@ def _several(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+def _as_one(values: list[str]) -> list[str] | str:
+    """Write a list of one as older servers read it."""
+    return values[0] if len(values) == 1 else values
+
+
 def _no_flag(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("write a number")  # noqa: TRY004 - pydantic takes this one for a refusal
@@ -269,7 +274,7 @@ class TaskFilter(Request):
     job: Text | None = None
     target: Text | None = None
     worker: WorkerWord | None = None
-    tag: Annotated[list[TagWord], *_SEVERAL] | None = None
+    tag: Annotated[list[TagWord], *_SEVERAL, PlainSerializer(_as_one)] | None = None
     """All of which it has."""
     id: Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]-?){1,32}$", to_lower=True)] | None = None
     """The beginning of the id, or all of it."""
