@@ -86,7 +86,7 @@ async def test_c10_an_upload_that_races_the_report_is_stored_or_refused_never_so
 async def taken_up(studio: Studio) -> None:
     """Wait until the server has looked at the run, and takes the bytes."""
     async with asyncio.timeout(20):
-        while not studio.objects._feeds:  # noqa: ASYNC110 - nothing tells of it
+        while not studio.objects._blocking:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
 
 
@@ -348,7 +348,7 @@ async def test_c10_an_upload_whose_bytes_stop_coming_is_given_up(
     async def seen() -> None:
         """Let the body go on once the server has given it up, for the client reads its answer only then."""
         async with asyncio.timeout(20):
-            while studio.objects._feeds or not studio.objects._putters._threads:  # noqa: ASYNC110 - nothing tells of it
+            while studio.objects._blocking or not studio.objects._putters._threads:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
         released.set()
 
@@ -376,6 +376,6 @@ async def test_c10_a_server_that_stops_ends_the_uploads_that_are_under_way(studi
     putting.cancel()
     await asyncio.gather(putting, return_exceptions=True)
 
-    assert not studio.objects._feeds
+    assert not studio.objects._blocking
     assert not any(thread.is_alive() for thread in studio.objects._putters._threads)
     assert studio.files == []

@@ -19,6 +19,7 @@ from treadle.wire.fields import Model, Request
 HERE = Path(__file__).parent
 
 NAMED: dict[str, Any] = {
+    "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     "job": "lab:tasks:add",
     "job_name": "lab:tasks:add",
     "full_name": "lab:tasks:add",

@@ -24,14 +24,14 @@ async def owed(shop) -> list[tuple[str, str]]:
     return [(ids[row.task_seq], row.status) for row in await outbox(shop.engine)]
 
 
-@pytest.mark.parametrize("is_express", [True, False])
-async def test_a_completion_is_owed_once_by_the_fast_path_and_on_the_slow_path_e12(shop, is_express) -> None:
+@pytest.mark.parametrize("is_fast", [True, False])
+async def test_a_completion_is_owed_once_by_the_fast_path_and_on_the_slow_path_e12(shop, is_fast) -> None:
     await hook(shop.engine, "http://x")
     worker = await shop.worker()
     await shop.submit(3)
     claimed = await shop.claim(worker, 3)
-    if not is_express:
-        shop.engine.express.clear()
+    if not is_fast:
+        shop.engine.fast_reports.clear()
     reports = [(task.id, task.run_id, RunReport(kind="completed", starts=True, result="1")) for task in claimed]
 
     await shop.engine.run(ReportMany(principal=shop.principal, worker_id=worker, reports=reports))
