@@ -34,8 +34,12 @@ CHANGES: dict[str, tuple[Any, Any]] = {
 """What each field is changed to, and what it can't be."""
 
 
+OF_ITS_TRACE = ("traceparent", "tracestate")
+"""Where a submit belongs, once for all."""
+
+
 def test_what_an_edit_may_change_is_what_a_submit_says_and_the_sdk_knows_its_name() -> None:
-    assert {*CHANGES, "delay"} == EDITABLE == TaskSubmit.model_fields.keys() - {"id"}
+    assert {*CHANGES, "delay"} == EDITABLE == TaskSubmit.model_fields.keys() - {"id", *OF_ITS_TRACE}
     assert TaskEdits.__annotations__.keys() == TaskChanges.model_fields.keys() - {"if_version"}
     assert Options.model_fields.keys() == EDITABLE - {"payload"} | {"id"}
 

@@ -70,9 +70,10 @@ WORKERS = {
 
 
 def _parsed(arguments: list[str]) -> dict[str, Any]:
-    name, command, rest = treadle.resolve_command(click.Context(treadle), list(arguments))
+    context = click.Context(treadle, **treadle.context_settings)
+    name, command, rest = treadle.resolve_command(context, list(arguments))
     assert command is not None
-    return dict(command.make_context(name, rest).params)
+    return dict(command.make_context(name, rest, parent=context).params)
 
 
 @pytest.mark.parametrize("where", SERVERS)

@@ -292,8 +292,8 @@ ALL_OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_schedule_says_every_field_of_a_submit_but_its_id_and_when_it_is_due() -> None:
-    fields = TaskSubmit.model_fields.keys() - {"id", "delay", "scheduled_at"}
+def test_a_schedule_says_every_field_of_a_submit_but_its_id_its_trace_and_when_it_is_due() -> None:
+    fields = TaskSubmit.model_fields.keys() - {"id", "delay", "scheduled_at", "traceparent", "tracestate"}
     assert ALL_OPTIONS.keys() == fields - {"payload"}
     assert fields <= ScheduleContent.model_fields.keys()
 

@@ -261,8 +261,8 @@ async def _take_away(server: Any, task_id: str) -> None:
     class Lose:
         rows = 1
 
-        def needs(self, needs: Any) -> None:
-            needs.tasks.add(task_id)
+        def reads(self, reads: Any) -> None:
+            reads.tasks.add(task_id)
 
         def apply(self, world: Any) -> None:
             lose_run(world, world.tasks[task_id], Reason.CLAIM_EXPIRED, DISCONNECTED)

@@ -119,7 +119,7 @@ async def test_9_a_saved_view_is_shown_by_its_name_and_means_every_queue(
     async with staged(server, clock, app_state=AppState(views=views)) as stage:
         await stage.press("V", *"mi", "tab", "enter")
 
-        assert stage.asked("watch")[-1]["window"]["filter"]["tag"] == ["user=ann"]
+        assert stage.asked("watch")[-1]["window"]["filter"]["tag"] == "user=ann"
         assert "job" not in stage.asked("watch")[-1]["window"]["filter"]
         assert "tag:user=ann -status:done" in stage.text()
         await typed(stage, "view bills")

@@ -84,6 +84,7 @@ async def _run(app: App[None], command: Sequence[str]) -> None:
                         await process.wait()
                     except asyncio.CancelledError:
                         process.kill()
+                        await process.wait()
                         raise
     except SuspendNotSupported:
         raise ExternalError("this terminal can't be lent to another program") from None
