@@ -156,6 +156,8 @@ class Wire:
                 group.create_task(self._pump(far_reader, writer, far_writer, None))
         finally:
             self._writers.discard(far_writer)
+            # A pump that was cancelled has closed nothing.
+            far_writer.close()
 
     async def reach(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to the far end."""
