@@ -1,6 +1,7 @@
 """The repository itself: its pins, its documents and its tools' settings agree with each other."""
 
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,3 +165,13 @@ def test_no_statement_numbers_its_question_marks() -> None:
     sources = {path: path.read_text() for path in (ROOT / "packages/server/src").glob("**/*.py")}
 
     assert [path.name for path, source in sources.items() if re.search(r"[=(,] *\?\d|[ \"']\?\d[ ,)\"']", source)] == []
+
+
+def test_no_file_names_the_host_of_a_package_registry() -> None:
+    """Whoever installs from a mirror of their own is led nowhere else."""
+    hosts = re.compile("|".join(map(re.escape, ("pypi." + "org", "pythonhosted." + "org", "npmjs." + "org"))))
+    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+
+    named = [name for name in kept if hosts.search((ROOT / name).read_text(encoding="utf-8", errors="replace"))]
+
+    assert named == []
