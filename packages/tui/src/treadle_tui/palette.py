@@ -5,7 +5,7 @@ from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from treadle_tui.core.verbs.actions import Action
+from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.screens.base import BaseScreen
 

@@ -12,7 +12,8 @@ from treadle_tui.core.draw.text import Span, Spans
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.setup.app_state import AppState
 from treadle_tui.core.state.model import Model
-from treadle_tui.core.verbs.actions import Action, offered
+from treadle_tui.core.verbs.action import Action
+from treadle_tui.core.verbs.actions import offered
 from treadle_tui.core.verbs.executor import Executor
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope

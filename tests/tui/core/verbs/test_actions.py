@@ -8,7 +8,8 @@ from textual.binding import Binding
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import staged
 from treadle_tui.core.draw.text import plain
-from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME, Action, offered
+from treadle_tui.core.verbs.action import Action
+from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME, offered
 from treadle_tui.core.verbs.commands import read_command
 from treadle_tui.core.verbs.key_table import key_table
 from treadle_tui.core.verbs.keymap import Keymap

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from treadle.wire.status import Status
 from treadle.wire.tasks import FrozenTask
 from treadle.wire.transitions import ADMITS
-from treadle_tui.core.verbs.actions import PAST
+from treadle_tui.core.verbs.action import PAST
 from treadle_tui.core.verbs.plan import COUNT_FROM, Plan, Refusal, plan
 
 

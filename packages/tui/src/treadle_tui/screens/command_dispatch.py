@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from treadle import filters
-from treadle_tui.core.verbs.actions import ACTIONS, Action, Takes
+from treadle_tui.core.verbs.action import Action, Takes
+from treadle_tui.core.verbs.actions import ACTIONS
 from treadle_tui.core.verbs.commands import CommandError, Completion, begun_with, complete, read_command, wanted
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.screen_context import ScreenContext

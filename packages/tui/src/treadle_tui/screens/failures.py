@@ -9,7 +9,7 @@ from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.state.failures import FailureRow
 from treadle_tui.core.state.model import Dirty
-from treadle_tui.core.verbs.actions import Verb
+from treadle_tui.core.verbs.action import Verb
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_failures
 from treadle_tui.core.views.failure_columns import FAILURE_COLUMNS

@@ -9,7 +9,8 @@ from textual.screen import ModalScreen
 
 from treadle.filters import KEYS
 from treadle_tui.core.draw.text import Span, Spans
-from treadle_tui.core.verbs.actions import ACTIONS, Action
+from treadle_tui.core.verbs.action import Action
+from treadle_tui.core.verbs.actions import ACTIONS
 from treadle_tui.core.verbs.commands import SHORT
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.scopes import SCOPE_TITLES, Scope

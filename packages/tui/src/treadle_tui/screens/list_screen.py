@@ -14,7 +14,7 @@ from treadle.wire.tasks import TaskFilter, TaskItem
 from treadle_tui.core.draw.text import Span, clean
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.workers import WorkerRow
-from treadle_tui.core.verbs.actions import Verb
+from treadle_tui.core.verbs.action import Verb
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.pane import Pane

@@ -8,7 +8,7 @@ from textual.screen import Screen
 
 from treadle.wire.tasks import Frozen, TaskFilter
 from treadle_tui.core.state.marks import TaskRef
-from treadle_tui.core.verbs.actions import Verb
+from treadle_tui.core.verbs.action import Verb
 from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Plan, Refusal, Report
 from treadle_tui.screen_context import ScreenContext

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from treadle_tui.core.draw.text import Span, Spans, joined, width
-from treadle_tui.core.verbs.actions import BY_NAME, Action
+from treadle_tui.core.verbs.action import Action
+from treadle_tui.core.verbs.actions import BY_NAME
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.plan import Refusal
 from treadle_tui.widgets.styled_text import StyledText

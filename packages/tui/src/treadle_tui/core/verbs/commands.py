@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from treadle_tui.core.verbs.actions import ACTIONS, ARGUMENTS, BY_NAME, Action, Takes
+from treadle_tui.core.verbs.action import ARGUMENTS, Action, Takes
+from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME
 
 Choices = Callable[[Takes, str], Iterable[str]]
 """Gives what could stand where an argument is begun."""

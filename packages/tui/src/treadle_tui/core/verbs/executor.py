@@ -10,7 +10,7 @@ from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Model
 from treadle_tui.core.state.workers import WorkerRow
-from treadle_tui.core.verbs.actions import Verb
+from treadle_tui.core.verbs.action import Verb
 from treadle_tui.core.verbs.outcome import portions, report, undo_of, undo_report
 from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Plan, Refusal, Report, Undo, off, plan
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from treadle_tui.core.verbs.actions import ACTIONS, Action, cap
+from treadle_tui.core.verbs.action import Action, cap
+from treadle_tui.core.verbs.actions import ACTIONS
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.scopes import SCOPE_TITLES, Scope
 

@@ -4,7 +4,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
-from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME, Action, cap
+from treadle_tui.core.verbs.action import Action, cap
+from treadle_tui.core.verbs.actions import ACTIONS, BY_NAME
 from treadle_tui.core.verbs.scopes import SCOPE_TITLES
 
 _NAMED = frozenset({

@@ -8,7 +8,7 @@ from treadle.wire.transitions import ADMITS, LEADS_TO
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.state.marks import TaskRef
-from treadle_tui.core.verbs.actions import PAST, Verb
+from treadle_tui.core.verbs.action import PAST, Verb
 from treadle_tui.core.verbs.plan import UNDO_SECONDS, Ask, Outcome, Plan, Report, Undo, tasks_word
 
 PORTION = 1000

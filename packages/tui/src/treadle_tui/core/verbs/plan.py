@@ -8,7 +8,7 @@ from treadle.wire.status import LEASED
 from treadle.wire.transitions import ADMITS
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import LinkState
-from treadle_tui.core.verbs.actions import Verb
+from treadle_tui.core.verbs.action import Verb
 
 COUNT_FROM = 101
 """From how many tasks on the count must be typed."""
