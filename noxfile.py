@@ -62,6 +62,9 @@ MERMAID = (
 )
 """Which Mermaid draws the site's diagrams, and the SHA-512 of its package."""
 
+LOWEST = ("-e", "packages/worker[otel,uvloop]", "opentelemetry-sdk>=1.20")
+"""The SDK with what its extras need, and what tells spans in its tests, whose releases go with the API's."""
+
 LOWEST_TOOLS = ("asyncpg", "hypothesis", "psutil", "pytest", "pytest-timeout", "pytest-xdist", "trustme")
 """What the tests of the SDK need beside it; none of them brings a dependency that the SDK has too."""
 
@@ -145,7 +148,7 @@ def lowest(session: nox.Session) -> None:
     place = Path(".nox", "lowest").resolve()
     session.run("uv", "venv", "-q", "--clear", "--python", interpreter(session, "3.11"), str(place), external=True)
     install = ["uv", "pip", "install", "-q", "--python", str(place)]
-    session.run(*install, "--resolution", "lowest-direct", "-e", "packages/worker[uvloop]", external=True)
+    session.run(*install, "--resolution", "lowest-direct", *LOWEST, external=True)
     session.run(*install, *LOWEST_TOOLS, external=True)
     session.run("uv", "pip", "list", "--python", str(place), external=True)
     session.run(*install, "--dry-run", "-e", "packages/worker", "prefect>=3", external=True)

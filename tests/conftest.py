@@ -155,13 +155,13 @@ class SharedStatements(dict[Any, Any]):
 
 @pytest.fixture(scope="session", autouse=True)
 def _shared_statements() -> Iterator[None]:
-    from treadle_server.store import connections as store_engine
+    from treadle_server.store import connections
 
     shared = SharedStatements()
     with pytest.MonkeyPatch.context() as patch:
         for name in ("create_engine", "create_async_engine"):
             patch.setattr(
-                store_engine, name, partial(getattr(store_engine, name), execution_options={"compiled_cache": shared})
+                connections, name, partial(getattr(connections, name), execution_options={"compiled_cache": shared})
             )
         yield
 
