@@ -12,7 +12,9 @@ OWN = {"run"}
 
 
 @pytest.mark.parametrize(
-    "module", sorted(path.relative_to(STANDING_IN) for path in STANDING_IN.rglob("*.py") if path.stem[0] != "_"), ids=str
+    "module",
+    sorted(path.relative_to(STANDING_IN) for path in STANDING_IN.rglob("*.py") if path.stem[0] != "_"),
+    ids=str,
 )
 def test_what_stands_in_for_the_server_has_the_servers_places_and_names(module: Path) -> None:
     defined = {

@@ -63,6 +63,7 @@ def of_worker(told: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in told.read_text().splitlines()]
 
 
+@pytest.mark.inside  # the server's spans are told in the test's process
 @pytest.mark.parametrize("function", [jobs.traced, jobs.traced_in_a_thread], ids=["async", "thread"])
 async def test_it_is_whole_from_the_submit_through_wait_and_run_to_the_result(
     client: Client, spans: InMemorySpanExporter, told_by_worker: Path, function: Any

@@ -103,11 +103,14 @@ def test_jobs_workers_and_tokens_are_listed(command: Command, worker: Any) -> No
 
 
 def test_the_doctor_finds_everything_well_or_says_what_is_not(command: Command, tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
     findings = json.loads(command("doctor", "--json", TREADLE_DATA_DIR=str(tmp_path)))
 
-    checks = ["settings", "files", "server", "token", "socket", "latency", "clock"]
+    checks = ["settings", "installed", "steps", "disk", "files", "descriptors", "database"]
+    checks += ["server", "ready", "token", "socket", "clocks", "workers"]
     assert [finding["check"] for finding in findings] == checks
-    assert "failed" not in {finding["grade"] for finding in findings}
+    assert {finding["grade"] for finding in findings} == {"ok"}
+    assert findings[0].keys() == {"check", "grade", "detail", "advice"}
     assert "treadle server" in command("doctor", code=1, TREADLE_URL="http://127.0.0.1:1")
     assert "Unauthorized" in command("doctor", code=1, TREADLE_TOKEN="wrong")
 

@@ -10,6 +10,7 @@ from treadle_server import __version__
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.api.problems import page
+from treadle_server.clock import SystemClock
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import NoSuchRoute, StoreUnavailable
 from treadle_server.operations.context import Api
@@ -65,7 +66,8 @@ def _services(api: Api) -> dict[str, str]:
 
 async def healthz(call: Call) -> Response:
     """Say that the process lives."""
-    return answer({"status": "ok", "version": __version__, "services": _services(call.api)})
+    services, time = _services(call.api), SystemClock().now()
+    return answer({"status": "ok", "version": __version__, "services": services, "time": time})
 
 
 async def readyz(call: Call) -> Response:
@@ -74,7 +76,8 @@ async def readyz(call: Call) -> Response:
     if services.get("store", "ok") == "ok":
         services["store"] = await _store(call.api)
     ready = all(state in {"ok", "standby"} for state in services.values())
-    data = {"status": "ok" if ready else "not ready", "version": __version__, "services": services}
+    status, time = "ok" if ready else "not ready", SystemClock().now()
+    data = {"status": status, "version": __version__, "services": services, "time": time}
     return answer(data, 200 if ready else 503, None if ready else {"Retry-After": "2"})
 
 

@@ -356,4 +356,10 @@ def page_data(
 def whoami_data(who: Principal) -> dict[str, Any]:
     """Return who asks as `Whoami`."""
     scopes = ["*"] if who.superuser else sorted(who.scopes or ())
-    return {"user": who.user, "superuser": who.superuser, "scopes": scopes, "may_write": not is_reader(who)}
+    return {
+        "user": who.user,
+        "superuser": who.superuser,
+        "scopes": scopes,
+        "may_write": not is_reader(who),
+        "expires_at": who.expires_at,
+    }

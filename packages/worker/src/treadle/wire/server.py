@@ -13,6 +13,8 @@ class Health(Model):
     status: str
     version: str
     services: dict[str, str] = Field(default_factory=dict)
+    time: Instant | None = None
+    """The clock of the server's machine; leases go by the store's, which `Stats` tells."""
 
 
 class Stats(Model):
@@ -37,6 +39,8 @@ class Whoami(Model):
     scopes: list[str]
     may_write: bool = True
     """Whether it may change anything at all; a token whose scopes are those of reading may not."""
+    expires_at: Instant | None = None
+    """From when on it is nobody's; null: never."""
 
 
 class RecentEvents(Model):

@@ -14,7 +14,7 @@ from treadle_server.errors import DatabaseIsNewer
 if TYPE_CHECKING:
     from alembic.config import Config
 
-_LOCK = 7_420_001
+LOCK = 7_420_001
 """PostgreSQL: the advisory lock under which one server migrates and the others wait."""
 
 
@@ -42,7 +42,7 @@ def upgrade(connection: Connection) -> None:
 
     Where it is there already, alembic is not even imported: that takes 0.25 s of a start of 2.
     """
-    found = _revisions(connection)
+    found = revisions(connection)
     if found == [HEAD]:
         return
     if unknown := [revision for revision in found if revision not in REVISIONS]:
@@ -50,7 +50,7 @@ def upgrade(connection: Connection) -> None:
     from alembic import command
 
     if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": LOCK})
     if found == ["0001"] and "treadle_tasks" not in inspect(connection).get_view_names():
         # The first form of 0001 made no view, and 0002 begins with dropping it.
         connection.execute(text("CREATE VIEW treadle_tasks AS SELECT 1 AS unused"))
@@ -65,7 +65,7 @@ def newer_than_known(revision: str) -> str:
     )
 
 
-def _revisions(connection: Connection) -> list[str]:
+def revisions(connection: Connection) -> list[str]:
     """Return what alembic has noted in the database."""
     if not inspect(connection).has_table("alembic_version"):
         return []

@@ -1,0 +1,37 @@
+"""The checks that the server's distribution adds to `treadle doctor`, by the settings that a server would have."""
+
+from functools import partial
+
+from pydantic import ValidationError
+
+from treadle.wire.findings import Check, Finding, Seen
+from treadle_server.checkup import database, descriptors, disk, files
+from treadle_server.settings import Settings
+from treadle_server.store.connections import parse_url
+
+
+def checks() -> list[Check]:
+    """Return the checks; those of the database follow from that which reaches it."""
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        return [Check("machine", partial(_wrong, wrong))]
+    return [
+        Check("disk", partial(disk.look, "the data directory", settings.data_dir)),
+        Check("files", partial(files.look, settings)),
+        Check("descriptors", partial(descriptors.look, settings.max_connections)),
+        Check("database", partial(_database, settings)),
+    ]
+
+
+def _wrong(what: str) -> Seen:
+    return [Finding("machine", "fail", f"no server would start with these settings: {what}", "see docs/settings.md")]
+
+
+def _database(settings: Settings) -> Seen:
+    """Say which database is meant, and how it is looked at. Raises `ValidationFailed` for one that can't be."""
+    url = parse_url(settings.database_direct_url or settings.database_url)
+    if url.get_backend_name() == "sqlite":
+        return database.of_sqlite(url, settings.data_dir)
+    return database.of_postgres(url)

@@ -1,0 +1,135 @@
+"""Whether the database is reached, and how it is read: in one snapshot, by a connection that can change nothing."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, create_engine, func, select, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import NullPool
+
+from treadle.wire.findings import Check, Finding, Seen
+from treadle_server.checkup import counts, disk, postgres, schema, snapshots
+from treadle_server.store.connections import postgres_engine
+
+Look = Callable[[Connection], list[Finding]]
+
+OLDEST_SQLITE = (3, 38, 0)
+"""The first one that has what the statements need (`->>`)."""
+
+STATEMENT_TIMEOUT = 60_000
+"""Milliseconds after which PostgreSQL ends a statement that nobody waits for any more."""
+
+
+def of_sqlite(url: URL, data_dir: Path) -> Seen:
+    """Look at SQLite's file, and return what else there is to look at in it."""
+    if not url.database or url.database == ":memory:":
+        return [Finding("database", "warn", "SQLite in memory: everything is gone with the server",
+                        "set TREADLE_DATABASE_URL to sqlite:///PATH")]  # fmt: skip
+    path = Path(url.database)
+    if not path.exists():
+        return [Finding("database", "ok", f"there is no {path} yet: no server has started here")]
+    seen: list[Finding | Check] = []
+    if not path.absolute().is_relative_to(data_dir.absolute()):
+        seen.append(Check("disk", partial(disk.look, "the database", path.parent)))
+    try:
+        with closing(_open(path)) as connection:
+            [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        advice = "look at its permissions, and whether it is SQLite's; otherwise restore the backup"
+        return [*seen, Finding("database", "fail", f"{path} can't be read ({error})", advice)]
+    told = f"{path}, SQLite {sqlite3.sqlite_version}, {disk.amount(path.stat().st_size)}"
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        return [*seen, Finding("database", "fail", f"{told}: {needed} is needed", "take a Python with a newer SQLite")]
+    if tables and not _has_log(path) and not _is_in_wal_mode(path):
+        advice = "start a server, which sets it; on a network's disk it can't be set: move the file"
+        means = f"{told}: its journal is not WAL, so that readers stop the writer"
+        seen.append(Finding("database", "warn", means, advice))
+    else:
+        seen.append(Finding("database", "ok", told))
+    looks = {"migrations": schema.look, "counts": counts.look}
+    further = [Check(name, partial(_in_sqlite, path, look)) for name, look in looks.items()]
+    return [*seen, *further, Check("snapshots", partial(snapshots.look_at_log, path))]
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open the file for reading alone.
+
+    Without a log beside it nobody writes: then it is read as it is, for SQLite would make a log and an index of it.
+    """
+    mode = "mode=ro" if _has_log(path) else "mode=ro&immutable=1"
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=5, isolation_level=None)
+    connection.execute("PRAGMA query_only=ON")
+    return connection
+
+
+def _has_log(path: Path) -> bool:
+    return path.with_name(f"{path.name}-wal").exists()
+
+
+def _is_in_wal_mode(path: Path) -> bool:
+    """Return what the file's header says of how it is written: a connection to what can't change does not tell it."""
+    with path.open("rb") as file:
+        return file.read(19)[18:] == b"\x02"
+
+
+def _in_sqlite(path: Path, look: Look) -> Seen:
+    engine = create_engine("sqlite://", creator=partial(_open, path), poolclass=NullPool)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("BEGIN")
+        return look(connection)
+
+
+def of_postgres(url: URL) -> Seen:
+    """Return what there is to look at in PostgreSQL: all of it follows from its being reached."""
+    return [Check("database", partial(_reach, url))]
+
+
+async def _reach(url: URL) -> Seen:
+    shown = url.set(drivername="postgresql").render_as_string()
+    try:
+        told = await _in_postgres(url, _size)
+    except (DBAPIError, PoolTimeout, OSError) as error:
+        cause = getattr(error, "orig", None) or error
+        return [Finding("database", "fail", f"{shown} does not answer ({str(cause) or type(cause).__name__})",
+                        "look whether it runs, at TREADLE_DATABASE_URL, and at the network between")]  # fmt: skip
+    looks: dict[str, Look] = {
+        "database": postgres.look,
+        "disk": postgres.look_at_disk,
+        "migrations": schema.look,
+        "counts": counts.look,
+        "snapshots": snapshots.look_at_sessions,
+    }
+    return [
+        *(Finding(one.check, one.grade, f"{shown}, {one.detail}", one.advice) for one in told),
+        *(Check(name, partial(_in_postgres, url, look)) for name, look in looks.items()),
+        Check("clocks", partial(_clock, url)),
+    ]
+
+
+async def _in_postgres(url: URL, look: Look) -> list[Finding]:
+    engine = postgres_engine(url, size=1)
+    try:
+        async with engine.connect() as connection:
+            await connection.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True, postgresql_deferrable=False
+            )
+            await connection.execute(text(f"SET LOCAL statement_timeout = {STATEMENT_TIMEOUT}"))
+            await connection.execute(text("SET LOCAL enable_seqscan = on"))
+            return await connection.run_sync(look)
+    finally:
+        await engine.dispose()
+
+
+def _size(connection: Connection) -> list[Finding]:
+    size = connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one()
+    version = connection.execute(text("SHOW server_version")).scalar_one()
+    return [Finding("database", "ok", f"PostgreSQL {version}, {disk.amount(size)}")]
+
+
+async def _clock(url: URL) -> Seen:
+    return await _in_postgres(url, postgres.look_at_clock)

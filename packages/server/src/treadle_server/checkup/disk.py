@@ -1,0 +1,56 @@
+"""Whether there is room on a disk, and whether it can be written."""
+
+import os
+from pathlib import Path
+
+from treadle.wire.findings import Finding, Seen
+
+MIB = 1024**2
+TOO_LITTLE = 100 * MIB
+"""Free bytes below which it is full: SQLite's log alone may take 16 MiB, and what is submitted comes at once."""
+
+LITTLE = 1024 * MIB
+"""Free bytes below which it is soon full."""
+
+FEW_FILES = 1000
+"""Files that can still be made, below which it is soon full as well: artifacts are files."""
+
+READ_ONLY = getattr(os, "ST_RDONLY", 1)
+
+
+def look(name: str, path: Path) -> Seen:
+    """Look at the disk on which `path` is, or the nearest directory above it that there is.
+
+    Raises `OSError` when it can't be looked at.
+    """
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    found = os.statvfs(place)
+    # What is there for who is not root.
+    free, size = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    told = f"{amount(free)} of {amount(size)} are free on the disk of {name} {path}"
+    if found.f_flag & READ_ONLY:
+        return [Finding("disk", "fail", f"the disk of {name} {path} is mounted read-only: nothing can be written",
+                        "look at the kernel's log (dmesg) for why, and mount it for writing")]  # fmt: skip
+    if free < TOO_LITTLE:
+        return [Finding("disk", "fail", f"{told}: it is full, and submits are answered 503", _ROOM)]
+    if found.f_files and found.f_favail < FEW_FILES:
+        grade, means = ("fail", "no file") if found.f_favail == 0 else ("warn", f"only {found.f_favail} files")
+        return [Finding("disk", "fail" if grade == "fail" else "warn",
+                        f"{means} can be made on the disk of {name} {path}: its inodes are used", _ROOM)]  # fmt: skip
+    if free < LITTLE:
+        return [Finding("disk", "warn", f"{told}: it is soon full", _ROOM)]
+    return [Finding("disk", "ok", told)]
+
+
+_ROOM = "make room, or let ended tasks go sooner (TREADLE_RETENTION_…, treadle prune)"
+
+
+def amount(count: float) -> str:
+    """Return a number of bytes in its largest unit."""
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TB"

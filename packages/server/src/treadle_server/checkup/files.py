@@ -1,0 +1,70 @@
+"""Whether the server's files are its user's alone, as `treadle_server.private` makes them."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from treadle.wire.findings import Finding, Seen
+from treadle_server.private import DIRECTORY, FILE, OTHERS
+from treadle_server.settings import Settings
+from treadle_server.store.connections import parse_url
+
+MOST = 3
+"""Files that are told by name."""
+
+
+def look(settings: Settings) -> Seen:
+    """Look at everything in the data directory, and at a database's file that lies elsewhere."""
+    directory = settings.data_dir
+    if not directory.is_dir():
+        return [Finding("files", "ok", f"there is no data directory {directory} yet: no server has started here")]
+    looked = [*_under(directory), *_of_database(settings)]
+    wrong = [(path, what) for path in looked if (what := _wrong_with(path))]
+    if not wrong:
+        return [Finding("files", "ok", f"{directory} is its user's alone, with all {len(looked) - 1} in it")]
+    more = f", and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
+    told = ", ".join(f"{path} {what}" for path, what in wrong[:MOST])
+    advice = " and ".join(sorted({_advice(what, path) for path, what in wrong[:MOST]}))
+    return [Finding("files", "warn", f"{told}{more}: in them are tasks, tokens and keys", advice)]
+
+
+def _under(directory: Path) -> Iterator[Path]:
+    yield directory
+    for place, folders, names in os.walk(directory):
+        for name in (*folders, *names):
+            path = Path(place, name)
+            if not path.is_symlink():
+                yield path
+
+
+def _of_database(settings: Settings) -> list[Path]:
+    url = parse_url(settings.database_url)
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return []
+    path = Path(url.database).absolute()
+    if path.is_relative_to(settings.data_dir.absolute()):
+        return []
+    return sorted(path.parent.glob(f"{path.name}*"))
+
+
+def _wrong_with(path: Path) -> str:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:  # it went while it was looked for
+        return ""
+    if hasattr(os, "geteuid") and found.st_uid not in {_owner(path), 0}:
+        return f"belongs to user {found.st_uid}"
+    return f"may be used by others ({stat.S_IMODE(found.st_mode):04o})" if found.st_mode & OTHERS else ""
+
+
+def _owner(path: Path) -> int:
+    """Return whose the files should be: this user's, or where root looks, whose the directory is."""
+    return os.geteuid() or path.parent.stat().st_uid
+
+
+def _advice(what: str, path: Path) -> str:
+    if what.startswith("belongs"):
+        return "chown it to the server's user"
+    wanted = DIRECTORY if path.is_dir() else FILE
+    return f"chmod {wanted:o} {'each directory' if wanted == DIRECTORY else 'each file'}"

@@ -1,0 +1,80 @@
+"""Whether PostgreSQL keeps what it has acknowledged, takes writes, and has room for connections; its disk and clock."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import Connection, text
+
+from treadle.wire.findings import Finding
+from treadle_server.checkup import disk
+
+OLDEST = 150_000
+"""The oldest version that its makers still mend, as PostgreSQL writes it."""
+
+NEARLY_ALL = 0.9
+"""The share of the connections from which on there are too few."""
+
+SKEW = 5.0
+"""Seconds by which its clock may differ from this machine's: leases go by its own."""
+
+
+def look(connection: Connection) -> list[Finding]:
+    """Look at its version and its settings; nothing is returned where all are well."""
+    version = int(_show(connection, "server_version_num"))
+    found: list[Finding] = []
+    if version < OLDEST:
+        found.append(Finding("database", "warn", f"PostgreSQL {version // 10_000} is mended by nobody any more",
+                             f"upgrade it, to {OLDEST // 10_000} at least"))  # fmt: skip
+    for setting, bad, means in (
+        ("fsync", "off", "a power cut can destroy the database"),
+        ("synchronous_commit", "off", "what was acknowledged in the last moment before a crash is lost (G1)"),
+        ("full_page_writes", "off", "a power cut can leave half-written pages"),
+    ):
+        if _show(connection, setting) == bad:
+            found.append(Finding("database", "fail", f"{setting} is {bad}: {means}",
+                                 f"set {setting} = on, for the server, the database and the role"))  # fmt: skip
+    if connection.execute(text("SELECT pg_is_in_recovery()")).scalar_one():
+        found.append(Finding("database", "fail", "it is a standby, which takes no writes",
+                             "name the primary, or all hosts with target_session_attrs=read-write"))  # fmt: skip
+    used, most = connection.execute(_CONNECTIONS).one()
+    if used >= NEARLY_ALL * most:
+        found.append(Finding("database", "warn", f"{used} of {most} connections are taken: further servers get none",
+                             "raise max_connections, or put pgbouncer before it"))  # fmt: skip
+    return found
+
+
+_CONNECTIONS = text(
+    "SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),"
+    " current_setting('max_connections')::int"
+)
+
+
+def _show(connection: Connection, setting: str) -> str:
+    return str(connection.execute(text("SELECT current_setting(:name)"), {"name": setting}).scalar_one())
+
+
+def look_at_disk(connection: Connection) -> list[Finding]:
+    """Look at the disk of its directory, where that is on this machine and it says which."""
+    is_here = connection.execute(text("SELECT inet_server_addr() IS NULL OR inet_server_addr() << '127.0.0.0/8'"
+                                      " OR inet_server_addr() = '::1'")).scalar_one()  # fmt: skip
+    may_know = connection.execute(
+        text("SELECT pg_has_role(current_user, 'pg_read_all_settings', 'USAGE')")
+    ).scalar_one()
+    if is_here and may_know:
+        place = Path(_show(connection, "data_directory"))
+        try:
+            return [one for one in disk.look("PostgreSQL", place) if isinstance(one, Finding)]
+        except PermissionError:
+            pass
+    return [Finding("disk", "ok", "PostgreSQL's disk is not to be seen from here: watch it on its machine")]
+
+
+def look_at_clock(connection: Connection) -> list[Finding]:
+    """Hold its clock, which is that of all its servers, against this machine's."""
+    sent = datetime.now(UTC)
+    shown: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+    skew = (shown - (sent + (datetime.now(UTC) - sent) / 2)).total_seconds()
+    told = f"PostgreSQL's is {skew:+.2f} s from this machine's"
+    if abs(skew) > SKEW:
+        return [Finding("clocks", "warn", f"{told}: leases go by it, logs by each machine's", "have both set by NTP")]
+    return [Finding("clocks", "ok", told)]

@@ -1,0 +1,82 @@
+"""Whether the database's tables are those of this version: a migration that is missing, unknown, or half done."""
+
+from sqlalchemy import Connection, inspect, text
+
+from treadle.wire.findings import Finding
+from treadle_server.store.migrations import HEAD, LOCK, REVISIONS, newer_than_known, revisions
+from treadle_server.store.tables import metadata
+
+MOST = 4
+"""What is missing that is told by name."""
+
+
+def look(connection: Connection) -> list[Finding]:
+    """Hold what alembic has noted, and the tables, against this version's."""
+    found = revisions(connection)
+    if _is_migrating(connection):
+        return [Finding("migrations", "warn", "a server migrates the database at this moment", "look again later")]
+    there = set(inspect(connection).get_table_names())
+    if not found:
+        if there & set(metadata.tables):
+            return [_half_done("no revision is noted, and yet there are tables")]
+        return [Finding("migrations", "ok", "the database is empty: the first server makes its tables")]
+    if unknown := [revision for revision in found if revision not in REVISIONS]:
+        return [Finding("migrations", "fail", newer_than_known(", ".join(unknown)))]
+    if len(found) > 1:
+        return [_half_done(f"{' and '.join(sorted(found))} are noted, and one should be")]
+    [revision] = found
+    if revision != HEAD:
+        behind = len(REVISIONS) - 1 - REVISIONS.index(revision)
+        return [Finding("migrations", "warn", f"the database is at {revision}, {behind} behind this version's {HEAD}",
+                        "start a server of this version, or treadle migrate: docs/growing.md#upgrading")]  # fmt: skip
+    if missing := _missing(connection, there):
+        more = f" and {len(missing) - MOST} more" if len(missing) > MOST else ""
+        return [_half_done(f"it is said to be at {HEAD}, and lacks {', '.join(missing[:MOST])}{more}")]
+    if broken := _broken_indexes(connection):
+        return [Finding("migrations", "fail", f"indexes were never finished: {', '.join(broken)}",
+                        "REINDEX INDEX each of them")]  # fmt: skip
+    return [Finding("migrations", "ok", f"at {HEAD}, the newest that this version knows")]
+
+
+def _half_done(what: str) -> Finding:
+    return Finding("migrations", "fail", f"{what}: a migration was interrupted, or somebody changed the tables",
+                   "stop the servers and restore the backup from before it; Treadle's migrations are done whole or not"
+                   " at all")  # fmt: skip
+
+
+def _is_migrating(connection: Connection) -> bool:
+    if connection.dialect.name != "postgresql":
+        return False  # SQLite's readers see the tables from before until it is done
+    held = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objid = :key"
+                " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")  # fmt: skip
+    return bool(connection.execute(held, {"key": LOCK}).scalar_one())
+
+
+def _missing(connection: Connection, there: set[str]) -> list[str]:
+    """Return the tables, columns and indexes that this version has and the database lacks."""
+    lacking = sorted(set(metadata.tables) - there)
+    columns = inspect(connection).get_multi_columns()
+    known = {key[1]: {str(column["name"]) for column in of_one} for key, of_one in columns.items()}
+    for name in sorted(set(metadata.tables) & there):
+        table = metadata.tables[name]
+        lacking += [f"{name}.{column.name}" for column in table.columns if column.name not in known.get(name, set())]
+    if connection.dialect.name == "postgresql":
+        listed = text("SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()")
+    else:
+        listed = text("SELECT name FROM sqlite_master WHERE type = 'index'")
+    indexes = set(connection.execute(listed).scalars())
+    wanted = {
+        str(index.name)
+        for name in set(metadata.tables) & there
+        for index in metadata.tables[name].indexes
+        if index._ddl_if is None  # noqa: SLF001 - some are one database's alone
+    }
+    return lacking + sorted(wanted - indexes)
+
+
+def _broken_indexes(connection: Connection) -> list[str]:
+    if connection.dialect.name != "postgresql":
+        return []
+    broken = text("SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indrelid"
+                  " WHERE NOT indisvalid AND relnamespace = current_schema()::regnamespace")  # fmt: skip
+    return sorted(connection.execute(broken).scalars())

@@ -1,0 +1,79 @@
+"""Makes checks side by side, each with an end: whatever hangs is found to hang, and holds nothing up."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from inspect import iscoroutinefunction
+from typing import Any, cast
+
+from treadle.wire.findings import Check, Finding, Seen
+
+LIMIT = 10.0
+"""Seconds that a check may take, unless the command says otherwise."""
+
+
+async def examine(checks: Sequence[Check], limit: float = LIMIT) -> list[Finding]:
+    """Make the checks, and those that they lead to, side by side; return what they found in the order of the checks.
+
+    Each has `limit` seconds. One that takes longer, or breaks, is a finding too: nothing is raised.
+    """
+    asyncio.get_running_loop().set_default_executor(Daemons())
+    return await _made(checks, limit)
+
+
+async def _made(checks: Sequence[Check], limit: float) -> list[Finding]:
+    parts = await asyncio.gather(*(_looked(check, limit) for check in checks))
+    return [finding for part in parts for finding in part]
+
+
+async def _looked(check: Check, limit: float) -> list[Finding]:
+    looking = asyncio.ensure_future(_look(check))
+    await asyncio.wait([looking], timeout=limit)
+    if not looking.done():
+        looking.cancel()
+        return [
+            Finding(
+                check.name, "warn", f"this was not seen within {limit:g} s", "look again with a longer --timeout, or"
+                " at what keeps it: a busy database, a disk or a network that does not answer",
+            )
+        ]  # fmt: skip
+    try:
+        seen = looking.result()
+    except Exception as error:  # noqa: BLE001 - whatever breaks a check is what it has found
+        said = str(error).strip() or type(error).__name__
+        return [Finding(check.name, "fail", f"this could not be looked at ({type(error).__name__}: {said})",
+                        "mend what it says; if it says nothing of yours, report it")]  # fmt: skip
+    found = [one for one in seen if isinstance(one, Finding)]
+    return found + await _made([one for one in seen if isinstance(one, Check)], limit)
+
+
+async def _look(check: Check) -> Seen:
+    if iscoroutinefunction(check.look):
+        return await cast("Awaitable[Seen]", check.look())
+    return cast("Seen", await asyncio.get_running_loop().run_in_executor(None, check.look))
+
+
+class Daemons(ThreadPoolExecutor):
+    """Runs each call in a thread of its own that the process does not wait for when it ends.
+
+    A look at a disk that is gone, or for a name at a resolver that does not answer, can't be broken off.
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """Call it now."""
+        future: Future[Any] = Future()
+
+        def call() -> None:
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        threading.Thread(target=call, name="treadle-doctor", daemon=True).start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as above it
+        """Wait for nobody."""

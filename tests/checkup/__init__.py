@@ -1,0 +1,1 @@
+"""What `treadle doctor` finds where the server is installed: each defect is made, and found."""

@@ -1,0 +1,34 @@
+"""Kept counts that are not what counting gives, and how they are counted anew."""
+
+import re
+from pathlib import Path
+
+from tests.checkup.conftest import Examine, execute
+from treadle_server.testing import serve_in_thread
+
+PAGE = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+
+
+def submit_three(url: str) -> None:
+    import httpx
+
+    with serve_in_thread(url) as served, httpx.Client(base_url=served.url, headers=served.headers) as http:
+        http.put("/v1/rooms/@global/jobs", json={"category": "tasks", "name": "noop", "retain": True})
+        for n in range(3):
+            answer = http.post("/v1/rooms/@global/tasks/@global:tasks:noop", json={"payload": {}, "priority": n})
+            assert answer.status_code == 202
+        http.post(f"/v1/tasks/{answer.json()['id']}/cancel")
+
+
+def test_counts_that_do_not_agree_are_found_and_mended_as_the_page_says_f8(examined: Examine, spoilt_url: str) -> None:
+    submit_three(spoilt_url)
+    assert "3 tasks" in examined()["counts"][0].detail
+    execute(spoilt_url, "DELETE FROM tasks WHERE priority = 1")
+
+    [finding] = examined()["counts"]
+
+    assert finding.grade == "fail"
+    assert "pending: 1 for 0" in finding.detail
+    [statements] = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
+    execute(spoilt_url, *statements.strip().removesuffix(";").split(";\n"))
+    assert [(one.grade, "2 tasks" in one.detail) for one in examined()["counts"]] == [("ok", True)]

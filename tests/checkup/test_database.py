@@ -1,0 +1,129 @@
+"""Databases that can't be reached or read, or would lose what they acknowledge; and that looking changes nothing."""
+
+import hashlib
+import socket
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.checkup.conftest import Examine, execute
+
+
+def test_a_database_as_a_server_leaves_it_is_well_f8(examined: Examine, spoilt_url: str) -> None:
+    found = examined()
+
+    # The tests' PostgreSQL does not sync.
+    findings = [one for several in found.values() for one in several]
+    assert [one.detail for one in findings if one.grade != "ok" and "fsync" not in one.detail] == []
+    assert {"disk", "files", "descriptors", "database", "migrations", "counts", "snapshots"} <= found.keys()
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_looking_leaves_every_byte_and_file_as_it_is_f8(examined: Examine, tmp_path: Path) -> None:
+    """Of a server that ended, and of one that was killed, whose log has not been written back."""
+    path = tmp_path / "data" / "treadle.db"
+
+    def digests() -> dict[str, str]:
+        return {
+            one.name: hashlib.sha256(one.read_bytes()).hexdigest()
+            for one in path.parent.iterdir() if not one.name.endswith("-shm")
+        }  # fmt: skip
+
+    before = digests()
+    assert [one.grade for one in examined()["counts"]] == ["ok"]
+    assert digests() == before == {"treadle.db": before["treadle.db"]}
+
+    code = (
+        "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('PRAGMA journal_mode=WAL');"
+        "c.execute(\"INSERT INTO lane_counts VALUES (77, 'pending', 0, 5)\"); c.commit(); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    before = digests()
+    assert path.with_name("treadle.db-wal").stat().st_size > 0
+    assert [one.grade for one in examined()["counts"]] == ["fail"]
+    assert digests() == before
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_a_file_that_is_none_of_sqlites_is_found(examined: Examine, tmp_path: Path) -> None:
+    (tmp_path / "data" / "treadle.db").write_bytes(b"x" * 4096)
+
+    [finding] = examined()["database"]
+
+    assert (finding.grade, "can't be read" in finding.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_a_journal_that_stops_the_writer_is_found(examined: Examine, spoilt_url: str) -> None:
+    execute(spoilt_url, "PRAGMA journal_mode=DELETE")
+
+    [finding] = examined()["database"]
+
+    assert (finding.grade, "not WAL" in finding.detail) == ("warn", True)
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_an_sqlite_that_is_too_old_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 37, 2))
+
+    assert "3.38.0 is needed" in examined()["database"][0].detail
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_tasks_in_memory_are_told_to_be_lost(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_DATABASE_URL", "sqlite:///:memory:")
+
+    [finding] = examined()["database"]
+
+    assert (finding.grade, "in memory" in finding.detail) == ("warn", True)
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_where_no_server_has_started_nothing_is_wrong_and_nothing_is_made(
+    examined: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_DATA_DIR", str(tmp_path / "none"))
+    monkeypatch.delenv("TREADLE_DATABASE_URL")
+
+    found = examined()
+
+    assert {one.grade for several in found.values() for one in several} == {"ok"}
+    assert "no server has started here" in found["database"][0].detail
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_a_postgresql_that_is_not_there_is_found_without_its_password(
+    examined: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"postgresql://me:hidden@127.0.0.1:{taken.getsockname()[1]}/tasks"
+        monkeypatch.setenv("TREADLE_DATABASE_URL", url)
+
+        [finding] = examined()["database"]
+
+    assert finding.grade == "fail"
+    assert "does not answer" in finding.detail
+    assert "hidden" not in finding.detail
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_settings_that_no_server_takes_are_named(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_PORT", "many")
+
+    [finding] = examined()["machine"]
+
+    assert (finding.grade, "port" in finding.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_a_database_elsewhere_has_its_disk_looked_at_too(
+    examined: Examine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_DATA_DIR", str(tmp_path / "elsewhere"))
+
+    assert ["of the database" in one.detail for one in examined()["disk"]] == [False, True]

@@ -1,0 +1,61 @@
+"""A disk that is full, soon full, out of inodes or read-only."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from treadle.wire.findings import Finding
+from treadle_server.checkup import disk
+
+GB = 1024**3
+
+
+def statvfs(*, free: int = 50 * GB, files: int = 10_000, flags: int = 0) -> os.statvfs_result:
+    """What a disk of 100 GB tells."""
+    blocks = free // 4096
+    return os.statvfs_result((4096, 4096, 100 * GB // 4096, blocks, blocks, 1_000_000, files, files, flags, 255))
+
+
+def found(monkeypatch: pytest.MonkeyPatch, told: os.statvfs_result) -> Finding:
+    monkeypatch.setattr(os, "statvfs", lambda _: told)
+    [finding] = disk.look("the data directory", Path("/"))
+    assert isinstance(finding, Finding)
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("told", "grade", "words"),
+    [
+        (statvfs(), "ok", "50 GB of 100 GB are free"),
+        (statvfs(free=GB // 2), "warn", "512 MB of 100 GB are free.*soon full"),
+        (statvfs(free=disk.TOO_LITTLE - 4096), "fail", "it is full"),
+        (statvfs(free=0), "fail", "0 bytes of 100 GB"),
+        (statvfs(files=10), "warn", "only 10 files can be made"),
+        (statvfs(files=0), "fail", "no file can be made"),
+        (statvfs(flags=os.ST_RDONLY), "fail", "mounted read-only"),
+    ],
+)
+def test_a_disk_without_room_is_found_f8(
+    told: os.statvfs_result, grade: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding = found(monkeypatch, told)
+
+    assert finding.grade == grade
+    assert pytest.raises(AssertionError, match=words).matches(AssertionError(finding.detail))
+    assert bool(finding.advice) == (grade != "ok")
+
+
+def test_a_directory_that_is_not_there_yet_is_looked_at_where_it_will_be(tmp_path: Path) -> None:
+    [finding] = disk.look("the data directory", tmp_path / "not" / "yet")
+
+    assert isinstance(finding, Finding)
+    assert str(tmp_path / "not" / "yet") in finding.detail
+    assert not (tmp_path / "not").exists()
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KB"), (20 * GB, "20 GB"), (2**41, "2.0 TB")]
+)
+def test_bytes_are_told_in_their_largest_unit(count: int, words: str) -> None:
+    assert disk.amount(count) == words

@@ -1,0 +1,52 @@
+"""Settings of PostgreSQL that lose what it has acknowledged, and a PostgreSQL that takes no writes or connections."""
+
+import pytest
+
+from tests.checkup.conftest import Examine, execute
+from treadle_server.checkup import postgres
+
+pytestmark = pytest.mark.parametrize(
+    "spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+
+
+def name_of(url: str) -> str:
+    return url.partition("?")[0].rpartition("/")[2]
+
+
+def test_a_postgresql_that_does_not_sync_is_found_g1(examined: Examine, spoilt_url: str) -> None:
+    """The tests' own does not; a database or role may be set to acknowledge too early."""
+    execute(spoilt_url, f'ALTER DATABASE "{name_of(spoilt_url)}" SET synchronous_commit = off')
+
+    failed = [one for one in examined()["database"] if one.grade == "fail"]
+
+    assert ["fsync is off" in one.detail for one in failed] == [True, False]
+    assert "synchronous_commit is off" in failed[1].detail
+    assert "synchronous_commit = on" in failed[1].advice
+
+
+def test_its_version_size_and_disk_are_told(examined: Examine) -> None:
+    found = examined()
+
+    assert "PostgreSQL 1" in found["database"][0].detail
+    assert any("PostgreSQL" in one.detail and "free" in one.detail for one in found["disk"])
+
+
+def test_a_version_that_nobody_mends_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "OLDEST", 990_000)
+
+    assert any("mended by nobody" in one.detail and one.grade == "warn" for one in examined()["database"])
+
+
+def test_connections_that_are_nearly_all_taken_are_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "NEARLY_ALL", 0.0)
+
+    assert any("connections are taken" in one.detail and one.grade == "warn" for one in examined()["database"])
+
+
+def test_a_clock_that_differs_is_found(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "SKEW", -1.0)
+
+    [finding] = examined()["clocks"]
+
+    assert (finding.grade, finding.advice) == ("warn", "have both set by NTP")

@@ -1,0 +1,71 @@
+"""Databases behind this version, ahead of it, and half way between."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from tests.checkup.conftest import Examine, execute
+from treadle_server.store.migrations import HEAD, LOCK, REVISIONS
+
+
+def note(revision: str) -> str:
+    return f"UPDATE alembic_version SET version_num = '{revision}'"
+
+
+@pytest.mark.parametrize(
+    ("spoiling", "grade", "words"),
+    [
+        ([note(REVISIONS[-3])], "warn", f"at {REVISIONS[-3]}, 2 behind this version's {HEAD}"),
+        ([note("9999")], "fail", "a newer one has migrated it"),
+        (["DELETE FROM alembic_version"], "fail", "no revision is noted, and yet there are tables"),
+        (["INSERT INTO alembic_version VALUES ('0001')"], "fail", f"0001 and {HEAD} are noted"),
+        (["DROP TABLE past_outcomes"], "fail", "lacks past_outcomes"),
+        (["DROP INDEX ix_tasks_due"], "fail", "lacks ix_tasks_due"),
+        (["DROP VIEW treadle_tasks", "ALTER TABLE tasks DROP COLUMN trace"], "fail", "lacks tasks.trace"),
+    ],
+    ids=["behind", "ahead", "none", "two", "table", "index", "column"],
+)
+def test_what_is_not_this_versions_is_found_f8(
+    spoiling: list[str], grade: str, words: str, examined: Examine, spoilt_url: str
+) -> None:
+    assert [one.grade for one in examined()["migrations"]] == ["ok"]
+    execute(spoilt_url, *spoiling)
+
+    [finding] = examined()["migrations"]
+
+    assert words in finding.detail
+    assert finding.grade == grade
+
+
+def test_an_empty_database_is_well(empty_database_url: str, examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    if empty_database_url.startswith("sqlite"):
+        execute(empty_database_url, "PRAGMA user_version = 1")
+    monkeypatch.setenv("TREADLE_DATABASE_URL", empty_database_url)
+
+    found = examined()
+
+    assert "the first server makes its tables" in found["migrations"][0].detail
+    assert [one.grade for one in found["counts"]] == ["ok"]
+
+
+@pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+def test_an_index_that_was_never_finished_is_found(examined: Examine, spoilt_url: str) -> None:
+    execute(spoilt_url, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_tasks_due'::regclass")
+
+    [finding] = examined()["migrations"]
+
+    assert (finding.grade, "ix_tasks_due" in finding.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize("spoilt_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+async def test_a_migration_that_runs_at_this_moment_is_told(spoilt_url: str, examined: Examine) -> None:
+    connection = await asyncpg.connect(spoilt_url)
+    try:
+        await connection.fetchval("SELECT pg_advisory_lock($1)", LOCK)
+
+        [finding] = (await asyncio.to_thread(examined))["migrations"]
+    finally:
+        await connection.close()
+
+    assert (finding.grade, "at this moment" in finding.detail) == ("warn", True)

@@ -1,0 +1,175 @@
+"""What is wrong between here and the server, each defect played by a server of its own."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from treadle.doctor import there
+from treadle.doctor.examination import examine
+from treadle.wire.findings import Finding
+from treadle_server.testing import Served
+
+Found = dict[str, Finding]
+
+
+async def examined(url: str, monkeypatch: pytest.MonkeyPatch, token: str = "token", limit: float = 30.0) -> Found:
+    monkeypatch.setenv("TREADLE_URL", url)
+    monkeypatch.setenv("TREADLE_TOKEN", token)
+    async with AsyncExitStack() as stack:
+        return {one.check: one for one in await examine(there.checks(stack), limit)}
+
+
+def now(ahead: float = 0.0) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=ahead)).isoformat()
+
+
+class Played:
+    """What the server answers, by path: JSON, or a status and JSON."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Callable[[], Any]] = {
+            "/v1/healthz": lambda: {"status": "ok", "version": "0.1.0", "services": {"store": "ok"}, "time": now()},
+            "/v1/readyz": lambda: {"status": "ok", "version": "0.1.0", "services": {}},
+            "/v1/whoami": lambda: {"user": "me", "superuser": False, "scopes": ["queue:read:*"], "may_write": False},
+            "/v1/stats": lambda: {"server_time": now()},
+            "/v1/workers": lambda: {"items": []},
+        }
+        self.url = ""
+
+
+@asynccontextmanager
+async def playing() -> AsyncIterator[Played]:
+    """Play a server of plain HTTP during the block: no websocket can be opened."""
+    played = Played()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            path = head.split()[1].partition("?")[0]
+            found = played.answers[path]() if path in played.answers else (404, {"status": 404, "title": "none"})
+            status, body = found if isinstance(found, tuple) else (200, found)
+            data = json.dumps(body).encode()
+            kind = "application/problem+json" if status >= 400 else "application/json"
+            head = f"HTTP/1.1 {status} Played\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n"
+            writer.write(f"{head}Connection: close\r\n\r\n".encode() + data)
+            await writer.drain()
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        played.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield played
+
+
+async def test_a_real_server_is_well_f8(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await examined(server.url, monkeypatch, server.token)
+
+    assert list(found) == ["server", "ready", "token", "socket", "clocks", "workers"]
+    assert {one.grade for one in found.values()} == {"ok"}
+    assert "a superuser" in found["token"].detail
+
+
+async def test_a_token_that_ends_soon_is_found(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx
+
+    async with httpx.AsyncClient(base_url=server.url, headers=server.headers) as http:
+        made = {
+            days: (await http.post("/v1/tokens", json={"name": f"in{days}", "expires_at": now(days * 86_400)})).json()
+            for days in (3, 30)
+        }
+
+    soon, later = [(await examined(server.url, monkeypatch, made[days]["token"]))["token"] for days in (3, 30)]
+
+    assert (soon.grade, later.grade) == ("warn", "ok")
+    assert "in 72 hours" in soon.detail
+    assert "with the rights of a plain user, until 20" in later.detail
+
+
+async def test_a_token_that_is_not_taken_fails(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await examined(server.url, monkeypatch, "wrong")
+
+    assert (found["server"].grade, found["token"].grade) == ("ok", "fail")
+    assert "Unauthorized" in found["token"].detail
+
+
+async def test_where_nobody_answers_nothing_else_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        found = await examined(f"http://127.0.0.1:{taken.getsockname()[1]}", monkeypatch)
+
+    assert [(one.check, one.grade) for one in found.values()] == [("server", "fail")]
+    assert "treadle server" in found["server"].detail
+
+
+async def test_a_server_that_takes_connections_and_says_nothing_is_found_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        found = await examined(f"http://127.0.0.1:{silent.getsockname()[1]}", monkeypatch, limit=0.5)
+
+    assert (found["server"].grade, "within 0.5 s" in found["server"].detail) == ("warn", True)
+
+
+def service(state: str) -> Callable[[], Any]:
+    return lambda: {"status": "ok", "version": "0.1.0", "services": {"store": "ok", "sweeper": state}}
+
+
+SPOILT = {
+    "older server": ("/v1/healthz", lambda: {"version": "0.0.9"}, "server", "warn", "has version 0.0.9"),
+    "failing service": ("/v1/healthz", service("ValueError: no"), "ready", "warn", "sweeper: ValueError: no"),
+    "failing store": (
+        "/v1/healthz", lambda: {"version": "0.1.0", "services": {"store": "the disk is full"}},
+        "ready", "fail", "the disk is full",
+    ),
+    "not ready": ("/v1/readyz", lambda: (503, {"status": "not ready"}), "ready", "fail", "/readyz says no"),
+    "store's clock": ("/v1/stats", lambda: {"server_time": now(-60)}, "clocks", "warn", "the store's clock is -60"),
+    "server's clock": (
+        "/v1/healthz", lambda: {"version": "0.1.0", "time": now(90)}, "clocks", "warn", "the server's clock is +90",
+    ),
+    "older worker": (
+        "/v1/workers",
+        lambda: {"items": [{"version": "0.0.5", "state": "online"}, {"version": "0.0.1", "state": "lost"}]},
+        "workers", "warn", "1 of 0.0.5, and this is",
+    ),
+    "no websocket": ("/v1/nothing", dict, "socket", "warn", "plain HTTP"),
+    "reader": ("/v1/nothing", dict, "token", "ok", "with queue:read:*: it may read, and change nothing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "answer", "check", "grade", "words"), SPOILT.values(), ids=SPOILT.keys())
+async def test_each_defect_of_a_server_is_found_f8(
+    path: str, answer: Callable[[], Any], check: str, grade: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with playing() as played:
+        played.answers[path] = answer
+
+        found = await examined(played.url, monkeypatch)
+
+    assert words in found[check].detail
+    assert found[check].grade == grade
+
+
+async def test_a_slow_way_is_found(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(there, "SLOW", 0.0)
+
+    assert (await examined(server.url, monkeypatch, server.token))["socket"].grade == "warn"
+
+
+async def test_of_several_servers_each_is_looked_at_and_named(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with playing() as played:
+        monkeypatch.setenv("TREADLE_URL", f"{server.url},{played.url}")
+        monkeypatch.setenv("TREADLE_TOKEN", server.token)
+        async with AsyncExitStack() as stack:
+            found = await examine(there.checks(stack))
+
+    tokens = [one.detail for one in found if one.check == "token"]
+    assert [detail.partition(": ")[0] for detail in tokens] == [server.url, played.url]
