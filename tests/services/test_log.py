@@ -8,7 +8,8 @@ from datetime import datetime
 
 import pytest
 
-from treadle_server.log import MOST_DIFFERENT, WINDOW, Console, Folding, bound, json_formatter
+from treadle.wire.log_lines import Console, bound, json_formatter
+from treadle_server.log import MOST_DIFFERENT, WINDOW, Folding
 
 
 class Written:

@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 from asyncio.subprocess import PIPE
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 import treadle
 from treadle import errors
+from treadle.cli.group import OWN
 from treadle.client.sync import SyncClient, SyncHandle
 from treadle.settings import InvalidSetting, Settings
 from treadle.transport.bearer import Way, bearer_of
@@ -89,6 +91,34 @@ async def test_a_round_trip_over_the_socket_loads_no_http_library(tmp_path: Path
         said, _ = await process.communicate()
 
     assert said.decode().splitlines() == ["[14, 21] False", "completed", "set()"]
+
+
+def others_loaded(code: str) -> set[str]:
+    """Which installed packages beside Treadle's own a program loads."""
+    told = "; print(*{name.partition('.')[0] for name in __import__('sys').modules}, file=__import__('sys').stderr)"
+    ended = subprocess.run([sys.executable, "-c", f"{code}{told}"], capture_output=True, text=True, check=True)
+    installed = set(packages_distributions())
+    return {name for name in ended.stderr.split() if name in installed and not name.startswith("treadle")}
+
+
+def test_importing_the_package_loads_no_other_at_all() -> None:
+    """Of what is on its way, by name: how long it takes says how busy the machine is. The bar is 0.25 s."""
+    assert others_loaded("import treadle") == set()
+
+
+def test_help_loads_click_alone() -> None:
+    """The bar is 0.3 s."""
+    shown = "from treadle.cli.group import treadle; treadle.main(['--help'], standalone_mode=False)"
+
+    assert others_loaded(shown) == {"click"}
+
+
+@pytest.mark.parametrize("name", sorted(OWN))
+def test_the_help_of_a_command_loads_no_transport_and_no_server(name: str) -> None:
+    shown = f"from treadle.cli.group import treadle; treadle.main(['{name}', '--help'], standalone_mode=False)"
+
+    heavy = {"httpx", "opentelemetry", "rich", "sqlalchemy", "starlette", "structlog", "textual", "websockets"}
+    assert others_loaded(shown) & heavy == set()
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -3,41 +3,18 @@
 What fails once often fails a thousand times a second, at many places at once. The first of equal lines is written, and
 then each minute one that counts them; a statement that writes ever different lines is cut to `MOST_DIFFERENT` a minute.
 
-Modules write by `logging`, as the libraries do. What is bound (`request`, `session`, `task`, `run`, `worker`) goes with
-each line.
+Modules write by `logging`, as the libraries do, and bind what a line is of by `treadle.wire.log_lines`.
 """
 
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from types import MappingProxyType
-from typing import Any, Literal
 
-import orjson
-
-from treadle.wire.shown import CleanFormatter, clean_json
-
-_bound: ContextVar[Mapping[str, Any]] = ContextVar("bound", default=MappingProxyType({}))
-
-
-@contextmanager
-def bound(**names: Any) -> Iterator[None]:
-    """Have every line that is written within the block say what it is of, a task and its run for instance."""
-    token = _bound.set({**_bound.get(), **names})
-    try:
-        yield
-    finally:
-        _bound.reset(token)
-
-
-FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+from treadle.wire.log_lines import Style, formatter, note
 
 WINDOW = 60.0
 """Seconds from the first of equal lines, or from their last count, to the next count."""
@@ -82,7 +59,7 @@ class Folding(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the line, or count it; with what is bound where it was written."""
-        record.bound = _bound.get()
+        note(record)
         with self._alone:
             self._take(record)
 
@@ -156,51 +133,10 @@ def _later(seconds: float, call: Callable[[], None]) -> None:
     timer.start()
 
 
-class Console(CleanFormatter):
-    """Lines to read; what is bound stands behind the message."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """Return the first line."""
-        line = super().formatMessage(record)
-        bound = " ".join(f"{name}={value}" for name, value in _bound_to(record).items())
-        return f"{line} [{bound}]" if bound else line
-
-
-def json_formatter() -> logging.Formatter:
-    """Return what writes each line as an object, `event` its message, with what is bound and the traceback in it."""
-    # Its import takes 0.2 s, which a server that writes lines to read has no use for.
-    import structlog
-
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[_add_facts],
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(serializer=_dumped),
-        ],
-    )
-
-
-def _add_facts(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    record: logging.LogRecord = event["_record"]
-    at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-    facts = {"timestamp": at, "level": record.levelname.lower(), "logger": record.name}
-    return {**facts, **event, **_bound_to(record)}
-
-
-def _bound_to(record: logging.LogRecord) -> Mapping[str, Any]:
-    bound: Mapping[str, Any] = getattr(record, "bound", {})
-    return bound
-
-
-def _dumped(event: MutableMapping[str, Any], **_: object) -> str:
-    return clean_json(orjson.dumps(event, default=str).decode())
-
-
-def begin(style: Literal["console", "json"] = "console") -> None:
+def begin(style: Style = "console") -> None:
     """Write the log of this process to its standard error, from now on."""
     target = logging.StreamHandler()
-    target.setFormatter(Console(FORMAT) if style == "console" else json_formatter())
+    target.setFormatter(formatter(style))
     logging.basicConfig(level=logging.INFO, handlers=[Folding(target)])
     for chatty in ("alembic", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -50,6 +50,9 @@ class Settings(BaseSettings):
 
     capture_output: bool = True
     """Whether what a task's code logs and prints goes to the log of its task too."""
+
+    log_format: Literal["console", "json"] = "console"
+    """How a worker's process writes its log: lines to read, or an object a line."""
 
     max_retries: Annotated[int, Field(ge=0)] = 3
     """How often a task is tried again after its code failed, unless the decorator or the call say otherwise."""

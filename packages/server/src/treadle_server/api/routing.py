@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from treadle.wire.log_lines import bound
 from treadle_server.access.authorization import check_row, check_user
 from treadle_server.access.narrowing import narrowed
 from treadle_server.access.principal import Principal
@@ -22,7 +23,6 @@ from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.problems import defect, problem_response
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
-from treadle_server.log import bound
 from treadle_server.operations import values
 from treadle_server.operations.context import Api, task_id_of, worker_id_of
 from treadle_server.operations.values import run_number

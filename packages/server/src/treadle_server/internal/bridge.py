@@ -19,6 +19,7 @@ from uuid_utils import uuid7
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
+from treadle.wire.log_lines import bound
 from treadle.wire.names import INTERNAL
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beat, FailDispatch, RegisterWorker, TakeOver
@@ -30,7 +31,6 @@ from treadle_server.errors import StoreUnavailable, TreadleError, WorkerNotFound
 from treadle_server.internal.executors import Executors
 from treadle_server.internal.process_locks import ProcessLocks
 from treadle_server.internal.tokens import Tokens
-from treadle_server.log import bound
 from treadle_server.operations.context import Api
 from treadle_server.operations.encode import claim_data, dumps
 from treadle_server.operations.jobs import register_job

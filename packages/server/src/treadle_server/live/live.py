@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from starlette.websockets import WebSocket
 
 from treadle.wire.ids import WorkerId
+from treadle.wire.log_lines import bound
 from treadle.wire.status import Reason, WorkerState
 from treadle_server.access.principal import SYSTEM
 from treadle_server.engine.commands import ReturnUnstarted
@@ -23,7 +24,6 @@ from treadle_server.live.results import Results
 from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accept, converse, turn_away
 from treadle_server.live.task_windows import Totals
 from treadle_server.live.tokens import Tokens
-from treadle_server.log import bound
 from treadle_server.operations.context import Api
 from treadle_server.operations.encode import run_names
 from treadle_server.services.base import Health, Service, supervise

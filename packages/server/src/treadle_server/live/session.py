@@ -12,6 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from treadle.wire.frames import PROTOCOL, Hello
 from treadle.wire.ids import TaskId, WorkerId, is_uuid
+from treadle.wire.log_lines import bound
 from treadle.wire.problems import PROBLEMS
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER
 from treadle_server import __version__
@@ -34,7 +35,6 @@ from treadle_server.errors import (
 from treadle_server.live.events import Listener
 from treadle_server.live.feeds import Feed
 from treadle_server.live.outbox import Outbox, portions
-from treadle_server.log import bound
 from treadle_server.operations import values
 from treadle_server.operations.encode import dumps
 from treadle_server.operations.parsing import NotJson, parse

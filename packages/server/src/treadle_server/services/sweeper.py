@@ -3,6 +3,7 @@
 import logging
 from datetime import UTC, datetime, timedelta
 
+from treadle.wire.log_lines import bound
 from treadle_server.engine.commands import (
     DeleteOrphans,
     ExpireLeases,
@@ -14,7 +15,6 @@ from treadle_server.engine.commands import (
 )
 from treadle_server.engine.commands.sweeps import GRACE, MOST
 from treadle_server.engine.engine import Engine
-from treadle_server.log import bound
 from treadle_server.services.base import Interval
 from treadle_server.store.read.orphans import possible_orphans
 from treadle_server.store.transaction.limits import next_timeout

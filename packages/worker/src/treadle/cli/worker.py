@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.show import say
-from treadle.wire.shown import CleanFormatter
 
 if TYPE_CHECKING:
     from treadle.tasks.definition import Task
@@ -37,12 +36,11 @@ def worker(modules: tuple[str, ...], *, verbose: bool, **options: Any) -> None:
 
     MODULE is importable from the current directory too: `treadle worker examples.hello`.
     """
+    from treadle import logs
+    from treadle.settings import Settings
     from treadle.worker.worker import Worker
 
-    handler = logging.StreamHandler()
-    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
-    logging.getLogger("websockets").setLevel(logging.WARNING)
+    logs.begin(Settings().log_format, logging.DEBUG if verbose else logging.INFO)
     tasks = load(modules)
     say(f"Tasks: {', '.join(task.full_name for task in tasks)}")
     Worker(tasks, **options).run()

@@ -63,6 +63,8 @@ class Daemons(ThreadPoolExecutor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Call it now."""
         future: Future[Any] = Future()
+        # It runs: nobody can cancel it any more, so that its end always finds a future that takes it.
+        future.set_running_or_notify_cancel()
 
         def call() -> None:
             try:

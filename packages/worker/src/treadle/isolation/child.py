@@ -16,7 +16,7 @@ from tempfile import NamedTemporaryFile
 from types import ModuleType
 from typing import Any
 
-from treadle import tracing
+from treadle import logs, tracing
 from treadle.errors import BadValue, ConnectionFailed, error_for
 from treadle.isolation import pipes
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
@@ -27,6 +27,7 @@ from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending, completed, raised
 from treadle.tasks.registry import collect
 from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.log_lines import bound
 from treadle.wire.problems import Problem
 
 MAIN = "__treadle_main__"
@@ -185,6 +186,14 @@ def main(fd: int, lease_killer: int, paths: list[str]) -> None:
 
 
 def _serve(parent: ParentLink, message: pipes.Message, found: dict[str, Task[..., Any]]) -> Ending:
+    if "logs" in message:
+        # Before the module is imported, as in the worker.
+        logs.begin(**message["logs"])
+    with bound(**message.get("bound", {})):
+        return _run(parent, message, found)
+
+
+def _run(parent: ParentLink, message: pipes.Message, found: dict[str, Task[..., Any]]) -> Ending:
     claim, name = message["run"], message["run"]["job_name"]
     try:
         if name not in found:

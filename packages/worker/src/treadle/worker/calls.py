@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from treadle import tracing
+from treadle import logs, tracing
 from treadle.clock import monotonic
 from treadle.errors import (
     BadValue,
@@ -28,6 +28,7 @@ from treadle.tasks.context import Context, Level, Port
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
 from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.log_lines import bound_now
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Key, Leases
 from treadle.worker.middleware import Middleware, RaisedInProcess, chained
@@ -259,8 +260,11 @@ class Caller:
         is_sound = False
         try:
             message: dict[str, Any] = {"run": held.claim, "origin": origin_of(task), "urls": self.credentials.urls}
+            message["bound"] = bound_now()
             if context := tracing.carried():
                 message["trace"] = context
+            if (log_of_this := logs.begun()) is not None:
+                message["logs"] = log_of_this
             if self._captures_output:
                 message["output"] = logging.getLogger().level
             ending = await child.run(message, lambda sender, said: self._from_child(held, timing, sender, said))

@@ -11,6 +11,7 @@ from treadle.errors import InvalidArguments, ProblemError
 from treadle.tasks import endings
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
+from treadle.wire.log_lines import bind
 from treadle.worker.calls import Caller
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
@@ -165,6 +166,8 @@ class Runner:
         self._running[held] = self._group.create_task(self._run(held), name=name)
 
     async def _run(self, held: Held) -> None:
+        # Each run is a task of the loop, whose context is its own; threads and what the code starts have it too.
+        bind(task=held.key[0], run=held.key[1], job=held.claim["job_name"])
         try:
             ending = await self._ending(held)
             log_failure(held, ending)

@@ -32,7 +32,15 @@ def log_failure(held: Held, ending: Ending) -> None:
         task_id, run_id = held.key
         job = held.claim["job_name"]
         of = {"task": task_id, "run": run_id, "job": job}
-        log.error("task %s, run %s, of %s failed:\n%s", task_id, run_id, job, trace.rstrip(), extra=of)
+        if log.isEnabledFor(logging.ERROR):
+            place, line, function, _ = log.findCaller()
+            said = "task %s, run %s, of %s failed"
+            record = log.makeRecord(
+                log.name, logging.ERROR, place, line, said, (task_id, run_id, job), None, function, of
+            )
+            # It may come from another process, as text: formatters write this as the traceback of an exception.
+            record.exc_text = trace.rstrip()
+            log.handle(record)
 
 
 def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> Ending:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from treadle import logs
 from treadle.client.names import Names
 from treadle.client.options import seconds
 from treadle.errors import DefinitionError
@@ -104,11 +105,14 @@ class Worker:
     def run(self) -> None:
         """Run until SIGTERM or SIGINT, or `stop`; then drain: a second signal ends the grace.
 
-        In another thread than the main one no signal ends it: `stop` does.
+        In another thread than the main one no signal ends it: `stop` does. Where `TREADLE_LOG_FORMAT` is set, and
+        nothing writes the process's log yet, it is written to standard error.
 
         Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
         and `DuplicateTask` when a client or worker of this process has another module's task of one's name there.
         """
+        if "log_format" in self.config.settings.model_fields_set:
+            logs.begin(self.config.settings.log_format)
         for sentence in untold():
             log.warning("%s", sentence)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:

@@ -20,6 +20,7 @@ from treadle.isolation.output import captured
 from treadle.tasks import endings
 from treadle.tasks.registrations import registration
 from treadle.transport.retries import QuietLog, delays
+from treadle.wire.log_lines import bound
 from treadle.worker.connector import BUSY, Connector
 from treadle.worker.credentials import Credentials
 from treadle.worker.fallback_heartbeat import FallbackHeartbeat
@@ -77,7 +78,8 @@ class WorkerRun:
 
     async def work(self) -> None:
         """Work until `stops` is set, then drain; raises what the server refused the worker for."""
-        with captured(wanted=self._config.settings.capture_output):
+        of = bound(worker=lambda: self._connector.worker_id)
+        with of, captured(wanted=self._config.settings.capture_output):
             await self._work()
         if self._fatal is not None:
             raise self._fatal
