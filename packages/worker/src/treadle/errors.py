@@ -6,6 +6,7 @@ TreadleError
 ├── InvalidArguments           the arguments don't fit the task's parameters (also a ValueError)
 ├── BadValue                   a result or checkpoint holds what can't be sent or kept (also a ValueError)
 ├── NoClient                   no client is open, or not the one that was asked (also a RuntimeError)
+├── NoOutbox                   the database has no table for the outbox
 ├── WouldBlock                 a blocking call in the thread of the client's event loop (also a RuntimeError)
 ├── ConnectionFailed           no server answers (also a ConnectionError)
 │   ├── ConnectionLost         the connection broke before the answer came
@@ -52,6 +53,10 @@ class BadValue(TreadleError, ValueError):
 
 class NoClient(TreadleError, RuntimeError):
     """No client is open, or not the one that was asked: before `open`, after `close`, and in a forked process."""
+
+
+class NoOutbox(TreadleError, LookupError):
+    """The database has no table for the outbox; the message says what creates it."""
 
 
 class WouldBlock(TreadleError, RuntimeError):

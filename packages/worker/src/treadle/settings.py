@@ -45,6 +45,8 @@ class Settings(BaseSettings):
     """Where a local server keeps its database and its first token."""
     room: str = "@global"
     """The room that tasks are submitted from."""
+    outbox_database_url: SecretStr | None = None
+    """The database whose outbox `treadle outbox` hands over, as SQLAlchemy's URLs name it."""
     broker: str | None = None
     """`module:broker`: the taskiq broker of an `InternalRegistry` that is given none; left out, one in memory."""
 

@@ -13,6 +13,7 @@ from treadle.client.admin import Admin
 from treadle.client.bound import Bound, Submittable
 from treadle.client.connection import Connection
 from treadle.client.handle import TaskHandle
+from treadle.client.items import check_bound, item_of, over
 from treadle.client.names import Names
 from treadle.client.options import Options
 from treadle.client.queries import Queries
@@ -20,7 +21,6 @@ from treadle.client.results import RawTask
 from treadle.client.scheduling import Scheduling
 from treadle.client.steering import Steering
 from treadle.errors import Forbidden, InvalidArguments, JobNotFound, NoClient
-from treadle.ids import new_task_id
 from treadle.transport.bearer import Bearer, TokenSource, bearer_of
 from treadle.values import plain_request
 from treadle.wire.jobs import JobItem
@@ -171,12 +171,12 @@ class Client(Queries, Steering, Scheduling, Admin):
         `Forbidden` and `ConnectionFailed`, and `DuplicateTask` when this process has another module's task of this
         name at the server.
         """
-        _check_bound(bound)
+        check_bound(bound)
         self._names.check(bound.task)
         if self.opening().is_plain:
             return (await self.submit_many([bound], options=options, wait=wait))[0]
         task = bound.task
-        item = _item(task.full_name, bound.payload, _over(options, bound.options))
+        item = item_of(task.full_name, bound.payload, over(options, bound.options))
         room = self.room or task.job.room
         try:
             return await self._send_one(room, item, task, wait=wait)
@@ -191,9 +191,9 @@ class Client(Queries, Steering, Scheduling, Admin):
     ) -> list[TaskHandle[R]]:
         """Submit many tasks, all or none (of each 10,000), in one request; raises as `submit`."""
         for bound in bounds:
-            _check_bound(bound)
+            check_bound(bound)
             self._names.check(bound.task)
-        items = [_item(bound.task.full_name, bound.payload, _over(options, bound.options)) for bound in bounds]
+        items = [item_of(bound.task.full_name, bound.payload, over(options, bound.options)) for bound in bounds]
         room = self.room or _common_room({bound.task.job.room for bound in bounds})
         tasks = [bound.task for bound in bounds]
         try:
@@ -209,7 +209,7 @@ class Client(Queries, Steering, Scheduling, Admin):
     ) -> TaskHandle[Any]:
         """Submit to a job by its full name, `room:category:name`, with a JSON payload; raises as `submit`."""
         name = _parsed(job)
-        item = _item(str(name), plain_request(job, {"payload": payload})["payload"], options)
+        item = item_of(str(name), plain_request(job, {"payload": payload})["payload"], options)
         return (await self._send(self.room or name.room, [item], [None], wait=wait))[0]
 
     def handle(self, task_id: str) -> TaskHandle[Any]:
@@ -324,23 +324,6 @@ class Client(Queries, Steering, Scheduling, Admin):
         if self._is_default:
             open_clients.show(self)
         return opening
-
-
-def _item(job: str, payload: dict[str, Any], options: Options | None) -> dict[str, Any]:
-    # The id is the submitter's, so that a submit whose answer was lost can be repeated.
-    item: dict[str, Any] = {"id": new_task_id(), "job": job, "payload": payload}
-    return item if options is None else item | options.wire()
-
-
-def _check_bound(bound: object) -> None:
-    if hasattr(bound, "bind") and isinstance(job := getattr(bound, "job", None), JobName):
-        raise InvalidArguments(f"{bound!r} has no arguments yet: submit {job.name}.bind(…)")
-    if not isinstance(bound, Bound):
-        raise InvalidArguments(f"submit task.bind(…), not {bound!r}: a plain call runs the function here and now")
-
-
-def _over(options: Options | None, base: Options | None) -> Options | None:
-    return base if options is None else options.over(base)
 
 
 def _parsed(job: str) -> JobName:

@@ -1,0 +1,190 @@
+"""`treadle outbox`, and its `list|retry|drop|ddl`."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from treadle.cli.show import age, as_json, print_json, print_table, run, say, say_result
+from treadle.wire.shown import CleanFormatter
+
+if TYPE_CHECKING:
+    from sqlalchemy import Table
+
+    from treadle.outbox.database import Database
+    from treadle.outbox.rows import Row
+
+T = TypeVar("T")
+
+
+@click.group(invoke_without_command=True)
+@click.option("--database", metavar="URL", help="The database, as SQLAlchemy names it (TREADLE_OUTBOX_DATABASE_URL).")
+@click.option("--table", default="treadle_outbox", show_default=True, help="The table; SCHEMA.TABLE in a schema.")
+@click.option("--batch", type=click.IntRange(1, 1000), default=500, show_default=True, help="Rows at once.")
+@click.option("--interval", type=click.FloatRange(0.01, 3600), default=0.5, show_default=True,
+              help="Seconds between two looks when nothing waits.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Hand over what waits now, and end; exit 1 when a row is left or refused.")
+@click.pass_context
+def outbox(
+    context: click.Context, *, database: str | None, table: str, batch: int, interval: float, once: bool
+) -> None:
+    """Hand the outbox of a database over to the server, until Ctrl-C or SIGTERM.
+
+    Programs write it with `treadle.outbox` inside their own transactions; each row becomes a task once. What the server
+    refuses for good stays, and is seen with `list`.
+    """
+    if context.invoked_subcommand is not None:
+        context.obj = (database, table)
+        return
+    from treadle.outbox.relay import Relay
+
+    url, found = _url(database), _table(table)
+    if once:
+        _once(run(Relay(url, table=found, batch=batch).run_once()))
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(CleanFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    run(Relay(url, table=found, batch=batch, interval=interval).run_with_signals())
+
+
+def _once(swept: Any) -> None:
+    say(f"{swept.handed} handed over, {swept.refused} refused, {swept.left} left")
+    if swept.left or swept.refused:
+        raise SystemExit(1)
+
+
+@outbox.command("list")
+@click.option("--waiting", is_flag=True, help="Those that are still to be handed over, instead of the refused ones.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Rows at most.")
+@as_json
+@click.pass_obj
+def list_(place: tuple[str | None, str], *, waiting: bool, limit: int, is_json: bool) -> None:
+    """List what the server refused, and say how much waits."""
+    from functools import partial
+
+    from treadle.outbox.refusals import listed
+
+    found = _within(place, lambda table: partial(listed, waiting=waiting, limit=limit, table=table))
+    if is_json:
+        rows = [_plain(row) for row in found.rows]
+        print_json({"waiting": found.waiting, "refused": found.refused, "rows": rows})
+        return
+    columns = ("id", "job", "room", "written", "refused", "problem")
+    print_table(columns, [_line(row) for row in found.rows], empty=f"No rows {'wait' if waiting else 'are refused'}.")
+    say(f"{found.waiting} wait, {found.refused} are refused.")
+
+
+def _plain(row: "Row") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    plain = {name: value for name, value in asdict(row).items() if name != "registration"}
+    instants = {name: plain[name] and plain[name].isoformat() for name in ("created_at", "refused_at")}
+    return {**plain, **instants}
+
+
+def _line(row: "Row") -> tuple[object, ...]:
+    problem = row.problem and (row.problem.get("detail") or row.problem.get("title"))
+    return (row.id, row.job, row.room, age(row.created_at), age(row.refused_at), problem)
+
+
+@outbox.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "is_all", is_flag=True, help="All refused rows.")
+@click.pass_obj
+def retry(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool) -> None:
+    """Have refused rows tried again: those of the tasks with these IDs, or with --all all of them."""
+    from treadle.outbox.refusals import retry as again
+
+    say(f"{_change(place, ids, again, is_all=is_all)} rows are tried again")
+
+
+@outbox.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "is_all", is_flag=True, help="All refused rows.")
+@click.pass_obj
+def drop(place: tuple[str | None, str], ids: tuple[str, ...], *, is_all: bool) -> None:
+    """Drop refused rows: those of the tasks with these IDs, or with --all all of them. They never become tasks."""
+    from treadle.outbox.refusals import drop as away
+
+    say(f"{_change(place, ids, away, is_all=is_all)} rows dropped")
+
+
+@outbox.command()
+@click.pass_obj
+def ddl(place: tuple[str | None, str]) -> None:
+    """Print the statements that create the table, in the database's own words."""
+    from treadle.outbox.table import ddl as statements
+
+    say_result(statements(_database(place[0]).dialect, _table(place[1])))
+
+
+def _change(place: tuple[str | None, str], ids: tuple[str, ...], change: Callable[..., int], *, is_all: bool) -> int:
+    """Change the refused rows that are meant; raises click's `ClickException` when an id is none of theirs."""
+    if bool(ids) is is_all:
+        raise click.UsageError("give IDs or --all, one of them")
+
+    from functools import partial
+
+    chosen = None if is_all else set(ids)
+    changed = _within(place, lambda table: partial(change, ids=chosen, table=table))
+    if not is_all and not changed:
+        raise click.ClickException("no refused row has such an id: `treadle outbox list` shows those that there are")
+    return changed
+
+
+def _within(place: tuple[str | None, str], work: "Callable[[Table], Callable[[Any], T]]") -> T:
+    """Call what `work` makes for the table, within a transaction."""
+    database, table = _database(place[0]), _table(place[1])
+
+    async def called() -> T:
+        try:
+            async with database.begin() as do:
+                found: T = await do(work(table))
+                return found
+        finally:
+            await database.close()
+
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        return run(called())
+    except (DBAPIError, OSError) as error:
+        raise click.ClickException(f"the outbox's database does not answer: {getattr(error, 'orig', error)}") from None
+
+
+def _url(given: str | None) -> str:
+    from treadle.settings import Settings
+
+    said = Settings().outbox_database_url
+    url = given or (said and said.get_secret_value())
+    if not url:
+        raise click.UsageError("which database? Give --database URL, or set TREADLE_OUTBOX_DATABASE_URL")
+    _need_sqlalchemy()
+    return url
+
+
+def _database(given: str | None) -> "Database":
+    url = _url(given)
+    from treadle.outbox.database import Database
+
+    return Database(url)
+
+
+def _table(name: str) -> "Table":
+    from sqlalchemy import MetaData
+
+    from treadle.outbox.table import table_in
+
+    schema, _, own = name.rpartition(".")
+    return table_in(MetaData(), own, schema=schema or None)
+
+
+def _need_sqlalchemy() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("sqlalchemy") is None:
+        raise click.UsageError(
+            "`treadle outbox` needs SQLAlchemy, which is not installed: pip install 'treadle[outbox]'"
+        )

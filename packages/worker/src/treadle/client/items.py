@@ -1,0 +1,31 @@
+"""A submit as it goes over the wire: what is made of a task with its arguments and options, and what is none."""
+
+from typing import Any
+
+from treadle.client.bound import Bound
+from treadle.client.options import Options
+from treadle.errors import InvalidArguments
+from treadle.ids import new_task_id
+from treadle.wire.names import JobName
+
+
+def item_of(job: str, payload: dict[str, Any], options: Options | None) -> dict[str, Any]:
+    """Return the item of a submit.
+
+    The id is the submitter's, so that a submit whose answer was lost can be repeated.
+    """
+    item: dict[str, Any] = {"id": new_task_id(), "job": job, "payload": payload}
+    return item if options is None else item | options.wire()
+
+
+def check_bound(bound: object) -> None:
+    """Raise `InvalidArguments` for what is not `task.bind(…)`."""
+    if hasattr(bound, "bind") and isinstance(job := getattr(bound, "job", None), JobName):
+        raise InvalidArguments(f"{bound!r} has no arguments yet: submit {job.name}.bind(…)")
+    if not isinstance(bound, Bound):
+        raise InvalidArguments(f"submit task.bind(…), not {bound!r}: a plain call runs the function here and now")
+
+
+def over(options: Options | None, base: Options | None) -> Options | None:
+    """Return the options with `base` under them, None when there are neither."""
+    return base if options is None else options.over(base)

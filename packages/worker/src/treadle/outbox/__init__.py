@@ -1,0 +1,39 @@
+"""The outbox: tasks submitted inside one's own SQLAlchemy transaction, and handed over to the server after it.
+
+    async with engine.begin() as connection:
+        await connection.execute(insert(orders).values(id=7))
+        await outbox.submit(connection, confirm.bind(order=7))
+
+The row stands in the program's own database, in the table `treadle_outbox`: it is there when the transaction commits,
+and never was when it rolls back. A relay (`Relay` beside an app, or `treadle outbox`) hands it over, once: its task's
+id was made with it, and the server takes an id but once (G6). Needs the extra `treadle[outbox]`, and no server package.
+"""
+
+try:
+    import sqlalchemy as _sqlalchemy  # noqa: F401 - only to say what is missing
+except ImportError as error:
+    raise ImportError("treadle.outbox needs SQLAlchemy: pip install 'treadle[outbox]'") from error
+
+from treadle.outbox.refusals import Listed, drop, listed, retry
+from treadle.outbox.relay import Relay, Swept
+from treadle.outbox.rows import Row
+from treadle.outbox.submitting import submit, submit_many, submit_many_sync, submit_sync
+from treadle.outbox.table import TABLE, create_table, ddl, table_in
+
+__all__ = [
+    "TABLE",
+    "Listed",
+    "Relay",
+    "Row",
+    "Swept",
+    "create_table",
+    "ddl",
+    "drop",
+    "listed",
+    "retry",
+    "submit",
+    "submit_many",
+    "submit_many_sync",
+    "submit_sync",
+    "table_in",
+]

@@ -1,0 +1,103 @@
+"""The user's database as the relay uses it: transactions on its engine, async or in a thread of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from treadle.outbox.rows import LOCKING
+from treadle.settings import InvalidSetting
+
+R = TypeVar("R")
+
+_DRIVERS = ("psycopg", "psycopg2", "asyncpg")
+"""What reads and writes PostgreSQL, in the order in which they are taken for a URL that names none."""
+
+
+Do = Callable[..., Awaitable[Any]]
+"""Calls a function with the transaction's connection, which is not async there, and with what else is given."""
+
+
+class Database:
+    """An engine, given or made of a URL; one that was made here is disposed of at the end."""
+
+    def __init__(self, given: Engine | AsyncEngine | URL | str) -> None:
+        """Raises `InvalidSetting` for a URL that is none, or whose driver is not installed."""
+        self._is_ours = isinstance(given, URL | str)
+        engine = _engine(given) if isinstance(given, URL | str) else given
+        self.url: URL = engine.url
+        self.dialect: Dialect = engine.dialect
+        self.locks: bool = engine.dialect.name in LOCKING
+        """Whether the rows that are taken in a transaction are kept from other relays until it ends."""
+        if self.locks:
+            # One that sees more than that would keep what is written meanwhile waiting, or fail because of it.
+            engine = engine.execution_options(isolation_level="READ COMMITTED")
+        self._engine = engine
+        self._thread: ThreadPoolExecutor | None = None
+        """Where what is not async waits for the database; one thread, for SQLite's connections belong to theirs."""
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Do]:
+        """Open a transaction, which commits at the end of the block or rolls back when it raises."""
+        if isinstance(self._engine, AsyncEngine):
+            async with self._engine.begin() as connection:
+                yield connection.run_sync
+            return
+        begun = self._engine.begin()
+        opened = await self._aside(begun.__enter__)
+        try:
+            yield partial(self._with, opened)
+        except BaseException as error:
+            await self._aside(begun.__exit__, type(error), error, error.__traceback__)
+            raise
+        await self._aside(begun.__exit__, None, None, None)
+
+    async def close(self) -> None:
+        """Close what was opened here; it opens again when it is used."""
+        if isinstance(self._engine, AsyncEngine):
+            if self._is_ours:
+                await self._engine.dispose()
+            return
+        if self._is_ours:
+            await self._aside(self._engine.dispose)
+        if (thread := self._thread) is not None:
+            self._thread = None
+            thread.shutdown()
+
+    async def _with(self, connection: Connection, work: Callable[..., R], *arguments: Any) -> R:
+        return await self._aside(work, connection, *arguments)
+
+    async def _aside(self, work: Callable[..., R], *arguments: Any) -> R:
+        """Call a function in the thread; what has begun there is waited for, also by whoever is cancelled."""
+        self._thread = self._thread or ThreadPoolExecutor(1, "treadle-outbox")
+        running = asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *arguments))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait({running})
+            raise
+
+
+def _engine(given: URL | str) -> Engine | AsyncEngine:
+    try:
+        url = make_url(given)
+        if url.drivername in {"postgresql", "postgres"}:
+            driver = next((name for name in _DRIVERS if find_spec(name)), "psycopg")
+            url = url.set(drivername=f"postgresql+{driver}")
+        if url.get_dialect().is_async:
+            return create_async_engine(url, hide_parameters=True, pool_pre_ping=True)
+        return create_engine(url, hide_parameters=True, pool_pre_ping=True)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise InvalidSetting(f"the outbox's database can't be used: {error}; write a URL of SQLAlchemy's") from None
+    except ModuleNotFoundError as error:
+        raise InvalidSetting(
+            f"the outbox's database needs the driver {error.name}, which is not installed: install it, or name another"
+            " one in the URL, such as postgresql+asyncpg://…"
+        ) from None

@@ -1,0 +1,144 @@
+"""Handing rows over to the server, and what its answer to each of them means."""
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from treadle.client.client import Client
+from treadle.client.submit_batcher import SubmitBatcher
+from treadle.errors import (
+    Forbidden,
+    InvalidArguments,
+    JobNotFound,
+    MethodNotAllowed,
+    ProblemError,
+    RouteNotFound,
+    SchemaConflict,
+    StoreUnavailable,
+    TooManyRequests,
+    Unauthorized,
+    problem_named,
+)
+from treadle.outbox.rows import Row
+
+SECONDS = 60.0
+"""How long a batch's answers are waited for; the same rows may be sent again."""
+
+_OF_ALL = (Unauthorized, StoreUnavailable, RouteNotFound, MethodNotAllowed)
+"""Problems that say nothing of a row: with them all wait."""
+
+_OF_NOW = (TooManyRequests, SchemaConflict)
+"""Problems of a row that may be gone a moment later."""
+
+Answer = dict[str, Any] | BaseException
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of rows."""
+
+    handed: list[Row] = field(default_factory=list)
+    """The server has their tasks."""
+    refused: list[tuple[Row, dict[str, Any]]] = field(default_factory=list)
+    """The server refuses them for good, with these problems."""
+    left: list[tuple[Row, BaseException]] = field(default_factory=list)
+    """To be tried again later."""
+
+
+async def hand_over(client: Client, rows: Sequence[Row]) -> Outcome:
+    """Submit rows in their order, registering jobs that are missing; what is refused harms no other.
+
+    Raises what says nothing of a row: `ConnectionFailed`, `Unauthorized`, `StoreUnavailable` and other `TreadleError`s,
+    or `TimeoutError`; some may have been handed over by then, and are the same tasks when they come again.
+    """
+    outcome = Outcome()
+    async with asyncio.timeout(SECONDS):
+        for room, several in groupby(rows, key=lambda row: row.room):
+            await _submit(client, room, list(several), outcome)
+    return outcome
+
+
+async def _submit(client: Client, room: str, rows: list[Row], outcome: Outcome) -> None:
+    missing: list[tuple[Row, JobNotFound]] = []
+    for row, answer in await _asked(client, room, rows, outcome):
+        if isinstance(answer, JobNotFound) and row.registration is not None:
+            missing.append((row, answer))
+        else:
+            _note(outcome, row, answer)
+    if not missing:
+        return
+    refusals = await _register(client, missing)
+    again = [row for row, _ in missing if row.registration not in refusals]
+    for row, _ in missing:
+        if (why := refusals.get(row.registration)) is not None:
+            _note(outcome, row, why)
+    for row, answer in await _asked(client, room, again, outcome):
+        _note(outcome, row, answer)
+
+
+async def _asked(client: Client, room: str, rows: list[Row], outcome: Outcome) -> Iterable[tuple[Row, Answer]]:
+    """Send rows of one room, and return what was answered to each; those that are no submits are refused here."""
+    items: list[dict[str, Any]] = []
+    sent: list[Row] = []
+    for row in rows:
+        try:
+            items.append(_item(row))
+            sent.append(row)
+        except ValueError as error:
+            outcome.refused.append((row, _problem("validation-error", f"the row's body is no submit: {error}")))
+    opening = client.opening()
+    return zip(sent, await opening.run(_gathered(opening.batcher, room, items)), strict=True)
+
+
+async def _gathered(batcher: SubmitBatcher, room: str, items: list[dict[str, Any]]) -> list[Answer]:
+    return await asyncio.gather(*(batcher.add(room, item, wait=False) for item in items), return_exceptions=True)
+
+
+async def _register(
+    client: Client, missing: list[tuple[Row, JobNotFound]]
+) -> dict[str | None, ProblemError | InvalidArguments]:
+    """Register the jobs of these rows, and return what the server has against which of the registrations."""
+    refusals: dict[str | None, ProblemError | InvalidArguments] = {}
+    for registration, why in {row.registration: why for row, why in missing}.items():
+        try:
+            await client.call("register", json.loads(registration or "{}"))
+        except Forbidden:
+            refusals[registration] = why
+        except SchemaConflict:
+            continue  # it is registered by now, in another way: the submit is held against that
+        except _OF_ALL:
+            raise
+        except (ProblemError, InvalidArguments) as error:
+            refusals[registration] = error
+        except ValueError as error:
+            refusals[registration] = InvalidArguments(f"the row's registration is no JSON: {error}")
+    return refusals
+
+
+def _item(row: Row) -> dict[str, Any]:
+    """Return the item of the submit that a row is; raises `ValueError`."""
+    body = json.loads(row.body)
+    if not isinstance(body, dict) or body.keys() & {"id", "job"}:
+        raise ValueError('it is to be an object such as {"payload": {}}, without id and job')
+    return {"id": row.id, "job": row.job, **body}
+
+
+def _note(outcome: Outcome, row: Row, answer: Answer) -> None:
+    """Note what an answer means for its row; raises one that says nothing of it."""
+    if isinstance(answer, dict):
+        outcome.handed.append(row)
+    elif isinstance(answer, InvalidArguments):
+        outcome.refused.append((row, _problem("validation-error", str(answer))))
+    elif not isinstance(answer, ProblemError) or isinstance(answer, _OF_ALL):
+        raise answer
+    elif isinstance(answer, _OF_NOW) or answer.problem.status >= 500:
+        outcome.left.append((row, answer))
+    else:
+        outcome.refused.append((row, answer.problem.model_dump(mode="json", exclude_none=True)))
+
+
+def _problem(name: str, detail: str) -> dict[str, Any]:
+    return problem_named(name, detail).model_dump(mode="json", exclude_none=True)

@@ -1,0 +1,108 @@
+"""What the relay reads and writes of the outbox: the next rows, and what became of them."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy import Connection, Table, and_, bindparam, delete, func, inspect, select, update
+
+from treadle.errors import NoOutbox
+
+LOCKING: Final = frozenset({"postgresql", "mysql", "mariadb"})
+"""Databases whose rows a relay can lock so that another one takes those behind them (SKIP LOCKED)."""
+
+MOST_CHARACTERS: Final = 8_000_000
+"""Text of the bodies that are held in memory at once, unless a single one is longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A submit in the outbox."""
+
+    seq: int
+    """Its place: rows are handed over in this order."""
+    id: str
+    """The task's id."""
+    room: str
+    """The room that it is submitted from."""
+    job: str
+    """`room:category:name`."""
+    body: str
+    """The payload and the options, as JSON."""
+    registration: str | None
+    """What registers the job where it is missing, as JSON."""
+    created_at: datetime
+    """When it was written, by the writer's clock; aware, UTC."""
+    refused_at: datetime | None = None
+    """When the server refused it for good; aware, UTC."""
+    problem: dict[str, Any] | None = None
+    """With which problem (RFC 9457)."""
+
+
+def utc_now() -> datetime:
+    """Return the instant as the table keeps it: in UTC, without a zone, which not every database has."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def check_table(connection: Connection, table: Table) -> None:
+    """Raise `NoOutbox` when the table is not there."""
+    if not inspect(connection).has_table(table.name, schema=table.schema):
+        raise NoOutbox(
+            f"the database has no table {table.fullname}: create it with treadle.outbox.create_table, with your"
+            " migrations, or by what `treadle outbox ddl` prints"
+        )
+
+
+def take(connection: Connection, table: Table, after: int, most: int) -> list[Row]:
+    """Return the next rows behind `after` that wait, in order: up to `most`, fewer where their bodies are long.
+
+    Where the database can, they are locked until the transaction ends, and those that another relay has are left out.
+    """
+    c = table.c
+    heads = select(c.seq, func.length(c.body)).where(c.refused_at.is_(None), c.seq > after).order_by(c.seq).limit(most)
+    if connection.dialect.name in LOCKING:
+        heads = heads.with_for_update(skip_locked=True)
+    chosen: list[int] = []
+    characters = 0
+    for seq, length in connection.execute(heads):
+        characters += length or 0
+        if chosen and characters > MOST_CHARACTERS:
+            break
+        chosen.append(seq)
+    if not chosen:
+        return []
+    found = connection.execute(select(table).where(c.seq.in_(chosen)).order_by(c.seq))
+    return [as_row(one) for one in found]
+
+
+def settle(connection: Connection, table: Table, handed: Sequence[Row], refused: Collection[tuple[Row, Any]]) -> None:
+    """Delete the rows that were handed over, and note with which problem others were refused."""
+    c = table.c
+    if handed:
+        # By their ids too: where numbers begin anew in an emptied table, these may be other rows by now.
+        same = and_(c.seq.in_([row.seq for row in handed]), c.id.in_([row.id for row in handed]))
+        connection.execute(delete(table).where(same))
+    if refused:
+        noted = update(table).where(c.seq == bindparam("of_seq"), c.id == bindparam("of_id"))
+        now = utc_now()
+        connection.execute(
+            noted.values(refused_at=bindparam("at"), problem=bindparam("why")),
+            [{"of_seq": row.seq, "of_id": row.id, "at": now, "why": json.dumps(why)} for row, why in refused],
+        )
+
+
+def as_row(found: Any) -> Row:
+    """Return a row as it was read."""
+    return Row(
+        seq=found.seq,
+        id=found.id,
+        room=found.room,
+        job=found.job,
+        body=found.body,
+        registration=found.registration,
+        created_at=found.created_at.replace(tzinfo=UTC),
+        refused_at=None if found.refused_at is None else found.refused_at.replace(tzinfo=UTC),
+        problem=None if found.problem is None else json.loads(found.problem),
+    )

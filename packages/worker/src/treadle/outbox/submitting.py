@@ -1,0 +1,140 @@
+"""A submit as a row of the outbox, written within the caller's own transaction."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, Table, insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
+
+from treadle import tracing
+from treadle.client.bound import Bound, Submittable
+from treadle.client.items import check_bound, item_of, over
+from treadle.client.options import Options
+from treadle.errors import InvalidArguments
+from treadle.outbox.rows import utc_now
+from treadle.outbox.table import TABLE
+from treadle.settings import Settings
+from treadle.values import encoded
+from treadle.wire.ids import TaskId
+from treadle.wire.names import GLOBAL, parse_room
+
+_ASYNC = (AsyncConnection, AsyncSession, async_scoped_session)
+_SYNC = (Connection, Session, scoped_session)
+
+Async: TypeAlias = AsyncConnection | AsyncSession | async_scoped_session[Any]
+Sync: TypeAlias = Connection | Session | scoped_session[Any]
+
+
+async def submit(
+    connection: Async,
+    bound: Bound[Any],
+    *,
+    options: Options | None = None,
+    room: str | None = None,
+    table: Table = TABLE,
+) -> TaskId:
+    """Write `task.bind(…)` into the outbox, in the transaction of an async connection or session, and return its id.
+
+    Nothing is asked of the server, which refuses what it must when the row is handed over. `options` go over the bound
+    ones; a `delay` counts from now. `room` is the room that it is submitted from: left out, `TREADLE_ROOM`, else the
+    task's own. Raises `InvalidArguments`, and what the database raises.
+    """
+    return (await submit_many(connection, [bound], options=options, room=room, table=table))[0]
+
+
+async def submit_many(
+    connection: Async,
+    bounds: Sequence[Bound[Any]],
+    *,
+    options: Options | None = None,
+    room: str | None = None,
+    table: Table = TABLE,
+) -> list[TaskId]:
+    """Write many tasks, in this order, and return their ids; raises as `submit`."""
+    if not isinstance(connection, _ASYNC):
+        raise InvalidArguments(_wrong(connection, "an async connection or session", "submit_sync"))
+    rows = _rows(bounds, options, room)
+    if rows:
+        await connection.execute(insert(table), rows)
+    return [row["id"] for row in rows]
+
+
+def submit_sync(
+    connection: Sync,
+    bound: Bound[Any],
+    *,
+    options: Options | None = None,
+    room: str | None = None,
+    table: Table = TABLE,
+) -> TaskId:
+    """Do as `submit`, in the transaction of a connection or session that is not async."""
+    return submit_many_sync(connection, [bound], options=options, room=room, table=table)[0]
+
+
+def submit_many_sync(
+    connection: Sync,
+    bounds: Sequence[Bound[Any]],
+    *,
+    options: Options | None = None,
+    room: str | None = None,
+    table: Table = TABLE,
+) -> list[TaskId]:
+    """Do as `submit_many`, in the transaction of a connection or session that is not async; raises as `submit`."""
+    if not isinstance(connection, _SYNC):
+        raise InvalidArguments(_wrong(connection, "a connection or session that is not async", "await submit"))
+    rows = _rows(bounds, options, room)
+    if rows:
+        connection.execute(insert(table), rows)
+    return [row["id"] for row in rows]
+
+
+def _wrong(given: object, wanted: str, other: str) -> str:
+    return f"the outbox is written through {wanted} of SQLAlchemy's, not {given!r}; see also {other}"
+
+
+def _rows(bounds: Sequence[Bound[Any]], options: Options | None, room: str | None) -> list[dict[str, Any]]:
+    for bound in bounds:
+        check_bound(bound)
+    items = [item_of(one.task.full_name, one.payload, over(options, one.options)) for one in bounds]
+    with tracing.submitting(items):
+        return [_row(bound.task, item, room) for bound, item in zip(bounds, items, strict=True)]
+
+
+def _row(task: Submittable, item: dict[str, Any], room: str | None) -> dict[str, Any]:
+    body = {name: value for name, value in item.items() if name not in {"id", "job"}}
+    if (delay := body.pop("delay", None)) is not None:
+        # From now, not from whenever it is handed over.
+        body["scheduled_at"] = (datetime.now(UTC) + timedelta(seconds=delay)).isoformat()
+    return {
+        "id": item["id"],
+        "room": parse_room(room) if room is not None else _usual_room() or task.job.room,
+        "job": item["job"],
+        "body": _ascii(encoded(body)),
+        "registration": _registration(task),  # type: ignore[arg-type] # a task is hashed as the object that it is
+        "created_at": utc_now(),
+    }
+
+
+def _ascii(body: bytes) -> str:
+    """Return JSON as text that every database keeps, whatever its encoding is."""
+    return body.decode() if body.isascii() else json.dumps(json.loads(body))
+
+
+@lru_cache(maxsize=1)
+def _settings() -> Settings:
+    """Return the settings; reading the environment takes longer than the whole row."""
+    return Settings()
+
+
+def _usual_room() -> str | None:
+    room = _settings().room
+    return None if room == GLOBAL else room
+
+
+@lru_cache(maxsize=1024)
+def _registration(task: Submittable) -> str:
+    return json.dumps({"room": task.job.room, **task.registration(_settings())})

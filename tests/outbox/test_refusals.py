@@ -1,0 +1,118 @@
+"""What the server refuses for good stays with its problem, harms no other row, and is tried again or dropped (F6)."""
+
+import json
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from tests.outbox.conftest import note, rows, strict, submitted, write
+from treadle import Client, Options, outbox
+from treadle.outbox import TABLE, Relay
+from treadle_server.testing import Served
+
+pytestmark = pytest.mark.anyio
+
+SAME = "0199aaaa-0000-7000-8000-000000000001"
+
+
+async def alter(shop: AsyncEngine, task_id: str, **values: Any) -> None:
+    async with shop.begin() as connection:
+        await connection.execute(sa.update(TABLE).where(TABLE.c.id == task_id).values(**values))
+
+
+async def problems(shop: AsyncEngine) -> dict[str, str]:
+    return {row.id: json.loads(row.problem)["type"].rsplit("/", 1)[1] for row in await rows(shop)}
+
+
+async def test_f6_each_kind_of_refusal_is_noted_and_the_rows_around_it_are_handed_over(
+    shop: AsyncEngine, client: Client
+) -> None:
+    await client.submit(note.bind(100, options=Options(id=SAME)))
+    ids = await write(shop, range(8))
+    await alter(shop, ids[1], body='{"payload": {"n": "no number"}}')
+    await alter(shop, ids[2], job="@global:tasks:nobody", registration=None)
+    await alter(shop, ids[3], id=SAME)
+    await alter(shop, ids[4], body="{")
+    await alter(shop, ids[5], body='{"payload": {}, "id": "x"}')
+    await alter(shop, ids[6], body='{"payload": {"n": 6}, "priority": "high"}')
+
+    swept = await Relay(shop, client=client).run_once()
+
+    assert (swept.handed, swept.refused, swept.left) == (2, 6, 0)
+    assert await submitted(client) == [100, 0, 7]
+    assert await problems(shop) == {
+        ids[1]: "invalid-payload",
+        ids[2]: "job-not-found",
+        SAME: "task-conflict",
+        ids[4]: "validation-error",
+        ids[5]: "validation-error",
+        ids[6]: "validation-error",
+    }
+    assert (await Relay(shop, client=client).run_once()).refused == 0
+
+
+async def test_a_row_too_large_for_a_request_is_refused_alone(shop: AsyncEngine, client: Client) -> None:
+    async with shop.begin() as connection:
+        bounds = [note.bind(1), note.bind(2, "x" * 17_000_000), note.bind(3)]
+        [_, large, _] = await outbox.submit_many(connection, bounds)
+
+    swept = await Relay(shop, client=client).run_once()
+
+    assert (swept.handed, swept.refused) == (2, 1)
+    assert list(await problems(shop)) == [large]
+    assert await submitted(client) == [1, 3]
+
+
+async def test_what_the_token_does_not_allow_is_refused_by_the_row(
+    shop: AsyncEngine, server: Served, client: Client
+) -> None:
+    """The job is missing, and may not be registered: the row says that there is none."""
+    made = await client.create_token("narrow", scopes=["queue:create-task:@global/*"])
+    await write(shop, [1])
+
+    async with Client(server.url, made.token, default=False) as narrow:
+        swept = await Relay(shop, client=narrow).run_once()
+
+    assert swept.refused == 1
+    assert set((await problems(shop)).values()) == {"job-not-found"}
+
+
+async def test_f6_refused_rows_are_listed_tried_again_and_dropped(shop: AsyncEngine, client: Client) -> None:
+    first, second, third = await write(shop, range(3))
+    async with shop.begin() as connection:
+        mended = await outbox.submit(connection, strict.bind(9))
+    for task_id in (first, second):
+        await alter(shop, task_id, job="@global:tasks:nobody", registration=None)
+    await Relay(shop, client=client).run_once()
+    await write(shop, [4])
+
+    async with shop.begin() as connection:
+        refused = await connection.run_sync(outbox.listed)
+        waiting = await connection.run_sync(lambda given: outbox.listed(given, waiting=True))
+    assert (refused.waiting, refused.refused) == (1, 2)
+    assert [(row.id, row.problem and row.problem["status"]) for row in refused.rows] == [(first, 404), (second, 404)]
+    assert refused.rows[0].refused_at is not None
+    assert [json.loads(row.body)["payload"]["n"] for row in waiting.rows] == [4]
+
+    async with shop.begin() as connection:
+        assert await connection.run_sync(outbox.drop, [second, third]) == 1
+        assert await connection.run_sync(outbox.retry, [first]) == 1
+        assert await connection.run_sync(outbox.retry, None) == 0
+    await alter(shop, first, job="@global:tasks:note")
+    assert (await Relay(shop, client=client).run_once()).handed == 2
+
+    assert await rows(shop) == []
+    assert await submitted(client) == [2, 9, 0, 4]
+    assert (await client.get(mended)).job_name == "@global:tasks:strict"
+
+
+async def test_what_waits_is_not_dropped(shop: AsyncEngine) -> None:
+    [waiting] = await write(shop, [1])
+
+    async with shop.begin() as connection:
+        assert await connection.run_sync(outbox.drop, [waiting]) == 0
+        assert await connection.run_sync(outbox.drop, None) == 0
+
+    assert [row.id for row in await rows(shop)] == [waiting]

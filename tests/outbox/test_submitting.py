@@ -1,0 +1,153 @@
+"""A submit is a row of the user's own transaction: there with its commit, and never when it rolls back (F6)."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import mssql, mysql, oracle
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
+from sqlalchemy.orm import Session
+
+from tests.outbox.conftest import note, orders, rows
+from treadle import Options, outbox
+from treadle.errors import InvalidArguments
+from treadle.outbox import submitting
+from treadle.tasks.definition import Task
+
+pytestmark = pytest.mark.anyio
+
+
+class RolledBack(Exception):
+    """What the user's code raises in its transaction."""
+
+
+@pytest.mark.parametrize(
+    "make", [lambda e: e.begin(), lambda e: async_sessionmaker(e).begin()], ids=["conn", "session"]
+)
+async def test_f6_a_row_is_there_when_its_transaction_commits_and_not_when_it_rolls_back(
+    shop: AsyncEngine, make: Callable[[AsyncEngine], Any]
+) -> None:
+    async with make(shop) as transaction:
+        kept = await outbox.submit(transaction, note.bind(1))
+    with pytest.raises(RolledBack):
+        async with make(shop) as transaction:
+            await outbox.submit(transaction, note.bind(2))
+            raise RolledBack
+
+    [row] = await rows(shop)
+    assert (row.id, row.room, row.job) == (kept, "@global", "@global:tasks:note")
+    assert json.loads(row.body) == {"payload": {"n": 1}}
+    assert json.loads(row.registration)["name"] == "note"
+    assert abs(datetime.now(UTC) - row.created_at.replace(tzinfo=UTC)) < timedelta(minutes=5)
+    assert (row.refused_at, row.problem) == (None, None)
+
+
+@pytest.mark.parametrize("kind", ["connection", "session"])
+def test_f6_what_is_not_async_writes_the_same(tmp_path: Path, kind: str) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/shop.db")
+    metadata = sa.MetaData()
+    table = outbox.table_in(metadata, "to_do")
+    metadata.create_all(engine)
+    begin: Callable[[], Any] = engine.begin if kind == "connection" else lambda: Session(engine).begin().session
+
+    with begin() as transaction:
+        outbox.submit_many_sync(transaction, [note.bind(1), note.bind(2)], table=table)
+        if kind == "session":
+            transaction.commit()
+    with begin() as transaction:
+        outbox.submit_sync(transaction, note.bind(3), table=table)
+        transaction.rollback()
+
+    with engine.connect() as connection:
+        written = connection.execute(sa.select(table.c.body).order_by(table.c.seq)).scalars()
+        assert [json.loads(body)["payload"]["n"] for body in written] == [1, 2]
+    engine.dispose()
+
+
+async def test_options_go_with_the_row_and_a_delay_counts_from_the_submit(shop: AsyncEngine) -> None:
+    before = datetime.now(UTC)
+    async with shop.begin() as connection:
+        bound = note.bind(1, options=Options(priority=3, delay=60))
+        await outbox.submit(connection, bound, options=Options(priority=5, tags={"k": "v"}), room="lab")
+
+    [row] = await rows(shop)
+    body = json.loads(row.body)
+    due = datetime.fromisoformat(body.pop("scheduled_at"))
+    assert before + timedelta(seconds=60) <= due <= datetime.now(UTC) + timedelta(seconds=60)
+    assert body == {"payload": {"n": 1}, "priority": 5, "tags": {"k": "v"}}
+    assert row.room == "lab"
+
+
+async def test_an_id_of_one_s_own_is_the_task_s_and_any_text_is_kept_as_ascii(shop: AsyncEngine) -> None:
+    mine = "0199aaaa-0000-7000-8000-000000000001"
+    async with shop.begin() as connection:
+        given = await outbox.submit(connection, note.bind(1, text="zwölf 🧵"), options=Options(id=mine))
+
+    [row] = await rows(shop)
+    assert given == row.id == mine
+    assert row.body.isascii()
+    assert json.loads(row.body)["payload"]["text"] == "zwölf 🧵"
+
+
+async def test_what_can_t_be_sent_is_refused_before_it_is_written(shop: AsyncEngine) -> None:
+    async with shop.begin() as connection:
+        with pytest.raises(InvalidArguments, match="text"):
+            await outbox.submit(connection, note.bind(1, text="\x00"))
+        with pytest.raises(InvalidArguments, match=r"has no arguments yet: submit note\.bind"):
+            await outbox.submit(connection, note)  # type: ignore[arg-type]
+        assert await outbox.submit_many(connection, []) == []
+
+    assert await rows(shop) == []
+
+
+async def test_the_wrong_kind_of_connection_is_told_which_function_is_meant(shop: AsyncEngine) -> None:
+    with pytest.raises(InvalidArguments, match="see also submit_sync"):
+        await outbox.submit(sa.create_engine("sqlite://").connect(), note.bind(1))  # type: ignore[arg-type]
+    with pytest.raises(InvalidArguments, match="see also await submit"):
+        outbox.submit_sync(AsyncSession(shop), note.bind(1))  # type: ignore[arg-type]
+
+
+async def test_the_room_of_the_environment_is_where_it_is_submitted_from(
+    shop: AsyncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_ROOM", "lab")
+    submitting._settings.cache_clear()
+    try:
+        async with shop.begin() as connection:
+            await outbox.submit(connection, note.bind(1))
+    finally:
+        submitting._settings.cache_clear()
+
+    assert [row.room for row in await rows(shop)] == ["lab"]
+
+
+def test_the_table_belongs_to_the_user_s_metadata_once() -> None:
+    metadata = sa.MetaData(schema="shop")
+
+    assert outbox.table_in(metadata, "out") is outbox.table_in(metadata, "out")
+    assert outbox.table_in(metadata, "out", schema="other").fullname == "other.out"
+
+
+@pytest.mark.parametrize("dialect", [mssql.dialect(), mysql.dialect(), oracle.dialect()], ids=lambda d: d.name)
+def test_the_statements_of_the_table_are_those_of_the_database(dialect: Any) -> None:
+    said = outbox.ddl(dialect)
+
+    assert said.startswith("CREATE TABLE treadle_outbox (")
+    assert "CREATE INDEX ix_treadle_outbox_refused_at ON treadle_outbox (refused_at, seq);" in said
+
+
+def test_a_registration_is_made_once_for_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    monkeypatch.setattr(Task, "registration", lambda self, _settings: calls.append(self) or {})
+    submitting._registration.cache_clear()
+    try:
+        [submitting._rows([note.bind(n)], None, None) for n in range(3)]
+    finally:
+        submitting._registration.cache_clear()
+
+    assert calls == [note]
+    assert orders.name == "orders"
