@@ -160,3 +160,15 @@ async def test_only_the_pool_takes_what_needs_a_gpu(
         "SMALL, 1 EPOCHS",
         "SMALL, 2 EPOCHS",
     ]
+
+
+async def test_f6_an_order_of_the_shop_is_confirmed_through_its_outbox(
+    example: Any, worker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_DATABASE", f"sqlite+aiosqlite:///{tmp_path}/shop.db")
+    module = example("examples.outbox")
+    async with Client() as client, worker(module), module.lifespan(module.app):
+        ids = [await module.order(item) for item in ("tea", "cake")]
+        results = [await client.handle(task_id).result(timeout=60) for task_id in ids]
+
+    assert results == ["Order 1: tea is on its way", "Order 2: cake is on its way"]

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from tests.worker.waiting import until
 from treadle import Client, outbox, task
+from treadle.outbox.table import TABLE
 from treadle_server.testing import Served, serve
 
 ASYNC = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
@@ -69,7 +70,7 @@ async def write(shop: AsyncEngine, numbers: Iterator[int] | range, **options: An
 async def rows(shop: AsyncEngine) -> list[Any]:
     """What stands in the outbox, in order."""
     async with shop.connect() as connection:
-        return list(await connection.execute(sa.select(outbox.TABLE).order_by(outbox.TABLE.c.seq)))
+        return list(await connection.execute(sa.select(TABLE).order_by(TABLE.c.seq)))
 
 
 async def submitted(client: Client) -> list[int]:

@@ -91,7 +91,11 @@ class Writer(Process):
     """The program that writes orders."""
 
     def __init__(self, directory: Path, url: str, count: int) -> None:
-        super().__init__(["shop", url, str(count)], directory / "shop.log", {"PYTHONPATH": str(ROOT)})
+        super().__init__(
+            ["shop", url, str(count)],
+            directory / "shop.log",
+            {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+        )
         self.run_from("from tests.outbox.processes import main; main()")
 
 

@@ -9,7 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from tests.outbox.conftest import note, rows, strict, submitted, write
 from treadle import Client, Options, outbox
-from treadle.outbox import TABLE, Relay
+from treadle.outbox import Relay
+from treadle.outbox.table import TABLE
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio

@@ -17,6 +17,7 @@ from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionFailed, NoOutbox, TooManyRequests, Unauthorized, problem_named
 from treadle.outbox import Relay, relay
 from treadle.outbox import rows as outbox_rows
+from treadle.outbox.table import TABLE
 from treadle.settings import InvalidSetting
 from treadle_server.testing import Served, serve
 
@@ -176,9 +177,9 @@ async def test_nobody_waits_for_the_server_in_order_to_write(
 async def test_a_number_that_is_given_anew_deletes_no_other_row(shop: AsyncEngine, client: Client) -> None:
     ids = await write(shop, range(2))
     async with shop.begin() as connection:
-        stale = await connection.run_sync(outbox_rows.take, outbox.TABLE, 0, 10)
-        await connection.execute(sa.update(outbox.TABLE).where(outbox.TABLE.c.id == ids[0]).values(id="another"))
-        await connection.run_sync(outbox_rows.settle, outbox.TABLE, stale, [])
+        stale = await connection.run_sync(outbox_rows.take, TABLE, 0, 10)
+        await connection.execute(sa.update(TABLE).where(TABLE.c.id == ids[0]).values(id="another"))
+        await connection.run_sync(outbox_rows.settle, TABLE, stale, [])
 
     assert [row.id for row in await rows(shop)] == ["another"]
 
@@ -192,7 +193,7 @@ async def test_long_bodies_are_taken_a_few_at_a_time(
             connection, [note.bind(n, "x" * size) for n, size in enumerate((1400, 1400, 1400, 9000, 1))]
         )
         taken, after = [], 0
-        while found := await connection.run_sync(outbox_rows.take, outbox.TABLE, after, 100):
+        while found := await connection.run_sync(outbox_rows.take, TABLE, after, 100):
             taken.append(len(found))
             after = found[-1].seq
 

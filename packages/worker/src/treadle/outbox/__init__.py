@@ -18,10 +18,9 @@ from treadle.outbox.refusals import Listed, drop, listed, retry
 from treadle.outbox.relay import Relay, Swept
 from treadle.outbox.rows import Row
 from treadle.outbox.submitting import submit, submit_many, submit_many_sync, submit_sync
-from treadle.outbox.table import TABLE, create_table, ddl, table_in
+from treadle.outbox.table import create_table, ddl, table_in
 
 __all__ = [
-    "TABLE",
     "Listed",
     "Relay",
     "Row",

@@ -1,0 +1,92 @@
+"""`treadle outbox`: hands over, lists what is refused, tries it again, drops it, and prints the table (F6)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tests.worker.cli.conftest import Command
+from treadle import outbox, task
+from treadle.outbox.table import TABLE
+
+
+@task(category="tasks", name="posted")
+def posted(n: int) -> int:
+    return n
+
+
+class Database:
+    """A user's database with the outbox."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"sqlite:///{path}"
+        self.engine = sa.create_engine(self.url)
+        with self.engine.begin() as connection:
+            outbox.create_table(connection)
+
+    def write(self, n: int, **values: object) -> str:
+        with self.engine.begin() as connection:
+            task_id = outbox.submit_sync(connection, posted.bind(n))
+            if values:
+                same = TABLE.c.id == task_id
+                connection.execute(sa.update(TABLE).where(same).values(**values))
+        return task_id
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Database]:
+    database = Database(tmp_path / "shop.db")
+    yield database
+    database.engine.dispose()
+
+
+def test_f6_one_sweep_hands_over_and_says_so(command: Command, shop: Database) -> None:
+    task_id = shop.write(7)
+
+    assert command.said("outbox", "--database", shop.url, "--once") == "1 handed over, 0 refused, 0 left\n"
+    assert command.read("task", task_id)["payload"] == {"n": 7}
+    assert command("outbox", "--once", TREADLE_OUTBOX_DATABASE_URL=shop.url).stdout.startswith("0 handed over")
+
+
+def test_f6_what_is_refused_is_listed_tried_again_and_dropped(command: Command, shop: Database) -> None:
+    at = ("outbox", "--database", shop.url)
+    first, second = (shop.write(n, job="@global:tasks:nobody", registration=None) for n in range(2))
+
+    swept = command(*at, "--once")
+    assert (swept.exit_code, swept.stdout) == (1, "0 handed over, 2 refused, 0 left\n")
+    listed = command.said(*at, "list").splitlines()
+    assert listed[0].split() == ["ID", "JOB", "ROOM", "WRITTEN", "REFUSED", "PROBLEM"]
+    assert listed[1].split()[:3] == [first, "@global:tasks:nobody", "@global"]
+    assert listed[-1] == "0 wait, 2 are refused."
+    [row, _] = command.read(*at, "list")["rows"]
+    assert (row["id"], row["problem"]["status"]) == (first, 404)
+
+    assert command.said(*at, "drop", second) == "1 rows dropped\n"
+    assert command.said(*at, "retry", "--all") == "1 rows are tried again\n"
+    assert command.said(*at, "list").splitlines() == ["No rows are refused.", "1 wait, 0 are refused."]
+    [waiting] = command.read(*at, "list", "--waiting")["rows"]
+    assert (waiting["id"], waiting["problem"], waiting["refused_at"]) == (first, None, None)
+
+
+def test_what_is_asked_wrongly_says_what_to_do(command: Command, shop: Database, tmp_path: Path) -> None:
+    at = ("outbox", "--database", shop.url)
+
+    assert "give IDs or --all, one of them" in command.refused(*at, "drop", code=2)
+    assert "no refused row has such an id" in command.refused(*at, "retry", "x")
+    assert "which database? Give --database URL" in command.refused("outbox", code=2)
+    assert "needs the driver cx_Oracle" in command.refused("outbox", "--database", "oracle+cx_oracle://x", "list")
+    empty = f"sqlite:///{tmp_path}/empty.db"
+    assert "the database has no table treadle_outbox: create it" in command.refused(*at[:2], empty, "list")
+    nowhere = command.refused(*at[:2], f"sqlite:///{tmp_path}/no/such.db", "list")
+    assert "the outbox's database does not answer: unable to open database file" in nowhere
+
+
+def test_the_table_is_printed_in_the_database_s_words_and_under_another_name(command: Command, shop: Database) -> None:
+    said = command.said("outbox", "--database", shop.url, "--table", "main.to_do", "ddl")
+
+    assert said.startswith("CREATE TABLE main.to_do (\n    seq INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,")
+    with shop.engine.begin() as connection:
+        for statement in said.split(";\n\n"):
+            connection.exec_driver_sql(statement.rstrip(";\n").replace(" ON main.", " ON "))
+    assert command.said("outbox", "--database", shop.url, "--table", "to_do", "list").endswith("0 are refused.\n")
