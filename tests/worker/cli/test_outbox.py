@@ -45,7 +45,7 @@ def test_f6_one_sweep_hands_over_and_says_so(command: Command, shop: Database) -
     task_id = shop.write(7)
 
     assert command.said("outbox", "--database", shop.url, "--once") == "1 handed over, 0 refused, 0 left\n"
-    assert command.read("task", task_id)["payload"] == {"n": 7}
+    assert command.read("task", task_id)["task"]["payload"] == {"n": 7}
     assert command("outbox", "--once", TREADLE_OUTBOX_DATABASE_URL=shop.url).stdout.startswith("0 handed over")
 
 

@@ -1,4 +1,4 @@
-"""The commands `treadle server` and `treadle migrate`; what they need is loaded when they run."""
+"""The commands `treadle server`, `treadle migrate` and `treadle copy`; what they need is loaded when they run."""
 
 from pathlib import Path
 from typing import Any
@@ -179,3 +179,33 @@ async def _migrate(url: str) -> None:
             await store.open()
     finally:
         await store.close()
+
+
+@click.command()
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option("--json", "is_json", is_flag=True, help="Print what was copied as JSON.")
+def copy(source: str, target: str, *, is_json: bool) -> None:
+    """Copy a whole database to another one: FROM and TO are sqlite:///path or postgresql://…, in any combination.
+
+    No server may run on either. TO must be new, or empty at least; FROM stays as it is. What was copied is read again
+    and compared. Stopped or killed, it leaves nothing at TO, and is begun anew. Files of artifacts stay where they are.
+    """
+    import asyncio
+    import time
+
+    from treadle_server.copying.copy import copy_database
+    from treadle_server.copying.shown import Progress, as_json, lines
+    from treadle_server.errors import TreadleError
+
+    _keep_private()
+    begun = time.monotonic()
+    try:
+        copied = asyncio.run(copy_database(source, target, Progress()))
+    except TreadleError as error:
+        raise click.ClickException(error.detail) from None
+    except KeyboardInterrupt:
+        raise click.ClickException("stopped: nothing of it is at TO") from None
+    seconds = time.monotonic() - begun
+    for line in (as_json(copied, seconds),) if is_json else lines(copied, seconds):
+        _say(line)

@@ -85,6 +85,21 @@ def sqlite_writer(url: URL) -> Engine:
     return engine
 
 
+def sqlite_reader(url: URL) -> Engine:
+    """Return the engine of a connection that reads on the thread that uses it."""
+    engine = create_engine(
+        url.set(drivername="sqlite"),
+        hide_parameters=True,
+        json_serializer=_as_text,
+        json_deserializer=_as_text,
+        poolclass=StaticPool,
+        connect_args={"timeout": 30},
+    )
+    event.listen(engine, "connect", partial(_configure, _READER))
+    event.listen(engine, "begin", _begin_snapshot)
+    return engine
+
+
 def sqlite_readers(url: URL) -> AsyncEngine:
     """Return the engine of SQLite's connections that read, each with a thread of its own."""
     engine = create_async_engine(

@@ -49,7 +49,8 @@ def _code(error: Exception) -> int:
 
 
 @asynccontextmanager
-async def _failures_explained() -> AsyncIterator[None]:
+async def failures_explained() -> AsyncIterator[None]:
+    """Raise `StoreUnavailable`, with advice, for what a database raises that does not answer."""
     try:
         yield
     except (OperationalError, InterfaceError, PoolTimeout, OSError) as error:
@@ -136,7 +137,7 @@ class SqlStore:
 
     async def _upgrade(self) -> None:
         begun = self._writer.begin() if isinstance(self._writer, InlineWriter) else self._writer.begin(is_first=True)
-        async with _failures_explained(), _collisions_told(), begun as connection:
+        async with failures_explained(), _collisions_told(), begun as connection:
             await connection.run_sync(upgrade)
 
     async def close(self) -> None:
@@ -154,7 +155,7 @@ class SqlStore:
         Raises `StoreUnavailable` when the database does not answer, and `LostUpdate` when it gave way to another
         server's transaction.
         """
-        async with _failures_explained(), _collisions_told(), self._writer.begin() as connection:
+        async with failures_explained(), _collisions_told(), self._writer.begin() as connection:
             yield Tx(cast("Statements", connection), self.dialect, connection.data_version())
 
     async def seek_exclusive(self) -> None:
@@ -163,19 +164,19 @@ class SqlStore:
         It is so until another server writes, and need not come true. Raises `StoreUnavailable`.
         """
         if not isinstance(self._writer, InlineWriter):
-            async with _failures_explained():
+            async with failures_explained():
                 await self._writer.seek_exclusive()
 
     async def read_clock(self) -> None:
         """Have `clock` show what the store's clock shows now; SQLite's is the machine's. Raises `StoreUnavailable`."""
         if not isinstance(self._writer, InlineWriter):
-            async with _failures_explained():
+            async with failures_explained():
                 await self._writer.read_clock()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """Lend a connection that only reads. Raises `StoreUnavailable` when the database does not answer."""
-        async with _failures_explained(), self._reader.connect() as connection:
+        async with failures_explained(), self._reader.connect() as connection:
             yield connection
 
     def connections_checked_out(self) -> int:

@@ -4,6 +4,7 @@ import click
 
 ELSEWHERE = {
     "bench": "treadle-bench",
+    "copy": "treadle-server",
     "demo": "treadle-bench",
     "migrate": "treadle-server",
     "server": "treadle-server",

@@ -47,6 +47,7 @@ OWN = {
 
 KNOWN = {
     "bench": "Measure how fast the server, its workers and the socket are.",
+    "copy": "Move a whole database between SQLite and PostgreSQL.",
     "demo": "Start a server, a worker and real tasks, and watch them.",
     "migrate": "Bring the database's schema up to date.",
     "server": "Serve tasks over HTTP and a websocket.",

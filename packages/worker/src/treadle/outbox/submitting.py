@@ -54,7 +54,7 @@ async def submit_many(
     room: str | None = None,
     table: Table = TABLE,
 ) -> list[TaskId]:
-    """Write many tasks, in this order, and return their ids; raises as `submit`."""
+    """Write many tasks, in this order, and return their ids. Raises `InvalidArguments` as `submit`."""
     if not isinstance(connection, _ASYNC):
         raise InvalidArguments(_wrong(connection, "an async connection or session", "submit_sync"))
     rows = _rows(bounds, options, room)
@@ -83,7 +83,10 @@ def submit_many_sync(
     room: str | None = None,
     table: Table = TABLE,
 ) -> list[TaskId]:
-    """Do as `submit_many`, in the transaction of a connection or session that is not async; raises as `submit`."""
+    """Do as `submit_many`, in the transaction of a connection or session that is not async.
+
+    Raises `InvalidArguments` as `submit`.
+    """
     if not isinstance(connection, _SYNC):
         raise InvalidArguments(_wrong(connection, "a connection or session that is not async", "await submit"))
     rows = _rows(bounds, options, room)

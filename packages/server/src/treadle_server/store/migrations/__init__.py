@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
 
-from treadle_server.errors import DatabaseIsNewer
+from treadle_server.errors import DatabaseIsNewer, ValidationFailed
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -55,6 +55,20 @@ def upgrade(connection: Connection) -> None:
         # The first form of 0001 made no view, and 0002 begins with dropping it.
         connection.execute(text("CREATE VIEW treadle_tasks AS SELECT 1 AS unused"))
     command.upgrade(config_for(connection), "head")
+
+
+def check_current(connection: Connection, name: str) -> None:
+    """Raise `ValidationFailed` unless the database, called `name`, is at the newest revision; or `DatabaseIsNewer`."""
+    found = _revisions(connection)
+    if not found:
+        raise ValidationFailed(f"{name} is no database of Treadle's: it has no table alembic_version")
+    if unknown := [revision for revision in found if revision not in REVISIONS]:
+        raise DatabaseIsNewer(newer_than_known(", ".join(unknown)))
+    if found != [HEAD]:
+        raise ValidationFailed(
+            f"{name} is of an older version (revision {', '.join(found)}, not {HEAD}): bring it up to date first, with"
+            " `treadle migrate --database-url URL`"
+        )
 
 
 def newer_than_known(revision: str) -> str:

@@ -1,0 +1,110 @@
+"""A copy of a whole database: table by table, in batches, then read again and compared."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+from sqlalchemy import URL
+
+from treadle_server.copying.contents import TABLES
+from treadle_server.copying.digest import Digest, json_places
+from treadle_server.copying.place import Place, Target
+from treadle_server.copying.postgres import PostgresPlace, postgres_source, postgres_target, refresh
+from treadle_server.copying.sqlite import path_of, sqlite_source, sqlite_target
+from treadle_server.errors import ValidationFailed
+from treadle_server.store.connections import parse_url
+from treadle_server.store.store import failures_explained
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a copy is."""
+
+    doing: str
+    """`copied` or `verified`."""
+    table: str
+    done: int
+    total: int
+
+
+Tell = Callable[[Step], None]
+
+
+@dataclass(slots=True)
+class Copied:
+    """What was copied: rows and checksums by table."""
+
+    tables: dict[str, Digest] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows there were in all."""
+        return sum(digest.rows for digest in self.tables.values())
+
+
+class NotTheSame(ValidationFailed):
+    """What was read again is not what was copied: nothing of it was kept."""
+
+
+async def copy_database(source: str, target: str, tell: Tell) -> Copied:
+    """Copy one database to another, each `sqlite:///path` or `postgresql://…`, and return what was copied.
+
+    Raises `ValidationFailed` when a server runs on either, when the target is not empty or the source of another
+    revision, `NotTheSame`, and `StoreUnavailable`. Then, and when it is killed, nothing is at the target.
+    """
+    from_url, to_url = parse_url(source), parse_url(target)
+    _check_apart(from_url, to_url)
+    async with failures_explained(), _source(from_url) as here:
+        async with _target(to_url, here) as there:
+            copied = await _copy(here, there, tell)
+            await there.check()
+            await _verify(there, copied, tell)
+            await there.count_on(await here.counters())
+        if to_url.get_backend_name() == "postgresql":
+            await refresh(to_url)
+    return copied
+
+
+async def _copy(here: Place, there: Target, tell: Tell) -> Copied:
+    copied = Copied()
+    for table in TABLES:
+        digest, total, places = Digest(), await here.count(table), json_places(table)
+        copied.tables[table.name] = digest
+        tell(Step("copied", table.name, 0, total))
+        async for batch in here.read(table):
+            digest.add(batch, places)
+            await there.write(table, batch)
+            tell(Step("copied", table.name, digest.rows, total))
+    return copied
+
+
+async def _verify(there: Place, copied: Copied, tell: Tell) -> None:
+    """Read the tables again; raises `NotTheSame`."""
+    for table in TABLES:
+        wanted, found = copied.tables[table.name], Digest()
+        async for batch in there.read(table):
+            found.add(batch, json_places(table))
+            tell(Step("verified", table.name, found.rows, wanted.rows))
+        if found != wanted:
+            raise NotTheSame(
+                f"{table.name} is not the same when it is read again ({found.rows} rows with the checksum {found}, not"
+                f" {wanted.rows} with {wanted}): nothing was kept; please report this"
+            )
+
+
+def _source(url: URL) -> AbstractAsyncContextManager[Place]:
+    return sqlite_source(url) if url.get_backend_name() == "sqlite" else postgres_source(url)
+
+
+def _target(url: URL, source: Place) -> AbstractAsyncContextManager[Target]:
+    if url.get_backend_name() == "sqlite":
+        return sqlite_target(url)
+    return postgres_target(url, source=source if isinstance(source, PostgresPlace) else None)
+
+
+def _check_apart(one: URL, other: URL) -> None:
+    if (
+        one.get_backend_name() == other.get_backend_name() == "sqlite"
+        and path_of(one).resolve() == path_of(other).resolve()
+    ):
+        raise ValidationFailed("FROM and TO are the same database: name another one to copy to")
