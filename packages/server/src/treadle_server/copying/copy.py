@@ -1,5 +1,6 @@
 """A copy of a whole database: table by table, in batches, then read again and compared."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -75,6 +76,7 @@ async def _copy(here: Place, there: Target, tell: Tell) -> Copied:
             digest.add(batch, places)
             await there.write(table, batch)
             tell(Step("copied", table.name, digest.rows, total))
+            await asyncio.sleep(0)  # here Ctrl-C is heard: SQLite's statements never wait
     return copied
 
 
@@ -85,6 +87,7 @@ async def _verify(there: Place, copied: Copied, tell: Tell) -> None:
         async for batch in there.read(table):
             found.add(batch, json_places(table))
             tell(Step("verified", table.name, found.rows, wanted.rows))
+            await asyncio.sleep(0)
         if found != wanted:
             raise NotTheSame(
                 f"{table.name} is not the same when it is read again ({found.rows} rows with the checksum {found}, not"

@@ -17,12 +17,12 @@ class Progress:
     """Says on standard error how far it is: a line for each table that has rows, and for a large one every second."""
 
     def __init__(self) -> None:
-        self._said = 0.0
+        self._said = time.monotonic()
 
     def __call__(self, step: Step) -> None:
         """Say it, unless something was said a moment ago."""
         now = time.monotonic()
-        if step.total and (step.done == step.total or now - self._said >= EVERY):
+        if step.done and (step.done == step.total or now - self._said >= EVERY):
             self._said = now
             click.echo(f"{step.doing} {step.done:,} of {step.total:,} rows of {step.table}", err=True)
 
