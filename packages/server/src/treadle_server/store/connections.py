@@ -95,7 +95,8 @@ def sqlite_reader(url: URL) -> Engine:
         poolclass=StaticPool,
         connect_args={"timeout": 30},
     )
-    event.listen(engine, "connect", partial(_configure, _READER))
+    # Without mmap: what is read but once need not be held.
+    event.listen(engine, "connect", partial(_configure, (*_COMMON, "PRAGMA query_only=ON")))
     event.listen(engine, "begin", _begin_snapshot)
     return engine
 
