@@ -59,7 +59,7 @@ def upgrade(connection: Connection) -> None:
 
 def check_current(connection: Connection, name: str) -> None:
     """Raise `ValidationFailed` unless the database, called `name`, is at the newest revision; or `DatabaseIsNewer`."""
-    found = _revisions(connection)
+    found = revisions(connection)
     if not found:
         raise ValidationFailed(f"{name} is no database of Treadle's: it has no table alembic_version")
     if unknown := [revision for revision in found if revision not in REVISIONS]:
