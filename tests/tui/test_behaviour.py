@@ -399,7 +399,7 @@ async def test_a_workers_tasks_are_shown_with_their_jobs(server: MockServer, clo
         await stage.press("3", *["down"] * 3, "enter")
 
         assert "2 Tasks  all queues" in stage.text()
-        assert "JOB" in next(line for line in stage.lines() if "POS" in line)
+        assert "JOB" in next(line for line in stage.lines() if "PAYLOAD" in line)
 
 
 async def test_a_task_is_told_from_its_creation_to_now(server: MockServer, clock: FrozenClock) -> None:

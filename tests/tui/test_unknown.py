@@ -6,7 +6,6 @@ import pytest
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.real_server import client, register, seen, up
-from tests.tui.scene import ROTATE
 from tests.tui.stage import Stage, staged
 from treadle.transport.bearer import Bearer
 from treadle_server.testing import serve
@@ -50,8 +49,8 @@ async def test_7_queues_and_ages_stand_still_as_they_were_known(server: MockServ
         running = line_of(stage, "● running")
         await gone_for(stage, 40)
 
-        assert "? open" in line_of(stage, ROTATE)
-        assert "26/?" in line_of(stage, ROTATE)
+        assert "? open" in line_of(stage, "modifiers:Rotate")
+        assert "26/?" in line_of(stage, "modifiers:Rotate")
         assert line_of(stage, "● running") == running
         assert not [row for row in stage.app.model.alerts() if row.text.startswith("heartbeat 7")]
 

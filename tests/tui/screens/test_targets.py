@@ -22,13 +22,15 @@ async def test_what_is_waited_for_stands_first_and_of_that_the_longest_held(
     async with staged(held, clock) as stage:
         await stage.press("4")
 
-        names = [line.split("│")[1][3:27].strip() for line in stage.lines() if "room_42:" in line or "lab:" in line]
+        names = [
+            line.split("│")[1].split()[">" in line] for line in stage.lines() if "room_42:" in line or "lab:" in line
+        ]
         assert names == [
             "room_42:cam-2", "room_42:cam-3", "room_42:cam-1", "lab:stage", "room_42:cam-4", "room_42:cam-5",
             "room_42:printer", "lab:lens",
         ]  # fmt: skip
         assert "8, 7 held, 21 tasks waiting" in stage.text()
-        assert "‖ paused   12m40 by hand" in stage.text()
+        assert "‖ paused    12m40  by hand" in stage.text()
 
 
 async def test_it_is_told_live_who_holds_a_target(held: MockServer, clock: FrozenClock) -> None:

@@ -52,8 +52,8 @@ def test_rates_and_growth_are_told_with_what_matters() -> None:
 
 
 def test_a_sparkline_starts_at_zero_and_gives_zero_a_level_of_its_own() -> None:
-    assert sparkline([0, 1, 50, 100], 4, UNICODE) == "▁▂▅█"
-    assert sparkline([100, 100, 100], 3, UNICODE) == "███"
+    assert sparkline([0, 1, 50, 100], 4, UNICODE) == "▁▂▄▇"
+    assert sparkline([100, 100, 100], 3, UNICODE) == "▇▇▇"
     assert sparkline([], 3, UNICODE) == "▁▁▁"
 
 

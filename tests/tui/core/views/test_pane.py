@@ -1,4 +1,4 @@
-"""Columns in which nothing stands are folded away, and what they leave goes to the payload."""
+"""Columns are as wide as what stands in them; those in which nothing does are folded away."""
 
 from typing import Any
 
@@ -9,13 +9,24 @@ from treadle_tui.core.draw.columns import CellContext
 from treadle_tui.core.draw.glyphs import UNICODE
 from treadle_tui.core.draw.text import plain
 from treadle_tui.core.views.pane import Pane
-from treadle_tui.core.views.task_columns import COLUMNS
+from treadle_tui.core.views.task_columns import columns
 
-FOLDED = ("WORKER", "TARGET", "PROGRESS", "TAGS")
+FOLDED = ("POS", "ENDED", "RUN", "WORKER", "TARGET", "PROGRESS", "TAGS")
+ROOM = 200
 
 
-def pane() -> Pane[TaskItem]:
-    return Pane(COLUMNS, lambda: CellContext(now=NOON, glyphs=UNICODE))
+def pane(*, ended: bool = False) -> Pane[TaskItem]:
+    return Pane(columns(several_jobs=False, ended=ended), lambda: CellContext(now=NOON, glyphs=UNICODE))
+
+
+def show(pane: Pane[TaskItem], *rows: TaskItem) -> bool:
+    """Put the rows on the screen; return whether that changes a column."""
+    pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
+    return pane.measure(0, len(rows))
+
+
+def titles(pane: Pane[TaskItem]) -> list[str]:
+    return plain(pane.head(ROOM)).split()
 
 
 def row(number: int, **more: Any) -> TaskItem:
@@ -24,20 +35,70 @@ def row(number: int, **more: Any) -> TaskItem:
 
 def test_columns_that_are_empty_in_the_window_are_folded_away() -> None:
     shown = pane()
-    shown.fill([row(1), row(2)])
+    show(shown, row(1), row(2))
 
-    assert not [title for title in FOLDED if title in plain(shown.head(200))]
+    assert not [title for title in FOLDED if title in titles(shown)]
 
 
 def test_a_column_comes_with_the_first_row_that_has_something_in_it_and_stays() -> None:
     shown = pane()
-    shown.fill([row(1)])
-    before = plain(shown.head(200)).index("PAYLOAD")
+    show(shown, row(1))
 
-    shown.fill([row(1), row(2, target="cam-1")])
-    assert plain(shown.head(200)).index("PAYLOAD") > before
-    shown.fill([row(1)])
-    assert "TARGET" in plain(shown.head(200))
+    assert show(shown, row(1), row(2, target="cam-1"))
+    assert "TARGET" in titles(shown)
+    assert not show(shown, row(1))
+    assert "TARGET" in titles(shown)
 
     shown.fold()
-    assert "TARGET" not in plain(shown.head(200))
+    show(shown, row(1))
+    assert "TARGET" not in titles(shown)
+
+
+def test_a_column_grows_with_what_stands_in_it_and_not_narrower_again_before_another_list_begins() -> None:
+    shown = pane()
+    show(shown, row(1, queue_position=7))
+    narrow = plain(shown.head(ROOM)).index("ID")
+
+    show(shown, row(1, queue_position=7), row(2, queue_position=104_233))
+    wide = plain(shown.head(ROOM)).index("ID")
+    show(shown, row(1, queue_position=7))
+
+    assert wide == narrow + len("104,233") - len("POS")
+    assert plain(shown.head(ROOM)).index("ID") == wide
+    shown.fold()
+    show(shown, row(1, queue_position=7))
+    assert plain(shown.head(ROOM)).index("ID") == narrow
+
+
+def test_lines_that_nobody_sees_widen_nothing() -> None:
+    shown = pane()
+    rows = [row(1), row(2, target="a-target-with-a-long-name")]
+    shown.rows.update([one.id for one in rows], {one.id: one for one in rows})
+
+    assert shown.measure(0, 1)
+    assert "TARGET" not in titles(shown)
+    assert shown.measure(1, 1)
+    assert "TARGET" in titles(shown)
+
+
+def test_ended_tasks_tell_when_they_ended_how_long_they_ran_and_where_instead_of_places_in_a_queue() -> None:
+    shown = pane(ended=True)
+    done = row(
+        1, status="completed", age=300, started_at=NOON.replace(hour=11, minute=58), worker_id="web-3",
+        completed_at=NOON.replace(hour=11, minute=59), run_id=0,
+    )  # fmt: skip
+    show(shown, done)
+
+    assert titles(shown) == ["ID", "STATE", "TRY", "ENDED", "RUN", "WORKER", "PAYLOAD"]
+    assert plain(shown.line(0, ROOM)).split()[3:8] == ["completed", "1/4", "1m00", "1m00", "web-3"]
+
+
+def test_in_a_mixed_list_each_row_tells_what_is_true_of_it() -> None:
+    shown = pane()
+    waits = row(1, queue_position=3)
+    ended = row(2, status="failed", completed_at=NOON, started_at=NOON, worker_id="web-3", run_id=0)
+    show(shown, waits, ended)
+
+    assert titles(shown) == ["POS", "ID", "STATE", "TRY", "AGE", "ETA", "ENDED", "RUN", "WORKER", "PAYLOAD"]
+    assert plain(shown.line(0, ROOM)).split()[6:11] == ["48s", "-", "-", "-", "-"]
+    assert plain(shown.line(1, ROOM)).split()[5:10] == ["48s", "-", "0s", "0s", "web-3"]

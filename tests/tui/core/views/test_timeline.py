@@ -18,7 +18,7 @@ def rail(row: dict[str, object], *runs: dict[str, object]) -> list[str]:
 def test_a_task_that_never_ran_is_told_from_its_creation_to_now() -> None:
     assert rail(task(1, age=48, queue_position=3)) == [
         "11:59:12 ○ created",
-        "         │ waits 48s             ████████████",
+        "         │ waits 48s             ━━━━━━━━━━━━",
         "12:00:00 ○ pending, position 3",
         "12:00:00 └ now",
     ]
@@ -30,12 +30,12 @@ def test_a_retry_that_is_waited_for_is_a_back_off() -> None:
     told = rail(task(1, age=30, status="scheduled", next_retry_at=at(-9), retry_count=1), run)
 
     assert told[1:] == [
-        "         │ waited 10s            ████████",
+        "         │ waited 10s            ━━━━━━━━",
         "11:59:40 ● run 0 on the server",
-        "         │ ran 15s               ████████████",
+        "         │ ran 15s               ━━━━━━━━━━━━",
         "11:59:55 ✗ failed: error",
         "         │ ValueError: no",
-        "         │ back-off 5.0s         ████",
+        "         │ back-off 5.0s         ━━━━",
         "12:00:00 ↻ retry in 9s",
         "12:00:00 └ now",
     ]
@@ -57,7 +57,7 @@ def test_what_went_on_between_two_runs_is_told_by_how_the_first_one_ended(
 def test_a_cancel_before_the_first_run_ends_the_rail() -> None:
     told = rail(task(1, age=30, status="cancelled", completed_at=at(10), reason="cancelled"))
 
-    assert told[1:3] == ["         │ waited 20s            ████████████", "11:59:50 ⊘ cancelled"]
+    assert told[1:3] == ["         │ waited 20s            ━━━━━━━━━━━━", "11:59:50 ⊘ cancelled"]
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,7 @@ class ListScreen(BaseScreen):
         if self._filter_line is not None:
             self._filter_line.put(text)
         self.pane.rows.reset()
+        self.pane.fold()
         self.draw(self.WATCHES)
         self.grid.focus()
 

@@ -16,7 +16,7 @@ from treadle_tui.core.draw.text import Span
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Dirty
-from treadle_tui.core.state.queues import ALL_QUEUES, SORTS, QueueRow, all_queues
+from treadle_tui.core.state.queues import ALL_QUEUES, SORTS, QueueRow, all_queues, told_once
 from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.core.verbs.scopes import Scope
@@ -121,11 +121,13 @@ class Main(BaseScreen):
         self._filter_line.notice(self.ctx.notice())
 
     def _draw_queues(self) -> None:
-        rows = self.ctx.model.queue_rows()
-        keys = [row.name for row in sorted(rows.values(), key=SORTS[self._sort])]
+        lines = told_once(sorted(self.ctx.model.queue_rows().values(), key=SORTS[self._sort]))
+        rows = {row.name: row for row in lines}
+        keys = list(rows)
         begins = self._queues.rows.cursor is None
         if len(rows) > 1:
-            every = all_queues(rows.values(), workers=self.ctx.model.totals().workers_serving)
+            totals = self.ctx.model.totals()
+            every = all_queues(rows.values(), workers=totals.workers_serving, slots=totals.slots)
             self._queues.rows.update([ALL_QUEUES, *keys], {ALL_QUEUES: every, **rows})
         else:
             self._queues.rows.update(keys, rows)

@@ -82,6 +82,7 @@ class Grid(Toned, ScrollView, can_focus=True):
     def redraw(self) -> None:
         """Draw those visible lines anew that look different now; where none does, nothing is sent to the terminal."""
         width, height = self.size
+        self.pane.measure(self.scroll_offset.y, self.page)
         changed = [y for y in range(height) if self._strips.get(y) != self._line(y)]
         if changed:
             self.refresh(*(Region(0, y, width, 1) for y in changed))
@@ -122,6 +123,8 @@ class Grid(Toned, ScrollView, can_focus=True):
         return self.scroll_offset.y <= index < self.scroll_offset.y + self.page
 
     def _look(self) -> None:
+        if self.pane.measure(self.scroll_offset.y, self.page):
+            self.refresh()
         seen = (self.scroll_offset.y, self.page)
         if seen != self._seen:
             self._seen = seen

@@ -1,17 +1,18 @@
-"""Columns that grow with the width and fall away in a fixed order, and the lines that they make."""
+"""Columns as wide as what stands in them, that fall away in a fixed order, and the lines that they make."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, NamedTuple, TypeVar
 
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.glyphs import Glyphs
-from treadle_tui.core.draw.text import Span, Spans, fit, joined
+from treadle_tui.core.draw.text import Span, Spans, fit, joined, width
 
 Row = TypeVar("Row")
 
-GAP = 1
+GAP = 2
+"""Blanks between columns: some titles have one blank within, and must not run together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Column(Generic[Row]):
 
     title: str
     cells: int
+    """How wide it has to be before another column falls away for it; where less stands in it, it is narrower."""
     cell: Callable[[Row, CellContext], Spans]
     right: bool = False
     keep_end: bool = False
@@ -40,13 +42,25 @@ class Column(Generic[Row]):
     rank: int = 0
     """When it falls away: the highest rank first, 0 never."""
     most: int = 0
-    """Up to how many cells it grows when there is room; 0 for not at all."""
+    """How wide it becomes at most for what stands in it; 0 for no wider than `cells`."""
     fills: Callable[[Row], bool] | None = None
     """Whether a row has something in it: a column in which none has is folded away. None: it stays."""
+    names: bool = False
+    """Whether it tells which row it is, whatever became of it."""
+    chart: Callable[[Row, CellContext, int], Spans] | None = None
+    """Draws the cell, instead of `cell`, in the width that is given: what is left of the line, from `cells` to `most`."""
 
     def at_least(self, cells: int) -> "Column[Row]":
         """Return the same column, never narrower than `cells`."""
         return replace(self, cells=max(cells, self.cells), most=max(cells, self.most))
+
+    def wanted(self, row: Row, context: CellContext) -> int:
+        """Return how wide the row's cell would be if it could."""
+        return self.cells if self.chart is not None else width(self.cell(row, context))
+
+    def drawn(self, row: Row, context: CellContext, cells: int) -> Spans:
+        """Return what stands in the row's cell, for a column that got so many cells."""
+        return self.cell(row, context) if self.chart is None else self.chart(row, context, cells)
 
 
 class Placed(NamedTuple, Generic[Row]):
@@ -56,29 +70,45 @@ class Placed(NamedTuple, Generic[Row]):
     cells: int
 
 
-def layout(columns: Sequence[Column[Row]], width: int) -> list[Placed[Row]]:
-    """Return the columns that fit into `width` cells, with their widths; the room left goes to those that grow."""
+def layout(columns: Sequence[Column[Row]], room: int, wanted: Mapping[str, int]) -> list[Placed[Row]]:
+    """Return the columns that fit into `room` cells, with their widths.
+
+    `wanted` is by its title how wide what stands in a column is. None becomes wider than that; what room there is goes
+    to those that want more, the least first; what is left then to the charts.
+    """
     kept = list(columns)
-    while len(kept) > 1 and _needed(kept) > width and max(column.rank for column in kept) > 0:
+    sizes = {column.title: _within(column, wanted, column.cells) for column in columns}
+    while len(kept) > 1 and _taken(kept, sizes) > room and max(column.rank for column in kept) > 0:
         kept.remove(max(kept, key=lambda column: column.rank))
-    sizes = [column.cells for column in kept]
-    spare = width - _needed(kept)
-    while spare > 0:
-        growing = [index for index, column in enumerate(kept) if sizes[index] < column.most]
-        if not growing:
-            break
-        share = max(1, spare // len(growing))
-        for index in growing:
-            more = min(share, kept[index].most - sizes[index], spare)
-            sizes[index] += more
-            spare -= more
+    spare = room - _taken(kept, sizes)
+    for most in (
+        {column.title: _within(column, wanted, max(column.cells, column.most)) for column in kept if not column.chart},
+        {column.title: column.most for column in kept if column.chart},
+    ):
+        spare = _grow(sizes, most, spare)
     if spare < 0:
-        sizes[0] = max(1, sizes[0] + spare)
-    return [Placed(column, size) for column, size in zip(kept, sizes, strict=True)]
+        sizes[kept[0].title] = max(1, sizes[kept[0].title] + spare)
+    return [Placed(column, sizes[column.title]) for column in kept]
 
 
-def _needed(columns: Sequence[Column[Row]]) -> int:
-    return sum(column.cells for column in columns) + GAP * (len(columns) - 1)
+def _within(column: Column[Row], wanted: Mapping[str, int], most: int) -> int:
+    """Return how wide a column is made for what stands in it, and its title."""
+    return max(len(column.title), min(wanted.get(column.title, 0), most))
+
+
+def _grow(sizes: dict[str, int], most: Mapping[str, int], spare: int) -> int:
+    """Share out what is spare evenly among those that are not as wide as they may be; return what is left."""
+    while spare > 0 and (growing := [title for title, size in most.items() if sizes[title] < size]):
+        share = max(1, spare // len(growing))
+        for title in growing:
+            more = min(share, most[title] - sizes[title], spare)
+            sizes[title] += more
+            spare -= more
+    return spare
+
+
+def _taken(columns: Sequence[Column[Row]], sizes: Mapping[str, int]) -> int:
+    return sum(sizes[column.title] for column in columns) + GAP * (len(columns) - 1)
 
 
 def head(placed: Sequence[Placed[Row]]) -> Spans:
@@ -93,7 +123,13 @@ def line(placed: Sequence[Placed[Row]], row: Row, context: CellContext) -> Spans
     ellipsis = context.glyphs.ellipsis
     return joined(
         (
-            fit(column.cell(row, context), cells, right=column.right, keep_end=column.keep_end, ellipsis=ellipsis)
+            fit(
+                column.drawn(row, context, cells),
+                cells,
+                right=column.right,
+                keep_end=column.keep_end,
+                ellipsis=ellipsis,
+            )
             for column, cells in placed
         ),
         gap=" " * GAP,

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from treadle.wire.status import LEASED, Status
 from treadle.wire.tasks import TaskItem
@@ -92,6 +93,17 @@ def sparkline(values: Sequence[float], cells: int, glyphs: Glyphs, *, top: float
     highest = top if top is not None else max(shown, default=0)
     line = "".join(_level(value, highest, glyphs.spark) for value in shown)
     return line.rjust(cells, glyphs.spark[0])
+
+
+def spread(values: Sequence[float], cells: int) -> list[float]:
+    """Return the whole of `values` in `cells` steps, evenly: the mean of those that fall into one, or some repeated."""
+    count = len(values)
+    if not count or cells <= 0:
+        return []
+    if count <= cells:
+        return [values[index * count // cells] for index in range(cells)]
+    edges = [index * count // cells for index in range(cells + 1)]
+    return [sum(values[start:end]) / (end - start) for start, end in pairwise(edges)]
 
 
 def _level(value: float, highest: float, levels: str) -> str:

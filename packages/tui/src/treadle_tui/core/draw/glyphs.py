@@ -25,6 +25,7 @@ class Glyphs:
     schedule: dict[ScheduleState, str]
     retry: str
     full: str
+    """As thin as a line, or bars in rows beneath each other run into one block; `spark` is never full for this too."""
     empty: str
     parts: str
     """Parts of a bar's last cell, from almost nothing to almost full."""
@@ -45,6 +46,8 @@ class Glyphs:
     opened: str
     """Before a container whose content is shown."""
     folded: str
+    ditto: str
+    """The same as in a line above."""
     ascii_only: bool
 
 
@@ -72,10 +75,10 @@ UNICODE = Glyphs(
     },
     schedule={"waits": "◷", "open": "●", "late": "!", "paused": "‖"},
     retry="↻",
-    full="█",
-    empty="░",
-    parts="▏▎▍▌▋▊▉",
-    spark="▁▂▃▄▅▆▇█",
+    full="━",
+    empty="─",
+    parts="╸",
+    spark="▁▂▃▄▅▆▇",
     dot="●",
     ring="○",
     cross="✗",
@@ -88,6 +91,7 @@ UNICODE = Glyphs(
     missed="▯",
     opened="▾",
     folded="▸",
+    ditto="″",
     ascii_only=False,
 )
 
@@ -131,6 +135,7 @@ ASCII = Glyphs(
     missed=".",
     opened="-",
     folded="+",
+    ditto='"',
     ascii_only=True,
 )
 

@@ -1,7 +1,7 @@
 """A job's queue as the dashboard shows it, made of the job, its counts and its workers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +27,11 @@ class QueueRow:
     pending: int
     running: int
     slots: int
+    """The capacity of the workers that serve it, whoever else they serve."""
+    told: int
+    """How many of the slots no line above has told: queues that share their workers tell theirs once."""
+    pool: Mapping[str, int]
+    """What each worker that serves it can run at once, by the worker's id."""
     scheduled: int
     held: int
     """Paused tasks."""
@@ -58,7 +63,8 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
     known = [workers[key] for key in job.workers if key in workers]
     serving = [worker for worker in known if worker.serves]
     # Before the workers' snapshot is here the server's own word counts.
-    slots = sum(worker.item.concurrency for worker in serving) if known else job.slots if not workers else 0
+    pool = {worker.id: worker.item.concurrency for worker in serving}
+    slots = sum(pool.values()) if known else job.slots if not workers else 0
     pending = counts.get(Status.PENDING, 0)
     return QueueRow(
         job=job,
@@ -66,6 +72,8 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         pending=pending,
         running=counts.get(Status.RUNNING, 0) + counts.get(Status.CLAIMED, 0),
         slots=slots,
+        told=slots,
+        pool=pool,
         scheduled=counts.get(Status.SCHEDULED, 0),
         held=counts.get(Status.PAUSED, 0),
         failed=counts.get(Status.FAILED, 0),
@@ -75,8 +83,22 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
     )
 
 
-def all_queues(rows: Iterable[QueueRow], *, workers: int) -> QueueRow:
-    """Return the line that stands for every queue: what stands in theirs, added up; `workers` serve any of them."""
+def told_once(rows: Iterable[QueueRow]) -> list[QueueRow]:
+    """Return the lines, which stand in this order, so that each worker's slots are told in the first that it serves."""
+    above: set[str] = set()
+    lines = []
+    for row in rows:
+        told = sum(slots for worker, slots in row.pool.items() if worker not in above) if row.pool else row.slots
+        above |= row.pool.keys()
+        lines.append(replace(row, told=told))
+    return lines
+
+
+def all_queues(rows: Iterable[QueueRow], *, workers: int, slots: int) -> QueueRow:
+    """Return the line that stands for every queue: what stands in theirs, added up.
+
+    `workers` serve any of them, with so many `slots`: each is counted once, however many queues it serves.
+    """
     queues = list(rows)
     oldest = [at for queue in queues if (at := queue.oldest_pending_at) is not None]
     stats = [queue.job.stats for queue in queues if queue.job.stats is not None]
@@ -105,7 +127,9 @@ def all_queues(rows: Iterable[QueueRow], *, workers: int) -> QueueRow:
         state="open",
         pending=sum(queue.pending for queue in queues),
         running=sum(queue.running for queue in queues),
-        slots=sum(queue.slots for queue in queues),
+        slots=slots,
+        told=slots,
+        pool={},
         scheduled=sum(queue.scheduled for queue in queues),
         held=sum(queue.held for queue in queues),
         failed=sum(queue.failed for queue in queues),

@@ -44,8 +44,8 @@ def _text(alert: Alert, context: CellContext) -> Spans:
 
 ALERT_COLUMNS: tuple[Column[Alert], ...] = (
     Column("", 6, _severity),
-    Column("WHAT", 8, lambda alert, _: (Span(_WORDS[alert.kind], "dim"),)),
-    Column("WHICH", 20, _subject, keep_end=True, most=48),
+    Column("WHAT", 8, lambda alert, _: (Span(_WORDS[alert.kind], "dim"),), names=True),
+    Column("WHICH", 20, _subject, keep_end=True, most=48, names=True),
     Column("WHY", 26, _text, most=60),
     Column("ENTER SHOWS", 16, lambda alert, _: (Span(_SHOWS[alert.kind], "dim"),), rank=1),
 )

@@ -62,7 +62,7 @@ def _why(row: EventRow, context: CellContext) -> Spans:
 
 
 EVENT_COLUMNS: tuple[Column[EventRow], ...] = (
-    Column("TIME", 8, _at),
+    Column("TIME", 8, _at, names=True),
     Column("      WAS   IS", 23, _what),
     Column("TASK", 8, _id),
     Column("JOB", 18, _name, keep_end=True, rank=1, most=40),

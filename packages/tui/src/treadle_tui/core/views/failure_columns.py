@@ -1,12 +1,12 @@
 """The columns of the failures' pane."""
 
 from treadle_tui.core.draw.columns import CellContext, Column
-from treadle_tui.core.draw.format import age, number, since, sparkline
+from treadle_tui.core.draw.format import age, number, since, sparkline, spread
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
 from treadle_tui.core.state.failures import FailureRow
 
-MINUTES = 12
-"""Cells of the last hour: five minutes each."""
+HOUR_CELLS = 12
+"""Cells of the last hour, where there is room for no more: five minutes each."""
 
 
 def _count(value: int, tone: Tone = "plain") -> Spans:
@@ -21,11 +21,9 @@ def _place(row: FailureRow, context: CellContext) -> Spans:
     return (Span(clean(row.item.place, ascii_only=context.glyphs.ascii_only)),)
 
 
-def _hour(row: FailureRow, context: CellContext) -> Spans:
+def _hour(row: FailureRow, context: CellContext, cells: int) -> Spans:
     minutes = row.item.per_minute
-    step = max(1, len(minutes) // MINUTES)
-    sums = [sum(minutes[start : start + step]) for start in range(0, len(minutes), step)]
-    return (Span(sparkline(sums, MINUTES, context.glyphs), "bad" if any(sums) else "faint"),)
+    return (Span(sparkline(spread(minutes, cells), cells, context.glyphs), "bad" if any(minutes) else "faint"),)
 
 
 def _last(row: FailureRow, context: CellContext) -> Spans:
@@ -48,12 +46,12 @@ def _jobs(row: FailureRow, context: CellContext) -> Spans:
 
 
 FAILURE_COLUMNS: tuple[Column[FailureRow], ...] = (
-    Column("ERROR", 16, _kind, most=32),
-    Column("WHERE", 18, _place, keep_end=True, most=40),
+    Column("ERROR", 16, _kind, most=32, names=True),
+    Column("WHERE", 18, _place, keep_end=True, most=40, names=True),
     Column("FAILED", 6, lambda row, _: _count(row.item.failed, "bad"), right=True),
     Column("RETRY", 6, lambda row, _: _count(row.item.retrying, "warn"), right=True, rank=3),
     Column("RUNS", 6, lambda row, _: _count(row.item.runs), right=True, rank=4),
-    Column("LAST HOUR", MINUTES, _hour, rank=2),
+    Column("LAST HOUR", HOUR_CELLS, lambda *_: (), rank=2, most=60, chart=_hour),
     Column("LAST", 9, _last, right=True),
     Column("FIRST", 9, _first, right=True, rank=5),
     Column("QUEUES", 10, _jobs, rank=6, most=30),

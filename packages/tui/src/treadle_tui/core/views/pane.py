@@ -1,6 +1,6 @@
 """A list as a grid draws it: rows with a cursor, columns for the width at hand, and words for when it is empty."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
@@ -9,9 +9,6 @@ from treadle_tui.core.draw.text import Span, Spans, fit, joined
 from treadle_tui.core.views.rows import Rows
 
 Row = TypeVar("Row")
-
-NAMING = 2
-"""How many columns, from the left, tell which row it is."""
 
 
 class Lines(Protocol):
@@ -24,6 +21,9 @@ class Lines(Protocol):
     @property
     def index(self) -> int:
         """The cursor's line."""
+
+    def measure(self, first: int, count: int) -> bool:
+        """Let columns be as wide as what stands in these lines; return whether that changes any."""
 
     def head(self, width: int) -> Spans:
         """Return the line of titles."""
@@ -66,6 +66,8 @@ class Pane(Generic[Row]):
         self._fate = fate
         self._filled: set[str] = set()
         """The columns that fold away and in which something stood since the list began."""
+        self._wanted: dict[str, int] = {}
+        """How wide what stood in each column since the list began was."""
         self._placed = lru_cache(maxsize=8)(self._layout)
 
     @property
@@ -78,21 +80,38 @@ class Pane(Generic[Row]):
         self._columns = tuple(columns)
         self._placed.cache_clear()
 
-    def fill(self, rows: Iterable[Row]) -> None:
-        """Show the columns in which one of the rows has something; they stay, so that lines don't jump to and fro."""
-        rows = list(rows)
-        new = {
-            column.title
-            for column in self._columns
-            if column.fills is not None and column.title not in self._filled and any(map(column.fills, rows))
-        }
-        if new:
-            self._filled |= new
+    def measure(self, first: int, count: int) -> bool:
+        """Let columns be as wide as what stands in these lines, and show those in which something does.
+
+        They don't grow narrower or go again before another list begins, so that lines don't jump to and fro. Return
+        whether that changes any.
+        """
+        context = self._context()
+        rows = [self.rows.row_at(index) for index in range(first, min(first + count, self.count))]
+        # Every one, or the last would go unmeasured.
+        changes = any([self._widen(row, context) for row in rows if row is not None])
+        if changes:
             self._placed.cache_clear()
+        return changes
+
+    def _widen(self, row: Row, context: CellContext) -> bool:
+        changes = False
+        for column in self._columns:
+            if column.fills is not None and column.title not in self._filled:
+                if not column.fills(row):
+                    continue
+                self._filled.add(column.title)
+                changes = True
+            cells = column.wanted(row, context)
+            if cells > self._wanted.get(column.title, 0):
+                self._wanted[column.title] = cells
+                changes = True
+        return changes
 
     def fold(self) -> None:
-        """Fold away what folds away: another list begins."""
+        """Forget what stood in the columns: another list begins."""
         self._filled.clear()
+        self._wanted.clear()
         self._placed.cache_clear()
 
     @property
@@ -130,7 +149,7 @@ class Pane(Generic[Row]):
             return fit((gutter, Span(context.glyphs.ellipsis, "faint")), width)
         if self.rows.tombstone is not None and self.rows.is_cursor(index):
             # Its name is still right; everything else is what it was before it left.
-            spans = line(self._placed(width)[:NAMING], row, context)
+            spans = line([placed for placed in self._placed(width) if placed.column.names], row, context)
             words = joined([spans, self._fate(row, context), (Span("left this list: enter shows it", "dim"),)])
             return fit((gutter, *words), width, ellipsis=context.glyphs.ellipsis)
         return fit((gutter, *line(self._placed(width), row, context)), width, ellipsis=context.glyphs.ellipsis)
@@ -144,4 +163,4 @@ class Pane(Generic[Row]):
 
     def _layout(self, width: int) -> list[Placed[Row]]:
         shown = [column for column in self._columns if column.fills is None or column.title in self._filled]
-        return layout(shown, max(1, width - self._gutter - 1))
+        return layout(shown, max(1, width - self._gutter - 1), self._wanted)

@@ -2,10 +2,13 @@
 
 from treadle.wire.names import INTERNAL
 from treadle_tui.core.draw.columns import CellContext, Column
-from treadle_tui.core.draw.format import age, bar, number, rate, since, sparkline
+from treadle_tui.core.draw.format import age, bar, number, rate, since, sparkline, spread
 from treadle_tui.core.draw.glyphs import QUEUE_TONES
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
 from treadle_tui.core.state.queues import ALL_QUEUES, QueueRow
+
+BAR = 8
+"""Cells of a bar of slots."""
 
 
 def count(value: int, *, tone: Tone = "plain", cells: int = 5) -> Spans:
@@ -30,23 +33,25 @@ def _queue_state(row: QueueRow, context: CellContext) -> Spans:
     return (Span(f"{context.glyphs.queue[row.state]} {row.state}", QUEUE_TONES[row.state]),)
 
 
-def slots(used: int, of: int, context: CellContext) -> Spans:
-    """Return a bar of the slots that are used, and both numbers; no slots at all is bad."""
+def slots(used: int, of: int, context: CellContext, *, told: int | None = None) -> Spans:
+    """Return a bar of the slots that are used, and both numbers; no slots at all is bad.
+
+    Of the slots those that were not `told` above are written: `+24` when some of them were, a ditto when all were.
+    """
     if not context.known:
-        return (Span(f"{'':10} {number(used, cells=4):>4}/", "dim"), Span("?", "dim"))
+        return (Span(f"{'':{BAR}} {number(used, cells=4):>3}/", "dim"), Span("?", "dim"))
     share = used / of if of else float(used > 0)
-    return (
-        *bar(share, 10, context.glyphs, tone="run"),
-        Span(f"{number(used, cells=4):>4}/"),
-        Span(number(of, cells=4), "plain" if of else "bad"),
-    )
+    numbers = Span(number(of, cells=4), "plain" if of else "bad")
+    if told is not None and told < of:
+        numbers = Span(f"+{number(told, cells=4)}" if told else context.glyphs.ditto, "dim")
+    return (*bar(share, BAR, context.glyphs, tone="run"), Span(f" {number(used, cells=4):>3}/"), numbers)
 
 
 def _queue_slots(row: QueueRow, context: CellContext) -> Spans:
-    if row.job.room_id == INTERNAL or row.name == ALL_QUEUES:
-        # The server runs these itself, as many as come; and slots that several queues share add up to nothing true.
-        return (Span(f"{'':10} {number(row.running, cells=4):>4} ", "plain" if row.running else "faint"),)
-    return slots(row.running, row.slots, context)
+    if row.job.room_id == INTERNAL:
+        # The server runs these itself, as many as come.
+        return (Span(f"{'':{BAR}} {number(row.running, cells=4):>3} ", "plain" if row.running else "faint"),)
+    return slots(row.running, row.slots, context, told=row.told)
 
 
 def _oldest(row: QueueRow, context: CellContext) -> Spans:
@@ -63,31 +68,21 @@ def _workers(row: QueueRow, context: CellContext) -> Spans:
     return count(row.workers, cells=3) if context.known else (Span("?", "dim"),)
 
 
+def _history(row: QueueRow, context: CellContext, cells: int) -> Spans:
+    return (Span(sparkline(spread(row.completed, cells), cells, context.glyphs), "accent"),)
+
+
 QUEUE_COLUMNS: tuple[Column[QueueRow], ...] = (
-    Column("JOB", 18, _job, keep_end=True, most=64),
+    Column("JOB", 26, _job, keep_end=True, most=64, names=True),
     Column("STATE", 9, _queue_state),
     Column("PENDING", 7, lambda row, _: count(row.pending, cells=7, tone="bold"), right=True),
-    Column("RUN / SLOTS", 17, _queue_slots, rank=2),
-    Column("SCHED", 5, lambda row, _: count(row.scheduled), right=True, rank=6),
-    Column("HELD", 5, lambda row, _: count(row.held, tone="hold"), right=True, rank=5),
+    Column("RUN / SLOTS", BAR + 10, _queue_slots, rank=2, most=BAR + 12),
+    Column("SCHED", 5, lambda row, _: count(row.scheduled), right=True, rank=6, fills=lambda row: row.scheduled > 0),
+    Column("HELD", 5, lambda row, _: count(row.held, tone="hold"), right=True, rank=5, fills=lambda row: row.held > 0),
     Column("FAIL/h", 6, _failed, right=True, rank=1),
     Column("OLDEST", 6, _oldest, right=True, rank=3),
     Column("RATE/s", 6, lambda row, _: (Span(rate(row.rate), "plain" if row.rate else "faint"),), right=True, rank=4),
-    Column(
-        "LAST 5 MIN",
-        10,
-        lambda row, context: (Span(sparkline(_thinned(row, 10), 10, context.glyphs), "accent"),),
-        rank=7,
-    ),
+    Column("LAST 5 MIN", 10, lambda *_: (), rank=7, most=30, chart=_history),
     Column("WKR", 3, _workers, right=True, rank=8),
 )
 """The queues' pane from left to right; WKR falls away first, then LAST 5 MIN, SCHED, HELD …"""
-
-
-def _thinned(row: QueueRow, cells: int) -> list[int]:
-    """Add up neighbouring steps, so that the whole history stands in the cells."""
-    values = list(row.completed)
-    step = max(1, -(-len(values) // cells))
-    head = len(values) % step
-    sums = [sum(values[index : index + step]) for index in range(head, len(values), step)]
-    return [sum(values[:head]), *sums] if head else sums

@@ -62,7 +62,7 @@ def _job(row: ScheduleRow, context: CellContext) -> Spans:
 
 
 SCHEDULE_COLUMNS: tuple[Column[ScheduleRow], ...] = (
-    Column("SCHEDULE", 20, _name, keep_end=True, most=48),
+    Column("SCHEDULE", 20, _name, keep_end=True, most=48, names=True),
     Column("WHEN", 20, _when, rank=3, most=40),
     Column("STATE", 8, _state),
     Column("NEXT", 9, _next, right=True),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from treadle.wire.status import Status
-from treadle_tui.core.draw.format import age, number, rate, signed, sparkline
+from treadle_tui.core.draw.format import age, number, rate, signed, sparkline, spread
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, fit, joined, width
 from treadle_tui.core.state.model import LinkState, Model, Totals
@@ -102,17 +102,10 @@ def _series(
     name: str, values: Sequence[float], now: float, top: float, cells: int, glyphs: Glyphs, *, tone: Tone
 ) -> Spans:
     room = max(1, cells - 12)
-    line = sparkline(_stretched(values, room), room, glyphs, top=top)
+    line = sparkline(spread(values, room), room, glyphs, top=top)
     # A line at zero is calm: only what is more has the series' colour.
     parts = [Span("".join(run), "faint" if zero else tone) for zero, run in groupby(line, glyphs.spark[0].__eq__)]
     return (Span(f"{name} ", "dim"), *parts, Span(f" {rate(now):>6}", "bold"))
-
-
-def _stretched(values: Sequence[float], cells: int) -> list[float]:
-    """Repeat steps evenly, so that the whole history takes the whole width."""
-    if not values or len(values) >= cells:
-        return list(values)
-    return [values[index * len(values) // cells] for index in range(cells)]
 
 
 def now_lines(model: Model) -> list[Spans]:

@@ -60,7 +60,7 @@ def _next(row: TargetRow, _: CellContext) -> Spans:
 
 
 TARGET_COLUMNS: tuple[Column[TargetRow], ...] = (
-    Column("TARGET", 18, _name, keep_end=True, most=48),
+    Column("TARGET", 18, _name, keep_end=True, most=48, names=True),
     Column("STATE", 10, _state),
     Column("FOR", 5, _held_for, right=True),
     Column("ENDS", 7, _ends, right=True, rank=3),

@@ -1,6 +1,6 @@
 """The task list's columns and orders."""
 
-from treadle.wire.status import LEASED, WAITING, Status
+from treadle.wire.status import LEASED, TERMINAL, WAITING, Status
 from treadle.wire.tags import shown
 from treadle.wire.tasks import Order, TaskItem
 from treadle_tui.core.draw.columns import CellContext, Column
@@ -50,8 +50,17 @@ def _running_for(task: TaskItem, context: CellContext) -> Spans:
 
 
 def _worker(task: TaskItem, context: CellContext) -> Spans:
-    name = context.worker_name(task.worker_id) if task.status in LEASED else None
+    name = context.worker_name(task.worker_id) if _has_worker(task) else None
     return _name(name, context)
+
+
+def _has_worker(task: TaskItem) -> bool:
+    """Return whether a worker has the task, or had it when it ended; one that waits has none, whoever had it before."""
+    return task.worker_id is not None and task.status in LEASED | TERMINAL
+
+
+def _ended(task: TaskItem, context: CellContext) -> Spans:
+    return _duration(since(task.completed_at, context.now) if task.status in TERMINAL else None)
 
 
 def _target(task: TaskItem, context: CellContext) -> Spans:
@@ -96,27 +105,35 @@ _JOB: Column[TaskItem] = Column(
 )
 
 COLUMNS: tuple[Column[TaskItem], ...] = (
-    Column("POS", 7, _position, right=True),
-    Column("ID", 8, lambda task, _: (Span(short_id(task.id), "accent"),)),
-    Column("STATE", 14, _state, most=16),
-    Column("TRY", 4, _tries, rank=6),
+    Column("POS", 7, _position, right=True, fills=lambda task: task.queue_position is not None, names=True),
+    Column("ID", 8, lambda task, _: (Span(short_id(task.id), "accent"),), names=True),
+    Column("STATE", 10, _state, most=16),
+    Column("TRY", 5, _tries, right=True, rank=8),
     Column("AGE", 5, lambda task, context: _duration(since(task.created_at, context.now)), right=True, rank=2),
-    Column("ETA", 6, _eta, right=True, rank=5),
-    Column("RUN", 5, _running_for, right=True, rank=4),
-    Column("WORKER", 9, _worker, keep_end=True, rank=7, most=20, fills=lambda task: task.status in LEASED),
-    Column("TARGET", 8, _target, rank=8, most=20, fills=lambda task: task.target is not None),
-    Column("PROGRESS", 13, _progress, rank=9, fills=lambda task: task.progress is not None),
+    Column("ETA", 6, _eta, right=True, rank=6, fills=lambda task: task.status in WAITING),
+    Column("ENDED", 5, _ended, right=True, rank=4, fills=lambda task: task.status in TERMINAL),
+    Column("RUN", 5, _running_for, right=True, rank=5, fills=lambda task: task.started_at is not None),
+    Column("WORKER", 6, _worker, keep_end=True, rank=7, most=20, fills=_has_worker),
+    Column("TARGET", 8, _target, rank=9, most=20, fills=lambda task: task.target is not None),
+    Column("PROGRESS", 13, _progress, rank=10, most=20, fills=lambda task: task.progress is not None),
     Column("TAGS", 12, _tags, rank=11, most=24, fills=lambda task: bool(task.tags)),
-    Column("PAYLOAD", 22, _payload, rank=3, most=500),
+    Column("PAYLOAD", 16, _payload, rank=3, most=500),
 )
-"""The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, WORKER …"""
+"""The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, TRY …"""
 
+
+OF_THE_OPEN = frozenset({"POS", "AGE", "ETA", "PROGRESS"})
+"""What says nothing of tasks that have ended: then it is when, by whom and how long they ran that one wants to see."""
 
 WIDE = frozenset({"POS", "ID", "STATE", "JOB", "PAYLOAD"})
 """What is left beside a payload that is shown as far as it goes."""
 
 
-def columns(*, several_jobs: bool, wide: bool = False) -> tuple[Column[TaskItem], ...]:
-    """Return the columns; with each task's job where they are of several, `wide` with room for the payload."""
+def columns(*, several_jobs: bool, wide: bool = False, ended: bool = False) -> tuple[Column[TaskItem], ...]:
+    """Return the columns; with each task's job where they are of several, `wide` with room for the payload.
+
+    `ended` says that the list is one of ended tasks alone.
+    """
     chosen = (*COLUMNS[:3], _JOB, *COLUMNS[3:]) if several_jobs else COLUMNS
-    return tuple(column for column in chosen if column.title in WIDE) if wide else chosen
+    left_out = OF_THE_OPEN if ended else frozenset()
+    return tuple(column for column in chosen if column.title not in left_out and (column.title in WIDE or not wide))

@@ -68,7 +68,8 @@ class TaskList:
 
     def choose_columns(self) -> None:
         """Choose the columns."""
-        self.pane.columns = columns(several_jobs=self._query.several_jobs, wide=self.wide)
+        query = self._query
+        self.pane.columns = columns(several_jobs=query.several_jobs, wide=self.wide, ended=query.ended)
 
     def update(self) -> bool:
         """Take the tasks as they are now, unless they stand still; return whether the window is another one now."""
@@ -78,7 +79,6 @@ class TaskList:
         self._taken, self._moved = table.generation, False
         self.marks.follow(table.rows)
         self.rows.update(table.order, table.rows, offset=table.offset, total=table.total)
-        self.pane.fill(table.rows.values())
         return self._query.arrived(table.offset, table.order[0] if table.order else None)
 
     def look(self, first: int, height: int) -> bool:

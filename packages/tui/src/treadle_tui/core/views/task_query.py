@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from treadle import filters
 from treadle.wire.frames import Window
+from treadle.wire.status import TERMINAL
 from treadle.wire.tasks import Order, TaskFilter
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.queues import ALL_QUEUES
@@ -92,6 +93,12 @@ class TaskQuery:
     def several_jobs(self) -> bool:
         """Whether the list may hold tasks of more than one job."""
         return self._window.filter.job is None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the list can hold only tasks that have ended."""
+        status = self._window.filter.status
+        return status is not None and bool(status) and TERMINAL.issuperset(status)
 
     def want(self) -> Want | None:
         """Return what to watch; None while there is no queue to show tasks of."""

@@ -5,7 +5,7 @@ from treadle_tui.core.draw.format import age, since
 from treadle_tui.core.draw.glyphs import WORKER_TONES
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, joined
 from treadle_tui.core.state.workers import BEATS_SHOWN, Pace, RunRow, WorkerRow
-from treadle_tui.core.views.queue_columns import count, slots
+from treadle_tui.core.views.queue_columns import BAR, count, slots
 
 MOST_RUNS = 40
 """How many of a worker's runs are named at most: more are on no screen."""
@@ -54,14 +54,14 @@ def _word(value: str | None, context: CellContext) -> Spans:
 
 
 WORKER_COLUMNS: tuple[Column[WorkerRow], ...] = (
-    Column("WORKER", 16, _worker_name, keep_end=True, most=40),
+    Column("WORKER", 16, _worker_name, keep_end=True, most=40, names=True),
     Column("STATE", 10, _health),
     Column("HEARTBEATS", BEATS_SHOWN + 6, _beat),
-    Column("USED / SLOTS", 17, lambda row, context: slots(row.item.used, row.item.concurrency, context), rank=1),
+    Column("USED / SLOTS", BAR + 9, lambda row, context: slots(row.item.used, row.item.concurrency, context), rank=1),
     Column("JOBS", 4, lambda row, _: count(row.item.job_count or len(row.item.jobs), cells=4), right=True, rank=4),
     Column("POOL", 8, lambda row, context: _word(row.item.pool, context), rank=3, most=16),
     Column("VERSION", 8, lambda row, context: _word(row.item.version, context), rank=5, most=16),
     Column("UP", 5, lambda row, context: (Span(age(since(row.item.created_at, context.now))),), right=True, rank=6),
-    Column("RUNS NOW / USUALLY", 34, _runs, rank=2, most=400),
+    Column("RUNS NOW / USUALLY", 16, _runs, rank=2, most=400),
 )
 """The workers' pane from left to right."""
