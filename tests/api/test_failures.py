@@ -1,10 +1,16 @@
 """Failures in groups: over HTTP and on the socket, by whom they are seen, and a verb for all of one."""
 
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tests.api.rooms import Room, Scoped, make_room
+from tests.clients import client_at
+from treadle_server.engine.commands import MissDeadlines
+from treadle_server.testing import Served, serve
 
 TRACE = """Traceback (most recent call last):
   File "/srv/app/{file}.py", line {line}, in {file}
@@ -107,3 +113,50 @@ async def test_a_failure_is_forgotten_with_its_task(lab: Room) -> None:
 
     assert pruned.status_code == 200, pruned.text
     assert await groups(lab.client) == []
+
+
+async def test_a_task_that_fails_by_its_deadline_without_a_run_is_in_a_group(lab: Room, served: Served) -> None:
+    soon = (datetime.now(UTC) + timedelta(seconds=0.3)).isoformat()
+    waits = await lab.submit(deadline=soon, delay=0.1)
+    tried = await fail(lab, "ValueError", max_retries=3, retry_base=3600, deadline=soon)
+    async with asyncio.timeout(20):
+        while {(await lab.get(one["id"]))["status"] for one in (waits, tried)} != {"failed"}:
+            await asyncio.wait_for(served.engine.run(MissDeadlines()), 20)
+
+    found = {one["kind"]: one for one in await groups(lab.client)}
+
+    late = found["deadline-exceeded"]
+    assert (late["place"], late["error"], late["failed"]) == (lab.job, "the deadline has passed", 1)
+    assert (late["task_id"], sum(late["per_minute"])) == (waits["id"], 1)
+    assert [item["id"] for item in await listed(lab, failure=late["id"])] == [waits["id"]]
+    # The other one stays where its last run failed: that is what to mend.
+    assert (found["ValueError"]["failed"], found["ValueError"]["retrying"]) == (1, 0)
+
+
+async def test_a_queue_tells_how_many_of_its_tasks_failed_and_wait_for_another_try(lab: Room) -> None:
+    await fail(lab, "ValueError", max_retries=3, retry_base=3600)
+    await fail(lab, "ValueError")
+    await lab.submit(delay=3600)
+    other = await make_room(lab.client, name="other")
+
+    shown = {one["full_name"]: one for one in (await lab.client.get("/v1/rooms/lab/jobs")).json()["items"]}
+
+    assert (shown[lab.job]["retrying"], shown[lab.job]["counts"]["failed"]) == (1, 1)
+    assert shown[lab.job]["counts"]["scheduled"] == 2
+    assert shown[other.job]["retrying"] == 0
+
+
+async def test_failures_of_the_last_hour_are_known_after_a_restart_and_rates_say_since_when(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with serve(database_url, data_dir=tmp_path / "data") as first, client_at(first.url, first.headers) as client:
+        lab = await make_room(client)
+        await fail(lab, "ValueError")
+        await fail(lab, "ValueError", max_retries=3, retry_base=3600)
+        before = (await client.get(f"/v1/rooms/lab/jobs/{lab.job}")).json()["stats"]
+    async with serve(database_url, data_dir=tmp_path / "data") as again, client_at(again.url, again.headers) as client:
+        after = (await client.get(f"/v1/rooms/lab/jobs/{lab.job}")).json()["stats"]
+
+    assert (before["failed_last_hour"], before["retried_last_hour"]) == (1, 1)
+    assert (after["failed_last_hour"], after["retried_last_hour"]) == (1, 1)
+    assert after["since"] > before["since"]

@@ -68,6 +68,59 @@ def test_what_is_put_in_and_what_ends_is_counted_in_steps_of_ten_seconds_for_fiv
     assert not rates.roll()
 
 
+def test_an_hour_in_minutes_and_a_day_in_half_hours_are_kept_of_what_ended(clock: FakeClock):
+    rates, job = Rates(clock), a_job(clock)
+    assert rates.of(job)["past"] == []
+    rates.on_commit(batch(clock, (new_task(status=Status.COMPLETED), Status.RUNNING)))
+    assert rates.of(job)["past"] == [], "the step under way is not in it yet"
+
+    clock.advance(10)
+    rates.on_commit(batch(clock, (new_task(status=Status.FAILED), Status.RUNNING)))
+    clock.advance(1800)
+    assert rates.roll()
+    clock.advance(10)
+    rates.roll()
+
+    hour, day = rates.of(job)["past"]
+    assert (hour["step_seconds"], len(hour["completed"]), sum(hour["completed"]), sum(hour["failed"])) == (60, 60, 1, 1)
+    assert (day["step_seconds"], len(day["completed"]), sum(day["completed"]), sum(day["failed"])) == (1800, 48, 1, 1)
+    assert hour["completed"].index(1) in {28, 29}
+    assert day["completed"][-2] == 1
+    clock.advance(3600)
+    assert rates.roll()
+    [only] = rates.of(job)["past"]
+    assert (only["step_seconds"], sum(only["completed"])) == (1800, 1)
+    clock.advance(86_400)
+    rates.roll()
+    assert rates.of(job)["past"] == []
+
+
+def test_failures_of_the_hour_before_the_servers_start_count_as_they_grow_old(clock: FakeClock):
+    rates, job = Rates(clock), a_job(clock)
+    at = clock.now()
+    rates.recall(
+        [
+            (NUM, True, at + timedelta(seconds=1)),
+            (NUM, True, at - timedelta(minutes=5)),
+            (NUM, False, at - timedelta(minutes=30)),
+            (NUM, True, at - timedelta(minutes=61)),
+        ]
+    )
+    rates.on_commit(batch(clock, (new_task(status=Status.FAILED), Status.RUNNING)))
+
+    def told() -> tuple[int, int]:
+        stats = rates.of(job)["stats"]
+        return stats["failed_last_hour"], stats["retried_last_hour"]
+
+    assert told() == (3, 1)
+    clock.advance(40 * 60)
+    rates.roll()
+    assert told() == (3, 0)
+    clock.advance(16 * 60)
+    rates.roll()
+    assert told() == (2, 0)
+
+
 def test_only_a_task_that_goes_back_after_its_run_failed_or_was_lost_is_a_retry(clock: FakeClock):
     rates, job = Rates(clock), a_job(clock)
     at = clock.now()

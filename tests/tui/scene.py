@@ -54,6 +54,7 @@ def job(
         "counts": counts,
         "oldest_pending_at": None if oldest is None else at(oldest),
         "history": {"step_seconds": 10, "completed": completed, "failed": [step % 7 == 3 for step in range(30)]},
+        "past": [_past(60, 60, wave * 6, number), _past(1800, 48, wave * 180, number)],
         "stats": {
             "since": at(86_400),
             "wait": {"n": 900, "p50": 20.0, "p90": 41.0, "p95": 48.0, "p99": 60.0, "mean": 22.0},
@@ -63,6 +64,11 @@ def job(
         "created_at": at(86_400 * 3),
         **more,
     }
+
+
+def _past(step: int, steps: int, wave: float, number: int) -> dict[str, Any]:
+    completed = [round(wave * (1 + math.cos(at / 7 + number)) / 2) for at in range(steps)]
+    return {"step_seconds": step, "completed": completed, "failed": [at % 11 == 5 for at in range(steps)]}
 
 
 def worker(

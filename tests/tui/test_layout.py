@@ -11,7 +11,17 @@ import treadle_tui
 SOURCE = Path(treadle_tui.__file__).parent
 TESTS = Path(__file__).parent
 MODULES = sorted(path.relative_to(SOURCE).with_suffix("") for path in SOURCE.rglob("*.py") if path.stem != "__init__")
-WHOLE = {"behaviour", "hostile", "layout", "pictures", "real_server", "screens_on_a_server", "sizes", "unknown"}
+WHOLE = {
+    "behaviour",
+    "hostile",
+    "layout",
+    "pictures",
+    "real_server",
+    "screens_on_a_server",
+    "sizes",
+    "space",
+    "unknown",
+}
 """What concerns no module alone."""
 
 

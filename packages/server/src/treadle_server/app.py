@@ -35,6 +35,7 @@ from treadle_server.services.relay.relay import Relay
 from treadle_server.services.retention import Retention
 from treadle_server.services.traces import tell_waits
 from treadle_server.settings import Settings
+from treadle_server.store.read import failures as read_failures
 from treadle_server.store.sqlite.lock import hold_lock
 from treadle_server.store.store import SqlStore
 from treadle_server.webhooks.addresses import networks
@@ -122,6 +123,8 @@ def create_app(
         stack.push_async_callback(api.artifacts.objects.close)
         stack.push_async_callback(api.catalog.checker.close)
         await stack.enter_async_context(engine.running())
+        async with store.read() as connection:
+            api.rates.recall(await read_failures.of_last_hour(connection, engine.clock.now()))
         for part in (api.catalog, api.waits, api.rates, api.recent):
             stack.callback(engine.hub.listen(part.on_commit))
         stack.callback(engine.hub.listen(tell_waits))

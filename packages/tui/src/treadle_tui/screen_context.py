@@ -63,6 +63,7 @@ class ScreenContext:
             glyphs=self.glyphs,
             worker_name=self.model.worker_name,
             wait=self.model.seconds_to_start,
+            span=self.model.span,
             known=self.model.link.live,
         )
 

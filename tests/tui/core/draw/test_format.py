@@ -7,7 +7,20 @@ from hypothesis import strategies as st
 from tests.tui.mock import NOON
 from tests.tui.scene import at, task
 from treadle.wire.tasks import TaskItem
-from treadle_tui.core.draw.format import age, bar, number, one_line, pretty, rate, signed, sparkline, task_state, total
+from treadle_tui.core.draw.format import (
+    age,
+    bar,
+    lasted,
+    number,
+    one_line,
+    pretty,
+    rate,
+    signed,
+    sparkline,
+    spread,
+    task_state,
+    total,
+)
 from treadle_tui.core.draw.glyphs import ASCII, UNICODE
 from treadle_tui.core.draw.text import plain, width
 
@@ -54,7 +67,8 @@ def test_rates_and_growth_are_told_with_what_matters() -> None:
 def test_a_sparkline_starts_at_zero_and_gives_zero_a_level_of_its_own() -> None:
     assert sparkline([0, 1, 50, 100], 4, UNICODE) == "▁▂▄▇"
     assert sparkline([100, 100, 100], 3, UNICODE) == "▇▇▇"
-    assert sparkline([], 3, UNICODE) == "▁▁▁"
+    assert sparkline([], 3, UNICODE) == "   "
+    assert sparkline([None, 0, 9], 4, UNICODE) == "  ▁▇"
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True), st.integers(1, 30), st.sampled_from([ASCII, UNICODE]))
@@ -100,3 +114,17 @@ def test_a_state_has_a_glyph_and_a_word(more: dict[str, object], shown: str) -> 
     item = TaskItem.model_validate(task(1, **more))  # type: ignore[arg-type]
 
     assert task_state(item, NOON, UNICODE).text == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.34, "340ms"), (1.24, "1.2s"), (48, "48s"), (62, "1m02"), (-3, "0ms"), (None, "-")]
+)
+def test_a_stretch_is_told_as_exactly_as_it_matters(seconds: float | None, words: str) -> None:
+    assert lasted(seconds) == words
+
+
+def test_a_history_is_spread_over_the_room_there_is_whole_and_evenly() -> None:
+    assert spread([1, 2, 3, 4], 2) == [1.5, 3.5]
+    assert spread([1, 2], 5) == [1, 1, 1, 2, 2]
+    assert spread([None, None, 4, None], 2) == [None, 4]
+    assert spread([], 5) == []

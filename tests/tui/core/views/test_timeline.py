@@ -1,13 +1,11 @@
 """A task's life as a rail: what happened when, and how long it took in between."""
 
-import pytest
-
 from tests.tui.mock import NOON, FrozenClock, MockServer
 from tests.tui.scene import at, storied_task, task
 from treadle_tui.core.draw.glyphs import UNICODE
 from treadle_tui.core.draw.text import plain
 from treadle_tui.core.state.detail import TaskDetail
-from treadle_tui.core.views.timeline import lasted, timeline
+from treadle_tui.core.views.timeline import timeline
 
 
 def rail(row: dict[str, object], *runs: dict[str, object]) -> list[str]:
@@ -58,10 +56,3 @@ def test_a_cancel_before_the_first_run_ends_the_rail() -> None:
     told = rail(task(1, age=30, status="cancelled", completed_at=at(10), reason="cancelled"))
 
     assert told[1:3] == ["         │ waited 20s            ━━━━━━━━━━━━", "11:59:50 ⊘ cancelled"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0.34, "340ms"), (1.24, "1.2s"), (48, "48s"), (62, "1m02"), (-3, "0ms"), (None, "-")]
-)
-def test_a_stretch_is_told_as_exactly_as_it_matters(seconds: float | None, words: str) -> None:
-    assert lasted(seconds) == words

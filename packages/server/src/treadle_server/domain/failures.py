@@ -27,6 +27,11 @@ def is_failure(task: Task, run: Run) -> bool:
     return ended and not task.settled and task.status is not Status.PAUSED
 
 
+def is_failed_without_run(task: Task) -> bool:
+    """Return whether a task has failed while none of its runs went on, as by its deadline; not one settled by hand."""
+    return task.status is Status.FAILED and not task.settled
+
+
 def kind_of(error: str | None, reason: Reason | None) -> str:
     """Return the error's class, as it stands before its message; the reason when it has none."""
     if reason in {None, Reason.ERROR} and (found := _CLASS.match(error or "")) is not None:

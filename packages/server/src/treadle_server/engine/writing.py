@@ -10,7 +10,7 @@ from treadle_server.store.transaction import artifacts as store_artifacts
 from treadle_server.store.transaction import flush, hot, load
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction.counts import CountKey, apply_counts, open_counts
-from treadle_server.store.transaction.failures import insert_failures
+from treadle_server.store.transaction.failures import insert_failed_without_run, insert_failures
 from treadle_server.store.transaction.past_outcomes import OutcomeKey
 from treadle_server.store.transaction.restamp import restamp
 from treadle_server.store.transaction.targets import lock_targets, reblock_targets, reblock_tasks, targets_of
@@ -44,6 +44,7 @@ async def write(work: UnitOfWork) -> None:
     await flush.insert_tasks(tx, work.changes.new_tasks)
     await hot.insert_runs(tx, work.changes.new_runs)
     await insert_failures(tx, _failing(work))
+    await insert_failed_without_run(tx, _failed_without_run(work))
     await flush.insert_logs(tx, work.changes.logs)
     await _write_schedules(work)
     await _write_holds(work)
@@ -66,6 +67,18 @@ def _failing(work: UnitOfWork) -> list[tuple[Task, Run]]:
     failed = [run for run in work.changes.new_runs if run.status in FAILING]
     by_seq = {task.seq: task for task in work.tasks.values()} if failed else {}
     return [(by_seq[run.task_seq], run) for run in failed]
+
+
+def _failed_without_run(work: UnitOfWork) -> list[Task]:
+    """Return the tasks that this batch let fail without a run that ended with them."""
+    ended = {run.task_seq for run in work.changes.new_runs}
+    return [
+        task
+        for task in _opened(work)
+        if task.status is Status.FAILED
+        and task.seq not in ended
+        and work.changes.before[task.seq][_STATUS] != Status.FAILED
+    ]
 
 
 def _opened(work: UnitOfWork) -> list[Task]:

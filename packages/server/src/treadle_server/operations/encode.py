@@ -196,9 +196,10 @@ def job_data(
     data["workers"] = view.workers
     data["worker_id"] = worker_id
     data["counts"] = view.counts
+    data["retrying"] = view.retrying
     data["oldest_pending_at"] = view.oldest_pending_at
     data["slots"] = view.slots
-    data |= measured or {"history": None, "stats": None}
+    data |= measured or {"history": None, "past": None, "stats": None}
     return data
 
 

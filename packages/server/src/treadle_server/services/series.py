@@ -21,6 +21,15 @@ class Series(Generic[K]):
             counts = self._counts[key] = deque(self._nothing, self.steps)
         counts[-1] += n
 
+    def add_past(self, key: K, ago: int) -> None:
+        """Count one in the step that was so many steps ago; none in one that is no longer kept."""
+        if ago < self.steps:
+            self._counts.setdefault(key, deque(self._nothing, self.steps))[-1 - max(0, ago)] += 1
+
+    def newest(self) -> dict[K, int]:
+        """Return what was counted in the present step, by key."""
+        return {key: n for key, counts in self._counts.items() if (n := counts[-1])}
+
     def roll(self, steps: int) -> bool:
         """Let steps end; return whether there was anything to move on."""
         if steps <= 0 or not self._counts:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from treadle import filters
+from treadle_tui.core.draw.spans import SPANS
 from treadle_tui.core.verbs.action import Action, Takes
 from treadle_tui.core.verbs.actions import ACTIONS
 from treadle_tui.core.verbs.commands import CommandError, Completion, begun_with, complete, read_command, wanted
@@ -101,6 +102,8 @@ def choices(screen: Commandable, takes: Takes, part: str) -> Iterable[str]:
             return begun_with(part, app_state.views)
         case "context":
             return begun_with(part, app_state.contexts)
+        case "span":
+            return begun_with(part, SPANS)
         case "task":
             return [key for key in model.tasks.rows if part and part in key][:20]
         case "file" | "time" | "factor":

@@ -7,6 +7,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from treadle import filters
+from treadle_tui.core.draw.spans import SPANS, after
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.replay import STEP_SECONDS, Player, ReplayError, read_time
 from treadle_tui.core.verbs.commands import CommandError, begun_with
@@ -138,6 +139,16 @@ class CommandActions(Screen[None]):
     def act_theme(self) -> None:
         """Show it in the next theme's colours."""
         self.post_message(self.Requested("theme"))
+
+    def with_span(self, name: str) -> None:
+        """Draw the charts over a time."""
+        if name not in SPANS:
+            raise CommandError(f'charts go over {", ".join(SPANS)}: there is no "{clean(name)}"')
+        self.ctx.model.take_span(SPANS[name])
+
+    def act_span(self) -> None:
+        """Draw the charts over the next time."""
+        self.ctx.model.take_span(after(self.ctx.model.span))
 
     def with_context(self, name: str) -> None:
         """Go to another server."""

@@ -12,6 +12,7 @@ from treadle.wire import tasks
 from treadle.wire.frames import Topic
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskFilter
+from treadle_tui.core.draw.format import clock
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.marks import TaskRef
@@ -22,7 +23,7 @@ from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_queues, no_tasks
 from treadle_tui.core.views.pane import Pane
-from treadle_tui.core.views.queue_columns import QUEUE_COLUMNS
+from treadle_tui.core.views.queue_columns import columns as queue_columns
 from treadle_tui.core.views.task_columns import ORDERS
 from treadle_tui.core.views.task_list import TaskList
 from treadle_tui.screen_context import ScreenContext
@@ -48,7 +49,9 @@ class Main(BaseScreen):
         super().__init__(ctx)
         self._sort = next(iter(SORTS))
         self._has_tombstone = False
-        self._queues: Pane[QueueRow] = Pane(QUEUE_COLUMNS, ctx.cell_context, empty=lambda: no_queues(ctx.model))
+        self._is_wide = False
+        """Whether queues have their whole names."""
+        self._queues: Pane[QueueRow] = Pane(queue_columns(), ctx.cell_context, empty=lambda: no_queues(ctx.model))
         self._list = TaskList(
             ctx.model, ctx.query, ctx.cell_context, lambda: no_tasks(ctx.model, ctx.query, ctx.glyphs)
         )
@@ -121,6 +124,7 @@ class Main(BaseScreen):
         self._filter_line.notice(self.ctx.notice())
 
     def _draw_queues(self) -> None:
+        self._choose_queue_columns()
         lines = told_once(sorted(self.ctx.model.queue_rows().values(), key=SORTS[self._sort]))
         rows = {row.name: row for row in lines}
         keys = list(rows)
@@ -156,9 +160,11 @@ class Main(BaseScreen):
 
     def _set_titles(self) -> None:
         pause = "" if self.ctx.executor.read_only else "p pause  "
+        since = self.ctx.model.measured_since()
+        known = "" if since is None else f", known since {clock(since)[:5]}"
         self._queue_grid.set_titles(
             self.ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"),
-            (Span(f"{pause}enter open  s sort: {self._sort}  w wide", "dim"),),
+            (Span(f"{pause}enter open  s sort: {self._sort}  w wide  t {self.ctx.model.span.words}{known}", "dim"),),
         )
         first = self._task_grid.scroll_offset.y
         title = self._list.title(first, everything=self._everything(), ascii_only=self.ctx.glyphs.ascii_only)
@@ -291,11 +297,14 @@ class Main(BaseScreen):
             self._list.choose_columns()
             self._redraw_tasks()
             return
-        longest = max((len(row.name) for row in self.ctx.model.queue_rows().values()), default=0)
-        first = QUEUE_COLUMNS[0]
-        is_wide = self._queues.columns[0].cells > first.cells
-        self._queues.columns = QUEUE_COLUMNS if is_wide else (first.at_least(longest), *QUEUE_COLUMNS[1:])
-        self._queue_grid.redraw()
+        self._is_wide = not self._is_wide
+        self._draw_queues()
+
+    def _choose_queue_columns(self) -> None:
+        longest = max((len(name) for name in self.ctx.model.queue_rows()), default=1)
+        chosen = queue_columns(self.ctx.model.span, wide=longest if self._is_wide else 0)
+        if chosen != self._queues.columns:
+            self._queues.columns = chosen
 
     def act_pause_queue(self) -> None:
         """Pause the highlighted queue."""

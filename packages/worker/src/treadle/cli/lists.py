@@ -64,7 +64,7 @@ def jobs(room: str, *, limit: int, is_json: bool) -> None:
     if is_json:
         print_json(page)
         return
-    columns = ("job", "pending", "running", "failed", "completed", "workers", "state")
+    columns = ("job", "pending", "running", "retrying", "failed", "completed", "workers", "state")
     print_table(columns, [_job_row(item) for item in page.items], empty="No jobs.")
 
 
@@ -74,6 +74,7 @@ def _job_row(item: "JobItem") -> tuple[object, ...]:
         item.full_name,
         counts.get("pending", 0) + counts.get("scheduled", 0),
         counts.get("running", 0) + counts.get("claimed", 0),
+        item.retrying,
         counts.get("failed", 0),
         counts.get("completed", 0),
         len(item.workers),

@@ -106,11 +106,15 @@ class JobItem(Model):
     """Which function registered it first, or replaced, widened or revived it last; null when none said so."""
     paused: bool = False
     counts: dict[str, int] = Field(default_factory=dict)
+    retrying: int = 0
+    """Of the scheduled ones those that failed and wait for another try, among the last 2,000 runs that failed."""
     oldest_pending_at: Instant | None = None
     slots: int = 0
     """The capacity of its live workers."""
     history: QueueHistory | None = None
     """The last five minutes in steps of ten seconds, the present one last."""
+    past: list[QueueHistory] | None = None
+    """The last hour in minutes and the last day in half-hours; none in which nothing ended. Null when unknown."""
     stats: QueueStats | None = None
     created_at: Instant
     version: int = 1

@@ -1,8 +1,9 @@
 """Failures in groups: what failed and where, how often lately, and how many tasks stand failed by it."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import and_, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,6 +20,9 @@ LOOKED_AT = 10_000
 MOST_GROUPS = 200
 MOST_JOBS = 10
 MINUTES = 60
+MOST_OF_HOUR = 50_000
+MOST_RETRYING = 2_000
+"""Failed runs that are looked at for what waits for another try: every list of queues asks for it."""
 
 
 @dataclass(slots=True)
@@ -83,11 +87,11 @@ async def _tell(connection: AsyncConnection, by_run: dict[tuple[int, int], Group
         return
     earlier = failures.alias("earlier")
     first = select(func.min(earlier.c.at)).where(earlier.c.key == failures.c.key).correlate(failures).scalar_subquery()
+    # A task that failed without a run, as by its deadline, says itself why.
+    said = func.coalesce(runs.c.error, tasks.c.error)
     statement = (
-        select(
-            failures.c.task_seq, failures.c.run_id, failures.c.kind, failures.c.place, runs.c.error, tasks.c.id, first
-        )
-        .join(runs, and_(runs.c.task_seq == failures.c.task_seq, runs.c.run_id == failures.c.run_id))
+        select(failures.c.task_seq, failures.c.run_id, failures.c.kind, failures.c.place, said, tasks.c.id, first)
+        .outerjoin(runs, and_(runs.c.task_seq == failures.c.task_seq, runs.c.run_id == failures.c.run_id))
         .join(tasks, tasks.c.seq == failures.c.task_seq)
         .where(tuple_(failures.c.task_seq, failures.c.run_id).in_(list(by_run)))
     )
@@ -96,3 +100,33 @@ async def _tell(connection: AsyncConnection, by_run: dict[tuple[int, int], Group
         group.kind, group.place, group.error, group.task_id = kind, place, error, task_id
         if all_rooms:
             group.first_at = first_at
+
+
+async def retrying(connection: AsyncConnection, job_nums: Iterable[int]) -> dict[int, int]:
+    """Return by job how many tasks failed and wait for another try, among the last 2,000 runs that failed."""
+    nums = list(job_nums)
+    if not nums:
+        return {}
+    columns = (failures.c.task_seq, failures.c.run_id, failures.c.job_num)
+    latest = failures.c.at.desc(), failures.c.task_seq.desc()
+    last = select(*columns).order_by(*latest).limit(MOST_RETRYING).subquery()
+    its_last = and_(tasks.c.seq == last.c.task_seq, tasks.c.run_id == last.c.run_id)
+    statement = (
+        select(last.c.job_num, func.count())
+        .join_from(last, tasks, its_last)
+        .where(tasks.c.status.in_(WAITING), last.c.job_num.in_(nums))
+        .group_by(last.c.job_num)
+    )
+    counted = await connection.execute(statement)
+    return {int(num): int(n) for num, n in counted}
+
+
+async def of_last_hour(connection: AsyncConnection, now: datetime) -> list[tuple[int, bool, datetime]]:
+    """Return what failed in the last hour, the last 50,000: its job, whether its task failed with it, and when."""
+    statement = (
+        select(failures.c.job_num, failures.c.is_final, failures.c.at)
+        .where(failures.c.at > now - timedelta(hours=1))
+        .order_by(failures.c.at.desc())
+        .limit(MOST_OF_HOUR)
+    )
+    return [(num, is_final, at) for num, is_final, at in await connection.execute(statement)]

@@ -26,7 +26,7 @@ from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name, vis
 from treadle_server.domain.jobs import JOB_FIELDS, Job
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import JobNotFound
-from treadle_server.store.read import counts
+from treadle_server.store.read import counts, failures
 from treadle_server.store.read.visibility import jobs_within
 from treadle_server.store.tables import jobs, lanes, tasks, worker_jobs, workers
 
@@ -42,6 +42,8 @@ class JobView:
     workers: list[str] = field(default_factory=list)
     slots: int = 0
     oldest_pending_at: datetime | None = None
+    retrying: int = 0
+    """Tasks that failed and wait for another try."""
     is_counted: bool = True
     """Whether the asker may know how many tasks there are, and how they fare."""
 
@@ -122,6 +124,9 @@ async def view(
     for num, ids in (await _workers(connection, nums)).items():
         views[num].workers = [worker_id for worker_id, _ in ids]
         views[num].slots = sum(slots for _, slots in ids)
+    scheduled = [num for num in nums if views[num].counts.get("scheduled")]
+    for num, n in (await failures.retrying(connection, scheduled)).items():
+        views[num].retrying = n
     waiting = [num for num in nums if views[num].counts.get("pending")]
     for num, instant in (await _oldest_pending(connection, waiting)).items():
         views[num].oldest_pending_at = instant

@@ -1,10 +1,17 @@
-"""Which runs failed with what and where: a row for each, written with the run and removed with its task."""
+"""Which runs failed with what and where: a row for each, written with the run and removed with its task.
+
+A task that failed while none of its runs went on, as by its deadline, has one under its last run, `NEVER_RUN` if
+there was none.
+"""
 
 from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import insert
+from sqlalchemy.dialects import postgresql, sqlite
 
-from treadle_server.domain.failures import is_failure, key_of, kind_of, place_of
+from treadle_server.domain.failures import is_failed_without_run, is_failure, key_of, kind_of, place_of
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import failures
@@ -12,22 +19,36 @@ from treadle_server.store.tables import failures
 
 async def insert_failures(tx: Tx, ended: Iterable[tuple[Task, Run]]) -> None:
     """Keep of those runs that failed what it was and where; each comes with its task as it is now."""
-    rows = []
-    for task, run in ended:
-        if is_failure(task, run):
-            kind, place = kind_of(run.error, run.reason), place_of(run.traceback, task.job_name)
-            rows.append(
-                {
-                    "task_seq": run.task_seq,
-                    "run_id": run.run_id,
-                    "key": key_of(kind, place),
-                    "at": run.ended_at,
-                    "job_num": task.job_num,
-                    "room": task.room,
-                    "is_final": task.completed_at is not None,
-                    "kind": kind,
-                    "place": place,
-                }
-            )
+    rows = [
+        _row(task, run.run_id, kind_of(run.error, run.reason), place_of(run.traceback, task.job_name), run.ended_at)
+        for task, run in ended
+        if is_failure(task, run)
+    ]
     if rows:
         await tx.connection.execute(insert(failures), rows)
+
+
+async def insert_failed_without_run(tx: Tx, changed: Iterable[Task]) -> None:
+    """Keep of those tasks that failed while none of their runs went on why; where the last run failed, that stands."""
+    rows = [
+        _row(task, task.run_id, kind_of(task.error, task.reason), place_of(None, task.job_name), task.completed_at)
+        for task in changed
+        if is_failed_without_run(task)
+    ]
+    if rows:
+        dialect = postgresql if tx.connection.dialect.name == "postgresql" else sqlite
+        await tx.connection.execute(dialect.insert(failures).on_conflict_do_nothing(), rows)
+
+
+def _row(task: Task, run_id: int, kind: str, place: str, at: datetime | None) -> dict[str, Any]:
+    return {
+        "task_seq": task.seq,
+        "run_id": run_id,
+        "key": key_of(kind, place),
+        "at": at,
+        "job_num": task.job_num,
+        "room": task.room,
+        "is_final": task.completed_at is not None,
+        "kind": kind,
+        "place": place,
+    }

@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.glyphs import Glyphs
+from treadle_tui.core.draw.spans import USUAL, ChartSpan
 from treadle_tui.core.draw.text import Span, Spans, fit, joined, width
 
 Row = TypeVar("Row")
@@ -24,6 +25,8 @@ class CellContext:
     worker_name: Callable[[str | None], str | None] = lambda worker_id: worker_id
     wait: Callable[[TaskItem], float | None] = lambda _: None
     """In how many seconds a pending task is likely to start; None when nobody can tell."""
+    span: ChartSpan = USUAL
+    """Over how long charts go."""
     known: bool = True
     """Whether the server is there to say how it is; else what stands in the cells is how it was at `now`."""
 
@@ -48,7 +51,7 @@ class Column(Generic[Row]):
     names: bool = False
     """Whether it tells which row it is, whatever became of it."""
     chart: Callable[[Row, CellContext, int], Spans] | None = None
-    """Draws the cell, instead of `cell`, in the width that is given: what is left of the line, from `cells` to `most`."""
+    """Draws the cell instead of `cell`, in the width that is given: what is left of the line, up to `most`."""
 
     def at_least(self, cells: int) -> "Column[Row]":
         """Return the same column, never narrower than `cells`."""

@@ -84,26 +84,42 @@ def bar(share: float, cells: int, glyphs: Glyphs, *, tone: Tone = "accent") -> S
     return tuple(span for span in (Span(body, tone), Span(rest, "faint")) if span.text)
 
 
-def sparkline(values: Sequence[float], cells: int, glyphs: Glyphs, *, top: float | None = None) -> str:
-    """Return the last `cells` values as levels between zero and `top` (their maximum).
+def sparkline(values: Sequence[float | None], cells: int, glyphs: Glyphs, *, top: float | None = None) -> str:
+    """Return the last `cells` values as levels between zero and `top` (their maximum); a blank for what is not known.
 
     Zero has a level of its own that nothing else takes, so a trickle never looks like standstill.
     """
     shown = list(values)[-cells:]
-    highest = top if top is not None else max(shown, default=0)
-    line = "".join(_level(value, highest, glyphs.spark) for value in shown)
-    return line.rjust(cells, glyphs.spark[0])
+    highest = top if top is not None else max((value for value in shown if value is not None), default=0)
+    line = "".join(" " if value is None else _level(value, highest, glyphs.spark) for value in shown)
+    return line.rjust(cells)
 
 
-def spread(values: Sequence[float], cells: int) -> list[float]:
-    """Return the whole of `values` in `cells` steps, evenly: the mean of those that fall into one, or some repeated."""
+def spread(values: Sequence[float | None], cells: int) -> list[float | None]:
+    """Return the whole of `values` in `cells` steps, evenly: the mean of those that fall into one, or some repeated.
+
+    What is not known counts for nothing in a mean.
+    """
     count = len(values)
     if not count or cells <= 0:
         return []
     if count <= cells:
         return [values[index * count // cells] for index in range(cells)]
     edges = [index * count // cells for index in range(cells + 1)]
-    return [sum(values[start:end]) / (end - start) for start, end in pairwise(edges)]
+    return [_mean([value for value in values[start:end] if value is not None]) for start, end in pairwise(edges)]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def lasted(seconds: float | None) -> str:
+    """Return a duration as exactly as it matters: `340ms`, `1.2s`, `48s`, `1m02`."""
+    if seconds is None or seconds < 0:
+        return "0ms" if seconds is not None else "-"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f}ms"
+    return f"{seconds:.1f}s" if seconds < 9.95 else age(seconds)
 
 
 def _level(value: float, highest: float, levels: str) -> str:

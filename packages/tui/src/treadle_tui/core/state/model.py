@@ -20,13 +20,15 @@ from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import TaskFilter, TaskItem
 from treadle.wire.workers import WorkerItem
 from treadle_tui.core.draw.glyphs import Link
+from treadle_tui.core.draw.spans import USUAL, ChartSpan
 from treadle_tui.core.state.attention import Alert, Dismissed, alerts
+from treadle_tui.core.state.charts import Throughput, measured_since, throughput
 from treadle_tui.core.state.clock import Clock, ServerTime, SystemClock
 from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.state.events import EventLog
 from treadle_tui.core.state.failures import FailureRow, failure_rows
 from treadle_tui.core.state.forecast import Forecast, forecast
-from treadle_tui.core.state.queues import QueueRow, Throughput, queue_row, throughput
+from treadle_tui.core.state.queues import QueueRow, queue_row
 from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
 from treadle_tui.core.state.tables import Push, Table
 from treadle_tui.core.state.targets import TargetRow, target_rows
@@ -110,6 +112,8 @@ class Model:
         self.schedules = Table[ScheduleItem]("schedules", key="id", read=ScheduleItem.model_validate)
         self.failures = Table[FailureGroup]("failures", key="id", read=FailureGroup.model_validate)
         self.events = EventLog()
+        self.span: ChartSpan = USUAL
+        """Over how long the charts go."""
         self._dirty = Dirty.ALL
         self._busy = BusySince()
         self._beats = Beats()
@@ -242,8 +246,17 @@ class Model:
                 self.dismiss(alert)
 
     def throughput(self) -> Throughput:
-        """Return what all queues together did in the last minutes."""
-        return throughput(self.jobs.rows.values())
+        """Return what all queues together did in the span of the charts."""
+        return throughput(list(self.jobs.rows.values()), self.span, self.now())
+
+    def take_span(self, span: ChartSpan) -> None:
+        """Let the charts go over another time."""
+        self.span = span
+        self.changed(Dirty.QUEUES)
+
+    def measured_since(self) -> datetime | None:
+        """Return since when the charts know anything, when that is not their whole span."""
+        return measured_since(self.jobs.rows.values(), self.span, self.now())
 
     def totals(self) -> Totals:
         """Return the sums over all queues and workers."""

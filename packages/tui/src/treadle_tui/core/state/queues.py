@@ -9,13 +9,11 @@ from treadle.wire.jobs import JobItem, Percentiles, QueueStats
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import Status
 from treadle_tui.core.draw.glyphs import QueueState
+from treadle_tui.core.state.charts import recent_rate
 from treadle_tui.core.state.workers import WorkerRow
 
 ALL_QUEUES = "*"
 """The key of the line that stands for every queue; `job:*` in a filter means the same."""
-
-RATE_STEPS = 3
-"""How many of the last full steps of a history make the rate: 30 seconds are calm, and recent enough to be true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +34,13 @@ class QueueRow:
     held: int
     """Paused tasks."""
     failed: int
+    retrying: int
+    """Tasks that failed and wait for another try; they are scheduled too."""
     workers: int
     rate: float
     """Tasks completed a second."""
-    completed: Sequence[int]
-    """Completions in each step of the last five minutes."""
+    jobs: Sequence[JobItem]
+    """The jobs whose charts are its own: one, or all of them."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,9 @@ class QueueRow:
 
     def exported(self) -> dict[str, Any]:
         """Return what is written of it to a file: the job as the server tells it, with the counts that are newer."""
-        counts = {name: getattr(self, name) for name in ("pending", "running", "scheduled", "held", "failed")}
+        counts = {
+            name: getattr(self, name) for name in ("pending", "running", "scheduled", "held", "failed", "retrying")
+        }
         return {**self.job.model_dump(mode="json"), "state": self.state, "now": counts}
 
     @property
@@ -77,9 +79,10 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         scheduled=counts.get(Status.SCHEDULED, 0),
         held=counts.get(Status.PAUSED, 0),
         failed=counts.get(Status.FAILED, 0),
+        retrying=min(job.retrying, counts.get(Status.SCHEDULED, 0)),
         workers=len(serving),
         rate=recent_rate(job.history.completed, job.history.step_seconds) if job.history else 0.0,
-        completed=job.history.completed if job.history else (),
+        jobs=(job,),
     )
 
 
@@ -133,9 +136,10 @@ def all_queues(rows: Iterable[QueueRow], *, workers: int, slots: int) -> QueueRo
         scheduled=sum(queue.scheduled for queue in queues),
         held=sum(queue.held for queue in queues),
         failed=sum(queue.failed for queue in queues),
+        retrying=sum(queue.retrying for queue in queues),
         workers=workers,
         rate=sum(queue.rate for queue in queues),
-        completed=_summed([queue.completed for queue in queues]),
+        jobs=[queue.job for queue in queues],
     )
 
 
@@ -144,46 +148,6 @@ def _state(job: JobItem, *, pending: int, slots: int) -> QueueState:
         return "paused"
     # The server runs @internal jobs itself; they have no workers and lack none.
     return "starved" if pending and not slots and job.room_id != INTERNAL else "open"
-
-
-def recent_rate(values: Sequence[int], step: float) -> float:
-    """Return the mean per second of the last full steps; the last value is still being counted and left out."""
-    full = values[-1 - RATE_STEPS : -1]
-    return sum(full) / (len(full) * step) if full and step > 0 else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Throughput:
-    """What all queues together did, per second, oldest first."""
-
-    completed: Sequence[float]
-    failed: Sequence[float]
-    completed_rate: float
-    failed_rate: float
-    minutes: float
-
-
-def throughput(jobs: Iterable[JobItem]) -> Throughput:
-    """Add up the histories; those of another step than the first one are left out, for they can't be added."""
-    histories = [job.history for job in jobs if job.history is not None]
-    step = histories[0].step_seconds if histories else 10.0
-    same = [history for history in histories if history.step_seconds == step]
-    completed = _summed([history.completed for history in same])
-    failed = _summed([history.failed for history in same])
-    return Throughput(
-        completed=[value / step for value in completed],
-        failed=[value / step for value in failed],
-        completed_rate=recent_rate(completed, step),
-        failed_rate=recent_rate(failed, step),
-        minutes=len(completed) * step / 60,
-    )
-
-
-def _summed(series: Sequence[Sequence[int]]) -> list[int]:
-    longest = max((len(values) for values in series), default=0)
-    # The newest values stand last, so shorter series are added from the end.
-    padded = [[0] * (longest - len(values)) + list(values) for values in series]
-    return [sum(column) for column in zip(*padded, strict=True)]
 
 
 SORTS: dict[str, Callable[[QueueRow], Any]] = {

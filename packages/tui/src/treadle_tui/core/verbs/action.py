@@ -13,7 +13,9 @@ PAST: dict[Verb, str] = {
     "rerun": "rerun",
     "resolve": "resolved",
 }
-Takes: TypeAlias = Literal["queue", "filter", "order", "theme", "context", "view", "task", "file", "time", "factor"]
+Takes: TypeAlias = Literal[
+    "queue", "filter", "order", "theme", "context", "view", "task", "file", "time", "factor", "span"
+]
 
 ARGUMENTS: dict[Takes, str] = {
     "queue": "a queue's job, as @global:tasks:billing",
@@ -26,6 +28,7 @@ ARGUMENTS: dict[Takes, str] = {
     "file": "a file's name",
     "time": "a time in the recording, as 1m30, or a step, as +10 or -1m",
     "factor": "a factor, as 0.5 or 8",
+    "span": "5min, hour or day",
 }
 """What can stand behind a command, in words."""
 

@@ -288,6 +288,15 @@ ACTIONS: tuple[Action, ...] = (
     Action("command", "colon", "command", "Type a command, with what it is about behind it.", _on("everywhere")),
     Action("palette", "ctrl+p", "palette", "Find an action by its name.", _on("everywhere")),
     Action(
+        "span",
+        "t",
+        "charts",
+        "Draw the charts over five minutes, an hour or a day, as far as the server has measured.",
+        _on("everywhere"),
+        footer=False,
+        takes="span",
+    ),
+    Action(
         "theme",
         "",
         "theme",

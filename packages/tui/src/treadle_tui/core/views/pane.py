@@ -87,9 +87,11 @@ class Pane(Generic[Row]):
         whether that changes any.
         """
         context = self._context()
-        rows = [self.rows.row_at(index) for index in range(first, min(first + count, self.count))]
-        # Every one, or the last would go unmeasured.
-        changes = any([self._widen(row, context) for row in rows if row is not None])
+        changes = False
+        for index in range(first, min(first + count, self.count)):
+            row = self.rows.row_at(index)
+            if row is not None and self._widen(row, context):
+                changes = True
         if changes:
             self._placed.cache_clear()
         return changes

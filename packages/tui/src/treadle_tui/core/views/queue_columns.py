@@ -1,10 +1,15 @@
 """The columns of the queues' pane."""
 
+from dataclasses import replace
+
+from treadle.wire.jobs import Percentiles
 from treadle.wire.names import INTERNAL
 from treadle_tui.core.draw.columns import CellContext, Column
-from treadle_tui.core.draw.format import age, bar, number, rate, since, sparkline, spread
+from treadle_tui.core.draw.format import age, bar, lasted, number, rate, since, sparkline, spread
 from treadle_tui.core.draw.glyphs import QUEUE_TONES
+from treadle_tui.core.draw.spans import USUAL, ChartSpan
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean
+from treadle_tui.core.state.charts import charted
 from treadle_tui.core.state.queues import ALL_QUEUES, QueueRow
 
 BAR = 8
@@ -64,25 +69,72 @@ def _failed(row: QueueRow, _: CellContext) -> Spans:
     return (Span("-", "faint"),) if stats is None else count(stats.failed_last_hour, tone="bad", cells=6)
 
 
+def _retrying(row: QueueRow, _: CellContext) -> Spans:
+    return count(row.retrying, tone="warn")
+
+
 def _workers(row: QueueRow, context: CellContext) -> Spans:
     return count(row.workers, cells=3) if context.known else (Span("?", "dim"),)
 
 
 def _history(row: QueueRow, context: CellContext, cells: int) -> Spans:
-    return (Span(sparkline(spread(row.completed, cells), cells, context.glyphs), "accent"),)
+    values = charted(row.jobs, context.span, context.now).completed
+    return (Span(sparkline(spread(values, cells), cells, context.glyphs), "accent"),)
 
 
-QUEUE_COLUMNS: tuple[Column[QueueRow], ...] = (
+def _percentiles(found: Percentiles | None) -> Spans:
+    """Return how long half took at most, and nineteen of twenty."""
+    if found is None or found.p50 is None:
+        return (Span(f"{'-':>5} {'-':>5}", "faint"),)
+    return (Span(f"{lasted(found.p50):>5} "), Span(f"{lasted(found.p95):>5}", "bold"))
+
+
+def _waits(row: QueueRow, _: CellContext) -> Spans:
+    return _percentiles(row.job.stats.wait if row.job.stats is not None else None)
+
+
+def _runs(row: QueueRow, _: CellContext) -> Spans:
+    return _percentiles(row.job.stats.run if row.job.stats is not None else None)
+
+
+PERCENTILES = ("WAIT p50 p95", "RUN p50 p95")
+
+
+def _chart(span: ChartSpan) -> Column[QueueRow]:
+    return Column(span.title, 10, lambda *_: (), rank=6, most=span.steps, chart=_history)
+
+
+_BEFORE: tuple[Column[QueueRow], ...] = (
     Column("JOB", 26, _job, keep_end=True, most=64, names=True),
     Column("STATE", 9, _queue_state),
     Column("PENDING", 7, lambda row, _: count(row.pending, cells=7, tone="bold"), right=True),
-    Column("RUN / SLOTS", BAR + 10, _queue_slots, rank=2, most=BAR + 12),
-    Column("SCHED", 5, lambda row, _: count(row.scheduled), right=True, rank=6, fills=lambda row: row.scheduled > 0),
-    Column("HELD", 5, lambda row, _: count(row.held, tone="hold"), right=True, rank=5, fills=lambda row: row.held > 0),
-    Column("FAIL/h", 6, _failed, right=True, rank=1),
+    Column("RUN / SLOTS", BAR + 9, _queue_slots, rank=2, most=BAR + 12),
+    Column("SCHED", 5, lambda row, _: count(row.scheduled), right=True, rank=8, fills=lambda row: row.scheduled > 0),
+    Column("HELD", 5, lambda row, _: count(row.held, tone="hold"), right=True, rank=7, fills=lambda row: row.held > 0),
+    Column("FAILED", 6, lambda row, _: count(row.failed, tone="bad", cells=6), right=True, rank=1),
+    Column("RETRY", 5, _retrying, right=True, rank=5, fills=lambda row: row.retrying > 0),
+    Column("FAIL/h", 6, _failed, right=True, rank=9),
     Column("OLDEST", 6, _oldest, right=True, rank=3),
     Column("RATE/s", 6, lambda row, _: (Span(rate(row.rate), "plain" if row.rate else "faint"),), right=True, rank=4),
-    Column("LAST 5 MIN", 10, lambda *_: (), rank=7, most=30, chart=_history),
-    Column("WKR", 3, _workers, right=True, rank=8),
 )
-"""The queues' pane from left to right; WKR falls away first, then LAST 5 MIN, SCHED, HELD …"""
+_AFTER: tuple[Column[QueueRow], ...] = (
+    Column("WKR", 3, _workers, right=True, rank=10),
+    Column(PERCENTILES[0], 12, _waits, right=True, rank=11),
+    Column(PERCENTILES[1], 11, _runs, right=True, rank=12),
+)
+
+
+def columns(span: ChartSpan = USUAL, *, wide: int = 0) -> tuple[Column[QueueRow], ...]:
+    """Return the queues' pane from left to right, with a chart over `span`.
+
+    RUN p50 p95 falls away first, then WAIT p50 p95, WKR, FAIL/h, SCHED … `wide` shows names of so many cells, and
+    both of the percentiles, at the cost of the other columns.
+    """
+    job, *others = _BEFORE
+    if not wide:
+        return (*_BEFORE, _chart(span), *_AFTER)
+    return (job.at_least(wide), *(_of_wide(column) for column in (*others, _chart(span), *_AFTER)))
+
+
+def _of_wide(column: Column[QueueRow]) -> Column[QueueRow]:
+    return replace(column, rank=1 if column.title in PERCENTILES else column.rank and column.rank + 1)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from treadle.wire.status import Status
-from treadle_tui.core.draw.format import age, number, rate, signed, sparkline, spread
+from treadle_tui.core.draw.format import age, clock, number, rate, signed, sparkline, spread
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, fit, joined, width
 from treadle_tui.core.state.model import LinkState, Model, Totals
@@ -87,10 +87,13 @@ def _latency(seconds: float) -> str:
 def throughput_lines(model: Model, cells: int, glyphs: Glyphs) -> tuple[Spans, list[Spans]]:
     """Return the throughput box's title and lines; both sparklines start at zero and share one scale."""
     through = model.throughput()
-    top = max([*through.completed, *through.failed], default=0.0)
+    known = [value for value in (*through.completed, *through.failed) if value is not None]
+    top = max(known, default=0.0)
+    since = model.measured_since()
     title = (
         Span("Throughput /s  ", "title"),
-        Span(f" {through.minutes:.0f} min, 0..{rate(top) if top < 10 else number(top)}", "dim"),
+        Span(f" {model.span.words}, 0..{rate(top) if top < 10 else number(top)}", "dim"),
+        Span(f", known since {clock(since)[:5]}" if since is not None else "", "dim"),
     )
     return title, [
         _series("done", through.completed, through.completed_rate, top, cells, glyphs, tone="ok"),
@@ -99,7 +102,7 @@ def throughput_lines(model: Model, cells: int, glyphs: Glyphs) -> tuple[Spans, l
 
 
 def _series(
-    name: str, values: Sequence[float], now: float, top: float, cells: int, glyphs: Glyphs, *, tone: Tone
+    name: str, values: Sequence[float | None], now: float, top: float, cells: int, glyphs: Glyphs, *, tone: Tone
 ) -> Spans:
     room = max(1, cells - 12)
     line = sparkline(spread(values, room), room, glyphs, top=top)

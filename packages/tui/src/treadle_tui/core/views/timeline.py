@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from treadle.wire.status import LEASED, REQUEUED, RETRIED, Outcome, Status
 from treadle.wire.tasks import RunItem, TaskItem
-from treadle_tui.core.draw.format import age, bar, clock, since, task_state
+from treadle_tui.core.draw.format import bar, clock, lasted, since, task_state
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, fit
 from treadle_tui.core.state.detail import TaskDetail
@@ -57,15 +57,6 @@ def timeline(detail: TaskDetail, now: datetime, glyphs: Glyphs, cells: int = 60)
         else:
             lines.append(_stretch(part, longest, glyphs, cells))
     return lines
-
-
-def lasted(seconds: float | None) -> str:
-    """Return a duration as exactly as it matters: `340ms`, `1.2s`, `48s`, `1m02`."""
-    if seconds is None or seconds < 0:
-        return "0ms" if seconds is not None else "-"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f}ms"
-    return f"{seconds:.1f}s" if seconds < 9.95 else age(seconds)
 
 
 def _rail(glyphs: Glyphs) -> Spans:

@@ -1,0 +1,39 @@
+"""A queue's line: failed and retrying tasks by what stands, and slots that several queues share told once."""
+
+from typing import Any
+
+from tests.tui.mock import NOON
+from tests.tui.scene import job, worker
+from treadle.wire.jobs import JobItem
+from treadle.wire.workers import WorkerItem
+from treadle_tui.core.state.queues import QueueRow, all_queues, queue_row, told_once
+from treadle_tui.core.state.workers import worker_row
+
+ITEMS = [WorkerItem.model_validate(worker(name, number, quiet=0, running=[])) for number, name in enumerate("abc")]
+WORKERS = {item.id: worker_row(item, NOON) for item in ITEMS}
+A, B, C = WORKERS
+
+
+def queue(name: str, *workers: str, counts: dict[str, int] | None = None, **more: Any) -> QueueRow:
+    counts = counts or {}
+    row = job(f"lab:tasks:{name}", 1, counts=counts, wave=0, oldest=None, workers=list(workers))
+    return queue_row(JobItem.model_validate({**row, **more}), counts, WORKERS)
+
+
+def test_slots_are_told_in_the_first_line_whose_workers_they_are() -> None:
+    lines = told_once([queue("one", A, B), queue("two", A, B), queue("three", B, C), queue("four")])
+
+    assert [(line.slots, line.told) for line in lines] == [(16, 16), (16, 0), (16, 8), (0, 0)]
+    assert sum(line.told for line in told_once(reversed(lines))) == 24
+
+
+def test_failed_and_retrying_tasks_are_those_that_stand_so_now() -> None:
+    one = queue("one", counts={"failed": 3, "scheduled": 5}, retrying=2)
+    two = queue("two", counts={"failed": 1, "scheduled": 1}, retrying=4)
+
+    assert (one.failed, one.retrying) == (3, 2)
+    assert two.retrying == 1, "what has become due meanwhile is scheduled no more"
+    every = all_queues([one, two], workers=0, slots=0)
+    assert (every.failed, every.retrying) == (4, 3)
+    assert every.jobs == [one.job, two.job]
+    assert one.exported()["now"]["retrying"] == 2
