@@ -53,6 +53,8 @@ def test_5_three_busy_workers_killed_at_once_stay_dead(site: Site, terminal: Ter
         assert not re.search("● busy|○ online", screen), screen
         return all("✗ lost" in last_line_of(screen, name) for name in site.workers)
 
+    # First only their connections are known to have broken; then their beats are missed; then they are given up.
+    terminal.until(lambda screen: all("! late" in last_line_of(screen, name) for name in site.workers), seconds=15)
     terminal.until(all_are_lost, seconds=45)
     terminal.press("1")
     shown = terminal.until(lambda screen: "✗ starved" in line_of(screen, ROTATE))

@@ -7,6 +7,7 @@ import pytest
 from tests.tui.mock import NOON
 from tests.tui.scene import worker
 from treadle.wire.jobs import Percentiles
+from treadle.wire.status import WorkerState
 from treadle.wire.workers import WorkerItem
 from treadle_tui.core.state.workers import BEATS_SHOWN, Beats, Overdue, RunRow, worker_row
 
@@ -69,6 +70,21 @@ def test_5_a_worker_whose_socket_broke_is_away_at_once_and_serves_nobody() -> No
     row = worker_row(gone, NOON)
 
     assert (row.health, row.serves) == ("away", False)
+
+
+@pytest.mark.parametrize(
+    ("busy", "quiet", "health"),
+    [(True, 0.5, "away"), (True, 4.5, "away"), (True, 5, "late"), (False, 30, "away"), (False, 31, "late")],
+)
+def test_5_a_worker_that_is_away_is_late_once_it_misses_the_limit_of_its_beat(
+    busy: bool, quiet: float, health: str
+) -> None:
+    gone = item(quiet=quiet, busy=busy).model_copy(update={"away_since": NOON - timedelta(seconds=quiet)})
+
+    row = worker_row(gone, NOON)
+
+    assert (row.health, row.serves) == (health, False)
+    assert worker_row(gone.model_copy(update={"state": WorkerState.LOST}), NOON).health == "lost"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,8 @@ def _history(job: JobItem, span: ChartSpan) -> QueueHistory | None:
     """Return the job's history in the span's steps; an empty one where nothing happened, None where nobody says."""
     if job.history is None:
         return None
-    for history in (job.history, *(job.past or ())):
+    told: list[QueueHistory] = [job.history, *(job.past or ())]
+    for history in told:
         if history.step_seconds == span.step_seconds:
             return history
     return None if job.past is None else QueueHistory(step_seconds=span.step_seconds, completed=[], failed=[])

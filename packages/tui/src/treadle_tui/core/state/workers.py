@@ -71,7 +71,7 @@ class WorkerRow:
     beats: Sequence[bool] = ()
     """Whether each expected heartbeat came, the last one last; as far as they were watched from here."""
     away: float = 0.0
-    """Seconds since its connection broke, of one that is away."""
+    """Seconds since its connection broke, of one that is not back."""
 
     @property
     def id(self) -> str:
@@ -138,8 +138,6 @@ def _runs(item: WorkerItem, now: datetime, usual: Mapping[str, Percentiles]) -> 
 def _health(item: WorkerItem, *, quiet: float, silent: float, was_late: bool) -> Health:
     if item.state is WorkerState.LOST:
         return "lost"
-    if item.away_since is not None:
-        return "away"
     # Two beats missed: one may be lost to a busy machine, and a watcher wants to know within five seconds.
     if (
         was_late
@@ -147,6 +145,9 @@ def _health(item: WorkerItem, *, quiet: float, silent: float, was_late: bool) ->
         or quiet > 2 * max(item.beat_seconds, item.idle_beat_seconds) + SLACK
     ):
         return "late"
+    # Its connection is known to have broken before a beat is missed.
+    if item.away_since is not None:
+        return "away"
     if item.state is WorkerState.DRAINING:
         return "draining"
     return "busy" if item.running else "online"
