@@ -1,5 +1,7 @@
 """`treadle outbox`: hands over, lists what is refused, tries it again, drops it, and prints the table (F6)."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,3 +92,21 @@ def test_the_table_is_printed_in_the_database_s_words_and_under_another_name(com
         for statement in said.split(";\n\n"):
             connection.exec_driver_sql(statement.rstrip(";\n").replace(" ON main.", " ON "))
     assert command.said("outbox", "--database", shop.url, "--table", "to_do", "list").endswith("0 are refused.\n")
+
+
+_WITHOUT = """
+import sys
+sys.modules["sqlalchemy"] = None
+"""
+
+
+def run_without_sqlalchemy(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", _WITHOUT + code], capture_output=True, text=True, check=False)
+    return done.stderr.splitlines()[-1]
+
+
+def test_without_sqlalchemy_the_command_and_the_module_say_what_to_install() -> None:
+    command = "from treadle.cli import main; sys.argv[1:] = ['outbox', '--database', 'sqlite://']; main()"
+
+    assert run_without_sqlalchemy(command).endswith("pip install 'treadle[outbox]'")
+    assert run_without_sqlalchemy("import treadle.outbox").endswith("pip install 'treadle[outbox]'")
