@@ -117,3 +117,12 @@ async def test_what_waits_is_not_dropped(shop: AsyncEngine) -> None:
         assert await connection.run_sync(outbox.drop, None) == 0
 
     assert [row.id for row in await rows(shop)] == [waiting]
+
+
+async def test_g6_two_rows_with_one_id_and_content_are_one_task(shop: AsyncEngine, client: Client) -> None:
+    for _ in range(2):
+        await write(shop, [1], options=Options(id=SAME))
+
+    assert (await Relay(shop, client=client).run_once()).handed == 2
+    assert await submitted(client) == [1]
+    assert await rows(shop) == []

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from opentelemetry import trace
+from opentelemetry.trace import SpanContext, TraceFlags
 from sqlalchemy.dialects import mssql, mysql, oracle
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session
@@ -151,3 +153,19 @@ def test_a_registration_is_made_once_for_a_task(monkeypatch: pytest.MonkeyPatch)
 
     assert calls == [note]
     assert orders.name == "orders"
+
+
+async def test_a_trace_goes_with_the_row(shop: AsyncEngine) -> None:
+    around = SpanContext(trace_id=0xABC, span_id=0xDEF, is_remote=True, trace_flags=TraceFlags(1))
+    async with shop.begin() as connection:
+        with trace.use_span(trace.NonRecordingSpan(around)):
+            await outbox.submit(connection, note.bind(1))
+
+    [row] = await rows(shop)
+    assert json.loads(row.body)["traceparent"].split("-")[1] == f"{0xABC:032x}"
+
+
+async def test_a_room_that_is_none_is_refused_at_once(shop: AsyncEngine) -> None:
+    async with shop.begin() as connection:
+        with pytest.raises(InvalidArguments, match="a:b"):
+            await outbox.submit(connection, note.bind(1), room="a:b")

@@ -1,13 +1,13 @@
 """A copy of a whole database: table by table, in batches, then read again and compared."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
-from sqlalchemy import URL
+from sqlalchemy import URL, Table
 
-from treadle_server.copying.contents import TABLES
+from treadle_server.copying.contents import TABLES, Row
 from treadle_server.copying.digest import Digest, json_places
 from treadle_server.copying.place import Place, Target
 from treadle_server.copying.postgres import PostgresPlace, postgres_source, postgres_target, refresh
@@ -72,11 +72,10 @@ async def _copy(here: Place, there: Target, tell: Tell) -> Copied:
         digest, total, places = Digest(), await here.count(table), json_places(table)
         copied.tables[table.name] = digest
         tell(Step("copied", table.name, 0, total))
-        async for batch in here.read(table):
+        async for batch in _batches(here, table):
             digest.add(batch, places)
             await there.write(table, batch)
             tell(Step("copied", table.name, digest.rows, total))
-            await asyncio.sleep(0)  # here Ctrl-C is heard: SQLite's statements never wait
     return copied
 
 
@@ -84,15 +83,21 @@ async def _verify(there: Place, copied: Copied, tell: Tell) -> None:
     """Read the tables again; raises `NotTheSame`."""
     for table in TABLES:
         wanted, found = copied.tables[table.name], Digest()
-        async for batch in there.read(table):
+        async for batch in _batches(there, table):
             found.add(batch, json_places(table))
             tell(Step("verified", table.name, found.rows, wanted.rows))
-            await asyncio.sleep(0)
         if found != wanted:
             raise NotTheSame(
                 f"{table.name} is not the same when it is read again ({found.rows} rows with the checksum {found}, not"
                 f" {wanted.rows} with {wanted}): nothing was kept; please report this"
             )
+
+
+async def _batches(place: Place, table: Table) -> AsyncIterator[list[Row]]:
+    """Give what is copied of a table; between two batches Ctrl-C is heard, for SQLite's statements never wait."""
+    async for batch in place.read(table):
+        yield batch
+        await asyncio.sleep(0)
 
 
 def _source(url: URL) -> AbstractAsyncContextManager[Place]:

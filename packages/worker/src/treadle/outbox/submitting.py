@@ -20,7 +20,7 @@ from treadle.outbox.table import TABLE
 from treadle.settings import Settings
 from treadle.values import encoded
 from treadle.wire.ids import TaskId
-from treadle.wire.names import GLOBAL, parse_room
+from treadle.wire.names import GLOBAL, InvalidRoom, parse_room
 
 _ASYNC = (AsyncConnection, AsyncSession, async_scoped_session)
 _SYNC = (Connection, Session, scoped_session)
@@ -114,7 +114,7 @@ def _row(task: Submittable, item: dict[str, Any], room: str | None) -> dict[str,
         body["scheduled_at"] = (datetime.now(UTC) + timedelta(seconds=delay)).isoformat()
     return {
         "id": item["id"],
-        "room": parse_room(room) if room is not None else _usual_room() or task.job.room,
+        "room": _usual_room() or task.job.room if room is None else _parsed(room),
         "job": item["job"],
         "body": _ascii(encoded(body)),
         "registration": _registration(task),  # type: ignore[arg-type] # a task is hashed as the object that it is
@@ -131,6 +131,13 @@ def _ascii(body: bytes) -> str:
 def _settings() -> Settings:
     """Return the settings; reading the environment takes longer than the whole row."""
     return Settings()
+
+
+def _parsed(room: str) -> str:
+    try:
+        return parse_room(room)
+    except InvalidRoom as error:
+        raise InvalidArguments(str(error)) from None
 
 
 def _usual_room() -> str | None:
