@@ -62,7 +62,7 @@ MERMAID = (
 )
 """Which Mermaid draws the site's diagrams, and the SHA-512 of its package."""
 
-LOWEST = ("-e", "packages/worker[logging,otel,uvloop]", "opentelemetry-sdk>=1.20")
+LOWEST = ("-e", "packages/worker[encryption,logging,otel,uvloop]", "opentelemetry-sdk>=1.20")
 """The SDK with what its extras need, and what tells spans in its tests, whose releases go with the API's."""
 
 LOWEST_TOOLS = ("asyncpg", "hypothesis", "psutil", "pytest", "pytest-timeout", "pytest-xdist", "trustme")

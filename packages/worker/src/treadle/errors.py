@@ -5,6 +5,9 @@ TreadleError
 │   └── DuplicateTask          two functions claim one job name
 ├── InvalidArguments           the arguments don't fit the task's parameters (also a ValueError)
 ├── BadValue                   a result or checkpoint holds what can't be sent or kept (also a ValueError)
+├── EncryptionError            an encrypted task can't be sealed or opened
+│   ├── NoCodec                no keys are here
+│   └── CantDecrypt            none of the keys that are here fits, or the value was changed
 ├── NoClient                   no client is open, or not the one that was asked (also a RuntimeError)
 ├── NoOutbox                   the database has no table for the outbox
 ├── WouldBlock                 a blocking call in the thread of the client's event loop (also a RuntimeError)
@@ -49,6 +52,18 @@ class BadValue(TreadleError, ValueError):
 
     Let through, it fails the run with the reason `internal-error`.
     """
+
+
+class EncryptionError(TreadleError):
+    """What an encrypted task carries can't be sealed or opened."""
+
+
+class NoCodec(EncryptionError):
+    """A task is encrypted, and no keys are here: nothing is sent, and what came can't be opened."""
+
+
+class CantDecrypt(EncryptionError):
+    """None of the keys that are here fits, or the value was changed on its way."""
 
 
 class NoClient(TreadleError, RuntimeError):

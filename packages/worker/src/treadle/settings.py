@@ -41,6 +41,10 @@ class Settings(BaseSettings):
     """Where the server is; several URLs of one cluster, separated by commas, are tried in turn."""
     token: SecretStr | None = None
     """The token to show; left out, the one that a local server wrote to its data directory, to loopback addresses."""
+    encryption_keys: SecretStr | None = None
+    """Keys that encrypt what encrypted tasks carry, separated by commas: the first one encrypts, all decrypt."""
+    encryption_keys_file: Path | None = None
+    """A file with such keys, one on each line, when `encryption_keys` has none."""
     data_dir: Path = Field(default_factory=_default_data_dir)
     """Where a local server keeps its database and its first token."""
     room: str = "@global"

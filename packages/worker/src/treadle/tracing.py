@@ -80,12 +80,20 @@ def running(claim: Mapping[str, Any]) -> "AbstractContextManager[Span | None]":
     )
 
 
-def tell_end(span: "Span", ending: Mapping[str, Any], error: BaseException | None) -> None:
-    """Note in a run's span how it ended: its outcome, and of a failure the error with its traceback."""
+def tell_end(span: "Span", ending: Mapping[str, Any], error: BaseException | None, *, encrypted: bool = False) -> None:
+    """Note in a run's span how it ended: its outcome, and of a failure the error with its traceback.
+
+    Of an encrypted task only the error's class: spans go where the keys need not be.
+    """
     from opentelemetry.trace import Status, StatusCode
 
     span.set_attribute("treadle.outcome", ending["kind"])
     if ending["kind"] not in {"failed", "exception"}:
+        return
+    if encrypted:
+        kind = type(error).__qualname__ if error is not None else str(ending.get("reason") or "Exception")
+        span.set_status(Status(StatusCode.ERROR, kind))
+        span.add_event("exception", {"exception.type": kind})
         return
     span.set_status(Status(StatusCode.ERROR, str(ending.get("error") or ending.get("reason"))))
     if (trace := ending.get("traceback")) is not None:

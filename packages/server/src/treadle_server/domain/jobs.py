@@ -32,6 +32,8 @@ class Job:
     version: int = 1
     origin: str | None = None
     """Which function it is, `module:qualname`, as far as was told."""
+    encrypted: bool = False
+    """Whether the payloads of new tasks are sealed by their submitters."""
     owner: str | None = None
     """Who registered it, or revived it; None: it is older than that was kept, and its workers are of several users."""
     full_name: str = field(init=False)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import LEASED, Outcome, Reason, Status
+from treadle_server.domain.encryption import is_sealed
 from treadle_server.errors import ValidationFailed
 
 NEVER_RUN = -1
@@ -108,6 +109,11 @@ class Task:
     def is_internal(self) -> bool:
         """Return whether the server's own executors run it."""
         return self.job_name.startswith(_INTERNAL)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Return whether the server can't read what it carries: its payload says so, and stays what it is."""
+        return is_sealed(self.payload)
 
     @property
     def has_run(self) -> bool:

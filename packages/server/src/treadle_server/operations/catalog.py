@@ -7,6 +7,7 @@ from sqlalchemy import select
 
 from treadle.wire.names import visible_from
 from treadle.wire.values import is_kept
+from treadle_server.domain.encryption import check_payload
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.weight import weigh
 from treadle_server.engine.hub import Batch
@@ -66,8 +67,12 @@ class Catalog:
     def is_checked(self, job: Job, payload: dict[str, object], size: int) -> bool:
         """Check a payload, whose text has `size` characters; return False when `check_aside` has to do it.
 
-        Raises `InvalidPayload`.
+        What is encrypted was checked by its submitter; here it is only looked at whether it is that. Raises
+        `InvalidPayload`.
         """
+        check_payload(payload, job.full_name, encrypted=job.encrypted)
+        if job.encrypted:
+            return True
         known = self._validators.known(job.num, job.schema_version)
         if known is None:
             known = self._validators.add(job.num, job.schema_version, job.schema)

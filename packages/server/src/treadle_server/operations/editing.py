@@ -7,6 +7,7 @@ from treadle.wire.tasks import TaskChanges
 from treadle_server.access.checks import controls, sees, unseen
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_scopes
+from treadle_server.domain.encryption import check_payload
 from treadle_server.domain.instants import instant
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Edit
@@ -47,5 +48,7 @@ async def edit_command(api: Api, principal: Principal, task_id: TaskId, patch: T
         if known is None or not (sees(principal, known) or controls(principal, known)):
             raise unseen(task_id)
         text = changes["payload"] = values.text_of(patch.payload)
-        await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload, text)
+        check_payload(patch.payload, known.job_name, encrypted=known.is_encrypted)
+        if not known.is_encrypted:
+            await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload, text)
     return Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)

@@ -71,6 +71,7 @@ def light_task(task: Task) -> dict[str, Any]:
         "trace_id": task.trace_id,
         "cancel_requested": task.cancel_requested,
         "settled": task.settled,
+        "encrypted": task.is_encrypted,
         "version": task.version,
     }
     data.update(zip(_SHOWN, _shown(task), strict=True))
@@ -145,6 +146,8 @@ def brief_claim(task: Task, now: datetime) -> dict[str, Any]:
             data[name] = orjson.Fragment(text)
     if task.weight != 1:
         data["weight"] = task.weight
+    if task.is_encrypted:
+        data["encrypted"] = True
     if task.trace is not None:
         data.update(task.trace_context, trace_id=task.trace_id)
     return data
@@ -218,6 +221,7 @@ def plain_job(job: Job) -> dict[str, Any]:
         "retain": job.retain,
         "fair": job.fair,
         "origin": job.origin,
+        "encrypted": job.encrypted,
         "paused": job.paused,
         "created_at": job.created_at,
         "version": job.version,

@@ -4,7 +4,7 @@ from typing import Any
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.jobs import JobRegister
-from treadle.wire.names import InvalidJobName, parse_job_name
+from treadle.wire.names import INTERNAL, InvalidJobName, parse_job_name
 from treadle.wire.options import OF_JOB
 from treadle_server.access.checks import check_register, visibility_of
 from treadle_server.access.principal import Principal
@@ -56,6 +56,7 @@ async def register_job(
         widen=wanted.widen,
         fair=wanted.fair,
         origin=wanted.origin,
+        encrypted=wanted.encrypted,
     )
     return await api.engine.run(command)
 
@@ -69,6 +70,8 @@ async def _check(api: Api, principal: Principal, room: str, wanted: JobRegister,
         parse_job_name(f"{room}:{wanted.category}:{wanted.name}")
     except InvalidJobName:
         raise ValidationFailed(f"name: {wanted.name!r} holds '/' or a control character; leave them out") from None
+    if wanted.encrypted and room == INTERNAL:
+        raise ValidationFailed("encrypted: the server itself runs the tasks of @internal jobs, and would need the keys")
     await api.catalog.check_schema(wanted.schema_, schema)
 
 

@@ -11,6 +11,7 @@ import orjson
 
 from treadle.wire.ids import TaskId
 from treadle.wire.options import OF_JOB
+from treadle.wire.sealed import identities, seal_of
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskOfMany, TaskSubmit
 from treadle.wire.values import is_kept
@@ -237,10 +238,12 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
     Raises `ValidationFailed` for a time that can't be kept.
     """
     if isinstance(wanted, PlainTask) or wanted.model_fields_set <= _PLAIN:
+        hashes = _content_hashes(job, wanted.payload, {"room": room})
         return Submission(
             job_name=job.full_name,
             payload=payload,
-            content_hash=_content_hash(job, wanted.payload, {"room": room}),
+            content_hash=hashes[0],
+            older_hashes=hashes[1:],
             id=None if wanted.id is None else TaskId(wanted.id),
             schema_version=job.schema_version,
         )
@@ -251,10 +254,12 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
     # The same instant is the same content, whatever the time zone that it was written in.
     instants = {"scheduled_at": due_at, "deadline": deadline}
     content = {**given, **{name: at for name, at in instants.items() if at is not None}, "room": room}
+    hashes = _content_hashes(job, wanted.payload, content)
     return Submission(
         job_name=job.full_name,
         payload=payload,
-        content_hash=_content_hash(job, wanted.payload, content),
+        content_hash=hashes[0],
+        older_hashes=hashes[1:],
         options={name: value for name, value in given.items() if name in _OPTIONS},
         id=None if wanted.id is None else TaskId(wanted.id),
         delay=wanted.delay,
@@ -276,8 +281,17 @@ def _trace(wanted: TaskSubmit) -> str | None:
     return f"{wanted.traceparent} {wanted.tracestate}" if wanted.tracestate else wanted.traceparent
 
 
-def _content_hash(job: Job, payload: dict[str, Any], content: dict[str, Any]) -> bytes:
-    """Return what makes two submissions under one id the same: job, room, payload and options (G6)."""
+def _content_hashes(job: Job, payload: dict[str, Any], content: dict[str, Any]) -> tuple[bytes, ...]:
+    """Return what makes two submissions under one id the same: job, room, payload and options (G6).
+
+    Of a sealed payload it is the digest of the plain one, under the present key and then under each older one.
+    """
+    seal = seal_of(payload) if job.encrypted else None
+    payloads = [_canonical(payload)] if seal is None else [known.encode() for known in identities(seal)]
+    return tuple(_content_hash(job, said, content) for said in payloads)
+
+
+def _content_hash(job: Job, payload: bytes, content: dict[str, Any]) -> bytes:
     options = {name: value for name, value in content.items() if name != "id"}
     digest = sha256(job.full_name.encode())
     try:
@@ -287,7 +301,7 @@ def _content_hash(job: Job, payload: dict[str, Any], content: dict[str, Any]) ->
         options["tags"] = values.sorted_text(options["tags"])
         said = orjson.dumps(options, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z)
     digest.update(said)
-    digest.update(_canonical(payload))
+    digest.update(payload)
     return digest.digest()
 
 

@@ -42,6 +42,10 @@ class Submittable(Protocol):
     def signature(self) -> Returning:
         """What it takes and gives."""
 
+    @property
+    def encrypted(self) -> bool:
+        """Whether its arguments are encrypted before they are sent."""
+
     def registration(self, settings: "Settings", *, replace: bool = False) -> dict[str, Any]:
         """Return the body that registers the job."""
 

@@ -19,8 +19,11 @@ from treadle.client.options import Options
 from treadle.client.queries import Queries
 from treadle.client.results import RawTask
 from treadle.client.scheduling import Scheduling
+from treadle.client.sealing import NamedJobs, sealed_item
 from treadle.client.steering import Steering
-from treadle.errors import Forbidden, InvalidArguments, JobNotFound, NoClient
+from treadle.encryption.fields import opened_texts
+from treadle.encryption.sealer import Sealer
+from treadle.errors import Forbidden, InvalidArguments, InvalidPayload, JobNotFound, NoClient
 from treadle.transport.bearer import Bearer, TokenSource, bearer_of
 from treadle.values import plain_request
 from treadle.wire.jobs import JobItem
@@ -29,6 +32,7 @@ from treadle.wire.runs import LogItem
 from treadle.wire.tasks import RunItem
 
 if TYPE_CHECKING:
+    from treadle.encryption.codec import Codec
     from treadle.settings import Settings
     from treadle.transport.http import HttpChannel
 
@@ -50,13 +54,14 @@ class Client(Queries, Steering, Scheduling, Admin):
     longer registered by a submit. A `token` may be a coroutine function that gives the one
     to show at the moment; then all goes over plain HTTP. A broken connection is mended for `patience` seconds
     before requests fail. The socket is opened by the first request that wants it; where none can be opened, plain
-    HTTP does the same.
+    HTTP does the same. `codec` has the keys of encrypted tasks; left out, they are those of `TREADLE_ENCRYPTION_KEYS`,
+    if there are any.
 
     While it is open, `task.submit(…)` finds it as `current_client` says; with `default=False` only from inside its own
     `async with` blocks. It may be used from other threads' event loops too, opened again after it was closed, and its
     blocks may be nested. Before and after, and in a process forked meanwhile, requests raise `NoClient`; while it is
     open, `ConnectionFailed` when no server was reached for `patience` seconds, and the `ProblemError` of a server that
-    refuses. A URL that is none raises `InvalidSetting`.
+    refuses. A URL that is none, or a key, raises `InvalidSetting`.
     """
 
     def __init__(
@@ -69,10 +74,14 @@ class Client(Queries, Steering, Scheduling, Admin):
         patience: float | timedelta = 30.0,
         settings: "Settings | None" = None,
         default: bool = True,
+        codec: "Codec | None" = None,
     ) -> None:
+        from treadle.encryption.keys import codec_of
         from treadle.settings import Settings, split_urls
 
         self.settings: Settings = settings or Settings()
+        self.sealer: Sealer = Sealer(codec or codec_of(self.settings))
+        self._named_jobs = NamedJobs(self.sealer, lambda job, room: self.job(job, room=room))
         self._urls = split_urls(url) if url else self.settings.urls
         self._bearer = bearer_of(token, self.settings)
         self.room: str | None = room or (self.settings.room if self.settings.room != GLOBAL else None)
@@ -112,6 +121,7 @@ class Client(Queries, Steering, Scheduling, Admin):
         opening, self._opening = self._opening, None
         open_clients.hide(self)
         self._names.clear()
+        self._named_jobs.forget()
         if opening is None:
             return
         if opening.pid != os.getpid() or opening.loop.is_closed():
@@ -168,15 +178,15 @@ class Client(Queries, Steering, Scheduling, Admin):
 
         `wait` has the result pushed without being asked for, which saves a request when it is awaited anyway. A job
         that is missing is registered when the token may. Raises `JobNotFound`, `InvalidPayload`, `TaskConflict`,
-        `Forbidden` and `ConnectionFailed`, and `DuplicateTask` when this process has another module's task of this
-        name at the server.
+        `Forbidden` and `ConnectionFailed`, `DuplicateTask` when this process has another module's task of this name at
+        the server, and `NoCodec` for an encrypted task without keys.
         """
         check_bound(bound)
         self._names.check(bound.task)
         if self.opening().is_plain:
             return (await self.submit_many([bound], options=options, wait=wait))[0]
         task = bound.task
-        item = item_of(task.full_name, bound.payload, over(options, bound.options))
+        item = self._item_of(bound, options)
         room = self.room or task.job.room
         try:
             return await self._send_one(room, item, task, wait=wait)
@@ -193,7 +203,7 @@ class Client(Queries, Steering, Scheduling, Admin):
         for bound in bounds:
             check_bound(bound)
             self._names.check(bound.task)
-        items = [item_of(bound.task.full_name, bound.payload, over(options, bound.options)) for bound in bounds]
+        items = [self._item_of(bound, options) for bound in bounds]
         room = self.room or _common_room({bound.task.job.room for bound in bounds})
         tasks = [bound.task for bound in bounds]
         try:
@@ -207,10 +217,21 @@ class Client(Queries, Steering, Scheduling, Admin):
     async def submit_raw(
         self, job: str, payload: Mapping[str, Any], *, options: Options | None = None, wait: bool = False
     ) -> TaskHandle[Any]:
-        """Submit to a job by its full name, `room:category:name`, with a JSON payload; raises as `submit`."""
+        """Submit to a job by its full name, `room:category:name`, with a JSON payload; raises as `submit`.
+
+        A client with keys first reads the job, once, to learn whether its tasks are encrypted. Then it checks the
+        payload itself, and raises `InvalidArguments`.
+        """
         name = _parsed(job)
+        room = self.room or name.room
         item = item_of(str(name), plain_request(job, {"payload": payload})["payload"], options)
-        return (await self._send(self.room or name.room, [item], [None], wait=wait))[0]
+        item["payload"] = await self._named_jobs.payload(str(name), room, item["payload"], item["id"])
+        try:
+            return (await self._send(room, [item], [None], wait=wait))[0]
+        except InvalidPayload:
+            # It may have become an encrypted one, or none any more.
+            self._named_jobs.forget()
+            raise
 
     def handle(self, task_id: str) -> TaskHandle[Any]:
         """Return a handle of a task that was submitted before; nothing is asked of the server."""
@@ -230,12 +251,12 @@ class Client(Queries, Steering, Scheduling, Admin):
     async def runs(self, task_id: str) -> list[RunItem]:
         """Return the attempts at a task, first to last; raises `TaskNotFound`."""
         answer = await self.call("runs", {"id": task_id})
-        return [RunItem.model_validate(item) for item in answer["items"]]
+        return [RunItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
 
     async def logs(self, task_id: str) -> list[LogItem]:
         """Return the last 1,000 lines that a task's code logged, first to last; raises `TaskNotFound`."""
         answer = await self.call("logs", {"id": task_id})
-        return [LogItem.model_validate(item) for item in answer["items"]]
+        return [LogItem.model_validate(opened_texts(self.sealer, item)) for item in answer["items"]]
 
     async def ping(self) -> dict[str, Any]:
         """Ask for the server's time, to see that it answers."""
@@ -245,6 +266,10 @@ class Client(Queries, Steering, Scheduling, Admin):
     def ending(self, task_id: str) -> "asyncio.Future[RawTask]":
         """Return the future of a task's end, in the client's loop; the server is asked to push. Raises `NoClient`."""
         return self.opening().waiters.wait(task_id)
+
+    def _item_of(self, bound: Bound[Any], options: Options | None) -> dict[str, Any]:
+        item = item_of(bound.task.full_name, bound.payload, over(options, bound.options))
+        return sealed_item(self.sealer, item) if bound.task.encrypted else item
 
     async def _send(
         self, room: str, items: list[dict[str, Any]], tasks: Sequence[Submittable | None], *, wait: bool

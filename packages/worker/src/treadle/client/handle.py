@@ -62,14 +62,15 @@ class TaskHandle(Generic[R_co]):
         """Wait up to `timeout` seconds (None: for ever) for the task's end and return its result.
 
         The result has the type that the task function is annotated with; raw submits give JSON. Raises `WaitTimeout`,
-        `TaskFailed`, `TaskCancelled`, `TaskNotFound`, and `ConnectionFailed` when the server stays away.
+        `TaskFailed`, `TaskCancelled`, `TaskNotFound`, `ConnectionFailed` when the server stays away, and for the result
+        of an encrypted task `NoCodec` and `CantDecrypt`.
         """
         with tracing.awaiting(self._item):
             return self._unpack(await self._wait(timeout))
 
     async def wait(self, timeout: float | None = None) -> TaskItem:  # noqa: ASYNC109
         """Wait for the task's end, whatever it is, and return its last state; raises as `result`, but for the end."""
-        return TaskItem.model_validate(await self._wait(timeout))
+        return self._client.task_of(await self._wait(timeout))
 
     async def get(self) -> TaskItem:
         """Return the task as it is now; raises `TaskNotFound`."""
@@ -133,10 +134,12 @@ class TaskHandle(Generic[R_co]):
             raise
 
     def _unpack(self, task: RawTask) -> R_co:
-        status, error = task["status"], task.get("error")
+        status = task["status"]
         if status == Status.COMPLETED:
-            return self._typed(task.get("result"))
-        item = TaskItem.model_validate(task)
+            result = task.get("result")
+            return self._typed(self._client.sealer.open_value(result) if task.get("encrypted") else result)
+        item = self._client.task_of(task)
+        error = item.error
         if status == Status.CANCELLED:
             raise TaskCancelled(f"task {self.id} was cancelled{f': {error}' if error else ''}", item)
         raise TaskFailed(f"task {self.id} failed ({item.reason or 'error'}): {error or 'no error was given'}", item)

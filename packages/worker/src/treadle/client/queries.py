@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from treadle.client.requests import Listing, Requester, path_part
+from treadle.encryption.fields import opened_task
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.jobs import JobItem
 from treadle.wire.pages import Page
@@ -66,7 +67,7 @@ class Queries(Requester):
         params |= {name: value for name, value in named.items() if value is not None}
         room = room or params.pop("room", None)
         path = "/v1/tasks" if room is None else f"/v1/rooms/{path_part(room)}/tasks"
-        return self._list(TaskItem, path, limit, offset, params=params, by_cursor=True)
+        return self._list(TaskItem, path, limit, offset, params=params, by_cursor=True, opened=opened_task)
 
     def jobs(self, room: str = "@global", *, limit: int | None = None, offset: int = 0) -> Listing[JobItem]:
         """Return the jobs that are seen from a room, with the counts of their queues."""

@@ -4,8 +4,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mappi
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
+from treadle.encryption.fields import opened_task
+from treadle.encryption.sealer import Sealer
 from treadle.wire.fields import Model
 from treadle.wire.pages import Page
+from treadle.wire.tasks import TaskItem
 
 if TYPE_CHECKING:
     from treadle.transport.http import HttpChannel
@@ -80,6 +83,13 @@ class Listing(Generic[M]):
 class Requester:
     """What each part of the client asks with."""
 
+    sealer: Sealer
+    """Its keys, or none: what it sends for encrypted tasks is sealed by them, and what it is answered opened."""
+
+    def task_of(self, answer: dict[str, Any]) -> TaskItem:
+        """Return a task as it was answered, opened where a key fits."""
+        return TaskItem.model_validate(opened_task(self.sealer, answer))
+
     def http(self) -> "HttpChannel":
         """Return the client's HTTP connections."""
         raise NotImplementedError
@@ -108,9 +118,12 @@ class Requester:
         *,
         params: Mapping[str, Any] | None = None,
         by_cursor: bool = False,
+        opened: "Callable[[Sealer, dict[str, Any]], dict[str, Any]] | None" = None,
     ) -> Listing[M]:
         async def read(where: Mapping[str, Any]) -> "Page[M]":
             answer = await self.request("GET", path, params={**(params or {}), **where})
+            if opened is not None and self.sealer.has_codec:
+                answer["items"] = [opened(self.sealer, item) for item in answer["items"]]
             page: Page[M] = Page[model].model_validate(answer)  # type: ignore[valid-type]
             return page
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.client.options import template
 from treadle.client.requests import Listing, Requester, path_part
+from treadle.encryption.fields import opened_schedule
 from treadle.wire.names import GLOBAL
 from treadle.wire.schedules import Missed, ScheduleItem
 from treadle.wire.tasks import TaskItem
 
 if TYPE_CHECKING:
     from treadle.client.options import Options
+    from treadle.client.sealing import NamedJobs
 
 _OF_EACH = ("payload", "cron", "zone", "interval", "paused", "content_hash", "if_version")
 
@@ -23,13 +25,15 @@ class Scheduling(Requester):
     `ValidationFailed` …
     """
 
+    _named_jobs: "NamedJobs"
+
     def schedules(self, room: str = GLOBAL, *, limit: int | None = None, offset: int = 0) -> Listing[ScheduleItem]:
         """Return the schedules that are seen from a room, newest first: with their next tick and last task."""
-        return self._list(ScheduleItem, f"/v1/rooms/{path_part(room)}/schedules", limit, offset)
+        return self._list(ScheduleItem, f"/v1/rooms/{path_part(room)}/schedules", limit, offset, opened=opened_schedule)
 
     async def schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
         """Return one schedule; raises `ScheduleNotFound`."""
-        return ScheduleItem.model_validate(await self.request("GET", schedule_path(room, name)))
+        return self._schedule_of(await self.request("GET", schedule_path(room, name)))
 
     async def set_schedule(
         self,
@@ -52,13 +56,16 @@ class Scheduling(Requester):
         """Make a schedule, or replace the one of this name; what stays the same keeps its next tick.
 
         `cron` (in `zone`) or `interval` (seconds) says when; `options` are those of each task, `deadline` is how long
-        after its tick it is of use. Raises `InvalidArguments` for options that are one task's alone.
+        after its tick it is of use. The payload of an encrypted job is checked and sealed here, as in `submit_raw`.
+        Raises `InvalidArguments` for options that are one task's alone.
         """
+        if payload is not None or self.sealer.has_codec:
+            payload = await self._named_jobs.payload(job, room, payload or {}, of=None)
         given = dict(zip(_OF_EACH, (payload, cron, zone, interval, paused, content_hash, if_version), strict=True))
         body = template(options, deadline)
         body |= {"job": job, "jitter": jitter, "missed": missed}
         body |= {name: value for name, value in given.items() if value is not None}
-        return ScheduleItem.model_validate(await self.request("PUT", schedule_path(room, name), body))
+        return self._schedule_of(await self.request("PUT", schedule_path(room, name), body))
 
     async def pause_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
         """Pause a schedule: it makes no tasks until it is resumed."""
@@ -70,7 +77,7 @@ class Scheduling(Requester):
 
     async def run_schedule(self, name: str, *, room: str = GLOBAL) -> TaskItem:
         """Put a schedule's task in now and return it; raises `TaskConflict` while its last one is open."""
-        return TaskItem.model_validate(await self.request("POST", f"{schedule_path(room, name)}/run"))
+        return self.task_of(await self.request("POST", f"{schedule_path(room, name)}/run"))
 
     async def delete_schedule(self, name: str, *, room: str = GLOBAL) -> None:
         """Delete a schedule; a task of it that runs goes on to its end."""
@@ -78,7 +85,10 @@ class Scheduling(Requester):
 
     async def _patch(self, room: str, name: str, **fields: Any) -> ScheduleItem:
         answer = await self.request("PATCH", schedule_path(room, name), fields, resend=True)
-        return ScheduleItem.model_validate(answer)
+        return self._schedule_of(answer)
+
+    def _schedule_of(self, answer: dict[str, Any]) -> ScheduleItem:
+        return ScheduleItem.model_validate(opened_schedule(self.sealer, answer))
 
 
 def schedule_path(room: str, name: str) -> str:

@@ -4,7 +4,9 @@ from typing import Any, Unpack
 
 from treadle.client.options import wire_edits
 from treadle.client.requests import Requester
+from treadle.encryption.fields import SAID, sealed_words
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
+from treadle.values import plain_request
 from treadle.wire.jobs import JobItem
 from treadle.wire.options import TaskEdits
 from treadle.wire.tasks import BulkResult, TaskItem
@@ -16,7 +18,7 @@ class Steering(Requester):
 
     async def get(self, task_id: str) -> TaskItem:
         """Return a task as it is now; raises `TaskNotFound`."""
-        return TaskItem.model_validate(await self.call("get", {"id": task_id}))
+        return self.task_of(await self.call("get", {"id": task_id}))
 
     async def cancel(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
         """Cancel a task, at once, and return it as it is then.
@@ -52,19 +54,24 @@ class Steering(Requester):
     ) -> TaskItem:
         """Settle a paused or failed task by hand: `completed` with a `result`, `failed` with an `error`, `cancelled`.
 
-        Raises as `cancel`, and `ValidationFailed` for a status that is none of these.
+        Of an encrypted task what is said is sealed, which needs the keys. Raises as `cancel`, and `ValidationFailed`
+        for a status that is none of these, and for what is not encrypted.
         """
-        return await self._act(task_id, "resolve", status=status, result=result, error=error, if_version=if_version)
+        said = await self._sealed(task_id, {"result": result, "error": error})
+        return await self._act(task_id, "resolve", status=status, if_version=if_version, **said)
 
     async def edit(self, /, task_id: str, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
         """Change a task that doesn't run yet: its payload, its checkpoint, and all that `Options` says but its id.
 
-        None takes away what a task need not have, such as `timeout`, `target` or `unique_key`. Raises
+        None takes away what a task need not have, such as `timeout`, `target` or `unique_key`. The payload and
+        checkpoint of an encrypted task are sealed, which needs the keys; against its schema only its worker checks
+        them. Raises
         `InvalidTaskTransition` when it is claimed or over, `TaskConflict` by `if_version` or when another task holds
         the unique key, `Forbidden` also for scopes that are not held, and `ValidationFailed`.
         """
-        body = {"id": task_id, **wire_edits(changes), **({} if if_version is None else {"if_version": if_version})}
-        return TaskItem.model_validate(await self.call("edit", body, resend=if_version is None))
+        said = await self._sealed(task_id, wire_edits(changes))
+        body = {"id": task_id, **said, **({} if if_version is None else {"if_version": if_version})}
+        return self.task_of(await self.call("edit", body, resend=if_version is None))
 
     async def act(self, /, action: Action, **which: Any) -> BulkResult:
         """One verb for many tasks, as `BulkAction` says: `ids=[…]` or `filter={…}`.
@@ -81,17 +88,24 @@ class Steering(Requester):
         """Let a paused queue go on; raises `JobNotFound`."""
         return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": False}))
 
+    async def _sealed(self, task_id: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return what is said of a task, sealed as the task wants it; which is asked only where there are keys."""
+        if not self.sealer.has_codec or all(fields.get(name) is None for name in SAID):
+            return fields
+        is_encrypted = bool((await self.call("get", {"id": task_id})).get("encrypted"))
+        return sealed_words(self.sealer, plain_request("edit", fields)) if is_encrypted else fields
+
     async def _act(self, task_id: str, action: Action, **fields: Any) -> TaskItem:
         body = {"id": task_id, "action": action, **{name: value for name, value in fields.items() if value is not None}}
         try:
-            return TaskItem.model_validate(await self.call("action", body, resend=False))
+            return self.task_of(await self.call("action", body, resend=False))
         except ConnectionLost:
             return await self._act_again(task_id, action, body)
 
     async def _act_again(self, task_id: str, action: Action, body: dict[str, Any]) -> TaskItem:
         """Repeat a verb whose answer was lost; a refusal that the first try explains is no refusal."""
         try:
-            return TaskItem.model_validate(await self.call("action", body, resend=False))
+            return self.task_of(await self.call("action", body, resend=False))
         except (InvalidTaskTransition, TaskConflict):
             item = await self.get(task_id)
             if item.status in LEADS_TO[action]:

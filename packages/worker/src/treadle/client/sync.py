@@ -28,6 +28,7 @@ from treadle.wire.status import Status
 from treadle.wire.tasks import Receipt, RunItem, TaskItem
 
 if TYPE_CHECKING:
+    from treadle.encryption.codec import Codec
     from treadle.settings import Settings
 
 M = TypeVar("M", bound=Model)
@@ -242,6 +243,7 @@ class SyncClient:
         patience: float | timedelta = 30.0,
         settings: "Settings | None" = None,
         default: bool = True,
+        codec: "Codec | None" = None,
     ) -> None:
         self.client = Client(
             url,
@@ -251,6 +253,7 @@ class SyncClient:
             patience=patience,
             settings=settings,
             default=default,
+            codec=codec,
         )
         self._loops: dict[int, _Loop] = {}
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable
 
     from treadle.client.client import Client
+    from treadle.encryption.codec import Codec
     from treadle.tasks.content import Content, Source, Uploading
     from treadle.wire.artifacts import ArtifactItem
     from treadle.wire.runs import Claim
@@ -50,12 +51,19 @@ class Context:
     """A run, as its code sees it. Works in async functions, in threads and in child processes alike."""
 
     def __init__(
-        self, claim: dict[str, Any], port: Port, resources: Any = _UNSET, *, urls: tuple[str, ...] = ()
+        self,
+        claim: dict[str, Any],
+        port: Port,
+        resources: Any = _UNSET,
+        *,
+        urls: tuple[str, ...] = (),
+        codec: "Codec | None" = None,
     ) -> None:
         self._claim = claim
         self._port = port
         self._resources = resources
         self._urls = urls
+        self._codec = codec
         self._usage = 0.0
         self._checkpoint = claim.get("checkpoint")
         self._cancelled = Event()
@@ -189,12 +197,13 @@ class Context:
     def client(self, **options: Any) -> "Client":
         """Return a client that acts with the run's credential: `async with ctx.client() as client:`.
 
-        Over plain HTTP, for its requests show a fresh credential each time. `options` are those of `Client`. In
-        synchronous code `SyncClient(ctx.url, ctx.credentials)` does the same.
+        Over plain HTTP, for its requests show a fresh credential each time. `options` are those of `Client`; its keys
+        are the worker's, but in a child process only those of the environment. In synchronous code
+        `SyncClient(ctx.url, ctx.credentials)` does the same.
         """
         from treadle.client.client import Client
 
-        return Client(self.url, self.credentials, **{"default": False, **options})
+        return Client(self.url, self.credentials, **{"default": False, "codec": self._codec, **options})
 
     @property
     def url(self) -> str | None:

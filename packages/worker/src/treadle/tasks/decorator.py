@@ -21,7 +21,7 @@ from treadle.tasks.registry import remember
 from treadle.tasks.schedules import Schedule, checked
 from treadle.tasks.signature import Signature
 from treadle.tasks.verdicts import Exceptions, Verdicts
-from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name
+from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, JobName, parse_job_name
 from treadle.wire.options import OF_JOB, TaskDefaults
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def task(
     schedule: Schedule | None = None,
     retry_on: Exceptions | None = None,
     fail_on: Exceptions | None = None,
+    encrypted: bool = False,
     **defaults: Unpack[TaskDefaults],
 ) -> Decorator: ...
 def task(
@@ -89,6 +90,7 @@ def task(
     schedule: Schedule | None = None,
     retry_on: Exceptions | None = None,
     fail_on: Exceptions | None = None,
+    encrypted: bool = False,
     **defaults: Unpack[TaskDefaults],
 ) -> Any:
     """Make a function a task: `@task`, `@task("name")` or `@task(category="analysis", timeout=30)`.
@@ -98,8 +100,9 @@ def task(
     loop, others in a `thread`; `process` gives it a child process that a timeout or cancel really kills. `retain` keeps
     the job, and what is queued, while no worker lives. `fair="room"` lets rooms take turns. `schedule=Cron(…)` or
     `Every(…)` puts it in again and again, from the start of the first worker that has it. After an exception of
-    `retry_on` it is tried again and after no other, after one of `fail_on` never; left out, after all. The other
-    keywords are the defaults of `Options`.
+    `retry_on` it is tried again and after no other, after one of `fail_on` never; left out, after all. What an
+    `encrypted` one is given and comes to the server can't read: clients and workers have the keys. The other keywords
+    are the defaults of `Options`.
 
     Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module has one of that
     name already.
@@ -122,6 +125,7 @@ def task(
             signature=Signature(inner, _locals(inner, frame)),
             schedule=checked(inner.__qualname__, schedule),
             verdicts=Verdicts.of(inner.__qualname__, retry_on, fail_on),
+            encrypted=_encrypted(inner, room, encrypted=encrypted),
         )
         remember(made.full_name, inner, frame)
         return made
@@ -160,6 +164,15 @@ def _isolation(function: Callable[..., Any], wanted: Isolation | None) -> Isolat
     if wanted == "thread" and is_async:
         raise DefinitionError(f"{function.__qualname__} is async: use isolation='async' or 'process'")
     return wanted
+
+
+def _encrypted(function: Callable[..., Any], room: str, *, encrypted: bool) -> bool:
+    if encrypted and room == INTERNAL:
+        raise DefinitionError(
+            f"{function.__qualname__} can't be encrypted: the server itself runs what is in {INTERNAL}, and it must not"
+            " have the keys"
+        )
+    return encrypted
 
 
 def _defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) -> Options:

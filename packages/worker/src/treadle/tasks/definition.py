@@ -54,6 +54,7 @@ class Task(Generic[P, R_co]):
         signature: Signature,
         schedule: Schedule | None = None,
         verdicts: Verdicts | None = None,
+        encrypted: bool = False,
     ) -> None:
         self.function = function
         self.job = job
@@ -64,6 +65,7 @@ class Task(Generic[P, R_co]):
         self.signature = signature
         self.schedule = schedule
         self.verdicts = verdicts
+        self.encrypted = encrypted
         self.full_name: str = str(job)
         self.is_async: bool = inspect.iscoroutinefunction(function)
         functools.update_wrapper(self, function)
@@ -132,6 +134,8 @@ class Task(Generic[P, R_co]):
                 body[name] = value
         if self.fair is not None:
             body["fair"] = self.fair
+        if self.encrypted:
+            body["encrypted"] = True
         if (origin := qualified(self)) is not None:
             body["origin"] = origin
         return body | self.defaults.wire()

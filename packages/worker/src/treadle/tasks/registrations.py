@@ -5,14 +5,17 @@ from hashlib import sha256
 from typing import Any
 
 from treadle.client.options import seconds, template
+from treadle.encryption.fields import sealed_payload
+from treadle.encryption.sealer import Sealer
 from treadle.tasks.definition import Task
 
 
-def registration(task: "Task[..., Any]") -> tuple[str, dict[str, Any]]:
-    """Return the schedule's name, and the body that sets it.
+def registration(task: "Task[..., Any]", sealer: Sealer) -> tuple[str, dict[str, Any]]:
+    """Return the schedule's name, and the body that sets it, with the payload of an encrypted task sealed.
 
     Its hash says what the code says: as long as that stays the same, a worker that starts changes nothing, and what
-    people have changed since stays. Raises `InvalidArguments` for what the task can't be called with.
+    people have changed since stays. Of an encrypted task it is a keyed digest: another first key sets the schedule
+    anew. Raises `InvalidArguments` for what the task can't be called with.
     """
     plan = task.schedule
     assert plan is not None
@@ -24,5 +27,9 @@ def registration(task: "Task[..., Any]") -> tuple[str, dict[str, Any]]:
         **plan.timing(),
         **template(plan.options, plan.deadline),
     }
+    name = plan.name or f"{task.job.category}:{task.job.name}"
     said = json.dumps(body, sort_keys=True).encode()
-    return plan.name or f"{task.job.category}:{task.job.name}", body | {"content_hash": sha256(said).hexdigest()}
+    if task.encrypted:
+        sealed = {"payload": sealed_payload(sealer, body["payload"], of=None), "content_hash": sealer.digest(said)}
+        return name, body | sealed
+    return name, body | {"content_hash": sha256(said).hexdigest()}

@@ -7,6 +7,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from treadle.encryption.codec import Codec
+from treadle.encryption.fields import opened_claim, opened_task, sealed_report
+from treadle.encryption.keys import codec_of
+from treadle.encryption.sealer import Sealer
 from treadle.errors import InvalidArguments
 from treadle.settings import Settings, split_urls
 from treadle.tasks import endings
@@ -38,12 +42,14 @@ class InlineWorker:
         token: str | None,
         resources: Any = None,
         middleware: Iterable[Middleware] = (),
+        codec: Codec | None = None,
     ) -> None:
         self._tasks = by_name(tasks)
         self._urls = split_urls(url)
         self._token = token
         self._resources = resources
         self._middleware = tuple(middleware)
+        self._sealer = Sealer(codec or codec_of(Settings()))
         self._runner = asyncio.Runner()
         self._http: HttpChannel | None = None
         self._link: HttpLink | None = None
@@ -59,7 +65,8 @@ class InlineWorker:
     def run_all(self, limit: int = 1000) -> list[TaskItem]:
         """Run what is due until nothing is left, or `limit` tasks were run; return them as they are then.
 
-        Raises what the server answers when it refuses the worker or its jobs.
+        Raises what the server answers when it refuses the worker or its jobs, and `NoCodec` or `CantDecrypt` for a task
+        that is encrypted.
         """
         return self._runner.run(self._run_all(limit))
 
@@ -83,15 +90,19 @@ class InlineWorker:
         assert self._http is not None
         ended: list[TaskItem] = []
         while len(ended) < limit and (claims := await link.claim(1, wait=0)):
-            for claim in claims:
+            for given in claims:
+                is_encrypted = bool(given.get("encrypted"))
+                claim = opened_claim(self._sealer, given) if is_encrypted else given
                 ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
                 port = _Port(claim, partial(self._upload, claim))
                 ending = await run_claim(
                     self._tasks[claim["job_name"]], claim, port, self._resources, self._urls, self._middleware
                 )
-                sent = [{**ref, "kind": "started"}, *({**ref, **report} for report in port.reports), {**ref, **ending}]
-                await link.reports(sent)
-                ended.append(TaskItem.model_validate(await self._http.request("GET", f"/v1/tasks/{claim['id']}")))
+                said = [{**ref, "kind": "started"}, *({**ref, **report} for report in port.reports), {**ref, **ending}]
+                sealed = (sealed_report(self._sealer, report) if is_encrypted else report for report in said)
+                await link.reports([report for report in sealed if report is not None])
+                end = await self._http.request("GET", f"/v1/tasks/{claim['id']}")
+                ended.append(TaskItem.model_validate(opened_task(self._sealer, end)))
         return ended
 
     def _upload(self, claim: dict[str, Any], content: Content) -> ArtifactItem:

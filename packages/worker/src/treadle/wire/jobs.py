@@ -28,6 +28,8 @@ class JobRegister(TaskOptions):
     fair: Fair | None = None
     origin: Origin | None = None
     """Which function it is, `module:qualname`, if the sender can say: others of its name are warned."""
+    encrypted: Flag = False
+    """Whether its tasks are encrypted by those who submit and run them (`treadle.wire.sealed`)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -104,6 +106,8 @@ class JobItem(Model):
     fair: Fair | None = None
     origin: str | None = None
     """Which function registered it first, or replaced, widened or revived it last; null when none said so."""
+    encrypted: bool = False
+    """Whether the payloads of new tasks are sealed by their submitters."""
     paused: bool = False
     counts: dict[str, int] = Field(default_factory=dict)
     retrying: int = 0

@@ -2,13 +2,42 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from treadle.wire.fields import Amount, Flag, GivenInstant, GivenJson, Instant, LongText, Model, Request, Seconds, Share
 from treadle.wire.ids import Uuid
+from treadle.wire.sealed import MARK, seal_of_text
 from treadle.wire.status import Reason
 from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import RunRef
+
+MOST_MESSAGE = 1000
+"""Characters of a message of progress."""
+
+MOST_SEALED_MESSAGE = 8000
+"""Characters of one that is sealed."""
+
+
+def _short(message: str) -> str:
+    most = MOST_MESSAGE if seal_of_text(message) is None else MOST_SEALED_MESSAGE
+    if len(message) > most:
+        raise ValueError(f"at most {most} characters, not {len(message)}")
+    return message
+
+
+ProgressMessage = Annotated[
+    str,
+    AfterValidator(_short),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "maxLength": MOST_MESSAGE},
+                {"type": "string", "maxLength": MOST_SEALED_MESSAGE, "pattern": f"^<{MARK}:[A-Za-z0-9_.,-]+={{0,2}}>$"},
+            ]
+        }
+    ),
+]
+"""A message of up to 1,000 characters, or a sealed one of up to 8,000."""
 
 
 class ClaimRequest(Request):
@@ -86,7 +115,7 @@ class Progress(Request):
     """How far the run is: a share between 0 and 1, a message, or both."""
 
     share: Share | None = None
-    message: Annotated[str, Field(max_length=1000)] | None = None
+    message: ProgressMessage | None = None
 
 
 class LogLine(Request):
@@ -126,7 +155,7 @@ class Report(RunRef):
     retry_after: Seconds | None = None
     checkpoint: GivenJson = None
     share: Share | None = None
-    message: Annotated[str, Field(max_length=1000)] | None = None
+    message: ProgressMessage | None = None
     detail: LongText | None = None
     lines: list[LogLine] | None = Field(default=None, max_length=1000)
     code_runs: Flag = False

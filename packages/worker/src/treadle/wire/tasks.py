@@ -119,6 +119,8 @@ class TaskItem(ShownOptions, TaskHead):
     """The trace that it belongs to."""
     cancel_requested: bool = False
     settled: bool = False
+    encrypted: bool = False
+    """Whether its payload, result, checkpoint, error, logs and progress message are sealed (`treadle.wire.sealed`)."""
     version: int = 1
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from treadle import logs, tracing
 from treadle.clock import monotonic
+from treadle.encryption.codec import Codec
 from treadle.errors import (
     BadValue,
+    EncryptionError,
     PayloadTooLarge,
     ProblemError,
     TreadleError,
@@ -64,7 +66,9 @@ class Caller:
         middleware: Sequence[Middleware] = (),
         *,
         captures_output: bool = False,
+        codec: Codec | None = None,
     ) -> None:
+        self._codec = codec
         self.uploader = uploader
         self.reporter = reporter
         self.leases = leases
@@ -100,7 +104,7 @@ class Caller:
         with tracing.running(held.claim) as span:
             ending, error = await self._call(held, task, arguments)
             if span is not None:
-                tracing.tell_end(span, ending, error)
+                tracing.tell_end(span, ending, error, encrypted=bool(held.claim.get("encrypted")))
             return ending
 
     async def _call(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
@@ -139,7 +143,7 @@ class Caller:
         return kind(held, self.reporter, self.leases, self.credentials, save=self.save, upload=self.upload)
 
     def _context(self, held: Held, port: Port) -> Context:
-        return Context(held.claim, port, self._resources, urls=self.credentials.urls)
+        return Context(held.claim, port, self._resources, urls=self.credentials.urls, codec=self._codec)
 
     async def _around(self, held: Held, task: Task[..., Any], code: Callable[[], Awaitable[Ended]]) -> Ended:
         """Call the code within the middleware, which sees its result or what it raised and may change either."""
@@ -330,7 +334,7 @@ class Caller:
         """Store a checkpoint; raise `StaleRun` when the run is no longer ours, `BadValue` when it can't be kept."""
         try:
             await self.reporter.confirm({**held.ref, "kind": "checkpoint", "checkpoint": checkpoint})
-        except (PayloadTooLarge, ValidationFailed) as error:
+        except (PayloadTooLarge, ValidationFailed, EncryptionError) as error:
             raise BadValue(f"checkpoint: {error}") from None
 
     async def _upload_for(self, held: Held, child: Child, wanted: dict[str, str]) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from treadle.client.names import Names
+from treadle.encryption.sealer import Sealer
 from treadle.tasks.definition import Task
 from treadle.transport.bearer import Bearer
 from treadle.version import __version__
@@ -36,6 +37,7 @@ class WorkerConfig:
     settings: "Settings"
     names: Names
     middleware: tuple[Middleware, ...] = ()
+    sealer: Sealer = field(default_factory=lambda: Sealer(None))
 
     def opening(self, worker_id: str | None, held: list[dict[str, Any]], *, draining: bool) -> dict[str, Any]:
         """Return the body that opens the worker on a connection."""

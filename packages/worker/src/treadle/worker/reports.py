@@ -46,6 +46,11 @@ _WITH_START = frozenset({"completed", "failed", "exception"})
 """Ends that may tell the start as well."""
 
 Send = Callable[[list[Report]], Awaitable[list[Answer]]]
+Seal = Callable[[Report], Report | None]
+
+
+def _as_it_is(report: Report) -> Report:
+    return report
 
 
 class _Soft:
@@ -81,11 +86,13 @@ class Reporter:
     While one request is under way a second one goes out if it has many reports that depend on nothing before them:
     so the server has the next work at hand when it has done the last. Bounded by what the worker holds: a run has one
     start, one end and one checkpoint under way, and coalesced lines. `on_answer` is told each end's and each refused
-    report's answer.
+    report's answer. Whatever is said of a run goes through `seal` on its way in, once, so that what is sent again is
+    the same.
     """
 
-    def __init__(self, send: Send, on_answer: Callable[[Report, Answer], None]) -> None:
+    def __init__(self, send: Send, on_answer: Callable[[Report, Answer], None], *, seal: Seal = _as_it_is) -> None:
         self._send = send
+        self._seal = seal
         self._on_answer = on_answer
         self._waiting: deque[_Entry] = deque()
         self._numbers = itertools.count()
@@ -104,6 +111,10 @@ class Reporter:
         key = (report["task_id"], report["run_id"])
         if self._soft and report["kind"] in ENDS:
             self._harden(key)
+        sealed = self._seal(report)
+        if sealed is None:
+            return
+        report = sealed
         if report["kind"] == "started":
             self._starts[key] = report
         elif (start := self._starts.pop(key, None)) is not None and report["kind"] in _WITH_START:
@@ -120,10 +131,16 @@ class Reporter:
         self._wake.set()
 
     async def confirm(self, report: Report) -> None:
-        """Send a report and wait for its answer; raise the `ProblemError` that it was refused with."""
+        """Send a report and wait for its answer; raise the `ProblemError` that it was refused with.
+
+        Raises `EncryptionError` for one that can't be sealed.
+        """
+        sealed = self._seal(report)
+        if sealed is None:
+            return
         self._starts.pop((report["task_id"], report["run_id"]), None)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._put(report, future)
+        self._put(sealed, future)
         await future
 
     def progress(self, key: Key, share: float | None, message: str | None) -> None:
@@ -259,14 +276,15 @@ class Reporter:
         if soft is None:
             return
         self._starts.pop(key, None)
-        if soft.progress is not None:
-            self._put(soft.progress)
+        if soft.progress is not None and (progress := self._seal(soft.progress)) is not None:
+            self._put(progress)
         lines = list(soft.lines)
         if soft.dropped:
             lost = {"level": "warning", "message": f"{soft.dropped + 1} lines were logged too fast and left out"}
             lines[0] = lines[0] | lost
-        if lines:
-            self._put({"task_id": key[0], "run_id": key[1], "kind": "logs", "lines": lines})
+        said: Report = {"task_id": key[0], "run_id": key[1], "kind": "logs", "lines": lines}
+        if lines and (sealed := self._seal(said)) is not None:
+            self._put(sealed)
 
 
 def _resolve(future: "asyncio.Future[None]", answer: Answer) -> None:

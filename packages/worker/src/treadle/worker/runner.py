@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from treadle.encryption.sealer import Sealer
 from treadle.errors import InvalidArguments, ProblemError
 from treadle.tasks import endings
 from treadle.tasks.definition import Task
@@ -17,6 +18,7 @@ from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
 from treadle.worker.middleware import Middleware
 from treadle.worker.reports import Reporter
+from treadle.worker.sealing import RunSealing
 from treadle.worker.stopping import log_failure, stopped
 from treadle.worker.uploads import Uploader
 
@@ -48,6 +50,7 @@ class Runner:
         resources: Any = None,
         middleware: Sequence[Middleware] = (),
         captures_output: bool = False,
+        sealing: RunSealing | None = None,
     ) -> None:
         self._tasks = tasks
         self._reporter = reporter
@@ -55,6 +58,7 @@ class Runner:
         self._group = group
         self._concurrency = concurrency
         self._give_back = give_back
+        self._sealing = sealing or RunSealing(Sealer(None), leases.held)
         self._caller = Caller(
             reporter,
             leases,
@@ -64,6 +68,7 @@ class Runner:
             uploader,
             middleware,
             captures_output=captures_output,
+            codec=self._sealing.codec,
         )
         self._waiting: deque[Held] = deque()
         self._running: dict[Held, asyncio.Task[None]] = {}
@@ -192,6 +197,8 @@ class Runner:
                 self.start_waiting()
 
     async def _ending(self, held: Held) -> Ending:
+        if (unopened := self._sealing.open(held)) is not None:
+            return unopened
         claim = held.claim
         task = self._tasks.get(claim["job_name"])
         if task is None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from treadle import logs
 from treadle.client.names import Names
 from treadle.client.options import seconds
-from treadle.errors import DefinitionError
+from treadle.encryption.sealer import Sealer
+from treadle.errors import DefinitionError, NoCodec
 from treadle.loops import ended_by, loop_factory
 from treadle.tasks.definition import Task
 from treadle.tasks.registry import by_name
@@ -22,6 +23,7 @@ from treadle.worker.config import Lifespan, WorkerConfig
 from treadle.worker.middleware import Middleware
 
 if TYPE_CHECKING:
+    from treadle.encryption.codec import Codec
     from treadle.settings import Settings
 
 log = logging.getLogger("treadle.worker")
@@ -36,12 +38,12 @@ class Worker:
     context manager whose value is `ctx.resources`. When the worker is stopped, what runs has `drain_grace` seconds (or
     a timedelta) to end; the rest is handed back. `replace_schema` lets a new version of a task replace the registered
     schema; one that only widens it, by an optional argument for instance, does so by itself. `middleware` is put around
-    each run, the first one outermost: `async def m(ctx, call_next)`. `url`, `token` and the defaults of tasks come from
-    the environment when they are left out.
+    each run, the first one outermost: `async def m(ctx, call_next)`. `codec` has the keys of encrypted tasks. `url`,
+    `token`, these keys and the defaults of tasks come from the environment when they are left out.
 
     Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task or when a task with
-    isolation="process" stands where a child process can't find it, `ValueError` for numbers out of bounds, and
-    `InvalidSetting` for a URL that is none.
+    isolation="process" stands where a child process can't find it, `NoCodec` for an encrypted task without keys,
+    `ValueError` for numbers out of bounds, and `InvalidSetting` for a URL or keys that are none.
     """
 
     def __init__(
@@ -61,7 +63,9 @@ class Worker:
         replace_schema: bool = False,
         middleware: Iterable[Middleware] = (),
         settings: "Settings | None" = None,
+        codec: "Codec | None" = None,
     ) -> None:
+        from treadle.encryption.keys import codec_of
         from treadle.settings import Settings, split_urls
 
         named = by_name(tasks)
@@ -76,6 +80,8 @@ class Worker:
                 origin_of(task)
         settings = settings or Settings()
         urls = split_urls(url) if url else settings.urls
+        sealer = Sealer(codec or codec_of(settings))
+        _check_keys(named.values(), sealer)
         self.config: WorkerConfig = WorkerConfig(
             tasks=named,
             urls=urls,
@@ -92,6 +98,7 @@ class Worker:
             settings=settings,
             names=Names(urls),
             middleware=tuple(middleware),
+            sealer=sealer,
         )
         self.ready: asyncio.Event = asyncio.Event()
         """Set once the worker is open at the server and takes tasks."""
@@ -154,6 +161,15 @@ class Worker:
     async def _run_with_signals(self) -> None:
         with ended_by(self.stop):
             await self.run_async()
+
+
+def _check_keys(tasks: Iterable[Task[..., Any]], sealer: Sealer) -> None:
+    for task in tasks:
+        if task.encrypted and not sealer.has_codec:
+            raise NoCodec(
+                f"{task.full_name} is encrypted, and the worker has no keys: Worker(codec=…), or set"
+                " TREADLE_ENCRYPTION_KEYS"
+            )
 
 
 def _check(concurrency: int, min_concurrency: int, prefetch: int | None, grace: float) -> None:

@@ -28,6 +28,7 @@ from treadle.worker.guarded_group import GuardedGroup
 from treadle.worker.lease import Leases
 from treadle.worker.reports import ENDS, Answer, Report, Reporter
 from treadle.worker.runner import Runner
+from treadle.worker.sealing import RunSealing
 from treadle.worker.uploads import Uploader
 from treadle.worker.watchdog import Watchdog, end_process
 
@@ -55,8 +56,9 @@ class WorkerRun:
         self._stops = stops
         self._on_open = on_open
         self._uploader = Uploader(config.urls, config.token)
-        self._reporter = Reporter(self._send_reports, self._on_answer)
         self._leases = Leases(self._send_beat, self._reconnect)
+        self._sealing = RunSealing(config.sealer, self._leases.held)
+        self._reporter = Reporter(self._send_reports, self._on_answer, seal=self._sealing.seal)
         self._connector = Connector(
             config,
             self._leases,
@@ -113,7 +115,8 @@ class WorkerRun:
     def _client(self) -> Client:
         # Tasks that submit tasks find an open client; it connects when one does.
         config = self._config
-        return Client(",".join(config.urls), config.token, settings=config.settings, default=False)
+        codec = config.sealer.codec
+        return Client(",".join(config.urls), config.token, settings=config.settings, default=False, codec=codec)
 
     def _begin(self, resources: Any) -> None:
         config = self._config
@@ -129,6 +132,7 @@ class WorkerRun:
             resources=resources,
             middleware=config.middleware,
             captures_output=config.settings.capture_output,
+            sealing=self._sealing,
         )
         loop = asyncio.get_running_loop()
 
@@ -239,7 +243,7 @@ class WorkerRun:
                 return
 
     async def _set_schedule(self, task: "Task[..., Any]") -> None:
-        name, body = registration(task)
+        name, body = registration(task, self._config.sealer)
         waits = QuietLog(log)
         for delay in delays():
             try:

@@ -12,6 +12,7 @@ from treadle.wire.status import WAITING, Status
 from treadle.wire.transitions import Verb
 from treadle_server.access.checks import check_content, check_task_scopes
 from treadle_server.access.principal import Principal
+from treadle_server.domain.encryption import check_words
 from treadle_server.domain.life import check_version
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task, check_times
@@ -25,6 +26,9 @@ _AS_GIVEN = (*(OF_JOB.keys() - {"pool", "heartbeat_increment"}), "payload", "tag
 """What is a task's own field and nothing else."""
 
 _TIMES = frozenset({"delay", "scheduled_at", "deadline"})
+
+_SEALED = ("payload", "checkpoint")
+"""What of an encrypted task is encrypted, among what an edit may change."""
 
 _GUARDED = frozenset({"payload", "checkpoint", "pool"})
 """What decides which code gets the task's scopes, and what it is to do with them."""
@@ -98,6 +102,8 @@ class Edit(OneRow):
         if (scopes := changes.get("scopes")) is not None:
             check_task_scopes(self.principal, orjson.loads(scopes))
         check_version(task, self.if_version)
+        if task.is_encrypted:
+            check_words({name: changes.get(name) for name in _SEALED}, {})
         if task.status not in WAITING:
             raise InvalidTaskTransition(
                 f"edit: the task is {task.status}; only a scheduled or pending one can be changed"

@@ -57,6 +57,7 @@ class RegisterJob(OneRow):
     fair: str | None = None
     origin: str | None = None
     """Which function registers it, `module:qualname`."""
+    encrypted: bool = False
 
     def reads(self, reads: ReadSet) -> None:
         """Read the job and the worker."""
@@ -78,8 +79,11 @@ class RegisterJob(OneRow):
         """
         self._check(work)
         job = work.jobs.get(self._name)
-        if job is not None and job.deleted_at is None and not same_json(job.schema, self.schema):
-            self._check_replacement(job)
+        if job is not None and job.deleted_at is None:
+            if job.encrypted != self.encrypted:
+                self._check_flip(job)
+            elif not same_json(job.schema, self.schema):
+                self._check_replacement(job)
         worker = self._worker(work)
         created = job is None or job.deleted_at is not None
         job = self._new(work) if job is None else self._renew(work, job)
@@ -104,6 +108,20 @@ class RegisterJob(OneRow):
             f"{job.full_name} is registered with another schema"
             f"{', which this one does not only widen' if self.widen else ''}: replace it with replace: true"
             " (treadle worker --replace-schema), or use another name"
+        )
+
+    def _check_flip(self, job: Job) -> None:
+        """Raise `SchemaConflict` unless the asker wants the job's tasks encrypted from now on, or no longer.
+
+        Who does not know of it would submit what all can read, or run what it can't. Raises `Forbidden` as above.
+        """
+        if self.replace:
+            check_schema(self.principal, job)
+            return
+        wanted = "as encrypted, and this one is not" if job.encrypted else "and not as encrypted, which this one is"
+        raise SchemaConflict(
+            f"{job.full_name} is registered {wanted}: change that with replace: true (treadle worker"
+            " --replace-schema) when all of its workers have the keys, or use another name"
         )
 
     def _worker(self, work: UnitOfWork) -> Worker | None:
@@ -133,6 +151,7 @@ class RegisterJob(OneRow):
             retain=self.retain,
             fair=self.fair,
             origin=self.origin,
+            encrypted=self.encrypted,
             owner=self.principal.user,
         )
         work.add_job(job)
@@ -140,7 +159,8 @@ class RegisterJob(OneRow):
 
     def _renew(self, work: UnitOfWork, job: Job) -> Job:
         revived = job.deleted_at is not None
-        new_schema = not same_json(job.schema, self.schema)
+        # Payloads that were checked as plain ones, or as encrypted ones, are checked anew: their schema has moved.
+        new_schema = job.encrypted != self.encrypted or not same_json(job.schema, self.schema)
         origin = self.origin if revived or new_schema else self._origin(job)
         if not (revived or new_schema or self._differs(job)):
             if origin != job.origin:
@@ -154,7 +174,7 @@ class RegisterJob(OneRow):
         if revived:
             job.fair, job.paused, job.owner = self.fair, False, self.principal.user
         if new_schema:
-            job.schema = self.schema
+            job.schema, job.encrypted = self.schema, self.encrypted
             job.schema_version += 1
         work.change_job(job, schema=new_schema)
         return job

@@ -17,6 +17,7 @@ from treadle_server.access.checks import speaks_for
 from treadle_server.access.principal import Principal
 from treadle_server.access.rights import claim_task
 from treadle_server.domain import life
+from treadle_server.domain.encryption import check_words, digests_in, identity
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.states import advance
@@ -56,15 +57,33 @@ class RunReport:
         """Return whether it says no more than that the run has started, or completed with a result."""
         return self.usage is None and (self.kind in {"completed", "started"})
 
-    def digest(self) -> bytes:
-        """Return what two reports must share to be the same report: the order of keys in JSON is no difference."""
+    def check_sealed(self) -> None:
+        """Refuse what an encrypted task must not carry. Raises `ValidationFailed`."""
+        message = None if self.progress is None else orjson.loads(self.progress)["message"]
+        texts = {"error": self.error, "traceback": self.traceback, "detail": self.detail, "message": message}
+        check_words({"result": self.result, "checkpoint": self.checkpoint}, texts)
+        for line in self.lines or ():
+            check_words({}, {"lines": line.message})
+
+    def digests(self) -> set[bytes]:
+        """Return all that the digest of the same report may be: what is sealed may name several keys' digests."""
+        most = max(map(digests_in, (self.result, self.error, self.checkpoint, self.detail)))
+        return {self.digest(number) for number in range(most)}
+
+    def digest(self, number: int = 0) -> bytes:
+        """Return what two reports must share to be the same report: the order of keys in JSON is no difference.
+
+        Of what is sealed its digests count, the first of them or that of another `number`.
+        """
         # A failure that gives no reason is an error, by whichever route it came.
         cause = self.reason or (Reason.ERROR if self.kind == "failed" else None)
         said = (self.result, self.error, cause and str(cause), self.checkpoint, self.detail)
         if said == _NOTHING and self.usage is None:
             return _digest_of_nothing(self.kind)
         result, error, reason, checkpoint, detail = said
-        parts = (self.kind, in_order(result), error, reason, in_order(checkpoint), detail)
+        result, checkpoint = (in_order(identity(text, number)) for text in (result, checkpoint))
+        error, detail = (identity(text, number) for text in (error, detail))
+        parts = (self.kind, result, error, reason, checkpoint, detail)
         return _digest(parts if self.usage is None else (*parts, f"used {self.usage!r}"))
 
 
@@ -139,7 +158,7 @@ class ReportRun(OneRow):
     def _late(self, work: UnitOfWork, task: Task) -> Task:
         """Answer a report about a run that is over: the same one again is fine, all else is refused (C7, G3)."""
         run = self._resolved(work, task)
-        if run is not None and self.report.kind in ENDINGS and run.digest == self.report.digest():
+        if run is not None and self.report.kind in ENDINGS and run.digest in self.report.digests():
             if not self.report.code_runs:
                 # The first one's commit may have been done and not answered: its room was taken back then.
                 work.released.append((task.id, run.run_id))
@@ -171,6 +190,8 @@ def check_reach(principal: Principal, task_id: TaskId, run_id: int | None) -> No
 
 def take_report(work: UnitOfWork, task: Task, run_id: int | None, report: RunReport) -> Task:
     """Apply a report about the open run. Raises `InvalidTaskTransition` or `ValidationFailed`."""
+    if task.is_encrypted:
+        report.check_sealed()
     if report.starts and task.status is Status.CLAIMED and report.kind in ENDINGS - {"returned"}:
         # What is refused has started nothing either (G9).
         if _ending(report).reason is Reason.RETURNED:

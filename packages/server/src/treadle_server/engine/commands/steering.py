@@ -8,6 +8,7 @@ from treadle.wire.status import Reason, Status
 from treadle.wire.transitions import Verb
 from treadle_server.access.principal import Principal
 from treadle_server.domain import life
+from treadle_server.domain.encryption import check_words
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
@@ -123,6 +124,8 @@ class Steer(OneRow):
     def _resolve(self, work: UnitOfWork, task: Task) -> None:
         to = self.to or Status.COMPLETED
         advance(task.status, Verb.RESOLVE, to)
+        if task.is_encrypted:
+            check_words({"result": self.result}, {"error": self.error})
         work.open(task)
         run = life.resolve(task, to, self.result, self.error, work.now)
         work.add_run(task, run, code_ended=True)

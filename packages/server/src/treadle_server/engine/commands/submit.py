@@ -32,6 +32,8 @@ class Submission:
     payload: str
     content_hash: bytes
     """Over everything that makes two submissions the same."""
+    older_hashes: tuple[bytes, ...] = ()
+    """What it may have been when the key of a sealed payload's digest was another one."""
     options: dict[str, Any] = field(default_factory=dict)
     """The task options that the call gives."""
     id: TaskId | None = None
@@ -142,7 +144,7 @@ class Submit(_OfItems):
             raise held_by(self.principal, holder)
 
     def _check_same(self, first: Task, item: Submission) -> None:
-        if first.content_hash != item.content_hash or first.submitter != self.principal.user:
+        if first.content_hash not in {item.content_hash, *item.older_hashes} or first.submitter != self.principal.user:
             raise TaskConflict(f"task {item.id} exists with other content; choose another id")
 
     def _put(self, work: UnitOfWork, item: Submission, job: Job) -> Submitted:

@@ -16,6 +16,7 @@ from datetime import datetime
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Outcome, Status
 from treadle_server.domain import life
+from treadle_server.domain.encryption import seal_in
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.tasks import Run, Task
@@ -135,6 +136,7 @@ class FastReports:
             or not self._may_report(command, task, report)
             or task.cancel_requested
             or not _fits(task, report)
+            or not _is_kept(task, report)
         ):
             excluded.add(task_id)
             return False
@@ -186,6 +188,11 @@ class FastReports:
         else:
             await hot.start(tx, started, counts)
         effects.woken = await reblock_targets(tx, freed)
+
+
+def _is_kept(task: Task, report: RunReport) -> bool:
+    """Return whether the task may carry the result: one that is encrypted takes sealed ones."""
+    return report.result is None or not task.is_encrypted or seal_in(report.result) is not None
 
 
 def _fits(task: Task, report: RunReport) -> bool:

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 from treadle_server.store.tables.base import metadata
@@ -34,6 +35,7 @@ jobs = Table(
     Column("deleted_at", Instant),
     Column("version", Integer, nullable=False),
     Column("origin", Text),
+    Column("encrypted", Boolean, nullable=False, server_default=false()),
     Column("owner", String(255)),
     UniqueConstraint("room", "category", "name"),
     CheckConstraint("fair IS NULL OR fair = 'room'", name="fair_known"),

@@ -1,0 +1,73 @@
+"""What a client does before it sends an encrypted task: its payload is checked against the schema, and sealed."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from treadle.encryption.fields import sealed_payload
+from treadle.encryption.sealer import Sealer
+from treadle.errors import Forbidden, InvalidArguments, JobNotFound, NoCodec
+from treadle.wire.jobs import JobItem
+
+ReadJob = Callable[[str, str], Awaitable[JobItem]]
+"""Reads a job by its full name, as seen from a room."""
+
+
+def sealed_item(sealer: Sealer, item: dict[str, Any]) -> dict[str, Any]:
+    """Return a task to be submitted with its payload sealed. Raises `NoCodec`, before anything is sent."""
+    if not sealer.has_codec:
+        raise NoCodec(
+            f"tasks of {item['job']} are encrypted, and the client has no keys: Client(codec=…), or set"
+            " TREADLE_ENCRYPTION_KEYS; nothing was sent"
+        )
+    return {**item, "payload": sealed_payload(sealer, item["payload"], item["id"])}
+
+
+class NamedJobs:
+    """Jobs that tasks are submitted to by name alone: whether they are encrypted only the server knows.
+
+    It is asked once for each, and only by clients that have keys.
+    """
+
+    def __init__(self, sealer: Sealer, read: ReadJob) -> None:
+        self._sealer = sealer
+        self._read = read
+        self._known: dict[tuple[str, str], JobItem] = {}
+
+    def forget(self) -> None:
+        """Ask again: a job may have changed."""
+        self._known.clear()
+
+    async def payload(self, job: str, room: str, payload: Mapping[str, Any], of: str | None) -> Mapping[str, Any]:
+        """Return a payload as the job wants it: sealed, when its tasks are encrypted.
+
+        Raises `InvalidArguments` for one that does not satisfy the schema, which the server then can't check.
+        """
+        if not self._sealer.has_codec:
+            return payload
+        known = self._known.get((job, room))
+        if known is None:
+            try:
+                known = self._known[job, room] = await self._read(job, room)
+            except (JobNotFound, Forbidden):
+                # The server says of the submit itself what is wrong with it.
+                return payload
+        if not known.encrypted:
+            return payload
+        check(known, payload)
+        return sealed_payload(self._sealer, payload, of)
+
+
+def check(job: JobItem, payload: Mapping[str, Any]) -> None:
+    """Check a payload against its job's schema; without jsonschema-rs, of the extra, that is left to the worker.
+
+    Raises `InvalidArguments`.
+    """
+    try:
+        import jsonschema_rs
+    except ImportError:
+        return
+    # As at the server: nothing that a schema refers to is fetched.
+    validator = jsonschema_rs.validator_for(job.schema_, offline=True)
+    for error in validator.iter_errors(payload):
+        place = ".".join(["payload", *map(str, error.instance_path)])
+        raise InvalidArguments(f"{job.full_name}: {place}: {error.message[:300]}")

@@ -1,0 +1,145 @@
+"""Which parts of tasks, runs, logs, schedules and reports are sealed, and how each of them is opened."""
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from treadle.encryption.sealer import Sealer
+from treadle.errors import CantDecrypt, EncryptionError
+from treadle.wire.runs import MOST_SEALED_MESSAGE
+from treadle.wire.sealed import UNSEALED, seal_of
+
+log: logging.Logger = logging.getLogger("treadle")
+
+Raw = dict[str, Any]
+"""A thing as it came, or as it goes, in JSON."""
+
+_VALUES = ("payload", "result", "checkpoint")
+_TEXTS = ("error", "traceback", "detail", "message")
+SAID = ("payload", "result", "checkpoint", "error")
+"""What may be said of a task by hand."""
+
+_COMPARED = frozenset({"error", "detail"})
+"""Texts that make two reports the same or not, and so have digests."""
+
+_FRAME = re.compile(r"^[ ]*File \"")
+_HEAD = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?::|$)", re.ASCII)
+
+
+def sealed_payload(sealer: Sealer, payload: Mapping[str, Any], of: str | None) -> Raw:
+    """Return a payload sealed; `of` is the id of its task, if it has one. Raises `NoCodec`."""
+    return sealer.value(dict(payload), of)
+
+
+def sealed_words(sealer: Sealer, fields: Raw) -> Raw:
+    """Return what an edit or a resolve says of an encrypted task, sealed. Raises `NoCodec`."""
+    sealed = {name: sealer.value(fields[name]) for name in _VALUES if fields.get(name) is not None}
+    if fields.get("error"):
+        sealed["error"] = sealer.text(fields["error"])
+    return {**fields, **sealed}
+
+
+def opened_claim(sealer: Sealer, claim: Raw) -> Raw:
+    """Return an encrypted task as it was claimed, with its payload and checkpoint opened.
+
+    Raises `NoCodec` and `CantDecrypt`.
+    """
+    if seal_of(claim["payload"]) is None:
+        raise CantDecrypt("the payload of an encrypted task is not encrypted: the server has changed it")
+    opened = {name: sealer.open_value(claim[name]) for name in ("payload", "checkpoint") if name in claim}
+    return opened_task(sealer, {**claim, **opened})
+
+
+def opened_task(sealer: Sealer, task: Raw) -> Raw:
+    """Return a task with all opened that was sealed and that a key fits; the rest stays as it is."""
+    if not (task.get("encrypted") and sealer.has_codec):
+        return task
+    opened = {**task, **{name: _tried(sealer.open_value, task[name]) for name in _VALUES if name in task}}
+    if task.get("error"):
+        opened["error"] = _tried(sealer.open_text, task["error"])
+    progress = task.get("progress")
+    if isinstance(progress, Mapping) and progress.get("message"):
+        opened["progress"] = {**progress, "message": _tried(sealer.open_text, progress["message"])}
+    return opened
+
+
+def opened_texts(sealer: Sealer, item: Raw) -> Raw:
+    """Return a run, a line of a log, an event or a group of failures, with the texts opened that a key fits."""
+    if not sealer.has_codec:
+        return item
+    return {**item, **{name: _tried(sealer.open_text, item[name]) for name in _TEXTS if item.get(name)}}
+
+
+def opened_schedule(sealer: Sealer, schedule: Raw) -> Raw:
+    """Return a schedule with its payload opened, if it is sealed and a key fits."""
+    if not sealer.has_codec or "payload" not in schedule:
+        return schedule
+    return {**schedule, "payload": _tried(sealer.open_value, schedule["payload"])}
+
+
+def sealed_report(sealer: Sealer, report: Raw) -> Raw | None:
+    """Return a run's report with all sealed that its code has said; an end that can't be sealed says so alone.
+
+    None for progress and logs that can't be.
+
+    Raises `EncryptionError` for a checkpoint that can't be sealed.
+    """
+    try:
+        return _sealed_report(sealer, report)
+    except Exception as error:
+        if report["kind"] == "checkpoint":
+            raise EncryptionError(f"the checkpoint can't be encrypted: {error}") from error
+        log.exception("task %s: its %s report can't be encrypted, and is not sent", report["task_id"], report["kind"])
+        ref = {"task_id": report["task_id"], "run_id": report["run_id"]}
+        if report["kind"] in {"progress", "logs"}:
+            return None
+        return {**ref, "kind": "exception", "reason": "internal-error", "error": UNSEALED}
+
+
+def _sealed_report(sealer: Sealer, report: Raw) -> Raw:
+    run = f"{report['task_id']}/{report['run_id']}"
+    sealed = dict(report)
+    for name in _VALUES:
+        if report.get(name) is not None:
+            sealed[name] = sealer.value(report[name], f"{run}/{name}")
+    for name in _TEXTS:
+        if report.get(name):
+            said = f"{run}/{name}" if name in _COMPARED else None
+            known = class_of_error(report) if name == "error" else None
+            most = {"most": MOST_SEALED_MESSAGE} if name == "message" else {}
+            sealed[name] = sealer.text(report[name], said, error_class=known, **most)
+    if "lines" in report:
+        sealed["lines"] = [{**line, "message": sealer.text(line["message"])} for line in report["lines"]]
+    return sealed
+
+
+def class_of_error(report: Mapping[str, Any]) -> str | None:
+    """Return the class of the exception that a report tells of, when its traceback shows that it is one.
+
+    It is all of an error that stays readable: failures are put together by it. What a message begins with is never
+    taken for one.
+    """
+    error, traceback = report.get("error") or "", report.get("traceback") or ""
+    head = _last_head(traceback)
+    if head is None or not (error == head or error.startswith(f"{head}:")):
+        return None
+    return head
+
+
+def _last_head(traceback: str) -> str | None:
+    """Return the class that a traceback names below its last frame."""
+    head, below = None, False
+    for line in traceback.splitlines():
+        if _FRAME.match(line):
+            below = True
+        elif below and line and not line[0].isspace() and (found := _HEAD.match(line)) is not None:
+            head, below = found[1], False
+    return head
+
+
+def _tried(open_it: Callable[[Any], Any], sealed: Any) -> Any:
+    try:
+        return open_it(sealed)
+    except CantDecrypt:
+        return sealed

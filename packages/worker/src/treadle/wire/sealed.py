@@ -1,0 +1,88 @@
+"""Values that the server keeps and can't read: the form in which they cross the wire.
+
+What is encrypted for a task stands in one text, the seal: the ciphertext in URL-safe base64, and before it, divided by
+a dot, up to eight keyed digests of the plain text, divided by commas. Two seals that share a digest are of the same
+plain text. A JSON value is sealed as `{"treadle:encrypted": seal}`, a text as `<treadle:encrypted:seal>`; before a
+sealed error its class may stand, `KeyError: <treadle:encrypted:…>`, which then is all that can be read of it.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+MARK = "treadle:encrypted"
+"""The one key of a sealed JSON value."""
+
+MOST_DIGESTS = 8
+"""Digests of a seal: one for each key that may have made the first of two."""
+
+UNOPENED = "the worker has no key that opens what the task was submitted with"
+"""A plain text that a worker may report of an encrypted task: why it could not begin."""
+
+UNSEALED = "the worker's codec failed to encrypt what the run came to; the worker's own log says how"
+"""The other one: why nothing is told of a run's end."""
+
+_DIGEST = r"[A-Za-z0-9_-]{1,64}"
+_SEAL = rf"(?:{_DIGEST}(?:,{_DIGEST}){{0,{MOST_DIGESTS - 1}}}\.)?[A-Za-z0-9_-]+={{0,2}}"
+_WHOLE = re.compile(_SEAL)
+_TEXT = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_.]{{0,254}}): )?<{MARK}:({_SEAL})>")
+_BEGINNING = f"<{MARK}:"
+
+
+def is_seal(value: object) -> bool:
+    """Return whether this is a seal, as far as one can see without the key."""
+    return isinstance(value, str) and _WHOLE.fullmatch(value) is not None
+
+
+def seal_of(value: object) -> str | None:
+    """Return the seal of a sealed JSON value; None when it is no such value."""
+    if not isinstance(value, Mapping) or len(value) != 1:
+        return None
+    found = value.get(MARK)
+    return found if isinstance(found, str) and is_seal(found) else None
+
+
+def seal_of_text(text: str | None) -> str | None:
+    """Return the seal of a sealed text, with or without the class of an error before it; None when it is none."""
+    if text is None or _BEGINNING not in text[:300]:
+        return None
+    found = _TEXT.fullmatch(text)
+    return None if found is None else found[2]
+
+
+def class_of(text: str) -> str | None:
+    """Return the class of an error that stands before a sealed text."""
+    found = _TEXT.fullmatch(text)
+    return None if found is None else found[1]
+
+
+def sealed_value(seal: str) -> dict[str, Any]:
+    """Return the JSON value that a seal makes."""
+    return {MARK: seal}
+
+
+def sealed_text(seal: str, error_class: str | None = None) -> str:
+    """Return the text that a seal makes, behind the class of an error."""
+    text = f"{_BEGINNING}{seal}>"
+    return text if error_class is None else f"{error_class}: {text}"
+
+
+def identities(seal: str) -> tuple[str, ...]:
+    """Return what seals of the same plain text share: their digests, or the whole of one that has none."""
+    digests, dot, _ = seal.partition(".")
+    return tuple(digests.split(",")) if dot else (seal,)
+
+
+__all__ = [
+    "MARK",
+    "MOST_DIGESTS",
+    "UNOPENED",
+    "UNSEALED",
+    "class_of",
+    "identities",
+    "is_seal",
+    "seal_of",
+    "seal_of_text",
+    "sealed_text",
+    "sealed_value",
+]

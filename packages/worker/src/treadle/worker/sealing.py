@@ -1,0 +1,61 @@
+"""Claims of encrypted tasks are opened before their code sees them, and what is reported of them is sealed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from treadle.encryption.codec import Codec
+from treadle.encryption.fields import opened_claim, sealed_report
+from treadle.encryption.sealer import Sealer
+from treadle.errors import EncryptionError, StaleRun, problem_named
+from treadle.tasks.endings import Ending
+from treadle.wire.sealed import UNOPENED
+from treadle.worker.lease import Held, Key, log
+
+
+class RunSealing:
+    """Opens and seals by the keys of one worker; `held` are the runs that it has at this moment."""
+
+    def __init__(self, sealer: Sealer, held: Mapping[Key, Held]) -> None:
+        self._sealer = sealer
+        self._held = held
+
+    @property
+    def codec(self) -> Codec | None:
+        """The keys, for what the code asks of the server itself."""
+        return self._sealer.codec
+
+    def open(self, held: Held) -> Ending | None:
+        """Let a run's claim say in plain what was submitted; return how the run ends when no key opens it.
+
+        It may be tried again: another worker may have the key, or this one when it is started anew.
+        """
+        if not held.claim.get("encrypted"):
+            return None
+        try:
+            held.claim = opened_claim(self._sealer, held.claim)
+        except EncryptionError as error:
+            log.error("task %s, run %s, of %s can't begin: %s", *held.key, held.claim["job_name"], error)
+            return {"kind": "failed", "error": UNOPENED}
+        return None
+
+    def seal(self, report: dict[str, Any]) -> dict[str, Any] | None:
+        """Return a report as it is to be sent; None when nothing is.
+
+        Of a run that is over here one can't say whether it was encrypted: of that nothing is told but that its code
+        has ended. Raises `EncryptionError` for a checkpoint that can't be sealed, `StaleRun` for one of such a run.
+        """
+        if not self._sealer.has_codec:
+            return report
+        held = self._held.get((report["task_id"], report["run_id"]))
+        if held is not None:
+            return sealed_report(self._sealer, report) if held.claim.get("encrypted") else report
+        ref = {"task_id": report["task_id"], "run_id": report["run_id"]}
+        match report["kind"]:
+            case "started" | "stopped":
+                return report
+            case "progress" | "logs":
+                return None
+            case "checkpoint":
+                raise StaleRun(problem_named("stale-run", f"run {ref['run_id']} of task {ref['task_id']} is over"))
+            case _:
+                return {**ref, "kind": "stopped"}
