@@ -50,7 +50,8 @@ class FernetCodec:
 
     def decode(self, data: bytes) -> bytes:
         """Return what was encrypted with one of the keys; raises `cryptography.fernet.InvalidToken`."""
-        return self._fernet.decrypt(urlsafe_b64encode(data))
+        decrypted: bytes = self._fernet.decrypt(urlsafe_b64encode(data))
+        return decrypted
 
     def digests(self, data: bytes) -> list[bytes]:
         """Return the data's digest under each key, the first eight."""

@@ -34,7 +34,7 @@ def sealed_payload(sealer: Sealer, payload: Mapping[str, Any], of: str | None) -
 
 def sealed_words(sealer: Sealer, fields: Raw) -> Raw:
     """Return what an edit or a resolve says of an encrypted task, sealed. Raises `NoCodec`."""
-    sealed = {name: sealer.value(fields[name]) for name in _VALUES if fields.get(name) is not None}
+    sealed: Raw = {name: sealer.value(fields[name]) for name in _VALUES if fields.get(name) is not None}
     if fields.get("error"):
         sealed["error"] = sealer.text(fields["error"])
     return {**fields, **sealed}
@@ -47,7 +47,7 @@ def opened_claim(sealer: Sealer, claim: Raw) -> Raw:
     """
     if seal_of(claim["payload"]) is None:
         raise CantDecrypt("the payload of an encrypted task is not encrypted: the server has changed it")
-    opened = {name: sealer.open_value(claim[name]) for name in ("payload", "checkpoint") if name in claim}
+    opened: Raw = {name: sealer.open_value(claim[name]) for name in ("payload", "checkpoint") if name in claim}
     return opened_task(sealer, {**claim, **opened})
 
 

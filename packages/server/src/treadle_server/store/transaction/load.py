@@ -175,7 +175,7 @@ def _to_job(row: Sequence[Any]) -> Job:
         # As SQLite's driver gives them.
         job.created_at = instant(job.created_at)
         job.deleted_at = None if job.deleted_at is None else instant(cast("int", job.deleted_at))
-        job.retain, job.paused = bool(job.retain), bool(job.paused)
+        job.retain, job.paused, job.encrypted = bool(job.retain), bool(job.paused), bool(job.encrypted)
     return job
 
 

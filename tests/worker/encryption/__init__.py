@@ -1,0 +1,1 @@
+"""Keys, seals, and what of a task is sealed."""

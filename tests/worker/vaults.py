@@ -1,0 +1,45 @@
+"""Encrypted tasks that tests run, and that child processes can import."""
+
+import logging
+
+from treadle import Context, task
+
+SECRET = "correct-horse-battery"
+
+
+@task(encrypted=True, max_retries=0)
+async def whisper(ctx: Context, word: str, *, fails: bool = False) -> dict[str, str]:
+    await _say(ctx, word)
+    if fails:
+        raise KeyError(word)
+    return {"said": word}
+
+
+@task(encrypted=True, max_retries=0)
+def whisper_in_thread(ctx: Context, word: str, *, fails: bool = False) -> dict[str, str]:
+    ctx.log(f"logged {word}")
+    ctx.progress(0.5, f"half of {word}")
+    ctx.save({"kept": word})
+    print("printed", word)
+    if fails:
+        raise KeyError(word)
+    return {"said": word}
+
+
+@task(encrypted=True, max_retries=0, isolation="process")
+def whisper_in_process(ctx: Context, word: str, *, fails: bool = False) -> dict[str, str]:
+    ctx.log(f"logged {word}")
+    ctx.progress(0.5, f"half of {word}")
+    ctx.save({"kept": word})
+    print("printed", word)
+    if fails:
+        raise KeyError(word)
+    return {"said": word}
+
+
+async def _say(ctx: Context, word: str) -> None:
+    ctx.log(f"logged {word}")
+    ctx.progress(0.5, f"half of {word}")
+    await ctx.save({"kept": word})
+    logging.getLogger("of_the_task").warning("through logging: %s", word)
+    print("printed", word)
