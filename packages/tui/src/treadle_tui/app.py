@@ -242,7 +242,7 @@ class Dashboard(App[None]):
         if self._feeding is not None:
             self._feeding.cancel()
         self._home()
-        model = Model(connection.clock)
+        model = Model(connection.clock, self._ctx.model.sealer)
         before = self._ctx.query
         self._begin_with(model, Feed(model, connection.link), connection, before.text)
         self._ctx.query.take_order(before.order)

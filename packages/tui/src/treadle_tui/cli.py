@@ -142,6 +142,7 @@ def _print_events(options: "LaunchOptions") -> None:
             wanted=(lambda: parse(options.wanted) if is_relative(options.wanted) else wanted)
             if options.wanted.strip()
             else None,
+            sealer=launch.sealer(),
         ).run()
 
     try:

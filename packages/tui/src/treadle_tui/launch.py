@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from treadle_tui.core.setup.config import Config, ConfigError, Server, default_path, read_config
 
 if TYPE_CHECKING:
+    from treadle.encryption.sealer import Sealer
     from treadle.transport.bearer import Bearer
     from treadle_tui.app import Dashboard
     from treadle_tui.core.setup.connection import Connection
@@ -114,6 +115,15 @@ def replayed(path: Path, speed: float) -> "Connection":
     return Connection(link=player, server_name=name, read_only=True, clock=player, player=player)
 
 
+def sealer() -> "Sealer":
+    """Return the keys of the environment, or none, that open encrypted tasks. Raises `InvalidSetting`."""
+    from treadle.encryption.keys import codec_of
+    from treadle.encryption.sealer import Sealer
+    from treadle.settings import Settings
+
+    return Sealer(codec_of(Settings()))
+
+
 def dashboard(options: LaunchOptions) -> "Dashboard":
     """Return the dashboard, ready to run. Raises `ConfigError`, `InvalidSetting` and `RecordingError`."""
     from treadle_tui.app import Dashboard
@@ -126,7 +136,7 @@ def dashboard(options: LaunchOptions) -> "Dashboard":
         connection = replayed(options.replay, options.speed)
     else:
         connection = live(chosen_server(options, config), options, record=options.record)
-    model = Model(connection.clock)
+    model = Model(connection.clock, sealer())
     return Dashboard(
         model,
         Feed(model, connection.link),

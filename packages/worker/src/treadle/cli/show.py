@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from pydantic import BaseModel
 
+from treadle.wire.sealed import ENCRYPTED, seal_of
+from treadle.wire.sealed import shown as readable
 from treadle.wire.shown import clean, clean_json, clean_lines
 
 if TYPE_CHECKING:
@@ -57,6 +59,11 @@ def say(*parts: object, err: bool = False) -> None:
     click.echo(" ".join(part if isinstance(part, Styled) else clean_lines(str(part)) for part in parts), err=err)
 
 
+def told(text: str | None) -> str | None:
+    """Return what a task's code said, or that it is encrypted."""
+    return None if text is None else readable(text)
+
+
 def say_result(text: str) -> None:
     """Print a text that is data: exactly into a file or pipe, and cleaned on a terminal."""
     click.echo(clean_lines(text, indent="") if sys.stdout.isatty() else text)
@@ -92,7 +99,9 @@ def duration(seconds: float) -> str:
 
 
 def brief(value: object, length: int = 60) -> str:
-    """Return a value as one short line of JSON."""
+    """Return a value as one short line of JSON; of one that is encrypted, that it is."""
+    if seal_of(value) is not None:
+        return ENCRYPTED
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= length else f"{text[: length - 1]}…"
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, run, say, styled
+from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, run, say, styled, told
 from treadle.cli.which import full_id
+from treadle.wire.sealed import seal_of
 
 if TYPE_CHECKING:
     from treadle.wire.runs import LogItem
@@ -45,9 +46,9 @@ def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:
     for each in about.runs:
         say(styled(f"run {each.run_id:<6}", bold=True), f"{_run_line(each)}")
         if each.traceback and is_long:
-            say(f"  {each.traceback.rstrip()}")
+            say(f"  {(told(each.traceback) or '').rstrip()}")
     for line in about.logs:
-        say(styled(f"log {line.run_id:<6}", bold=True), f"{line.at:%H:%M:%S} {line.level:<7} {line.message}")
+        say(styled(f"log {line.run_id:<6}", bold=True), f"{line.at:%H:%M:%S} {line.level:<7} {told(line.message)}")
 
 
 async def _read(given: str, lines: int) -> _About:
@@ -70,12 +71,13 @@ def _described(about: _About) -> list[tuple[str, object]]:
         ("job", item.job_name),
         ("room", item.room_id),
         ("status", _status(item)),
+        ("encrypted", _encrypted(item)),
         ("position", item.queue_position),
         ("target", item.target),
         ("blocked by", _blockers(about)),
         ("payload", brief(item.payload, 1000)),
         ("result", None if item.result is None else brief(item.result, 1000)),
-        ("error", item.error),
+        ("error", told(item.error)),
         ("checkpoint", None if item.checkpoint is None else brief(item.checkpoint, 1000)),
         ("progress", _progress(item.progress)),
         ("trace", item.trace_id),
@@ -101,6 +103,13 @@ def _status(item: "TaskItem") -> str:
     return f"{item.status}{reason}{asked}{', settled by hand' if item.settled else ''}"
 
 
+def _encrypted(item: "TaskItem") -> str | None:
+    """Return whether a task is encrypted, and whether the keys that are here open it."""
+    if not item.encrypted:
+        return None
+    return "yes" if seal_of(item.payload) is None else "yes, and no key that is here opens it"
+
+
 def _blockers(about: _About) -> str | None:
     """Return who holds the target, each with why."""
     if not about.task.blocked_by:
@@ -114,7 +123,8 @@ def _progress(progress: object) -> str | None:
     if not isinstance(progress, Mapping):
         return None
     share, message = progress.get("share"), progress.get("message")
-    parts = [f"{share:.0%}" if isinstance(share, float | int) else None, message]
+    said = told(message) if isinstance(message, str) else message
+    parts = [f"{share:.0%}" if isinstance(share, float | int) else None, said]
     return " ".join(str(part) for part in parts if part is not None) or None
 
 
@@ -138,7 +148,7 @@ def _run_line(each: "RunItem") -> str:
     if each.started_at and each.ended_at:
         parts.append(f"in {duration((each.ended_at - each.started_at).total_seconds())}")
     if each.error:
-        parts.append(f"- {each.error}")
+        parts.append(f"- {told(each.error)}")
     return " ".join(parts)
 
 

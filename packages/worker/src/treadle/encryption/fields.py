@@ -8,7 +8,7 @@ from typing import Any
 from treadle.encryption.sealer import Sealer
 from treadle.errors import CantDecrypt, EncryptionError
 from treadle.wire.runs import MOST_SEALED_MESSAGE
-from treadle.wire.sealed import UNSEALED, seal_of
+from treadle.wire.sealed import UNSEALED, seal_of, seal_of_text, shown
 
 log: logging.Logger = logging.getLogger("treadle")
 
@@ -33,8 +33,12 @@ def sealed_payload(sealer: Sealer, payload: Mapping[str, Any], of: str | None) -
 
 
 def sealed_words(sealer: Sealer, fields: Raw) -> Raw:
-    """Return what an edit or a resolve says of an encrypted task, sealed. Raises `NoCodec`."""
-    sealed: Raw = {name: sealer.value(fields[name]) for name in _VALUES if fields.get(name) is not None}
+    """Return what an edit or a resolve says of an encrypted task, sealed; what is sealed already stays as it is.
+
+    Raises `NoCodec`.
+    """
+    given = [name for name in _VALUES if fields.get(name) is not None and seal_of(fields[name]) is None]
+    sealed: Raw = {name: sealer.value(fields[name]) for name in given}
     if fields.get("error"):
         sealed["error"] = sealer.text(fields["error"])
     return {**fields, **sealed}
@@ -69,6 +73,25 @@ def opened_texts(sealer: Sealer, item: Raw) -> Raw:
     if not sealer.has_codec:
         return item
     return {**item, **{name: _tried(sealer.open_text, item[name]) for name in _TEXTS if item.get(name)}}
+
+
+def shown_task(sealer: Sealer, task: Raw) -> Raw:
+    """Return a task for people: opened where a key fits; of a text that stays sealed it is said that it is."""
+    if not task.get("encrypted"):
+        return task
+    told = opened_task(sealer, task)
+    told = {**told, "error": shown(told["error"])} if told.get("error") else told
+    progress = told.get("progress")
+    if isinstance(progress, Mapping) and progress.get("message"):
+        told = {**told, "progress": {**progress, "message": shown(progress["message"])}}
+    return told
+
+
+def shown_texts(sealer: Sealer, item: Raw) -> Raw:
+    """Return a run, a line of a log, an event or a group of failures for people, likewise."""
+    opened = opened_texts(sealer, item)
+    sealed = [name for name in _TEXTS if opened.get(name) and seal_of_text(opened[name]) is not None]
+    return {**opened, **{name: shown(opened[name]) for name in sealed}} if sealed else opened
 
 
 def opened_schedule(sealer: Sealer, schedule: Raw) -> Raw:

@@ -13,6 +13,9 @@ from typing import Any
 MARK = "treadle:encrypted"
 """The one key of a sealed JSON value."""
 
+ENCRYPTED = "(encrypted)"
+"""What stands for a sealed value where no key opens it."""
+
 MOST_DIGESTS = 8
 """Digests of a seal: one for each key that may have made the first of two."""
 
@@ -67,6 +70,14 @@ def sealed_text(seal: str, error_class: str | None = None) -> str:
     return text if error_class is None else f"{error_class}: {text}"
 
 
+def shown(text: str) -> str:
+    """Return a text for people who have no key: of a sealed one that it is, and the class of an error."""
+    if seal_of_text(text) is None:
+        return text
+    known = class_of(text)
+    return ENCRYPTED if known is None else f"{known}: {ENCRYPTED}"
+
+
 def identities(seal: str) -> tuple[str, ...]:
     """Return what seals of the same plain text share: their digests, or the whole of one that has none."""
     digests, dot, _ = seal.partition(".")
@@ -74,6 +85,7 @@ def identities(seal: str) -> tuple[str, ...]:
 
 
 __all__ = [
+    "ENCRYPTED",
     "MARK",
     "MOST_DIGESTS",
     "UNOPENED",
@@ -85,4 +97,5 @@ __all__ = [
     "seal_of_text",
     "sealed_text",
     "sealed_value",
+    "shown",
 ]

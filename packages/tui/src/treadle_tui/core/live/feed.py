@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
+from treadle.encryption.sealer import Sealer
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle.wire.frames import Topic
 from treadle_tui.core.live.subscriptions import Step, Subscriptions, Want
@@ -80,6 +81,11 @@ class Feed:
         self._patience = patience
         self.asks_access = False
         """Whether each connection is asked what the token may do, for those who want to be sure."""
+
+    @property
+    def sealer(self) -> Sealer:
+        """The keys of the model that it feeds, or none."""
+        return self._model.sealer
 
     @property
     def link(self) -> Link:

@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from treadle.encryption.fields import opened_task
+from treadle.encryption.sealer import Sealer
 from treadle.errors import ConnectionFailed, ProblemError, TreadleError
 from treadle.filters import matches
 from treadle.wire.ids import is_uuid
@@ -29,12 +31,14 @@ class Stream:
         complain: Callable[[str], None],
         room: str | None = None,
         wanted: Callable[[], TaskFilter] | None = None,
+        sealer: Sealer | None = None,
     ) -> None:
         self._link = link
         self._write = write
         self._complain = complain
         self._room = room
         self._wanted = wanted
+        self._sealer = sealer or Sealer(None)
         self._workers = Table[Mapping[str, Any]]("workers", key="id", read=lambda row: row)
         """For their names."""
         self._since: dict[str, Any] | None = None
@@ -115,7 +119,7 @@ class Stream:
 
     def _pass_on(self, item: Mapping[str, Any]) -> None:
         if self._wanted is None or ("task" in item and matches(self._wanted(), item["task"], workers=self._names())):
-            self._line(item)
+            self._line({**item, "task": opened_task(self._sealer, item["task"])} if "task" in item else item)
 
     def _names(self) -> dict[str, str | None]:
         return {worker_id: worker["name"] for worker_id, worker in self._workers.rows.items()}

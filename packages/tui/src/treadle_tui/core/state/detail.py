@@ -1,9 +1,12 @@
 """One task with its runs and logs, as the server sends it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, model_validator
 
+from treadle.encryption.fields import shown_task, shown_texts
+from treadle.encryption.sealer import Sealer
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.fields import Model
 from treadle.wire.runs import LogItem
@@ -11,6 +14,12 @@ from treadle.wire.tasks import RunItem, TaskEvent, TaskItem
 
 MOST_LOGS = 10_000
 """How many log lines of one push are kept: the server sends a thousand, and another might send a million."""
+
+
+def shown_detail(sealer: Sealer, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with all opened that a key fits."""
+    opened = {name: [shown_texts(sealer, item) for item in row.get(name, ())] for name in ("runs", "logs", "events")}
+    return {**row, **opened, "task": shown_task(sealer, row["task"])}
 
 
 class TaskDetail(Model):

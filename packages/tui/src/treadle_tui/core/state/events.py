@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
+from treadle.encryption.fields import shown_task
+from treadle.encryption.sealer import Sealer
 from treadle.filters import matches
 from treadle.wire.tasks import TaskFilter
 
@@ -51,7 +53,8 @@ class EventRow:
 class EventLog:
     """Takes what the server pushes of `every`, in order and each once, and forgets the oldest."""
 
-    def __init__(self, *, kept: int = KEPT) -> None:
+    def __init__(self, sealer: Sealer | None = None, *, kept: int = KEPT) -> None:
+        self._sealer = sealer or Sealer(None)
         self.rows: deque[EventRow] = deque(maxlen=kept)
         self.taken = 0
         """How many rows there ever were; readers tell by it what is new to them."""
@@ -84,7 +87,7 @@ class EventLog:
             self._reload(push, now)
         elif push["stream"] == (self._stream or push["stream"]):
             self._stream = str(push["stream"])
-            for row in _read(push, behind=self._seq):
+            for row in _read(push, self._sealer, behind=self._seq):
                 self._append(row)
             self._seq = max(self._seq, int(push["seq"]))
         return self.taken > before
@@ -106,12 +109,13 @@ class EventLog:
         self.taken += 1
 
 
-def _read(push: Mapping[str, Any], *, behind: int) -> Iterator[EventRow]:
+def _read(push: Mapping[str, Any], sealer: Sealer, *, behind: int) -> Iterator[EventRow]:
     stream = push["stream"]
     for place, event in enumerate(push["events"]):
         # `task.available` says nothing that the same task's update to pending does not say.
         if int(event["seq"]) > behind and event["type"] in _READERS:
-            yield _READERS[event["type"]](f"{stream}.{event['seq']}.{place}", event)
+            told = {**event, "task": shown_task(sealer, event["task"])} if "task" in event else event
+            yield _READERS[event["type"]](f"{stream}.{event['seq']}.{place}", told)
 
 
 def _task(key: str, event: Mapping[str, Any]) -> EventRow:

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Flag, auto
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from treadle.encryption.fields import shown_task, shown_texts
+from treadle.encryption.sealer import Sealer
 from treadle.wire.failures import FailureGroup
 from treadle.wire.frames import Topic
 from treadle.wire.jobs import JobItem
@@ -24,7 +27,7 @@ from treadle_tui.core.draw.spans import USUAL, ChartSpan
 from treadle_tui.core.state.attention import Alert, Dismissed, alerts
 from treadle_tui.core.state.charts import Throughput, measured_since, throughput
 from treadle_tui.core.state.clock import Clock, ServerTime, SystemClock
-from treadle_tui.core.state.detail import TaskDetail
+from treadle_tui.core.state.detail import TaskDetail, shown_detail
 from treadle_tui.core.state.events import EventLog
 from treadle_tui.core.state.failures import FailureRow, failure_rows
 from treadle_tui.core.state.forecast import Forecast, forecast
@@ -99,19 +102,21 @@ class Totals:
 class Model:
     """Everything that the dashboard knows."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, sealer: Sealer | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
+        self.sealer = sealer or Sealer(None)
+        """The keys that open encrypted tasks, or none."""
         self.time = ServerTime(self.clock)
         self.link = LinkState()
         self.counts = Table[Mapping[str, int]]("counts", key="job", read=lambda row: row["counts"])
         self.jobs = Table[JobItem]("jobs", key="id", read=JobItem.model_validate)
         self.workers = Table[WorkerItem]("workers", key="id", read=WorkerItem.model_validate)
-        self.tasks = Table[TaskItem]("tasks", key="id", read=TaskItem.model_validate)
-        self.task = Table[TaskDetail]("task", key="id", read=TaskDetail.model_validate)
+        self.tasks = Table[TaskItem]("tasks", key="id", read=partial(_task, self.sealer))
+        self.task = Table[TaskDetail]("task", key="id", read=partial(_detail, self.sealer))
         self.targets = Table[TargetItem]("targets", key="id", read=TargetItem.model_validate)
         self.schedules = Table[ScheduleItem]("schedules", key="id", read=ScheduleItem.model_validate)
-        self.failures = Table[FailureGroup]("failures", key="id", read=FailureGroup.model_validate)
-        self.events = EventLog()
+        self.failures = Table[FailureGroup]("failures", key="id", read=partial(_failure, self.sealer))
+        self.events = EventLog(self.sealer)
         self.span: ChartSpan = USUAL
         """Over how long the charts go."""
         self._dirty = Dirty.ALL
@@ -356,3 +361,15 @@ _PARTS = {
     "schedules": Dirty.SCHEDULES,
     "failures": Dirty.FAILURES | Dirty.QUEUES,
 }
+
+
+def _task(sealer: Sealer, row: dict[str, Any]) -> TaskItem:
+    return TaskItem.model_validate(shown_task(sealer, row))
+
+
+def _detail(sealer: Sealer, row: dict[str, Any]) -> TaskDetail:
+    return TaskDetail.model_validate(shown_detail(sealer, row))
+
+
+def _failure(sealer: Sealer, row: dict[str, Any]) -> FailureGroup:
+    return FailureGroup.model_validate(shown_texts(sealer, row))

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.errors import TaskNotFound
+from treadle.encryption.fields import opened_task, sealed_words
+from treadle.errors import NoCodec, TaskNotFound
 from treadle.wire.status import WAITING
 from treadle.wire.tasks import Frozen, TaskFilter, TaskItem
 from treadle_tui.core.draw.format import short_id
@@ -43,7 +44,7 @@ class TaskRequests:
 
     async def fetch(self, key: str) -> TaskItem:
         """Return the whole task as it is now. Raises `ProblemError` or `ConnectionFailed`."""
-        return TaskItem.model_validate(await self._feed.request("get", id=key))
+        return TaskItem.model_validate(opened_task(self._feed.sealer, await self._feed.request("get", id=key)))
 
     async def gather(self, keys: Sequence[str]) -> Gathered:
         """Return the whole tasks in this order; those that are gone by now are counted.
@@ -70,18 +71,24 @@ class TaskRequests:
             return Report(refusal.reason, ok=False)
         try:
             return await (self._edit(task, changes) if task.status in WAITING else self._copy(task, changes))
-        except FAILURES as error:
+        except (*FAILURES, NoCodec) as error:
             return failed("save", str(error))
 
     async def _edit(self, task: TaskItem, changes: Changes) -> Report:
-        answer = await self._feed.request("edit", id=task.id, if_version=task.version, **changes)
-        back: dict[str, Any] = {"id": task.id, "if_version": answer["version"], **former(task, changes)}
+        answer = await self._feed.request("edit", id=task.id, if_version=task.version, **self._sealed(task, changes))
+        back: dict[str, Any] = {"id": task.id, "if_version": answer["version"]}
+        back |= self._sealed(task, former(task, changes))
         self._executor.remember("edited back", Ask("edit", back))
         return Report(f"changed {', '.join(changes)} of {short_id(task.id)}", ok=True)
 
     async def _copy(self, task: TaskItem, changes: Changes) -> Report:
-        answer = await self._feed.request("submit", room=task.room_id, tasks=[copy_of(task, changes)])
+        copy = self._sealed(task, copy_of(task, changes))
+        answer = await self._feed.request("submit", room=task.room_id, tasks=[copy])
         new = TaskItem.model_validate(answer["tasks"][0])
         cancel = {"action": "cancel", "ids": [new.id], "if_versions": {new.id: new.version}}
         self._executor.remember("cancelled", Ask("actions", cancel))
         return Report(f"submitted {short_id(new.id)}, like {short_id(task.id)} but for {', '.join(changes)}", ok=True)
+
+    def _sealed(self, task: TaskItem, said: dict[str, Any]) -> dict[str, Any]:
+        """Return what is said of a task, sealed if it is an encrypted one. Raises `NoCodec`."""
+        return sealed_words(self._feed.sealer, said) if task.encrypted else said

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from treadle.wire.runs import LogItem
+from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.tasks import RunItem, TaskEvent
 from treadle_tui.core.draw.documents import Document, TextLines, shortened
 from treadle_tui.core.draw.format import clock
@@ -13,6 +14,8 @@ from treadle_tui.core.draw.text import Span, Spans, Tone, clean
 from treadle_tui.core.state.detail import TaskDetail
 
 SHEETS = ("error", "payload", "result", "checkpoint", "logs", "events")
+
+_HOW = "No key that is here opens it: set TREADLE_ENCRYPTION_KEYS before the dashboard is started."
 
 _LEVELS: dict[str, Tone] = {"debug": "faint", "info": "dim", "warning": "warn", "error": "bad", "critical": "bad"}
 
@@ -48,6 +51,8 @@ class Sheets:
         return self._written[name][1]
 
     def _json(self, value: Any, none: str) -> Document:
+        if seal_of(value) is not None:
+            return [(Span(f" {ENCRYPTED}", "dim"),), (Span(f" {_HOW}", "dim"),)]
         if value is None or value == {}:
             return [(Span(f" {none}", "dim"),)]
         return JsonLines(value, self._glyphs)

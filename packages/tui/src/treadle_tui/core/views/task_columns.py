@@ -1,5 +1,6 @@
 """The task list's columns and orders."""
 
+from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.status import LEASED, TERMINAL, WAITING, Status
 from treadle.wire.tags import shown
 from treadle.wire.tasks import Order, TaskItem
@@ -88,6 +89,8 @@ def _payload(task: TaskItem, context: CellContext) -> Spans:
     if task.status is Status.FAILED and task.error:
         first = next(iter(task.error.strip().splitlines()), "")
         return (Span(clean(first, limit=300, ascii_only=context.glyphs.ascii_only), "bad"),)
+    if seal_of(task.payload) is not None:
+        return (Span(ENCRYPTED, "dim"),)
     return (Span(one_line(task.payload, context.glyphs, limit=300), "dim"),)
 
 

@@ -70,6 +70,7 @@ def _options(detail: TaskDetail, context: CellContext) -> list[tuple[str, str]]:
         ("budget", f"{rate(task.usage or 0)}/{rate(task.budget)}" if task.budget is not None else None),
         ("key", task.unique_key),
         ("by", task.submitter),
+        ("encrypted", "yes" if task.encrypted else None),
         ("trace", task.trace_id),
         ("tags", " ".join(shown(task.tags)) or None),
     ]

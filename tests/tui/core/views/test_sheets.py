@@ -1,0 +1,43 @@
+"""What the sheets of an encrypted task show, to who has its keys and to who has none."""
+
+from tests.tui.mock import NOON
+from tests.tui.scene import task
+from treadle.encryption import FernetCodec, Sealer, new_key
+from treadle_tui.core.draw.glyphs import UNICODE
+from treadle_tui.core.state.detail import TaskDetail, shown_detail
+from treadle_tui.core.views.sheets import SHEETS, Sheets
+
+SEALER = Sealer(FernetCodec(new_key()))
+OTHER = Sealer(FernetCodec(new_key()))
+
+
+def written(sealer: Sealer) -> dict[str, str]:
+    """Write the sheets of a task that has said `secret` wherever it can."""
+    error = SEALER.text("KeyError: 'secret'", error_class="KeyError")
+    trace = SEALER.text("Traceback: secret")
+    run = {"task_id": "x", "run_id": 0, "status": "failed", "error": error, "traceback": trace, "claimed_at": NOON}
+    event = {"at": NOON, "kind": "ended", "run_id": 0, "status": "failed", "error": error}
+    line = {"run_id": 0, "at": NOON, "level": "info", "message": SEALER.text("said secret")}
+    values = {name: SEALER.value({name: "secret"}) for name in ("payload", "result", "checkpoint")}
+    one = {**task(1), **values, "encrypted": True, "error": error}
+    row = {"id": "x", "task": one, "runs": [run], "logs": [line], "events": [event]}
+    sheets = Sheets(UNICODE).write(TaskDetail.model_validate(shown_detail(sealer, row)))
+    documents = {name: [sheet[index] for index in range(len(sheet))] for name, sheet in sheets.items()}
+    return {name: "\n".join("".join(span.text for span in line) for line in lines) for name, lines in documents.items()}
+
+
+def test_with_its_keys_a_task_is_shown_in_plain() -> None:
+    shown = written(SEALER)
+
+    assert set(shown) == set(SHEETS)
+    assert [name for name in SHEETS if "secret" not in shown[name]] == []
+
+
+def test_without_its_keys_each_sheet_says_that_it_is_encrypted_and_how_an_error_is_called() -> None:
+    for sealer in (Sealer(None), OTHER):
+        shown = written(sealer)
+
+        assert [name for name in SHEETS if "(encrypted)" not in shown[name]] == []
+        assert [name for name in SHEETS if "treadle:encrypted" in shown[name]] == []
+        assert "KeyError: (encrypted)" in shown["events"]
+        assert "TREADLE_ENCRYPTION_KEYS" in shown["payload"]

@@ -1,0 +1,79 @@
+"""`treadle task`, `tasks`, `submit` and `edit` of an encrypted task, with its keys and without them (F7)."""
+
+import httpx
+import pytest
+
+from tests.worker.cli.conftest import Command
+from treadle.encryption import FernetCodec, Sealer, new_key
+from treadle_server.testing import Served
+
+KEY = new_key()
+SEALER = Sealer(FernetCodec(KEY))
+SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}}
+
+
+@pytest.fixture
+def keyed(command: Command) -> Command:
+    return Command(command.environment | {"TREADLE_ENCRYPTION_KEYS": KEY})
+
+
+@pytest.fixture
+def failed(served: Served, keyed: Command) -> str:
+    """Submit a task, and fail it with all that a run can say."""
+    with httpx.Client(base_url=served.url, headers=served.headers) as http:
+        body = {"category": "tasks", "name": "vault", "schema": SCHEMA, "encrypted": True}
+        worker = http.put("/v1/rooms/@global/jobs", json=body).json()["worker_id"]
+        task = keyed.said("submit", "@global:tasks:vault", "word=secret-word").strip()
+        claim = http.post("/v1/tasks/claim", json={"worker_id": worker}).json()["task"]
+        assert claim["id"] == task
+        run = f"/v1/tasks/{task}/runs/0"
+        error = SEALER.text("KeyError: 'secret-error'", error_class="KeyError")
+        for kind, said in (
+            ("started", None),
+            ("checkpoint", {"checkpoint": SEALER.value(["secret-checkpoint"])}),
+            ("logs", {"lines": [{"message": SEALER.text("secret-line")}]}),
+            ("failed", {"error": error, "traceback": SEALER.text("secret-trace")}),
+        ):
+            answer = http.post(f"{run}/{kind}", **({} if said is None else {"json": said}))
+            assert answer.status_code == 200, answer.text
+    return task
+
+
+def test_with_the_keys_all_is_shown_in_plain_and_without_them_that_it_is_encrypted(
+    command: Command, keyed: Command, failed: str
+) -> None:
+    opened, closed, listed = keyed.said("task", failed), command.said("task", failed), command.said("tasks")
+    strange = Command(command.environment | {"TREADLE_ENCRYPTION_KEYS": new_key()}).said("task", failed)
+
+    for word in ("word", "error", "checkpoint", "line", "trace"):
+        assert f"secret-{word}" in opened
+    assert "encrypted  yes\n" in opened
+    for said in (closed, strange):
+        assert "secret" not in said
+        assert "treadle:encrypted" not in said
+        assert "encrypted  yes, and no key that is here opens it" in said
+        assert "payload    (encrypted)" in said
+        assert said.count("KeyError: (encrypted)") == 2
+    assert "treadle:encrypted" not in listed
+    assert "secret-word" in keyed.said("tasks")
+    assert keyed.read("task", failed)["task"]["payload"] == {"word": "secret-word"}
+    assert "treadle:encrypted" in command.read("task", failed)["task"]["payload"]
+
+
+def test_what_is_submitted_and_edited_without_keys_is_refused_and_says_what_to_set(
+    command: Command, keyed: Command, failed: str
+) -> None:
+    assert "TREADLE_ENCRYPTION_KEYS" in command.refused("submit", "@global:tasks:vault", "word=plain")
+    assert 'payload.word: 7 is not of type "string"' in keyed.refused("submit", "@global:tasks:vault", "word=7")
+    later = keyed.said("submit", "@global:tasks:vault", "word=x", "--delay", "3600").strip()
+    assert "TREADLE_ENCRYPTION_KEYS" in command.refused("edit", later, "--payload", '{"word": "plain"}')
+    [edited] = keyed.read("edit", later, "--payload", '{"word": "sealed"}')
+    assert edited["payload"] == {"word": "sealed"}
+    assert "treadle:encrypted" in str(command.read("task", later)["task"]["payload"])
+
+
+def test_keys_that_are_none_are_named_by_their_variable(command: Command) -> None:
+    said = command.refused("tasks", TREADLE_ENCRYPTION_KEYS="hunter2", code=1)
+
+    assert "TREADLE_ENCRYPTION_KEYS: encryption key 1 of 1 is none" in said
+    assert "hunter2" not in said
