@@ -212,6 +212,16 @@ async def test_an_older_clients_status_update_brings_nothing_plain_in_either_z18
     assert (null.status_code, null.json()["status"]) == (200, "completed")
 
 
+async def test_a_text_is_not_looked_for_in_ciphertext(vault: Room) -> None:
+    task = (await submitted(vault)).json()
+    found = [
+        (await vault.client.get("/v1/tasks", params={"text": text})).json()["total"]
+        for text in ("AAAA", "treadle:enc", task["id"], "vault")
+    ]
+
+    assert found == [0, 0, 1, 1]
+
+
 async def test_a_job_flips_only_when_it_is_to_be_replaced_and_old_tasks_stay_as_they_are(
     root: httpx.AsyncClient,
 ) -> None:

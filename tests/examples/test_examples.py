@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from treadle import Client, Options
+from treadle.encryption import new_key
 from treadle.errors import TaskFailed
 
 ROOT = Path(__file__).parents[2]
@@ -89,6 +90,23 @@ async def test_what_is_periodic_is_known_to_the_server_when_its_worker_is_there(
 
         assert (report.cron, report.zone, look.interval) == ("30 9 * * MON-FRI", "Europe/Berlin", 60)
         assert 0 < await client.handle(asked.id).result(timeout=60) <= 1
+
+
+async def test_an_encrypted_task_is_read_by_those_who_have_its_key(
+    example: Any, worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = example("examples.encrypted")
+    async with Client() as unknowing:
+        monkeypatch.setenv("TREADLE_ENCRYPTION_KEYS", new_key())
+        async with Client() as client, worker(module):
+            handle = await module.summarise.submit("Ada", [1.0, 3.0])
+            assert await handle.result(timeout=60) == {"mean": 2.0, "most": 3.0}
+            [line] = await client.logs(handle.id)
+        kept = await unknowing.get(handle.id)
+
+    assert line.message == "2 values of Ada"
+    assert kept.encrypted
+    assert "Ada" not in kept.model_dump_json()
 
 
 async def test_an_isolated_task_ends_with_its_process_when_its_time_is_over(example: Any, worker: Any) -> None:

@@ -1,6 +1,7 @@
 """Encrypted tasks that tests run, and that child processes can import."""
 
 import logging
+import os
 
 from treadle import Context, task
 
@@ -35,6 +36,11 @@ def whisper_in_process(ctx: Context, word: str, *, fails: bool = False) -> dict[
     if fails:
         raise KeyError(word)
     return {"said": word}
+
+
+@task(isolation="process")
+def keys_in_a_child() -> list[str]:
+    return sorted(name for name in os.environ if name.startswith("TREADLE_ENCRYPTION"))
 
 
 async def _say(ctx: Context, word: str) -> None:

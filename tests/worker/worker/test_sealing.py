@@ -11,7 +11,7 @@ import pytest
 
 from tests.chaos.processes import running_server
 from tests.worker.conftest import working_at
-from tests.worker.vaults import SECRET, whisper, whisper_in_process, whisper_in_thread
+from tests.worker.vaults import SECRET, keys_in_a_child, whisper, whisper_in_process, whisper_in_thread
 from treadle import Client, Context, Every, Options, Pause, TaskFailed, Worker, task
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle.errors import BadValue, CantDecrypt, InvalidArguments, InvalidPayload, NoCodec, StaleRun, TaskConflict
@@ -118,6 +118,15 @@ async def test_the_keys_of_the_environment_are_the_clients_and_the_workers(
 
     async with Client(server.url, server.token) as client, working_at(server.url, server.token, whisper):
         assert await (await client.submit(whisper.bind(word="x"))).result(30) == {"said": "x"}
+
+
+async def test_a_child_process_has_no_keys(
+    server: Served, monkeypatch: pytest.MonkeyPatch, client: Client, working: Any
+) -> None:
+    monkeypatch.setenv("TREADLE_ENCRYPTION_KEYS", _KEY)
+
+    async with working(keys_in_a_child):
+        assert await (await client.submit(keys_in_a_child.bind())).result(60) == []
 
 
 async def test_a_value_whose_key_is_gone_fails_its_run_and_harms_nothing_else(

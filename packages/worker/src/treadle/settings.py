@@ -18,6 +18,10 @@ TOKEN_VARIABLE = "TREADLE_TOKEN"  # noqa: S105 - as above
 """The variable that holds the token, in upper or lower case."""
 
 
+SECRET_VARIABLES = frozenset({TOKEN_VARIABLE, "TREADLE_ENCRYPTION_KEYS", "TREADLE_ENCRYPTION_KEYS_FILE"})
+"""The variables that code in a child process has no use for: its run has a credential, and is given plain values."""
+
+
 class InvalidSetting(TreadleError, ValueError):
     """An environment variable or argument holds what can't be used."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from treadle.errors import DefinitionError, TreadleError
 from treadle.isolation import pipes
 from treadle.isolation.lease_killer import LeaseKiller
-from treadle.settings import TOKEN_VARIABLE
+from treadle.settings import SECRET_VARIABLES
 from treadle.tasks.definition import Task
 
 
@@ -110,12 +110,12 @@ class Child:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a child: the worker's without its token, for the code has the credential of its run.
+    """Return the environment of a child: the worker's without its token and keys, which the code has no use for.
 
     The child starts without the current directory, where a file may have the name of one of the standard library's. It
     takes the worker's paths, that directory with them, when it comes to the worker's own modules.
     """
-    ours = {name: value for name, value in os.environ.items() if name.upper() != TOKEN_VARIABLE}
+    ours = {name: value for name, value in os.environ.items() if name.upper() not in SECRET_VARIABLES}
     here = str(Path.cwd())
     # Where this package is must be among them; that it lies in the current directory is possible.
     starts = dict.fromkeys([*(path for path in _paths() if path != here), str(Path(__file__).parents[1])])

@@ -198,7 +198,7 @@ class Context:
         """Return a client that acts with the run's credential: `async with ctx.client() as client:`.
 
         Over plain HTTP, for its requests show a fresh credential each time. `options` are those of `Client`; its keys
-        are the worker's, but in a child process only those of the environment. In synchronous code
+        are the worker's, but a child process has none. In synchronous code
         `SyncClient(ctx.url, ctx.credentials)` does the same.
         """
         from treadle.client.client import Client

@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import is_uuid
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
+from treadle.wire.sealed import MARK
 from treadle.wire.status import LEASED, Status
 from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.failures import read as read_key
@@ -247,7 +248,10 @@ def _holding(text: str) -> ColumnElement[bool]:
     def has(column: Column[Any]) -> ColumnElement[bool]:
         return cast(column, String).icontains(text, autoescape=True)
 
-    return or_(has(tasks.c.id), has(tasks.c.job_name), has(tasks.c.payload), has(tasks.c.error))
+    # Base64 would hold many a short text by chance.
+    is_sealed = cast(tasks.c.payload, String).startswith(f'{{"{MARK}"')
+    readable = and_(or_(has(tasks.c.payload), has(tasks.c.error)), ~is_sealed)
+    return or_(has(tasks.c.id), has(tasks.c.job_name), readable)
 
 
 async def total(connection: AsyncConnection, wanted: TaskFilter) -> tuple[int, bool]:
