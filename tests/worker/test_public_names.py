@@ -78,7 +78,7 @@ def _public_names() -> Iterator[str]:
         value = getattr(treadle, name)
         if inspect.isclass(value):
             yield from (f"treadle.{name}.{attribute}" for attribute in _attributes(value))
-    for place in ("treadle.errors", "treadle.internal", "treadle.outbox", "treadle.testing"):
+    for place in ("treadle.encryption", "treadle.errors", "treadle.internal", "treadle.outbox", "treadle.testing"):
         yield from (f"{place}.{name}" for name in _defined(importlib.import_module(place)))
     yield "treadle.cli.main"
     wire = importlib.import_module("treadle.wire")

@@ -11,6 +11,7 @@ from pydantic_core import to_json
 
 from treadle import tracing
 from treadle.client.options import TaskEdits
+from treadle.client.requests import task_of
 from treadle.client.results import RawTask
 from treadle.errors import TaskCancelled, TaskFailed, TreadleError, WaitTimeout
 from treadle.wire.artifacts import ArtifactItem
@@ -70,7 +71,7 @@ class TaskHandle(Generic[R_co]):
 
     async def wait(self, timeout: float | None = None) -> TaskItem:  # noqa: ASYNC109
         """Wait for the task's end, whatever it is, and return its last state; raises as `result`, but for the end."""
-        return self._client.task_of(await self._wait(timeout))
+        return task_of(self._client.sealer, await self._wait(timeout))
 
     async def get(self) -> TaskItem:
         """Return the task as it is now; raises `TaskNotFound`."""
@@ -138,7 +139,7 @@ class TaskHandle(Generic[R_co]):
         if status == Status.COMPLETED:
             result = task.get("result")
             return self._typed(self._client.sealer.open_value(result) if task.get("encrypted") else result)
-        item = self._client.task_of(task)
+        item = task_of(self._client.sealer, task)
         error = item.error
         if status == Status.CANCELLED:
             raise TaskCancelled(f"task {self.id} was cancelled{f': {error}' if error else ''}", item)

@@ -28,6 +28,11 @@ def path_part(text: str) -> str:
     return quote(text, safe="@:")
 
 
+def task_of(sealer: Sealer, answer: dict[str, Any]) -> TaskItem:
+    """Return a task as it was answered, opened where a key fits."""
+    return TaskItem.model_validate(opened_task(sealer, answer))
+
+
 class Listing(Generic[M]):
     """A list at the server: `await` it for one page, or take `async for` to go through it page by page to its end.
 
@@ -85,10 +90,6 @@ class Requester:
 
     sealer: Sealer
     """Its keys, or none: what it sends for encrypted tasks is sealed by them, and what it is answered opened."""
-
-    def task_of(self, answer: dict[str, Any]) -> TaskItem:
-        """Return a task as it was answered, opened where a key fits."""
-        return TaskItem.model_validate(opened_task(self.sealer, answer))
 
     def http(self) -> "HttpChannel":
         """Return the client's HTTP connections."""

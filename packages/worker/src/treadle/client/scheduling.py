@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from treadle.client.options import template
-from treadle.client.requests import Listing, Requester, path_part
+from treadle.client.requests import Listing, Requester, path_part, task_of
 from treadle.encryption.fields import opened_schedule
 from treadle.wire.names import GLOBAL
 from treadle.wire.schedules import Missed, ScheduleItem
@@ -77,7 +77,7 @@ class Scheduling(Requester):
 
     async def run_schedule(self, name: str, *, room: str = GLOBAL) -> TaskItem:
         """Put a schedule's task in now and return it; raises `TaskConflict` while its last one is open."""
-        return self.task_of(await self.request("POST", f"{schedule_path(room, name)}/run"))
+        return task_of(self.sealer, await self.request("POST", f"{schedule_path(room, name)}/run"))
 
     async def delete_schedule(self, name: str, *, room: str = GLOBAL) -> None:
         """Delete a schedule; a task of it that runs goes on to its end."""

@@ -3,7 +3,7 @@
 from typing import Any, Unpack
 
 from treadle.client.options import wire_edits
-from treadle.client.requests import Requester
+from treadle.client.requests import Requester, task_of
 from treadle.encryption.fields import SAID, sealed_words
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
 from treadle.values import plain_request
@@ -18,7 +18,7 @@ class Steering(Requester):
 
     async def get(self, task_id: str) -> TaskItem:
         """Return a task as it is now; raises `TaskNotFound`."""
-        return self.task_of(await self.call("get", {"id": task_id}))
+        return task_of(self.sealer, await self.call("get", {"id": task_id}))
 
     async def cancel(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
         """Cancel a task, at once, and return it as it is then.
@@ -71,7 +71,7 @@ class Steering(Requester):
         """
         said = await self._sealed(task_id, wire_edits(changes))
         body = {"id": task_id, **said, **({} if if_version is None else {"if_version": if_version})}
-        return self.task_of(await self.call("edit", body, resend=if_version is None))
+        return task_of(self.sealer, await self.call("edit", body, resend=if_version is None))
 
     async def act(self, /, action: Action, **which: Any) -> BulkResult:
         """One verb for many tasks, as `BulkAction` says: `ids=[…]` or `filter={…}`.
@@ -98,14 +98,14 @@ class Steering(Requester):
     async def _act(self, task_id: str, action: Action, **fields: Any) -> TaskItem:
         body = {"id": task_id, "action": action, **{name: value for name, value in fields.items() if value is not None}}
         try:
-            return self.task_of(await self.call("action", body, resend=False))
+            return task_of(self.sealer, await self.call("action", body, resend=False))
         except ConnectionLost:
             return await self._act_again(task_id, action, body)
 
     async def _act_again(self, task_id: str, action: Action, body: dict[str, Any]) -> TaskItem:
         """Repeat a verb whose answer was lost; a refusal that the first try explains is no refusal."""
         try:
-            return self.task_of(await self.call("action", body, resend=False))
+            return task_of(self.sealer, await self.call("action", body, resend=False))
         except (InvalidTaskTransition, TaskConflict):
             item = await self.get(task_id)
             if item.status in LEADS_TO[action]:

@@ -8,7 +8,8 @@ class Codec(Protocol):
     """Encrypts what tasks carry, and decrypts it; give it to `Client(codec=…)` and `Worker(codec=…)`.
 
     It is called in the event loop and from threads, and must not block: fetch keys before. `FernetCodec` is one;
-    another may compress before it encrypts, or have its data keys from a key service.
+    another may compress before it encrypts, or have its data keys from a key service. It is a protocol, of which there
+    are no instances (`TypeError`): a class with these methods is one.
     """
 
     def encode(self, data: bytes) -> bytes:
