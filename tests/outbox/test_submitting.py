@@ -15,10 +15,13 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 from sqlalchemy.orm import Session
 
 from tests.outbox.conftest import note, orders, rows
-from treadle import Options, outbox
-from treadle.errors import InvalidArguments
+from treadle import Client, Options, outbox, task
+from treadle.encryption import FernetCodec, Sealer, new_key
+from treadle.errors import InvalidArguments, NoCodec
 from treadle.outbox import submitting
+from treadle.outbox.handing import hand_over
 from treadle.tasks.definition import Task
+from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +71,30 @@ def test_f6_what_is_not_async_writes_the_same(tmp_path: Path, kind: str) -> None
         written = connection.execute(sa.select(table.c.body).order_by(table.c.seq)).scalars()
         assert [json.loads(body)["payload"]["n"] for body in written] == [1, 2]
     engine.dispose()
+
+
+@task(name="sealed", encrypted=True)
+def sealed(word: str) -> str:
+    return word
+
+
+async def test_an_encrypted_task_is_encrypted_in_the_row_already_and_the_relay_needs_no_keys_f6_f7(
+    shop: AsyncEngine, server: Served, client: Client
+) -> None:
+    codec = FernetCodec(new_key())
+    async with shop.begin() as connection:
+        with pytest.raises(NoCodec, match="nothing was sent"):
+            await outbox.submit(connection, sealed.bind("secret"))
+        task_id = await outbox.submit(connection, sealed.bind("secret"), codec=codec)
+
+    [row] = await rows(shop)
+    outcome = await hand_over(client, [row])
+    async with Client(server.url, server.token, codec=codec) as keyed:
+        there = await keyed.get(task_id)
+
+    assert "secret" not in row.body
+    assert [one.id for one in outcome.handed] == [task_id]
+    assert (there.encrypted, there.payload) == (True, {"word": "secret"})
 
 
 async def test_options_go_with_the_row_and_a_delay_counts_from_the_submit(shop: AsyncEngine) -> None:
@@ -147,7 +174,7 @@ def test_a_registration_is_made_once_for_a_task(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Task, "registration", lambda self, _settings: calls.append(self) or {})
     submitting._registration.cache_clear()
     try:
-        [submitting._rows([note.bind(n)], None, None) for n in range(3)]
+        [submitting._rows([note.bind(n)], None, None, Sealer(None)) for n in range(3)]
     finally:
         submitting._registration.cache_clear()
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import Connection, Table, insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
@@ -14,6 +14,9 @@ from treadle import tracing
 from treadle.client.bound import Bound, Submittable
 from treadle.client.items import check_bound, item_of, over
 from treadle.client.options import Options
+from treadle.client.sealing import sealed_item
+from treadle.encryption.keys import codec_of
+from treadle.encryption.sealer import Sealer
 from treadle.errors import InvalidArguments
 from treadle.outbox.rows import utc_now
 from treadle.outbox.table import TABLE
@@ -21,6 +24,9 @@ from treadle.settings import Settings
 from treadle.values import encoded
 from treadle.wire.ids import TaskId
 from treadle.wire.names import GLOBAL, InvalidRoom, parse_room
+
+if TYPE_CHECKING:
+    from treadle.encryption.codec import Codec
 
 _ASYNC = (AsyncConnection, AsyncSession, async_scoped_session)
 _SYNC = (Connection, Session, scoped_session)
@@ -35,15 +41,17 @@ async def submit(
     *,
     options: Options | None = None,
     room: str | None = None,
+    codec: "Codec | None" = None,
     table: Table = TABLE,
 ) -> TaskId:
     """Write `task.bind(…)` into the outbox, in the transaction of an async connection or session, and return its id.
 
     Nothing is asked of the server, which refuses what it must when the row is handed over. `options` go over the bound
     ones; a `delay` counts from now. `room` is the room that it is submitted from: left out, `TREADLE_ROOM`, else the
-    task's own. Raises `InvalidArguments`, and what the database raises.
+    task's own. An encrypted task is encrypted in the row, by `codec` or the keys of the environment. Raises
+    `InvalidArguments`, `NoCodec` without such keys, and what the database raises.
     """
-    return (await submit_many(connection, [bound], options=options, room=room, table=table))[0]
+    return (await submit_many(connection, [bound], options=options, room=room, codec=codec, table=table))[0]
 
 
 async def submit_many(
@@ -52,12 +60,13 @@ async def submit_many(
     *,
     options: Options | None = None,
     room: str | None = None,
+    codec: "Codec | None" = None,
     table: Table = TABLE,
 ) -> list[TaskId]:
-    """Write many tasks, in this order, and return their ids. Raises `InvalidArguments` as `submit`."""
+    """Write many tasks, in this order, and return their ids. Raises `InvalidArguments` and `NoCodec` as `submit`."""
     if not isinstance(connection, _ASYNC):
         raise InvalidArguments(_wrong(connection, "an async connection or session", "submit_sync"))
-    rows = _rows(bounds, options, room)
+    rows = _rows(bounds, options, room, _sealer(codec))
     if rows:
         await connection.execute(insert(table), rows)
     return [row["id"] for row in rows]
@@ -69,10 +78,11 @@ def submit_sync(
     *,
     options: Options | None = None,
     room: str | None = None,
+    codec: "Codec | None" = None,
     table: Table = TABLE,
 ) -> TaskId:
     """Do as `submit`, in the transaction of a connection or session that is not async."""
-    return submit_many_sync(connection, [bound], options=options, room=room, table=table)[0]
+    return submit_many_sync(connection, [bound], options=options, room=room, codec=codec, table=table)[0]
 
 
 def submit_many_sync(
@@ -81,15 +91,16 @@ def submit_many_sync(
     *,
     options: Options | None = None,
     room: str | None = None,
+    codec: "Codec | None" = None,
     table: Table = TABLE,
 ) -> list[TaskId]:
     """Do as `submit_many`, in the transaction of a connection or session that is not async.
 
-    Raises `InvalidArguments` as `submit`.
+    Raises `InvalidArguments` and `NoCodec` as `submit`.
     """
     if not isinstance(connection, _SYNC):
         raise InvalidArguments(_wrong(connection, "a connection or session that is not async", "await submit"))
-    rows = _rows(bounds, options, room)
+    rows = _rows(bounds, options, room, _sealer(codec))
     if rows:
         connection.execute(insert(table), rows)
     return [row["id"] for row in rows]
@@ -99,10 +110,14 @@ def _wrong(given: object, wanted: str, other: str) -> str:
     return f"the outbox is written through {wanted} of SQLAlchemy's, not {given!r}; see also {other}"
 
 
-def _rows(bounds: Sequence[Bound[Any]], options: Options | None, room: str | None) -> list[dict[str, Any]]:
+def _rows(
+    bounds: Sequence[Bound[Any]], options: Options | None, room: str | None, sealer: Sealer
+) -> list[dict[str, Any]]:
     for bound in bounds:
         check_bound(bound)
     items = [item_of(one.task.full_name, one.payload, over(options, one.options)) for one in bounds]
+    # Here and not when it is handed over: the row lies in the user's database, and the relay needs no keys.
+    items = [sealed_item(sealer, item) if one.task.encrypted else item for one, item in zip(bounds, items, strict=True)]
     with tracing.submitting(items):
         return [_row(bound.task, item, room) for bound, item in zip(bounds, items, strict=True)]
 
@@ -138,6 +153,15 @@ def _parsed(room: str) -> str:
         return parse_room(room)
     except InvalidRoom as error:
         raise InvalidArguments(str(error)) from None
+
+
+@lru_cache(maxsize=1)
+def _usual_sealer() -> Sealer:
+    return Sealer(codec_of(_settings()))
+
+
+def _sealer(codec: "Codec | None") -> Sealer:
+    return _usual_sealer() if codec is None else Sealer(codec)
 
 
 def _usual_room() -> str | None:
