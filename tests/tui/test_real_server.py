@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from tests.tui.real_server import JOB, client, link, register, seen, up
+from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle.transport.bearer import Bearer
 from treadle_server.testing import serve
 from treadle_tui.core.live.link import SessionLink
@@ -64,6 +65,29 @@ async def test_3_what_is_committed_is_pushed_to_the_screen_and_never_asked_for(m
 
     # But for pings: how long it took from the commit is measured where nothing else runs, in tests/terminal.
     assert set(asked) <= {"ping"}
+
+
+async def test_an_encrypted_task_is_shown_in_plain_with_its_keys_and_as_encrypted_without() -> None:
+    key = new_key()
+    sealer = Sealer(FernetCodec(key))
+    async with serve() as served, client(served) as http:
+        body = {"category": "modifiers", "name": "Rotate", "schema": {}, "retain": True, "encrypted": True}
+        (await http.put("/v1/rooms/@global/jobs", json=body)).raise_for_status()
+        payload = sealer.value({"angle": "secret"})
+        made = await http.post(f"/v1/rooms/room_42/tasks/{JOB}", json={"payload": payload})
+        key_of_task = made.json()["id"]
+
+        async with up(Model(sealer=sealer), link(served)) as pilot:
+            await seen(pilot, lambda shown: key_of_task[-8:] in shown and '{"angle": "secret"}' in shown)
+        async with up(Model(), link(served)) as pilot:
+            shown = await seen(pilot, lambda shown: key_of_task[-8:] in shown and "(encrypted)" in shown)
+            await pilot.press("2", "enter")
+            detail = await seen(
+                pilot, lambda shown: f"{key_of_task}  {JOB}" in shown and "No key that is here" in shown
+            )
+
+    assert "treadle:encrypted" not in shown + detail
+    assert "encrypted yes" in detail
 
 
 async def test_the_headless_stream_prints_each_transition() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from treadle import Context, Retry, SyncClient, task
+from treadle.encryption import new_key
 from treadle.testing.inline import InlineWorker
 
 pytest_plugins = ["pytester"]
@@ -30,6 +31,33 @@ def test_a_project_tests_its_tasks_with_the_fixtures(pytester: pytest.Pytester) 
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=1)
+
+
+def test_an_encrypted_task_runs_inline_with_the_keys_of_the_environment(
+    treadle_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @task(encrypted=True, max_retries=0)
+    async def whisper(ctx: Context, word: str) -> str:
+        ctx.log(f"said {word}")
+        if ctx.checkpoint is None:
+            await ctx.save([word])
+        if word == "no":
+            raise KeyError(word)
+        return word
+
+    bare = SyncClient(treadle_server.url, treadle_server.token)
+    monkeypatch.setenv("TREADLE_ENCRYPTION_KEYS", new_key())
+    with (
+        bare,
+        SyncClient(treadle_server.url, treadle_server.token) as client,
+        InlineWorker([whisper], url=treadle_server.url, token=treadle_server.token) as worker,
+    ):
+        handles = [client.submit(whisper.bind(word)) for word in ("secret", "no")]
+        done, failed = worker.run_all()
+
+        assert handles[0].result(timeout=30) == "secret"
+        assert (done.result, done.checkpoint, failed.error) == ("secret", ["secret"], "KeyError: 'no'")
+        assert "secret" not in repr([bare.get(done.id), bare.logs(done.id)])
 
 
 def test_tasks_run_inline_in_the_order_of_the_queue_until_nothing_is_due(

@@ -81,9 +81,8 @@ class RunReport:
         if said == _NOTHING and self.usage is None:
             return _digest_of_nothing(self.kind)
         result, error, reason, checkpoint, detail = said
-        result, checkpoint = (in_order(identity(text, number)) for text in (result, checkpoint))
-        error, detail = (identity(text, number) for text in (error, detail))
-        parts = (self.kind, result, error, reason, checkpoint, detail)
+        result, checkpoint = in_order(identity(result, number)), in_order(identity(checkpoint, number))
+        parts = (self.kind, result, identity(error, number), reason, checkpoint, identity(detail, number))
         return _digest(parts if self.usage is None else (*parts, f"used {self.usage!r}"))
 
 
