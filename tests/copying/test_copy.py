@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -284,6 +285,19 @@ main()
         assert await is_untouched(there)
     await copy_database(here, there, nothing)
     assert await everything(there) == await everything(here)
+
+
+async def test_f8_what_a_killed_copy_has_written_is_not_gone_on_with(make: Make) -> None:
+    here, there = await migrated(make("sqlite")), make("sqlite")
+    await execute(here, "INSERT INTO meta VALUES ('a', '1')")
+    left = f"{sa.make_url(there).database}{sqlite.UNFINISHED}"
+    shutil.copyfile(sa.make_url(here).database or "", left)
+    await execute(f"sqlite:///{left}", "UPDATE meta SET key = 'b'")
+
+    await copy_database(here, there, nothing)
+
+    assert [row[0] for row in (await everything(there))["meta"]] == ["a"]
+    assert files(there) <= {"", "-server", "-wal", "-shm"}
 
 
 @pytest.mark.parametrize(("one", "other"), KINDS)

@@ -319,6 +319,8 @@ async def test_without_a_server_one_sweep_says_so_and_without_a_table_too(shop: 
     ("given", "error", "said"),
     [
         ({"database": "nonsense"}, InvalidSetting, "the outbox's database can't be used"),
+        ({"database": "postgresql://a:port/b"}, InvalidSetting, "the outbox's database can't be used"),
+        ({"database": "martian://a"}, InvalidSetting, "the outbox's database can't be used"),
         ({"database": "oracle+cx_oracle://x"}, InvalidSetting, "needs the driver cx_Oracle, which is not installed"),
         ({"database": "sqlite://", "batch": 0}, ValueError, "batch is how many rows are taken at once, from 1 to 1000"),
         ({"database": "sqlite://", "interval": 0}, ValueError, "more than 0, not 0"),

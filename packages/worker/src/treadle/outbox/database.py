@@ -94,7 +94,7 @@ def _engine(given: URL | str) -> Engine | AsyncEngine:
         if url.get_dialect().is_async:
             return create_async_engine(url, hide_parameters=True, pool_pre_ping=True)
         return create_engine(url, hide_parameters=True, pool_pre_ping=True)
-    except (ArgumentError, NoSuchModuleError) as error:
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise InvalidSetting(f"the outbox's database can't be used: {error}; write a URL of SQLAlchemy's") from None
     except ModuleNotFoundError as error:
         raise InvalidSetting(
