@@ -336,8 +336,7 @@ async def test_a_row_whose_task_was_deleted_by_hand_is_named(make: Make) -> None
     assert await is_untouched(there)
 
 
-async def test_no_server_starts_on_postgres_while_it_is_copied(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock that every server's transactions share is held from the first look to the last row."""
+async def test_f8_no_server_starts_on_a_file_while_it_is_copied(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = await migrated(make("sqlite")), make("sqlite")
     refused: list[str] = []
     verify = copy._verify
@@ -354,6 +353,26 @@ async def test_no_server_starts_on_postgres_while_it_is_copied(make: Make, monke
     await copy_database(here, there, nothing)
 
     assert len(refused) == 2
+
+
+@pytest.mark.postgres
+async def test_f8_a_server_that_starts_on_postgresql_waits_for_the_copy(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can write nothing before: the lock that all servers' transactions share is held from the first look on."""
+    here, there = await migrated(make("postgres")), make("postgres")
+    verify, starting = copy._verify, list["asyncio.Task[str]"]()
+
+    async def meanwhile(*given: Any) -> None:
+        starting.extend(asyncio.create_task(migrated(url)) for url in (here, there))
+        done, _ = await asyncio.wait(starting, timeout=1)
+        assert not done
+        await verify(*given)
+
+    monkeypatch.setattr(copy, "_verify", meanwhile)
+    await copy_database(here, there, nothing)
+
+    assert await asyncio.gather(*starting) == [here, there]
 
 
 def test_the_command_says_how_far_it_is_and_what_was_copied(make: Make) -> None:
