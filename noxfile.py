@@ -52,7 +52,7 @@ REACHING = tuple(
 
 NOT_LOWEST = (
     *("tests/worker/cli", "tests/worker/test_public_names.py", "tests/worker/test_types.py"),
-    "tests/worker/testing/test_moved_clock.py",
+    *("tests/worker/testing/test_moved_clock.py", "tests/worker/test_tracing_exported.py"),
 )
 """Tests of the SDK that look into the server, or need what would bring newer releases of what it needs."""
 
@@ -161,6 +161,16 @@ def lowest(session: nox.Session) -> None:
     chosen = [*several, "-m", f"not postgres and not inside and {HERE}", "tests/worker"]
     chosen += [f"--ignore={path}" for path in NOT_LOWEST]
     session.run(python, "-m", "pytest", *chosen, *session.posargs, env=env, external=True)
+
+
+@nox.session(default=False)
+def wheels(session: nox.Session) -> None:
+    """The wheels in empty environments: what they install, the README's terminals, and the first page word for word.
+
+    The first page is run on each of Python 3.11, 3.12 and 3.13 that is found; which are not is said.
+    """
+    session.run("python", "-m", "tests.wheels.pythons")
+    session.run("pytest", "-m", "", "--timeout", "900", "-rA", "--durations=5", "tests/wheels", *session.posargs)
 
 
 @nox.session(default=False)

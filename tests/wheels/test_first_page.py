@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import shutil
 import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,19 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.wheels.built import ROOT, build
+from tests.wheels.pythons import found
 from tests.wheels.test_wheels import Site, line_with
 
 PAGE = (ROOT / "docs/index.md").read_text()
 INSTALL, TERMINALS, MORE = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)[:3]
-
-
-def pythons() -> list[str]:
-    """Return the interpreters that are found of the versions that are supported."""
-    places = os.environ.get("PATH", "").split(os.pathsep)
-    places += [str(path) for path in (Path.home() / ".pyenv/versions").glob("3.*/bin")]
-    found = [shutil.which(f"python3.{minor}", path=place) for minor in (11, 12, 13) for place in places]
-    versions = {Path(path).name: path for path in found if path and "shims" not in path}
-    return list(versions.values())
 
 
 @dataclass(frozen=True)
@@ -36,7 +27,7 @@ class Installed:
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("python", pythons())
+@pytest.mark.parametrize("python", found().values(), ids=found())
 def test_the_first_page_leads_to_a_first_task(python: str, tmp_path: Path) -> None:
     dist = build(tmp_path / "dist")
     site = Site(tmp_path)
