@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,7 +16,9 @@ import pytest
 
 from treadle_bench.bars import BARS, Found, verdicts
 from treadle_bench.case import Case, rows_of
-from treadle_bench.cases.drains import Look, rate_of
+from treadle_bench.cases import drains
+from treadle_bench.cases.drains import rate_of
+from treadle_bench.cases.soak import Look, judged
 from treadle_bench.catalogue import BARRED, CASES, chosen
 from treadle_bench.children import without_treadle
 from treadle_bench.figures import BOTH, NONE, BenchFailed, Figure, Ratio, Row, Sample, percentile
@@ -136,6 +138,71 @@ def test_a_curve_has_a_value_at_each_of_its_points_and_can_be_drawn_later(tmp_pa
     points = {(row["figure"], row["x"]) for row in json.loads(saved.read_text())["rows"]}
     assert points == {(figure.name, x) for figure in CASES["curve-observers"].figures for x in (0, 1)}
     assert len(ET.fromstring(picture.read_text()).findall(".//{*}polyline")) == 3
+
+
+@pytest.fixture(scope="module")
+def soaked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a soak of seconds wrote: a report, and a picture beside it."""
+    directory = tmp_path_factory.mktemp("soaked")
+    saved, picture = directory / "soak.json", directory / "soak.svg"
+    words = ("soak", "--minutes", "0.05", "--rate", "20", "--database", "sqlite", "--dir", directory)
+    run_bench(*words, "--json", saved, "--svg", picture)
+    return saved
+
+
+def test_a_soak_tells_each_of_its_figures_over_time_and_has_a_verdict(soaked: Path) -> None:
+    report = json.loads(soaked.read_text())
+
+    assert report["failures"] == []
+    assert {row["figure"] for row in report["rows"]} == {figure.name for figure in CASES["soak"].figures}
+    over_time = [row for row in report["rows"] if row["x"] is not None]
+    assert sorted({row["x"] for row in over_time}) == pytest.approx([n / 60 for n in (1, 2, 3)])
+    assert min(row["values"][0] for row in over_time if not row["figure"].startswith("backlog")) > 0
+    judged = {bar["what"]: bar["value"] for bar in report["bars"]}
+    assert judged.keys() == {bar.what for bar in BARS if bar.case == "soak"}
+    assert judged["soak: submitted, of what was asked"] == pytest.approx(1, abs=0.1)
+    assert None not in judged.values()
+
+
+def test_a_soak_is_drawn_a_chart_for_each_matter(soaked: Path) -> None:
+    root = ET.fromstring(soaked.with_suffix(".svg").read_text())
+
+    titles = [text.text for text in root.iterfind(".//{*}text[@class='title']")]
+    assert [str(title).partition(":")[0] for title in titles] == [
+        "memory", "descriptors", "files", "disk", "wait", "backlog",
+    ]  # fmt: skip
+    assert len(root.findall(".//{*}polyline")) == 9
+
+
+def looks(**changes: Sequence[float]) -> list[Look]:
+    """Six looks at a server that stays as it is, but for what is said of each."""
+    same: dict[str, Any] = {
+        "resident": 100.0, "own": 50.0, "descriptors": 40, "files": 5, "disk": 10.0, "starts": [2.0], "results": [3.0],
+        "backlog": 0, "submitted": 99,
+    }  # fmt: skip
+    return [Look(**same | {name: values[nth] for name, values in changes.items()}) for nth in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({}, set()),
+        ({"resident": [100, 100, 100, 102, 104, 106]}, {"growth over the second half"}),
+        ({"resident": [300] * 6}, {"server"}),
+        ({"descriptors": [40, 44, 48, 52, 56, 60]}, {"descriptors more, last third"}),
+        ({"files": [5, 6, 7, 8, 9, 10]}, {"files more, last third"}),
+        ({"starts": [[2.0]] * 4 + [[4.0]] * 2}, {"wait to the start, p99, last third of the one before"}),
+        ({"backlog": [0, 0, 0, 0, 0, 101]}, {"backlog at the end"}),
+        ({"submitted": [99, 99, 99, 99, 99, 80]}, {"submitted, of what was asked"}),
+    ],
+)
+def test_a_soak_that_grows_or_falls_behind_misses_its_bar(changes: Any, missed: set[str]) -> None:
+    samples = list(judged(looks(**changes), asked=594, rate=100))
+    rows = rows_of(CASES["soak"], "sqlite", samples)
+
+    found = {one.what.removeprefix("soak: ") for one in verdicts(rows, []) if one.met is False}
+
+    assert found == missed
 
 
 @pytest.fixture
@@ -330,14 +397,14 @@ def test_what_is_shown_grows_older_until_the_next_change_is_shown() -> None:
 
 
 def test_a_drain_ends_between_two_looks_where_the_wanted_task_was_completed() -> None:
-    whole = rate_of(100, 10.0, Look(10.5, 50), Look(11.0, 100))
-    half = rate_of(100, 10.0, Look(10.5, 50), Look(11.5, 150))
+    whole = rate_of(100, 10.0, drains.Look(10.5, 50), drains.Look(11.0, 100))
+    half = rate_of(100, 10.0, drains.Look(10.5, 50), drains.Look(11.5, 150))
 
     assert (whole, half) == (100.0, 100.0)
 
 
 def test_a_look_before_the_first_start_does_not_make_a_drain_faster() -> None:
-    assert rate_of(50, 10.0, Look(2.0, 0), Look(11.0, 100)) == 100.0
+    assert rate_of(50, 10.0, drains.Look(2.0, 0), drains.Look(11.0, 100)) == 100.0
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
@@ -418,6 +485,16 @@ def test_a_scale_is_logarithmic_and_nothing_stands_left_of_its_start() -> None:
     scale = Scale(1, 100, 0, 200)
 
     assert [scale.place(value) for value in (0, 1, 10, 100)] == [0, 0, 100, 200]
+
+
+@pytest.mark.parametrize(
+    ("high", "ticks"), [(10.5, [0, 5, 10]), (139, [0, 50, 100]), (0.5, [0, 0.2, 0.4]), (8.4, [0, 2.5, 5, 7.5])]
+)
+def test_over_time_equal_steps_are_equal_distances_and_ticks_are_round(high: float, ticks: list[float]) -> None:
+    scale = Scale(0, high, 0, 100, is_even=True)
+
+    assert scale.ticks() == pytest.approx(ticks)
+    assert [scale.place(share * high) for share in (0, 0.25, 1)] == pytest.approx([0, 25, 100])
 
 
 def test_the_writer_commits_as_many_tasks_at_once_as_the_setting_says(tmp_path: Path) -> None:

@@ -172,8 +172,16 @@ def _own_bars() -> Iterable[Bar]:
     yield _plain("memory after 1,000,000 tasks", "memory", "server", on_both(200), unit="MB", is_floor=False)
     growth = "growth over the last 70 %"
     yield _plain(f"its {growth}", "memory", growth, on_both(5), unit="%", is_floor=False)
-    for figure, limit, unit in (("server", 200, "MB"), ("growth over the second half", 5, "%")):
-        yield _plain(f"an hour of 500 a second: {figure}", "soak", figure, on_both(limit), unit=unit, is_floor=False)
+    for figure, limit, unit in (
+        ("server", 200, "MB"),
+        ("growth over the second half", 5, "%"),
+        ("descriptors more, last third", 3, "open"),
+        ("files more, last third", 0, "files"),
+        ("wait to the start, p99, last third of the one before", 1.5, "x"),
+        ("backlog at the end", 1, "s"),
+    ):
+        yield _plain(f"soak: {figure}", "soak", figure, on_both(limit), unit=unit, is_floor=False)
+    yield _plain("soak: submitted, of what was asked", "soak", "submitted, of what was asked", on_both(0.99))
     yield _plain("gain of batches", "batching", "gain", on_both(5))
 
 

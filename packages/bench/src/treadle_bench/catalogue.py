@@ -7,14 +7,15 @@ from treadle_bench.cases.curves import CURVES
 from treadle_bench.cases.drains import DRAINS
 from treadle_bench.cases.http import PLAIN_HTTP
 from treadle_bench.cases.limits import LIMITS
-from treadle_bench.cases.memory import LASTING
+from treadle_bench.cases.memory import MEMORY
 from treadle_bench.cases.observers import OBSERVED
 from treadle_bench.cases.reads import READING
 from treadle_bench.cases.servers import SEVERAL
+from treadle_bench.cases.soak import SOAK
 from treadle_bench.cases.starts import STARTS
 from treadle_bench.cases.submits import SUBMITS
 
-BARRED = (*LIMITS, *DRAINS, *SUBMITS, *READING, *OBSERVED, *PLAIN_HTTP, *SEVERAL, *LASTING, *STARTS)
+BARRED = (*LIMITS, *DRAINS, *SUBMITS, *READING, *OBSERVED, *PLAIN_HTTP, *SEVERAL, MEMORY, SOAK, *STARTS)
 """The cases that a bar is reckoned from: what runs when none is named."""
 
 GROUPS = {"bars": BARRED, "curves": CURVES}

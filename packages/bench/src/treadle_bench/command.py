@@ -21,16 +21,19 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--postgres-url", help="A PostgreSQL server where databases may be made; its default settings count.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Values of which medians are.")
 @click.option("--scale", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="A share of the full sizes.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True),
+              help="How long the soak lasts; left out, an hour by the scale.")  # fmt: skip
+@click.option("--rate", type=click.IntRange(1), default=500, show_default=True, help="The soak's tasks a second.")
 @click.option("--against", type=_directory, help="Run the *_peer.py of a directory in turn, and print the ratios.")
 @click.option("--dir", "scratch", type=_directory, help="Where databases are made; left out, not in memory.")
 @click.option("--json", "json_to", metavar="FILE", help="Write the report as JSON; - prints it, and nothing else.")
 @click.option("--from", "earlier", type=_file, help="Measure nothing: show the JSON of an earlier run.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
-@click.option("--svg", type=_file, help="Draw the curves.")
+@click.option("--svg", type=_file, help="Draw the curves, and the soak over time.")
 def bench(
     cases: tuple[str, ...], *, is_list: bool, database: str, postgres_url: str | None, repeats: int, scale: float,
-    against: Path | None, scratch: Path | None, json_to: str | None, earlier: Path | None, markdown: bool,
-    svg: Path | None,
+    minutes: float | None, rate: int, against: Path | None, scratch: Path | None, json_to: str | None,
+    earlier: Path | None, markdown: bool, svg: Path | None,
 ) -> None:  # fmt: skip
     """Measure how fast Treadle is on this machine, with real servers, workers and submitters.
 
@@ -48,7 +51,7 @@ def bench(
         report = _read(earlier)
     else:
         kinds = ("sqlite", "postgresql") if database == "both" else (database,)
-        report = _measure(_options(cases, kinds, postgres_url, repeats, scale, against, scratch))
+        report = _measure(_options(cases, kinds, postgres_url, repeats, scale, minutes, rate, against, scratch))
     _write(report, json_to, markdown=markdown, svg=svg)
     if report.failures:
         raise SystemExit(1)
@@ -56,13 +59,14 @@ def bench(
 
 def _options(
     names: tuple[str, ...], kinds: tuple[str, ...], postgres_url: str | None, repeats: int, scale: float,
-    against: Path | None, scratch: Path | None,
+    minutes: float | None, rate: int, against: Path | None, scratch: Path | None,
 ) -> "BenchOptions":  # fmt: skip
     from treadle_bench.catalogue import chosen
     from treadle_bench.figures import BenchFailed
     from treadle_bench.machine import scratch_directory
     from treadle_bench.peers import find_peers
     from treadle_bench.runner import BenchOptions
+    from treadle_bench.testbed import Soak
 
     try:
         cases, peers = chosen(names), find_peers(against) if against else []
@@ -78,6 +82,7 @@ def _options(
         scratch=(scratch or scratch_directory()).resolve(),
         postgres_url=postgres_url,
         peers=peers,
+        soak=Soak(minutes=60 * scale if minutes is None else minutes, rate=rate),
     )
 
 

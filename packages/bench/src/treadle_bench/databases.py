@@ -48,6 +48,11 @@ class Databases:
         finally:
             asyncio.run(_execute(self._postgres_url, f'DROP DATABASE "{name}" WITH (FORCE)'))
 
+    def size(self, url: str) -> float:
+        """Return the MB that PostgreSQL's database at the URL takes on its disk."""
+        ((size,), *_) = asyncio.run(_rows(url, "SELECT pg_database_size(current_database())"))
+        return float(size) / 1e6
+
     def stop_analyzing(self, url: str) -> None:
         """Keep PostgreSQL from gathering statistics of the tables at the URL: as right after a burst, but for good."""
         asyncio.run(_execute(url, _NEVER_ANALYZED))

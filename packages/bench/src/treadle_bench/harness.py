@@ -3,7 +3,7 @@
 import http.client
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from treadle_bench.children import Child, Children, without_treadle
 from treadle_bench.figures import BenchFailed
 from treadle_bench.loads import tasks
 from treadle_bench.loads.running import answer_of, finish, start, until
-from treadle_bench.machine import Memory, cpu_seconds_of, memory_of
+from treadle_bench.machine import Memory, cpu_seconds_of, descriptors_of, memory_of
 
 
 class Harness:
@@ -50,6 +50,11 @@ class Harness:
     def run(self, load: str, **arguments: Any) -> Any:
         """Run a load to its end in a process of its own, and return its answer. Raises `BenchFailed`."""
         return finish(self._start(load, arguments), load)
+
+    def run_together(self, loads: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        """Run loads beside each other to their ends, and return the answer of each. Raises `BenchFailed`."""
+        running = {load: self._start(load, arguments) for load, arguments in loads.items()}
+        return {load: finish(child, load) for load, child in running.items()}
 
     def cpu_seconds(self, *more: Child) -> float:
         """Return the processor time that the server, and other processes, have taken until now."""
@@ -117,6 +122,10 @@ class Harness:
     def server_memory(self) -> Memory:
         """Return the server's resident memory."""
         return memory_of(self.server_pid)
+
+    def server_descriptors(self) -> int:
+        """Return how many files, sockets among them, the server has open."""
+        return descriptors_of(self.server_pid)
 
     def _get(self, path: str) -> tuple[int, bytes]:
         self._connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})

@@ -7,6 +7,7 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -93,6 +94,27 @@ def memory_of(pid: int) -> Memory:
     if "VmRSS" not in found:
         raise BenchFailed(f"process {pid} has ended")
     return Memory(resident=found["VmRSS"], own=found["RssAnon"])
+
+
+def descriptors_of(pid: int) -> int:
+    """Return how many files a process has open, as Linux tells it. Raises `BenchFailed` elsewhere."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - names alone are counted
+    except OSError:
+        raise BenchFailed(f"open files are read from /proc, which {sys.platform} has not, or {pid} ended") from None
+
+
+def files_in(directory: str | Path) -> tuple[int, float]:
+    """Return how many files there are in a directory, however deep, and their MB together; logs are left out."""
+    sizes = []
+    for place, _, names in os.walk(directory):
+        for name in names:
+            if name.endswith(".log"):
+                continue
+            # One may go while it is looked at.
+            with suppress(FileNotFoundError):
+                sizes.append(Path(place, name).stat().st_size)
+    return len(sizes), sum(sizes) / 1e6
 
 
 def _processor() -> str:

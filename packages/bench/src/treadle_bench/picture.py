@@ -22,56 +22,81 @@ _STYLE = (
 )
 
 
+TIME = "minutes"
+"""The axis of what lasts: on it, and on what stands above it, equal steps are equal distances."""
+
+ABREAST = 3
+"""Charts that stand beside each other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How values become places on an axis: by their logarithm, for everything here spans several tens."""
+    """How values become places on an axis: by their logarithm, for curves span several tens; over time evenly."""
 
     low: float
     high: float
     start: float
     end: float
+    is_even: bool = False
 
     def place(self, value: float) -> float:
         """Return where a value stands; 0, which has no logarithm, stands at the very start."""
         if value <= self.low:
             return self.start
+        if self.is_even:
+            return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Return the powers of ten within, or the ends where there are fewer than two."""
+        """Return the powers of ten within, or the ends where there are fewer than two; of what is even, round steps."""
+        if self.is_even:
+            rough = (self.high - self.low) / 4
+            step = 10.0 ** math.floor(math.log10(rough))
+            step = next((step * times for times in (1, 2, 2.5, 5) if step * times >= rough), step * 10)
+            return [self.low + step * nth for nth in range(int((self.high - self.low) / step + 1e-9) + 1)]
         powers = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
         return [10.0**power for power in powers] if len(powers) > 1 else [self.low, self.high]
 
 
 def draw(rows: Iterable[Row]) -> str:
-    """Return a picture of all rows that belong to curves: one line of charts for each case, one chart a unit."""
+    """Return a picture of all rows that belong to curves: a line of charts for each case, or several where it has many.
+
+    Of a case over time each chart has what its figures' names begin with, of another one what has one unit.
+    """
     curves: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         if row.x is not None:
-            curves.setdefault(row.case, {}).setdefault(row.unit, []).append(row)
-    charts = [
-        _chart(case, found, column * WIDTH, line * HEIGHT)
-        for line, (case, units) in enumerate(curves.items())
-        for column, found in enumerate(units.values())
+            together = row.figure.partition(",")[0] if row.axis == TIME else row.unit
+            curves.setdefault(row.case, {}).setdefault(together, []).append(row)
+    lines = [
+        (case, charts[first : first + ABREAST])
+        for case, found in curves.items()
+        for charts in [list(found.values())]
+        for first in range(0, len(charts), ABREAST)
     ]
-    columns = max((len(units) for units in curves.values()), default=1)
-    width, height = columns * WIDTH, max(1, len(curves)) * HEIGHT
+    drawn = [
+        _chart(case, chart, column * WIDTH, line * HEIGHT)
+        for line, (case, charts) in enumerate(lines)
+        for column, chart in enumerate(charts)
+    ]
+    width, height = max((len(charts) for _, charts in lines), default=1) * WIDTH, max(1, len(lines)) * HEIGHT
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
-    return "\n".join([head, f"<style>{_STYLE}</style>", *charts, "</svg>\n"])
+    return "\n".join([head, f"<style>{_STYLE}</style>", *drawn, "</svg>\n"])
 
 
 def _chart(case: str, rows: Sequence[Row], left: float, top: float) -> str:
     xs = [row.x for row in rows if row.x]
     ys = [row.median for row in rows if row.median > 0]
-    across = _scale(xs, LEFT, WIDTH - RIGHT)
-    up = _scale(ys, HEIGHT - BOTTOM, TOP)
+    is_time = rows[0].axis == TIME
+    across = (_even if is_time else _scale)(xs, LEFT, WIDTH - RIGHT)
+    up = (_even if is_time else _scale)(ys, HEIGHT - BOTTOM, TOP)
     lines = _lines(rows)
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts = [
         f'<text class="title" x="{LEFT}" y="14">{escape(_title(case, rows))}</text>',
         *_grid(across, up),
-        *(_line(key, points, across, up) for key, points in lines.items()),
+        *(_line(key, points, across, up, _thickness(key[1], rows)) for key, points in lines.items()),
         *_legend(lines),
         f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">{escape(rows[0].axis or "")}</text>',
     ]
@@ -79,7 +104,10 @@ def _chart(case: str, rows: Sequence[Row], left: float, top: float) -> str:
 
 
 def _title(case: str, rows: Sequence[Row]) -> str:
-    figures = dict.fromkeys(row.figure for row in rows)
+    figures = list(dict.fromkeys(row.figure for row in rows))
+    if rows[0].axis == TIME:
+        parts = [figure.partition(", ")[2] for figure in figures]
+        return f"{figures[0].partition(',')[0]}: {' / '.join(parts)}, {rows[0].unit}"
     return f"{case.removeprefix('curve-')}: {' and '.join(figures)}, {rows[0].unit}"
 
 
@@ -88,6 +116,11 @@ def _scale(values: Sequence[float], start: float, end: float) -> Scale:
     # A line that is flat shall look flat: the axis spans a factor of ten at least.
     middle = math.sqrt(low * high)
     return Scale(min(low, middle / math.sqrt(10)), max(high, middle * math.sqrt(10)), start, end)
+
+
+def _even(values: Sequence[float], start: float, end: float) -> Scale:
+    # From nothing on: what grows shall look no steeper than it is.
+    return Scale(0.0, max(values, default=1.0) * 1.05, start, end, is_even=True)
 
 
 def _lines(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
@@ -109,14 +142,20 @@ def _grid(across: Scale, up: Scale) -> Iterator[str]:
         yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_label(value)}</text>'
 
 
-def _line(key: tuple[str, str], points: Sequence[Row], across: Scale, up: Scale) -> str:
-    database, figure = key
+def _thickness(figure: str, rows: Sequence[Row]) -> float:
+    """Return how thick a figure's line is: over time the first is the thickest, else results are thin."""
+    if rows[0].axis != TIME:
+        return 1 if "result" in figure else 2
+    return (2.4, 1.4, 0.7)[min(2, list(dict.fromkeys(row.figure for row in rows)).index(figure))]
+
+
+def _line(key: tuple[str, str], points: Sequence[Row], across: Scale, up: Scale, thickness: float) -> str:
+    database, _ = key
     colour, dashes = COLOURS.get(database, "#777"), DASHES.get(database, "")
     places = [(across.place(row.x or 0), up.place(row.median)) for row in points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    thin = 1 if "result" in figure else 2
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in places)
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{thin}"{dashes}/>{dots}'
+    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{thickness}"{dashes}/>{dots}'
 
 
 def _legend(lines: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -14,7 +14,7 @@ from treadle_bench.databases import Databases, open_databases
 from treadle_bench.figures import NONE, BenchFailed, Failure, Ratio, Row, Sample
 from treadle_bench.machine import describe, load, versions
 from treadle_bench.peers import Peer, ratios
-from treadle_bench.testbed import Testbed
+from treadle_bench.testbed import Soak, Testbed
 
 Tell = Callable[[str], None]
 
@@ -30,6 +30,7 @@ class BenchOptions:
     scratch: Path
     postgres_url: str | None = None
     peers: Sequence[Peer] = ()
+    soak: Soak = field(default_factory=Soak)
 
 
 class Report(BaseModel):
@@ -97,6 +98,7 @@ class Bench:
             scratch=self._options.scratch,
             scale=self._options.scale,
             repeats=self._options.repeats,
+            soak=self._options.soak,
         )
         self._tell(self._title(nth, case.name, kind, is_once=case.is_once))
         try:

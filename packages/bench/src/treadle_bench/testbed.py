@@ -2,13 +2,21 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from treadle_bench.databases import Databases
 from treadle_bench.figures import NONE
 from treadle_bench.harness import Harness, open_harness
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """How long a server is kept at work, and at how many tasks a second."""
+
+    minutes: float = 60.0
+    rate: int = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +28,7 @@ class Testbed:
     scratch: Path
     scale: float = 1.0
     repeats: int = 3
+    soak: Soak = field(default_factory=Soak)
 
     def count(self, most: int, *, least: int = 20) -> int:
         """Return how many of something to take, by the scale."""
@@ -28,7 +37,13 @@ class Testbed:
     @contextmanager
     def server(self, **settings: str) -> Iterator[Harness]:
         """Run a server on a database of its own during the block; `settings` are environment variables."""
-        with self.home() as home, open_harness(home, **settings) as harness:
+        with self.home() as home, self.at(home, **settings) as harness:
+            yield harness
+
+    @contextmanager
+    def at(self, home: dict[str, str], **settings: str) -> Iterator[Harness]:
+        """Run a server during the block whose data directory and database are known by its `home`."""
+        with open_harness(home, **settings) as harness:
             yield harness
 
     @contextmanager

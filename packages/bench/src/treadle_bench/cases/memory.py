@@ -1,4 +1,4 @@
-"""What a server weighs while a million tasks pass through it, and in an hour with those who look on."""
+"""What a server weighs while a million tasks pass through it."""
 
 import time
 from collections.abc import Iterator
@@ -12,11 +12,6 @@ from treadle_bench.testbed import Testbed
 
 AHEAD = 20_000
 """Tasks that are submitted at once."""
-
-HOUR, PARTS = 3600.0, 12
-"""How long the soak lasts, and how often its memory is noted meanwhile."""
-
-SOAK_RATE, SOAK_OBSERVERS = 500, 10
 
 PORTION_SECONDS = 600.0
 """How long so many may take."""
@@ -56,44 +51,15 @@ def _wait_for(harness: Harness, completed: int) -> None:
         time.sleep(0.1)
 
 
-def _soak(testbed: Testbed) -> Iterator[Sample]:
-    seconds = max(PARTS, HOUR * testbed.scale)
-    sizes = []
-    with testbed.server() as harness, harness.running("observe", observers=SOAK_OBSERVERS):
-        harness.start_worker()
-        for part in range(1, PARTS + 1):
-            harness.run("pace", rate=SOAK_RATE, seconds=seconds / PARTS)
-            sizes.append(harness.server_memory())
-            yield Sample("by now", sizes[-1].resident, seconds / 60 * part / PARTS)
-            yield Sample("of it no mapped files, by now", sizes[-1].own, seconds / 60 * part / PARTS)
-    yield Sample("server", sizes[-1].resident)
-    yield Sample("growth over the second half", 100 * (sizes[-1].resident / sizes[PARTS // 2 - 1].resident - 1))
-
-
-LASTING = (
-    Case(
-        name="memory",
-        summary=f"the server's resident memory while 1,000,000 tasks pass through, {AHEAD:,} at a time",
-        figures=(
-            Figure(name="server", unit="MB", is_rate=False),
-            Figure(name="of it no mapped files", unit="MB", is_rate=False),
-            Figure(name="growth over the last 70 %", unit="%", is_rate=False),
-        ),
-        measure=_memory,
-        is_once=True,
-        axis="tasks passed",
+MEMORY = Case(
+    name="memory",
+    summary=f"the server's resident memory while 1,000,000 tasks pass through, {AHEAD:,} at a time",
+    figures=(
+        Figure(name="server", unit="MB", is_rate=False),
+        Figure(name="of it no mapped files", unit="MB", is_rate=False),
+        Figure(name="growth over the last 70 %", unit="%", is_rate=False),
     ),
-    Case(
-        name="soak",
-        summary=f"the server's memory in an hour of {SOAK_RATE} tasks a second, with {SOAK_OBSERVERS} dashboards",
-        figures=(
-            Figure(name="by now", unit="MB", is_rate=False),
-            Figure(name="of it no mapped files, by now", unit="MB", is_rate=False),
-            Figure(name="server", unit="MB", is_rate=False),
-            Figure(name="growth over the second half", unit="%", is_rate=False),
-        ),
-        measure=_soak,
-        is_once=True,
-        axis="minutes",
-    ),
+    measure=_memory,
+    is_once=True,
+    axis="tasks passed",
 )

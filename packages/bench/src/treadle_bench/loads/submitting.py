@@ -57,8 +57,12 @@ async def pace(url: str, token: str, *, rate: int, seconds: float) -> dict[str, 
     return {"submitted": submitted}
 
 
-async def latency(url: str, token: str, *, count: int, size: int = 0) -> dict[str, list[float]]:
+async def latency(
+    url: str, token: str, *, count: int = 1_000_000, size: int = 0, seconds: float = float("inf")
+) -> dict[str, list[float]]:
     """Submit tasks one at a time with random gaps; return the ms to their first lines and to their results' arrival.
+
+    It ends after `count` of them, or `seconds`, but not before one.
 
     Raises `BenchFailed` when a result is not what the task returned.
     """
@@ -66,7 +70,10 @@ async def latency(url: str, token: str, *, count: int, size: int = 0) -> dict[st
     starts: list[float] = []
     results: list[float] = []
     async with Client(url, token) as client:
+        over = time.monotonic() + seconds
         for n in range(WARM_UP + count):
+            if n > WARM_UP and time.monotonic() >= over:
+                break
             bound: Bound[int] = task.bind(n=n, **more)
             before = time.monotonic_ns()
             handle = await client.submit(bound, wait=True)

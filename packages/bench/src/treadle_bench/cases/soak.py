@@ -1,0 +1,141 @@
+"""What becomes of a server that is kept at work: memory, descriptors, files, waits, backlog, and what they come to.
+
+Ten dashboards look on, tasks are submitted at a steady rate, and others one at a time to see how long they wait.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from treadle_bench.case import Case
+from treadle_bench.figures import Figure, Sample, percentile
+from treadle_bench.harness import Harness
+from treadle_bench.machine import files_in
+from treadle_bench.testbed import Testbed
+
+PARTS, FEWEST = 12, 3
+"""How often it is looked while it lasts, and when that is less than a minute."""
+
+OBSERVERS = 10
+SHORTEST = 1.0
+"""Seconds of a part at the least: a submitter takes as long to start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen at the end of a part; sizes in MB, waits in ms."""
+
+    resident: float
+    own: float
+    descriptors: int
+    files: int
+    disk: float
+    starts: Sequence[float]
+    results: Sequence[float]
+    backlog: int
+    """Tasks that were submitted and have not ended."""
+    submitted: int
+
+    def samples(self, minutes: float) -> Iterator[Sample]:
+        """Return the points of the curves."""
+        for figure, value in (
+            ("memory, resident", self.resident),
+            ("memory, no mapped files", self.own),
+            ("descriptors, the server's", self.descriptors),
+            ("files, in the data directory", self.files),
+            ("disk, database and artifacts", self.disk),
+            ("wait, start p50", percentile(self.starts, 0.5)),
+            ("wait, start p99", percentile(self.starts, 0.99)),
+            ("wait, result p99", percentile(self.results, 0.99)),
+            ("backlog, not ended", self.backlog),
+        ):
+            yield Sample(figure, value, minutes)
+
+
+def _soak(testbed: Testbed) -> Iterator[Sample]:
+    parts = PARTS if testbed.soak.minutes >= 1 else FEWEST
+    seconds = max(SHORTEST, testbed.soak.minutes * 60 / parts)
+    looks: list[Look] = []
+    with testbed.home() as home, testbed.at(home) as harness, harness.running("observe", observers=OBSERVERS):
+        harness.start_worker()
+        for part in range(1, parts + 1):
+            loads: dict[str, dict[str, Any]] = {
+                "pace": {"rate": testbed.soak.rate, "seconds": seconds},
+                "latency": {"seconds": seconds},
+            }
+            looks.append(_look(testbed, home, harness, harness.run_together(loads)))
+            yield from looks[-1].samples(seconds / 60 * part)
+    yield from judged(looks, asked=round(testbed.soak.rate * seconds) * parts, rate=testbed.soak.rate)
+
+
+def _look(testbed: Testbed, home: dict[str, str], harness: Harness, answers: dict[str, Any]) -> Look:
+    memory, counts = harness.server_memory(), harness.counts()
+    files, size = files_in(home["TREADLE_DATA_DIR"])
+    if (url := home.get("TREADLE_DATABASE_URL")) is not None:
+        size += testbed.databases.size(url)
+    return Look(
+        resident=memory.resident,
+        own=memory.own,
+        descriptors=harness.server_descriptors(),
+        files=files,
+        disk=size,
+        starts=answers["latency"]["start"],
+        results=answers["latency"]["result"],
+        backlog=sum(n for status, n in counts.items() if status != "completed"),
+        submitted=answers["pace"]["submitted"],
+    )
+
+
+def judged(looks: Sequence[Look], *, asked: int, rate: int) -> Iterator[Sample]:
+    """Return what the verdict is made of: what has grown from the first half to the last, and what was kept up with.
+
+    Middle values of several looks are compared: one look may fall on a bad moment of the machine.
+    """
+    half, third = max(1, len(looks) // 2), max(1, len(looks) // 3)
+    middle, last = looks[third:-third], looks[-third:]
+    yield Sample("server", looks[-1].resident)
+    yield Sample("growth over the second half", 100 * (looks[-1].resident / looks[half - 1].resident - 1))
+    before, after = (median(look.descriptors for look in part) for part in (middle, last))
+    yield Sample("descriptors more, last third", after - before)
+    before, after = (median(look.files for look in part) for part in (middle, last))
+    yield Sample("files more, last third", after - before)
+    before, after = (median(percentile(look.starts, 0.99) for look in part) for part in (middle, last))
+    yield Sample("wait to the start, p99, last third of the one before", after / before)
+    yield Sample("submitted, of what was asked", sum(look.submitted for look in looks) / asked)
+    yield Sample("backlog at the end", looks[-1].backlog / rate)
+    tasks = sum(look.submitted + len(look.starts) for look in looks[half:])
+    yield Sample("disk for a task, second half", 1000 * (looks[-1].disk - looks[half - 1].disk) / tasks)
+
+
+def _over_time(name: str, unit: str) -> Figure:
+    return Figure(name=name, unit=unit, is_rate=False)
+
+
+SOAK = Case(
+    name="soak",
+    summary=f"a server at work for an hour, 500 tasks a second (--minutes, --rate), with {OBSERVERS} dashboards:"
+    " memory, descriptors, files, disk, waits and backlog over time",
+    figures=(
+        _over_time("memory, resident", "MB"),
+        _over_time("memory, no mapped files", "MB"),
+        _over_time("descriptors, the server's", "open"),
+        _over_time("files, in the data directory", "files"),
+        _over_time("disk, database and artifacts", "MB"),
+        _over_time("wait, start p50", "ms"),
+        _over_time("wait, start p99", "ms"),
+        _over_time("wait, result p99", "ms"),
+        _over_time("backlog, not ended", "tasks"),
+        Figure(name="server", unit="MB", is_rate=False),
+        Figure(name="growth over the second half", unit="%", is_rate=False),
+        Figure(name="descriptors more, last third", unit="open", is_rate=False),
+        Figure(name="files more, last third", unit="files", is_rate=False),
+        Figure(name="wait to the start, p99, last third of the one before", unit="x", is_rate=False),
+        Figure(name="submitted, of what was asked", unit="x"),
+        Figure(name="backlog at the end", unit="s", is_rate=False),
+        Figure(name="disk for a task, second half", unit="KB", is_rate=False),
+    ),
+    measure=_soak,
+    is_once=True,
+    axis="minutes",
+)
