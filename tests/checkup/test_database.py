@@ -112,6 +112,20 @@ def test_a_postgresql_that_is_not_there_is_found_without_its_password(
 
 
 @pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
+def test_an_address_that_is_no_databases_is_found_and_the_rest_looked_at(
+    examined: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_DATABASE_URL", "mysql://me:hidden@host/tasks")
+
+    found = examined()
+
+    [finding] = found["database"]
+    assert (finding.grade, finding.advice) == ("fail", "set TREADLE_DATABASE_URL")
+    assert "hidden" not in finding.detail
+    assert [one.grade for one in found["files"]] == ["ok"]
+
+
+@pytest.mark.parametrize("spoilt_url", ["sqlite"], indirect=True)
 def test_settings_that_no_server_takes_are_named(examined: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TREADLE_PORT", "many")
 

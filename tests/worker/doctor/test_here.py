@@ -54,6 +54,14 @@ def test_an_address_to_which_the_local_token_is_not_shown_is_found_n4(
     assert "192.0.2.1" in finding.detail
 
 
+def test_settings_that_are_none_are_named(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_URL", "nowhere")
+
+    finding = only(here.settings())
+
+    assert (finding.grade, "'nowhere' is no server's address" in finding.detail) == ("fail", True)
+
+
 def test_the_token_of_the_environment_is_never_told(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TREADLE_TOKEN", "secret")
 

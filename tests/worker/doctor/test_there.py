@@ -111,6 +111,13 @@ async def test_a_token_that_is_not_taken_fails(server: Served, monkeypatch: pyte
     assert "Unauthorized" in found["token"].detail
 
 
+async def test_an_address_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = await examined("nowhere", monkeypatch)
+
+    assert [(one.check, one.grade) for one in found.values()] == [("server", "fail")]
+    assert "'nowhere' is no server's address" in found["server"].detail
+
+
 async def test_where_nobody_answers_nothing_else_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

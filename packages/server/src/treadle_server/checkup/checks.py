@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from treadle.wire.findings import Check, Finding, Seen
 from treadle_server.checkup import database, descriptors, disk, files
+from treadle_server.errors import ValidationFailed
 from treadle_server.settings import Settings
 from treadle_server.store.connections import parse_url
 
@@ -30,8 +31,11 @@ def _wrong(what: str) -> Seen:
 
 
 def _database(settings: Settings) -> Seen:
-    """Say which database is meant, and how it is looked at. Raises `ValidationFailed` for one that can't be."""
-    url = parse_url(settings.database_direct_url or settings.database_url)
+    """Say which database is meant, and how it is looked at."""
+    try:
+        url = parse_url(settings.database_direct_url or settings.database_url)
+    except ValidationFailed as error:
+        return [Finding("database", "fail", error.detail, "set TREADLE_DATABASE_URL")]
     if url.get_backend_name() == "sqlite":
         return database.of_sqlite(url, settings.data_dir)
     return database.of_postgres(url)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from treadle.wire.findings import Finding, Seen
+from treadle_server.errors import ValidationFailed
 from treadle_server.private import DIRECTORY, FILE, OTHERS
 from treadle_server.settings import Settings
 from treadle_server.store.connections import parse_url
@@ -39,7 +40,10 @@ def _under(directory: Path) -> Iterator[Path]:
 
 
 def _of_database(settings: Settings) -> list[Path]:
-    url = parse_url(settings.database_url)
+    try:
+        url = parse_url(settings.database_url)
+    except ValidationFailed:
+        return []  # the look at the database says so
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         return []
     path = Path(url.database).absolute()

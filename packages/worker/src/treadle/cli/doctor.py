@@ -33,7 +33,7 @@ def doctor(*, timeout: float, is_json: bool) -> None:
         print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            advice = f": {finding.advice}" if finding.advice else ""
+            advice = f"; {finding.advice}" if finding.advice else ""
             mark = styled(f"{finding.grade:<4}", fg=COLOURS[finding.grade])
             say(mark, f"{finding.check:<11} {finding.detail}{advice}")
     if any(finding.grade == "fail" for finding in findings):

@@ -51,13 +51,17 @@ def _elsewhere() -> Seen:
 
 def settings() -> Seen:
     """Look which server and token are meant, and whether the token is kept from others, and shown to the server."""
-    from treadle.settings import Settings
+    from treadle.settings import InvalidSetting, Settings
 
-    settings = Settings()
+    try:
+        settings = Settings()
+        local_token = settings.read_local_token()
+    except InvalidSetting as error:
+        return [Finding("settings", "fail", str(error), "see docs/settings.md")]
     path = settings.token_path
     if settings.token is not None:
         source = "the token of TREADLE_TOKEN"
-    elif settings.read_local_token() is None:
+    elif local_token is None:
         told = f"{settings.url}, without a token: there is no {path}"
         return [Finding("settings", "warn", told, "set TREADLE_TOKEN")]
     elif path.stat().st_mode & OTHERS:

@@ -30,10 +30,17 @@ MOST_SCOPES = 6
 
 
 def checks(stack: AsyncExitStack) -> list[Check]:
-    """Return the checks of each server that the settings name; the clients that they use are closed with `stack`."""
-    from treadle.settings import Settings
+    """Return the check that leads to those of each server; the clients that they use are closed with `stack`."""
+    return [Check("server", partial(_servers, stack))]
 
-    urls = Settings().urls
+
+def _servers(stack: AsyncExitStack) -> Seen:
+    from treadle.settings import InvalidSetting, Settings
+
+    try:
+        urls = Settings().urls
+    except InvalidSetting as error:
+        return [Finding("server", "fail", f"no server is named: {error}", "see docs/settings.md")]
     return [Check("server", partial(_reach, stack, url, is_one_of_several=len(urls) > 1)) for url in urls]
 
 
