@@ -140,6 +140,32 @@ async def test_a_program_that_has_configured_logging_keeps_that(server: Served, 
     assert "ValueError: no thread" in lines
 
 
+PLAIN = """
+import shop
+from treadle import Worker
+Worker([shop.in_thread]).run()
+"""
+
+
+@pytest.mark.parametrize("wanted", ["json", None])
+async def test_a_program_that_has_configured_nothing_gets_a_log_where_the_setting_asks_for_one(
+    server: Served, client: Client, tmp_path: Path, wanted: str | None
+) -> None:
+    (tmp_path / "plain.py").write_text(PLAIN)
+    asked = {"TREADLE_LOG_FORMAT": wanted} if wanted else {}
+    async with worker_process(server, tmp_path, "plain.py", **asked) as told:
+        task_id = await run(client, "@global:tasks:in_thread")
+
+    lines = told.read_text().splitlines()
+    if wanted is None:
+        # What matters, as Python writes it where nobody has said how.
+        assert lines.count("in thread") == 1
+        assert "is open" not in told.read_text()
+    else:
+        [said] = [one for one in map(json.loads, lines) if one["event"] == "in thread"]
+        assert said["task"] == task_id
+
+
 @contextmanager
 def bare_root() -> Iterator[logging.Logger]:
     """The root logger without the handlers of the tests; afterwards as it was."""
