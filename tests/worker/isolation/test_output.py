@@ -88,8 +88,10 @@ async def test_a_run_that_fails_is_logged_with_its_traceback(
 
     [record] = [one for one in caplog.records if one.name == "treadle.worker" and one.levelno == logging.ERROR]
     assert (record.task, record.run, record.job) == (handle.id, 0, function.full_name)  # type: ignore[attr-defined]
-    assert "Traceback (most recent call last)" in record.getMessage()
-    assert "LookupError: nothing there" in record.getMessage()
+    assert record.exc_text is not None
+    assert record.exc_text.startswith("Traceback (most recent call last)")
+    assert record.exc_text.endswith("LookupError: nothing there")
+    assert record.exc_text in caplog.text
     assert lines == []
 
 
