@@ -113,7 +113,8 @@ class Worker:
         """Run until SIGTERM or SIGINT, or `stop`; then drain: a second signal ends the grace.
 
         In another thread than the main one no signal ends it: `stop` does. Where `TREADLE_LOG_FORMAT` is set, and
-        nothing writes the process's log yet, it is written to standard error.
+        nothing writes the process's log yet, it is written to standard error; `treadle.logs.NoStructlog` is raised when
+        that is to be JSON and structlog is not installed.
 
         Raises the `ProblemError` of a server that refuses the worker: `Unauthorized`, `Forbidden`, `SchemaConflict` …,
         and `DuplicateTask` when a client or worker of this process has another module's task of one's name there.
