@@ -178,12 +178,12 @@ async def test_when_the_database_goes_between_two_portions_what_was_done_is_told
     write = store.write
 
     @asynccontextmanager
-    async def failing() -> AsyncIterator[Any]:
+    async def failing(**how: Any) -> AsyncIterator[Any]:
         nonlocal writes
         writes += 1
         if writes > 1:
             raise StoreUnavailable("the disk is full")
-        async with write() as tx:
+        async with write(**how) as tx:
             yield tx
 
     monkeypatch.setattr(store, "write", failing)

@@ -44,8 +44,8 @@ class CountingStore(SqlStore):
         self.fail_commits = 0
 
     @asynccontextmanager
-    async def write(self):
-        async with super().write() as tx:
+    async def write(self, **how):
+        async with super().write(**how) as tx:
             yield tx
             if self.fail_commits:
                 self.fail_commits -= 1
@@ -235,10 +235,10 @@ async def test_a_faster_writer_is_told_in_a_line_without_the_statement_and_its_v
     collisions = [IntegrityError("INSERT INTO tasks (payload) VALUES ($1)", {"payload": "secret"}, said)]
 
     @asynccontextmanager
-    async def colliding() -> AsyncIterator[Any]:
+    async def colliding(**how: Any) -> AsyncIterator[Any]:
         if collisions:
             raise collisions.pop()
-        async with write() as tx:
+        async with write(**how) as tx:
             yield tx
 
     monkeypatch.setattr(shop.engine.store, "write", colliding)

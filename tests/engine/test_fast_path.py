@@ -470,8 +470,8 @@ async def test_a_failed_commit_leaves_nothing_remembered_g1(shop, monkeypatch) -
     fails = [True]
 
     @asynccontextmanager
-    async def failing():
-        async with write() as tx:
+    async def failing(**how):
+        async with write(**how) as tx:
             yield tx
             if fails:
                 fails.clear()

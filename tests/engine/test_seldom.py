@@ -164,7 +164,9 @@ async def test_what_was_claimed_for_a_slot_that_closed_meanwhile_goes_back_at_on
 async def test_a_caller_who_goes_in_the_moment_of_its_claim_gives_it_back_c1(shop) -> None:
     worker, other = await shop.worker(), await shop.worker()
     waiting = asyncio.ensure_future(shop.engine.claim(ADMIN, worker, wait=20))
-    await shop.submit(delay=3600)  # when this is answered, the claim waits
+    async with asyncio.timeout(20):
+        while not shop.engine.dispatcher.is_waited_for([worker]):  # noqa: ASYNC110 - nothing tells it
+            await asyncio.sleep(0)
     [task] = await shop.submit()
 
     waiting.cancel()

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -210,7 +211,10 @@ class Served:
             return await self.delivered.get()
 
     async def complete(self, *runs) -> dict:
-        said = [(run.id, run.run_id, RunReport(kind="completed", starts=True)) for run in runs]
+        return await self.say(*runs)
+
+    async def say(self, *runs, kind="completed", starts=True) -> dict:
+        said = [(run.id, run.run_id, RunReport(kind=kind, starts=starts)) for run in runs]
         reports = ReportMany(principal=ADMIN, worker_id=self.slot.worker_id, reports=said)
         return await self.shop.engine.run(reports)
 
@@ -231,9 +235,9 @@ def lose_answer_once(monkeypatch, store) -> None:
     write = store.write
 
     @asynccontextmanager
-    async def unheard():
+    async def unheard(**how):
         monkeypatch.setattr(store, "write", write)
-        async with write() as tx:
+        async with write(**how) as tx:
             yield tx
         raise StoreUnavailable("it is not known whether it was done")
 
@@ -292,9 +296,9 @@ async def test_a_commit_that_fails_takes_back_what_was_freed_and_what_was_handed
     store = served.shop.engine.store
     write = store.write
 
-    def broken():
+    def broken(**how):
         monkeypatch.setattr(store, "write", write)
-        return _failing_commit(write)
+        return _failing_commit(partial(write, **how))
 
     monkeypatch.setattr(store, "write", broken)
 

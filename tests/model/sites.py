@@ -146,10 +146,10 @@ class Site:
         plain, is_over = store.write, False
 
         @asynccontextmanager
-        async def write() -> AsyncIterator[Tx]:
+        async def write(**how: Any) -> AsyncIterator[Tx]:
             nonlocal is_over
             is_meant = not is_over and next(passed, None) is None
-            async with plain() as tx:
+            async with plain(**how) as tx:
                 yield tx
                 if is_meant and not done:
                     is_over = True

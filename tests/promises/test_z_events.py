@@ -195,8 +195,8 @@ async def test_z16_no_event_is_sent_of_what_could_not_be_committed(rig: Rig, mon
     write = rig.engine.store.write
 
     @asynccontextmanager
-    async def failing() -> AsyncIterator[Any]:
-        async with write() as tx:
+    async def failing(**how: Any) -> AsyncIterator[Any]:
+        async with write(**how) as tx:
             yield tx
             raise StoreUnavailable("the disk is full", retry_after=1)
 

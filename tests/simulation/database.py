@@ -7,7 +7,7 @@ what is committed when his statement begins, as on PostgreSQL.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -242,7 +242,9 @@ class SimulatedStore:
             yield connection
 
     @asynccontextmanager
-    async def write(self) -> AsyncIterator[Tx]:
+    async def write(self, *, after: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Tx]:
+        if after is not None:
+            await after()
         database = self.database
         kind = self._draw()
         await self._reach()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from typing import Any
 
 from treadle_server.clock import SystemClock
 from treadle_server.errors import StoreUnavailable
@@ -37,7 +38,7 @@ class FaultyStore:
         store.write = self.write  # type: ignore[method-assign]
 
     @asynccontextmanager
-    async def write(self) -> AsyncIterator[Tx]:
+    async def write(self, **how: Any) -> AsyncIterator[Tx]:
         """Open a transaction as the store does, and have this one fail if it is its turn."""
         kind = ""
         if self._chance.random() < self.share:
@@ -47,7 +48,7 @@ class FaultyStore:
             raise StoreUnavailable("it is not there; nothing was changed")
         if kind == "slow":
             await asyncio.sleep(self._chance.uniform(0, 0.2))
-        async with self._write() as tx:
+        async with self._write(**how) as tx:
             yield tx
             if kind == "broken":
                 raise StoreUnavailable("it broke; nothing was changed")

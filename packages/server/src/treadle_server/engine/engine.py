@@ -29,6 +29,7 @@ from treadle_server.engine.fast_path.reports import FastReports, ReportEffects
 from treadle_server.engine.fast_path.submits import FastSubmits, SubmitEffects
 from treadle_server.engine.hooks import Hooks
 from treadle_server.engine.hub import Batch, Hub
+from treadle_server.engine.in_flight import BeforeFailed, InFlight
 from treadle_server.engine.pending import Pending
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.reading import read
@@ -54,6 +55,9 @@ SURELY_DONE = 2.0
 
 AFTER_FAILURE = 0.02
 """Seconds that the writer rests after a batch that failed: what comes meanwhile is tried, or refused, together."""
+
+FOLLOWING = (ReportMany, Submit, SubmitEach)
+"""Commands that may be applied while the batch before is written; others would have to read, and so wait for it."""
 
 TRIES = 5
 """How often a batch is done anew when another server was faster."""
@@ -92,11 +96,18 @@ class Engine:
         self._queue: deque[Pending] = deque()
         self._queued_rows = 0
         self._wake = asyncio.Event()
+        self._moved = asyncio.Event()
+        """Set when a command came or a batch is over: another batch may be applied now."""
         self._closing = False
         self._claims = HttpClaims(self.dispatcher, self.run, wake=self._wake.set, hand_back=self._hand_back)
         self._unconfirmed: dict[WorkerId, list[Task]] = {}
         """Claims whose commit was not answered: they may be in the database, and nobody has them."""
         self._on_unconfirmed: list[Callable[[], None]] = []
+
+    @property
+    def has_queued(self) -> bool:
+        """Return whether commands wait that are in no batch yet."""
+        return bool(self._queue)
 
     def tokens_at(self) -> datetime | None:
         """Return the instant at which users need a token for what is theirs to go on; None: they need none."""
@@ -113,11 +124,16 @@ class Engine:
             raise TooManyRequests(f"{self._queued_rows} tasks wait to be written; try again soon", retry_after=1)
         if self._closing:
             raise StoreUnavailable("the server is going away; try again", retry_after=1)
+        return await self._add(command)  # type: ignore[no-any-return]
+
+    def _add(self, command: Command[Any]) -> "asyncio.Future[Any]":
+        """Let a command wait for the writer; return what its answer will be."""
         pending = Pending(command, asyncio.get_running_loop().create_future())
         self._queue.append(pending)
         self._queued_rows += command.rows
         self._wake.set()
-        return await pending.answer  # type: ignore[no-any-return]
+        self._moved.set()
+        return pending.answer
 
     async def claim(
         self,
@@ -138,10 +154,7 @@ class Engine:
 
     def _hand_back(self, worker_id: WorkerId, claimed: list[Task]) -> None:
         """Queue the return of claims that nobody is there for any more."""
-        back = HandBack(principal=SYSTEM, worker_id=worker_id, runs=[(t.id, t.run_id) for t in claimed])
-        self._queue.append(Pending(back, asyncio.get_running_loop().create_future()))
-        self._queued_rows += back.rows
-        self._wake.set()
+        self._add(HandBack(principal=SYSTEM, worker_id=worker_id, runs=[(t.id, t.run_id) for t in claimed]))
 
     def open_slot(self, slot: WorkerSlot) -> None:
         """Let a worker on the socket take tasks as long as it has room."""
@@ -193,26 +206,67 @@ class Engine:
                 self._wake.set()
 
     async def _write_forever(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._queue or self._unconfirmed or self.dispatcher.can_serve or self.dispatcher.has_impatient:
-                if not await self._turn(self._take()):
-                    await asyncio.sleep(AFTER_FAILURE)
-                    break
-            if self._closing and not self._queue:
-                return
+        async with asyncio.TaskGroup() as group:
+            while not (self._closing and not self._queue):
+                await self._wake.wait()
+                self._wake.clear()
+                while self._queue or self._unconfirmed or self.dispatcher.can_serve or self.dispatcher.has_impatient:
+                    if not await self._write(group):
+                        await asyncio.sleep(AFTER_FAILURE)
+                        break
 
-    def _take(self) -> list[Pending]:
-        """Take what waits, up to a bound of rows: a lone command is not kept waiting, and a batch grows under load."""
+    async def _write(self, group: asyncio.TaskGroup) -> bool:
+        """Write a batch, and others behind it as long as they can be applied while the one before is written.
+
+        Return whether there may be more to do at once.
+        """
+        if not self.store.is_shared:
+            return await self._turn(InFlight(self._take()))  # SQLite's commits are done in place, or soon
+        last = await self._launch(group, InFlight(self._take()))
+        while not last.has_ended:
+            if last.may_be_followed and self._queue and isinstance(self._queue[0].command, FOLLOWING):
+                flight = await self._launch(group, InFlight(self._take(FOLLOWING), last))
+                await last.ended()
+                if not last.is_well:
+                    return False
+                last = flight
+            else:
+                await self._moved.wait()
+                self._moved.clear()
+        return last.is_well
+
+    async def _launch(self, group: asyncio.TaskGroup, flight: InFlight) -> InFlight:
+        group.create_task(self._fly(flight), name="batch")
+        await flight.applied()
+        return flight
+
+    async def _fly(self, flight: InFlight) -> None:
+        try:
+            flight.is_well = await self._turn(flight)
+        finally:
+            flight.end()
+            self._moved.set()
+
+    def _take(self, kinds: tuple[type[Any], ...] = (object,)) -> list[Pending]:
+        """Take what waits, up to a bound of rows: a lone command is not kept waiting, and a batch grows under load.
+
+        Of certain `kinds` it is what waits before the first command of another.
+        """
         taken, rows = self._returns(), 0
         while self._queue and (not taken or rows + self._queue[0].command.rows <= self.most_rows):
+            if not isinstance(self._queue[0].command, kinds):
+                break
             pending = self._queue.popleft()
             self._queued_rows -= pending.command.rows
             rows += pending.command.rows
             if not pending.answer.cancelled():
                 taken.append(pending)
         return taken
+
+    def _put_back(self, batch: Sequence[Pending]) -> None:
+        """Let commands wait again, before all others."""
+        self._queue.extendleft(reversed(batch))
+        self._queued_rows += sum(pending.command.rows for pending in batch)
 
     def _returns(self) -> list[Pending]:
         """Return what hands back claims of a commit that was not answered, before the same tasks are claimed again."""
@@ -231,13 +285,17 @@ class Engine:
     def _note_unconfirmed(self, worker_id: WorkerId, tasks: list[Task]) -> None:
         self._unconfirmed.setdefault(worker_id, []).extend(tasks)
 
-    async def _turn(self, batch: Sequence[Pending]) -> bool:
+    async def _turn(self, flight: InFlight) -> bool:
         """Apply a batch, commit, answer. Return whether there may be more to do at once."""
+        batch = flight.batch
         for attempt in range(TRIES):
             for pending in batch:
                 pending.is_done = False
             try:
-                return await self._commit(batch, fast=attempt == 0)
+                return await self._commit(flight, fast=attempt == 0)
+            except BeforeFailed:
+                self._put_back(batch)
+                return True
             except (IntegrityError, LostUpdate) as error:
                 log.info("another writer was faster (%s), attempt %d", _in_brief(error), attempt + 1)
                 if attempt == TRIES - 1:
@@ -262,17 +320,18 @@ class Engine:
             self.dispatcher.give_up(error)  # the poll wakes it again: a claim that fails must not be tried in a circle
             return False
         for pending in batch:
-            await self._turn([pending])
+            await self._turn(InFlight([pending]))
         return True
 
-    async def _commit(self, batch: Sequence[Pending], *, fast: bool) -> bool:
+    async def _commit(self, flight: InFlight, *, fast: bool) -> bool:
         """Apply the batch in one transaction, if `fast` by the fast path what can be, and tell what was done."""
+        batch = flight.batch
         assignments = Assignments()
         freed: list[Freed] = []
         is_written = False
         began = self.clock.monotonic()
         try:
-            async with self.store.write() as tx:
+            async with self.store.write(after=flight.land if fast else None) as tx:
                 now = self.clock.now()
                 self.drift.look(now)
                 fast = self._cache.look(tx) and fast
@@ -285,6 +344,8 @@ class Engine:
                 assignments = await self._assign(tx, work)
                 await add_past_outcomes(tx, work.left_ends)
                 is_written = True
+                self._cache.count(assignments.counted)
+                flight.note_applied(may_be_followed=not (tx.has_begun() or self.dispatcher.has_claims))
         except BaseException as error:
             if isinstance(error, StoreUnavailable):
                 for demand, tasks in assignments.given.items():
@@ -299,6 +360,7 @@ class Engine:
                 tell()
                 # The database may be about to do what it was asked.
                 asyncio.get_running_loop().call_later(SURELY_DONE, tell)
+            await flight.fail()
             raise
         self.commit_seconds.add(self.clock.monotonic() - began)
         for pending in batch:
@@ -325,7 +387,6 @@ class Engine:
         self.fast_reports.know(change.task for change in assignments.changes)
         self.fast_reports.note_workers(work.workers.values(), work.changes.gone_workers)
         self._cache.count(work.counted)
-        self._cache.count(assignments.counted)
         self._cache.invalidate(work.batch.jobs, work.lanes.values(), new_tasks=bool(work.changes.new_tasks))
 
     def _publish(

@@ -1,6 +1,6 @@
 """What the engine needs of a store: one transaction at a time for the writer, reads beside it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -21,6 +21,8 @@ class Tx:
     dialect: Dialect
     version: int | None = None
     """A number that stands as long as nobody but this server has written; None when others may at any time."""
+    has_begun: Callable[[], bool] = lambda: True
+    """Whether anything was asked of the database yet."""
 
     @property
     def is_exclusive(self) -> bool:
@@ -57,10 +59,11 @@ class Store(Protocol):
         """Have `clock` show what the store's clock shows now. Raises `StoreUnavailable`."""
         ...
 
-    def write(self) -> AbstractAsyncContextManager[Tx]:
+    def write(self, *, after: Callable[[], Awaitable[None]] | None = None) -> AbstractAsyncContextManager[Tx]:
         """Open a transaction that commits durably at the end of the block, or rolls back when it raises.
 
-        Raises `StoreUnavailable` when the database does not answer.
+        What `after` gives is awaited before anything is asked of the database. Raises `StoreUnavailable` when that does
+        not answer.
         """
         ...
 

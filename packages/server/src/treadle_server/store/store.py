@@ -1,7 +1,7 @@
 """The store on SQLAlchemy Core: opens the database, and turns its failures into `StoreUnavailable`."""
 
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -149,14 +149,21 @@ class SqlStore:
             await self._writer.close()
 
     @asynccontextmanager
-    async def write(self) -> AsyncIterator[Tx]:
+    async def write(self, *, after: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[Tx]:
         """Open a transaction that commits durably at the end of the block, or rolls back when it raises.
 
-        Raises `StoreUnavailable` when the database does not answer, and `LostUpdate` when it gave way to another
-        server's transaction.
+        What `after` gives is awaited before anything is asked of the database, which on PostgreSQL is done late: by the
+        first statement. Raises `StoreUnavailable` when the database does not answer, and `LostUpdate` when it gave way
+        to another server's transaction.
         """
-        async with failures_explained(), _collisions_told(), self._writer.begin() as connection:
-            yield Tx(cast("Statements", connection), self.dialect, connection.data_version())
+        if isinstance(self._writer, InlineWriter):
+            if after is not None:
+                await after()
+            async with failures_explained(), self._writer.begin() as inline:
+                yield Tx(inline, self.dialect, inline.data_version())
+        else:
+            async with failures_explained(), _collisions_told(), self._writer.begin(after=after) as direct:
+                yield Tx(cast("Statements", direct), self.dialect, direct.version, lambda: direct.is_begun)
 
     async def seek_exclusive(self) -> None:
         """PostgreSQL: become the only one that writes, so that the writer may remember what it wrote.

@@ -237,6 +237,11 @@ class Dispatcher:
         return any(not waiting.patient for waiting in self._waiting)
 
     @property
+    def has_claims(self) -> bool:
+        """Return whether claims over HTTP wait: each is answered once, with what one batch gives it."""
+        return bool(self._waiting)
+
+    @property
     def can_serve(self) -> bool:
         """Return whether a claim may find something."""
         return self._news and bool(self._ready or self._strange) and self.has_taker

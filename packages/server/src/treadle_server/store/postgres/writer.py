@@ -5,8 +5,9 @@ a Unix socket, 2 cores, a thousand each in one run). A task passes fourteen of t
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -16,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from treadle_server.errors import StoreUnavailable
+from treadle_server.store.base import LostUpdate
 from treadle_server.store.postgres.clock import DatabaseClock
 from treadle_server.store.postgres.exclusive import ExclusiveWriter
 from treadle_server.store.sqlite.writer import Rows
@@ -49,69 +51,96 @@ READ_ONLY = (
     "the database takes no writes any more: it is a standby now, or was made read-only; nothing was changed, try again"
 )
 
+UNBELIEVED = "the time, or who writes, is another than this server believed"
+
 TRIES = 5
 """How often a transaction is begun that finds other writers, or another time, than its server believed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """A change that waits for a statement to go along with: each way there and back costs both sides 0.1 ms."""
+    """A change that waits for another statement or the commit: each way there and back costs both sides 0.1 ms."""
 
-    values: tuple[Any, ...]
-    """What it is to be sent with."""
     write: Callable[[], Awaitable[None]]
     """Writes it by itself."""
+    values: tuple[Any, ...] | None = None
+    """What it is to be sent with by a statement that takes it along; None when there is no such statement."""
+
+
+Opened = tuple[AsyncConnection, "asyncpg.Connection[Any]"]
+"""A connection in a transaction, and the driver's own."""
 
 
 class DirectConnection:
-    """A transaction of the writer on PostgreSQL."""
+    """A transaction of the writer on PostgreSQL, which is begun before its first statement."""
 
-    def __init__(
-        self, connection: AsyncConnection, driver: "asyncpg.Connection[Any]", version: int | None = None
-    ) -> None:
-        self._connection = connection
-        self._driver = driver
-        self._version = version
+    def __init__(self, dialect: Dialect, begin: Callable[[], Awaitable[Opened]], version: int | None = None) -> None:
+        self.dialect = dialect
+        """The SQL dialect."""
+        self.version = version
+        """A number that stands as long as nobody else has written; None when others may at any time."""
+        self._begin = begin
+        self._opened: Opened | None = None
         self._postponed: Postponed | None = None
 
-    def data_version(self) -> int | None:
-        """Return a number that stands as long as nobody else has written; None when others may at any time."""
-        return self._version
-
     @property
-    def dialect(self) -> Dialect:
-        """Return the SQL dialect."""
-        return self._connection.dialect
+    def is_begun(self) -> bool:
+        """Return whether the database knows of the transaction."""
+        return self._opened is not None
+
+    async def open(self) -> Opened:
+        """Begin the transaction, unless it is begun."""
+        if self._opened is None:
+            self._opened = await self._begin()
+        return self._opened
 
     async def postpone(self, change: Postponed) -> None:
         """Write the change with the next statement that takes it along, or before any other and the commit."""
         await self.send_postponed()
         self._postponed = change
 
-    def take_along(self) -> Postponed | None:
-        """Return what was postponed: whoever calls writes it."""
+    def take_along(self) -> tuple[Any, ...] | None:
+        """Return the values of what was postponed, if they can be taken along: whoever calls writes it."""
+        if self._postponed is None or self._postponed.values is None:
+            return None
         change, self._postponed = self._postponed, None
-        return change
+        return change.values
 
     async def send_postponed(self) -> None:
         """Write what was postponed."""
-        if (change := self.take_along()) is not None:
+        change, self._postponed = self._postponed, None
+        if change is not None:
             await change.write()
+
+    async def commit(self) -> None:
+        """Write what was postponed and commit; there is nothing to commit when nothing was sent."""
+        await self.send_postponed()
+        if self._opened is not None:
+            with _named("COMMIT"):
+                await self._opened[1].execute("COMMIT")
+
+    async def roll_back(self) -> None:
+        """Undo what was sent."""
+        if self._opened is not None:
+            await _roll_back(*self._opened)
 
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
         """Run a statement through SQLAlchemy; a list of parameters runs it for each."""
         await self.send_postponed()
-        return await self._connection.execute(statement, parameters)
+        connection, _ = await self.open()
+        return await connection.execute(statement, parameters)
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
         """Run SQL through SQLAlchemy."""
         await self.send_postponed()
-        return await self._connection.exec_driver_sql(statement, parameters)
+        connection, _ = await self.open()
+        return await connection.exec_driver_sql(statement, parameters)
 
     async def run_sync(self, function: Callable[[Connection], T], /) -> T:
         """Call `function` with a connection that is not asynchronous."""
         await self.send_postponed()
-        return await self._connection.run_sync(function)
+        connection, _ = await self.open()
+        return await connection.run_sync(function)
 
     async def fetch(
         self, statement: str, values: Sequence[Any] = (), *, is_apart: bool = False
@@ -122,15 +151,17 @@ class DirectConnection:
         """
         if not is_apart:
             await self.send_postponed()
+        _, driver = await self.open()
         with _named(statement):
-            rows: Sequence[Sequence[Any]] = await self._driver.fetch(statement, *values)
+            rows: Sequence[Sequence[Any]] = await driver.fetch(statement, *values)
             return rows
 
     async def change(self, statement: str, values: Sequence[Any]) -> int:
         """Run SQL on the driver itself and return how many rows it changed."""
         await self.send_postponed()
+        _, driver = await self.open()
         with _named(statement):
-            return int((await self._driver.execute(statement, *values)).rsplit(" ", 1)[1])
+            return int((await driver.execute(statement, *values)).rsplit(" ", 1)[1])
 
 
 @contextmanager
@@ -179,23 +210,50 @@ class PostgresWriter:
         return self._engine.sync_engine.pool.checkedout() > 0  # type: ignore[attr-defined, no-any-return]
 
     @asynccontextmanager
-    async def begin(self, *, is_first: bool = False) -> AsyncIterator[DirectConnection]:
+    async def begin(
+        self, *, is_first: bool = False, after: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncIterator[DirectConnection]:
         """Open a transaction that commits durably at the end of the block, or rolls back when it raises.
 
-        The first one waits until no other is open, and ends the time of an exclusive writer.
+        The first one waits until no other is open, and ends the time of an exclusive writer. With `after` nothing is
+        asked of the database before the first statement, which waits for `after`; who writes, or the time, may then
+        turn out to be another than was believed: `LostUpdate`.
         """
-        async with self._lent() as (connection, driver):
+        async with AsyncExitStack() as lending:
+            version = self._exclusive.version
+            if after is None:
+                lent = DirectConnection(self._engine.dialect, partial(self._open, lending, is_first=is_first))
+                await lent.open()
+                lent.version = None if is_first else self._exclusive.version
+            else:
+                late = partial(self._open_late, lending, after, version)
+                lent = DirectConnection(self._engine.dialect, late, version)
             try:
-                with _named("BEGIN"):
-                    await (self._join(driver) if is_first else self._begin(driver))
-                lent = DirectConnection(connection, driver, None if is_first else self._exclusive.version)
                 yield lent
-                await lent.send_postponed()
-                with _named("COMMIT"):
-                    await driver.execute("COMMIT")
+                await lent.commit()
             except BaseException:
-                await _roll_back(connection, driver)
+                await lent.roll_back()
                 raise
+
+    async def _open(self, lending: AsyncExitStack, *, is_first: bool = False, is_late: bool = False) -> Opened:
+        connection, driver = await lending.enter_async_context(self._lent())
+        try:
+            with _named("BEGIN"):
+                await (self._join(driver) if is_first else self._begin(driver, is_late=is_late))
+        except BaseException:
+            await _roll_back(connection, driver)
+            raise
+        return connection, driver
+
+    async def _open_late(
+        self, lending: AsyncExitStack, after: Callable[[], Awaitable[None]], version: int | None
+    ) -> Opened:
+        await after()
+        opened = await self._open(lending, is_late=True)
+        if version != self._exclusive.version:
+            await _roll_back(*opened)
+            raise LostUpdate(UNBELIEVED)
+        return opened
 
     @asynccontextmanager
     async def _lent(self) -> "AsyncIterator[tuple[AsyncConnection, asyncpg.Connection[Any]]]":
@@ -208,7 +266,7 @@ class PostgresWriter:
         await self._exclusive.join(driver)
         await self._clock.read(driver)
 
-    async def _begin(self, driver: "asyncpg.Connection[Any]") -> None:
+    async def _begin(self, driver: "asyncpg.Connection[Any]", *, is_late: bool) -> None:
         import asyncpg
 
         for _ in range(TRIES):
@@ -225,6 +283,8 @@ class PostgresWriter:
                     raise StoreUnavailable(READ_ONLY, retry_after=1) from None
                 await self._clock.read(driver)
                 await self._exclusive.look(driver)
+                if is_late:
+                    raise LostUpdate(UNBELIEVED) from None
             else:
                 return
         raise StoreUnavailable(

@@ -189,10 +189,8 @@ async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = _NO_COUNTS) -
         workers = {worker_id: i for i, worker_id in enumerate(dict.fromkeys(t.worker_id for t, _ in claimed), 1)}
         rows = [(t.seq, was, workers[t.worker_id]) for t, was in claimed]
         shared = (list(workers), claimed[0][0].claimed_at, Status.PENDING)
-        if (ended := _direct(tx).take_along()) is not None:
-            await _turn(tx, ended, rows, counts, *shared)
-        else:
-            _all_of(await _arrays(tx, _PG_CLAIM, rows, counts, *shared), rows)
+        ended = _direct(tx).take_along()
+        await _direct(tx).postpone(Postponed(partial(_turn, tx, ended, rows, dict(counts), *shared)))
         return
     await apply_counts(tx, counts)
     assert claimed[0][0].claimed_at is not None
@@ -230,7 +228,7 @@ async def complete(tx: Tx, completed: Sequence[Moved], ended: Sequence[Run], cou
         ]
         shared = (now, [Status.CLAIMED, Status.RUNNING])
         values = (rows, dict(counts), shared)
-        await _direct(tx).postpone(Postponed(values, partial(_end, tx, *values)))
+        await _direct(tx).postpone(Postponed(partial(_end, tx, *values), values))
         return
     await apply_counts(tx, counts)
     await insert_runs(tx, ended)
@@ -247,9 +245,12 @@ async def _end(tx: Tx, rows: Sequence[Any], counts: Counts, shared: Sequence[Any
     _all_of(await _arrays(tx, _PG_COMPLETE + _PG_ENDED, rows, counts, *shared), rows)
 
 
-async def _turn(tx: Tx, ended: Postponed, claimed: Sequence[Any], counts: Counts, *shared: Any) -> None:
-    """PostgreSQL: write completions and claims in one statement."""
-    completed, others, shared_before = ended.values
+async def _turn(tx: Tx, ended: Sequence[Any] | None, claimed: Sequence[Any], counts: Counts, *shared: Any) -> None:
+    """PostgreSQL: write claims, and what has ended in the same statement."""
+    if ended is None:
+        _all_of(await _arrays(tx, _PG_CLAIM, claimed, counts, *shared), claimed)
+        return
+    completed, others, shared_before = ended
     total = Counter(others)
     total.update(counts)
     values = (*delta_columns(total), *_columns(completed), *shared_before, *_columns(claimed), *shared)

@@ -1,0 +1,76 @@
+"""A batch in flight, and the one that is applied meanwhile.
+
+What plain reports and submits change is known from memory: nothing is asked of PostgreSQL before all of it is sent. So
+the server applies a batch while the database writes the one before, and asks nothing until that one is committed. If
+it is not committed as it was applied, the later one takes back what it did, and waits in the queue again.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from treadle_server.engine.pending import Pending
+
+
+class BeforeFailed(RuntimeError):
+    """The batch before was not committed as it was applied: what was applied on top of it does not hold."""
+
+
+class InFlight:
+    """A batch, from its application to its answers."""
+
+    def __init__(self, batch: Sequence[Pending], before: "InFlight | None" = None) -> None:
+        """`before` is the batch that is being written while this one is applied."""
+        self.batch: Final = batch
+        self.is_well = False
+        """At its end, whether there may be more to do at once."""
+        self.may_be_followed = False
+        """Whether another may be applied now: everything is, and nothing was asked of the database."""
+        self._before = before
+        self._follower: InFlight | None = None
+        self._failed = False
+        self._applied, self._settled, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        if before is not None:
+            before._follower = self  # noqa: SLF001 - its own kind
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether it was answered, or put back."""
+        return self._ended.is_set()
+
+    def note_applied(self, *, may_be_followed: bool) -> None:
+        """Note that everything was applied."""
+        self.may_be_followed = may_be_followed
+        self._applied.set()
+
+    async def applied(self) -> None:
+        """Wait until everything was applied, or it has ended."""
+        await self._applied.wait()
+
+    async def ended(self) -> None:
+        """Wait until it was answered, or put back."""
+        await self._ended.wait()
+
+    async def land(self) -> None:
+        """Wait for the batch before. Raises `BeforeFailed`."""
+        if self._before is not None and not await self._before.is_committed():
+            raise BeforeFailed
+
+    async def is_committed(self) -> bool:
+        """Wait for the commit of what was applied, and return whether it was done."""
+        await self._settled.wait()
+        return not self._failed
+
+    async def fail(self) -> None:
+        """Note that what was applied does not hold, and wait until what was applied on top of it is taken back."""
+        self.may_be_followed = False
+        self._failed = True
+        self._settled.set()
+        if self._follower is not None:
+            await self._follower.ended()
+
+    def end(self) -> None:
+        """Note that it was answered, or put back."""
+        self.may_be_followed = False
+        for event in (self._applied, self._settled, self._ended):
+            event.set()
