@@ -74,3 +74,26 @@ def test_no_more_workers_are_remembered_than_that(monkeypatch: pytest.MonkeyPatc
         away.begin(one.id, at)
 
     assert [away.since(one) is not None for one in found] == [False, True, True]
+
+
+def test_what_another_server_told_holds_while_the_worker_is_its_own_and_until_something_is_missed():
+    at = datetime.now(UTC)
+    worker = Worker(WorkerId("w"), "mara", created_at=at, last_heartbeat=at, home="other")
+    away, touched = Absences("here", None), []
+    away.on_heard = lambda: touched.append(1)
+
+    away.hear("other", {worker.id: at}, set())
+    assert (away.since(worker), len(touched)) == (at, 1)
+    away.hear("third", {worker.id: at}, set())
+    assert away.since(worker) is None
+    away.hear("other", {worker.id: at}, set())
+    away.hear("other", {}, {worker.id})
+    assert away.since(worker) is None
+    away.hear("other", {worker.id: at}, set())
+    away.forget_heard()
+    assert away.since(worker) is None
+    away.hear("other", {worker.id: at}, set())
+    assert away.end(worker.id)
+    assert away.since(worker) is None
+    away.hear("other", {}, set())
+    assert len(touched) == 6

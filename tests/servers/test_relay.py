@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from tests.live.sockets import JOB, NAME, Socket, ref, submit
+from tests.live.test_feeds import Mirror
 from tests.servers.conftest import PATIENCE, Site, until
 from treadle_server.services.relay import codec
 from treadle_server.services.relay.relay import CHANNEL
@@ -491,3 +492,22 @@ async def test_at_most_fifty_notices_a_second_are_sent_however_much_happens_g11(
     passed = time.monotonic() - began
 
     assert 1 <= first.relay.sender.said - said <= 50 * passed + 2
+
+
+async def test_a_broken_socket_is_told_at_every_server_at_once_and_that_the_worker_is_back(sites: Sites):
+    first, second = sites
+    mirror = await Mirror(await second.socket(), "w").watch("workers")
+    worker = await first.socket()
+    opened = await worker.call("open", worker={"name": "w", "concurrency": 1})
+    key = opened["worker"]["id"]
+    await mirror.until(lambda seen: key in seen.rows)
+
+    await worker.connection.close()
+
+    await mirror.until(lambda seen: seen.rows[key]["away_since"])
+    assert mirror.rows[key]["state"] == "online"
+    [shown] = (await second.ask("GET", "/v1/workers"))["items"]
+    assert shown["away_since"] is not None
+    again = await first.socket()
+    await again.call("open", worker={"id": key, "name": "w", "concurrency": 1}, links=[])
+    await mirror.until(lambda seen: seen.rows[key]["away_since"] is None)

@@ -14,6 +14,7 @@ from treadle_server.services.relay.codec import MOST_BYTES, MOST_OTHERS, MOST_TA
 _ids = st.uuids().map(str)
 _taken = st.lists(st.tuples(st.sampled_from(Status), st.integers(1, 10**9)), min_size=1, max_size=6)
 _steps = st.builds(Steps, st.none() | st.sampled_from(Status), _taken)
+_instants = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 _few = st.sets(st.integers(1, 2**50), max_size=5)
 _notices = st.builds(
     Notice,
@@ -26,7 +27,9 @@ _notices = st.builds(
     jobs=_few,
     links=st.sets(st.tuples(_ids.map(WorkerId), st.integers(1, 2**50)), max_size=5),
     schedules=st.sets(_ids, max_size=5),
-    due_at=st.none() | st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+    away=st.dictionaries(_ids.map(WorkerId), _instants.map(lambda at: at.replace(microsecond=0)), max_size=5),
+    back=st.sets(_ids.map(WorkerId), max_size=5),
+    due_at=st.none() | _instants,
     is_brief=st.booleans(),
     wants_each=st.booleans(),
     has_more=st.booleans(),

@@ -109,6 +109,7 @@ def create_app(
         direct_url = settings.database_direct_url or settings.database_url
         relay, leader = Relay(engine, direct_url), Leader(direct_url)
         api.metrics.notices = relay.notices
+        relay.tell_of(api.absences)
         relay.inbox.receiver.interests += [api.waits.awaits, live.results.awaits]
 
     async def start(stack: AsyncExitStack) -> None:

@@ -49,6 +49,7 @@ class Live:
         self.totals = Totals(api.engine.hub)
         self.results = Results(api.engine.store)
         api.engine.on_unconfirmed(self.feeds.lose)
+        api.absences.on_heard = lambda: self.feeds.touch("workers")
         self.idle_beats = Pace(IDLE_BEATS_SECONDS)
         self._sessions: set[Session] = set()
         self._workers: dict[WorkerId, Session] = {}

@@ -1,6 +1,12 @@
-"""Which workers lost their connection to this server and are not back: their heartbeats would tell it only later."""
+"""Which workers lost their connection and are not back: their heartbeats would tell it only later.
 
+The server whose socket it was knows it at once, and tells the others; what one of them has not heard it learns by the
+heartbeats that are missing.
+"""
+
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
+from typing import Any
 
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.jobs import Worker
@@ -8,29 +14,62 @@ from treadle_server.domain.jobs import Worker
 MOST = 10_000
 """Workers that are remembered; of those that left first the missing heartbeats have told by then."""
 
+Tell = Callable[[WorkerId, datetime | None], None]
+"""Tells other servers since when a worker is away; None that it is back."""
+
 
 class Absences:
-    """Since when workers are away whose socket was at the server that started as `stream`; kept in memory."""
+    """Since when workers are away whose socket was at the server that started as `stream`, or at another; in memory."""
 
     def __init__(self, stream: str, alone_since: datetime | None) -> None:
         """`alone_since` is when it started, of a server beside which there can be no other; None of the others."""
         self._stream = stream
         self._alone_since = alone_since
         self._since: dict[WorkerId, datetime] = {}
+        self._elsewhere: dict[WorkerId, tuple[str, datetime]] = {}
+        """What other servers told: which of them, and since when."""
+        self.tell: Tell | None = None
+        self.on_heard: Callable[[], None] | None = None
+        """Is called when another server told something new."""
 
     def begin(self, worker_id: WorkerId, at: datetime) -> None:
-        """Note that a worker's connection broke."""
+        """Note that a worker's connection broke, and tell the other servers."""
         self._since.setdefault(worker_id, at)
-        if len(self._since) > MOST:
-            del self._since[next(iter(self._since))]
+        _keep_the_last(self._since)
+        if self.tell is not None:
+            self.tell(worker_id, at)
 
     def end(self, worker_id: WorkerId) -> bool:
-        """Note that a worker is back; return whether it was away."""
-        return self._since.pop(worker_id, None) is not None
+        """Note that a worker is back, here; return whether it was away."""
+        was_away = self._since.pop(worker_id, None) is not None
+        if was_away and self.tell is not None:
+            self.tell(worker_id, None)
+        return self._elsewhere.pop(worker_id, None) is not None or was_away
+
+    def hear(self, server: str, away: Mapping[WorkerId, datetime], back: Collection[WorkerId]) -> None:
+        """Take what another server told of workers whose sockets it had."""
+        self._elsewhere |= {worker_id: (server, at) for worker_id, at in away.items()}
+        _keep_the_last(self._elsewhere)
+        for worker_id in back:
+            self._elsewhere.pop(worker_id, None)
+        if self.on_heard is not None and (away or back):
+            self.on_heard()
+
+    def forget_heard(self) -> None:
+        """Forget what others told: something of it was not heard, and may be that a worker is back."""
+        self._elsewhere.clear()
 
     def since(self, worker: Worker) -> datetime | None:
-        """Return since when the worker is away; None for one that is here, at another server, or over HTTP."""
+        """Return since when the worker is away; None for one that is not, as far as is known."""
         if worker.home == self._stream:
             return self._since.get(worker.id)
+        server, at = self._elsewhere.get(worker.id, (None, None))
+        if at is not None and server == worker.home:
+            return at
         # It was at the server's last start, and has not come back to this one.
         return None if worker.home is None else self._alone_since
+
+
+def _keep_the_last(known: dict[WorkerId, Any]) -> None:
+    while len(known) > MOST:
+        del known[next(iter(known))]

@@ -67,6 +67,10 @@ class Notice:
     links: set[tuple[WorkerId, int]] = field(default_factory=set)
     """Workers that serve a job from now on, each with the job's number."""
     schedules: set[str] = field(default_factory=set)
+    away: dict[WorkerId, datetime] = field(default_factory=dict)
+    """Workers whose sockets broke at the server, each with when."""
+    back: set[WorkerId] = field(default_factory=set)
+    """Those of them that have come back."""
     due_at: datetime | None = None
     """When the first task is due that was scheduled."""
     is_brief: bool = False
@@ -89,6 +93,8 @@ class Notice:
             or self.jobs
             or self.links
             or self.schedules
+            or self.away
+            or self.back
             or self.due_at
             or self.has_gap
             or self.has_more
@@ -98,7 +104,8 @@ class Notice:
 def written(notice: Notice) -> list[str]:
     """Return the notice as texts, numbered from its `number` on; what can't be told becomes a gap."""
     others = (notice.lanes, notice.workers, notice.heard, notice.jobs, notice.links, notice.schedules)
-    if notice.has_gap or len(notice.tasks) > MOST_TASKS or any(len(ids) > MOST_OTHERS for ids in others):
+    absences = (notice.away, notice.back)
+    if notice.has_gap or len(notice.tasks) > MOST_TASKS or any(len(ids) > MOST_OTHERS for ids in (*others, *absences)):
         return [_text(Notice(notice.server, notice.number, wants_each=notice.wants_each, has_gap=True), [])]
     entries = [_entry(task_id, steps) for task_id, steps in notice.tasks.items()]
     portions = [entries[i : i + TASKS_OF_ONE] for i in range(0, len(entries), TASKS_OF_ONE)] or [[]]
@@ -122,6 +129,8 @@ def _text(notice: Notice, entries: list[str]) -> str:
         "j": sorted(notice.jobs),
         "k": [[_short(worker_id), num] for worker_id, num in sorted(notice.links)],
         "c": "".join(map(_short, sorted(notice.schedules))),
+        "a": [[_short(worker_id), at.timestamp()] for worker_id, at in sorted(notice.away.items())],
+        "r": "".join(map(_short, sorted(notice.back))),
         "d": None if notice.due_at is None else notice.due_at.timestamp(),
         "b": notice.is_brief,
         "e": notice.wants_each,
@@ -151,6 +160,8 @@ def _read(members: dict[str, Any]) -> Notice:
         jobs=set(members.get("j", ())),
         links={(WorkerId(_long(short)), int(num)) for short, num in members.get("k", ())},
         schedules=set(_ids(members.get("c", ""))),
+        away={WorkerId(_long(short)): datetime.fromtimestamp(at, UTC) for short, at in members.get("a", ())},
+        back={WorkerId(one) for one in _ids(members.get("r", ""))},
         due_at=None if due is None else datetime.fromtimestamp(due, UTC),
         is_brief=bool(members.get("b")),
         wants_each=bool(members.get("e")),

@@ -18,6 +18,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Recheck
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch, Change
+from treadle_server.services.absences import Absences
 from treadle_server.services.relay.codec import Notice, Steps
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import jobs, schedules, tasks, workers
@@ -54,6 +55,8 @@ class NoticeReceiver:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._certain_at = 0.0
+        self.absences: Absences | None = None
+        """Where what others tell of broken sockets is kept."""
         self.interests: list[Interest] = []
         """Each says whether somebody here awaits the task."""
 
@@ -69,6 +72,7 @@ class NoticeReceiver:
         told.due_at = min((one.due_at for one in heard if one.due_at is not None), default=None)
         await self._read(told, heard)
         await self._look_after(told, heard)
+        self._hear_absences(heard, has_gap=has_gap)
         self._engine.link({link for one in heard for link in one.links})
         lanes = {lane for one in heard for lane in one.lanes}
         if has_gap:
@@ -76,6 +80,14 @@ class NoticeReceiver:
                 lanes |= await waiting_lanes(Tx(connection, self._engine.store.dialect))
         self._engine.wake(lanes)
         self._engine.hub.publish(told)
+
+    def _hear_absences(self, heard: list[Notice], *, has_gap: bool) -> None:
+        if self.absences is None:
+            return
+        if has_gap:
+            self.absences.forget_heard()
+        for one in heard:
+            self.absences.hear(one.server, one.away, one.back)
 
     async def _read(self, told: Batch, heard: list[Notice]) -> None:
         async with self._engine.store.read() as connection:

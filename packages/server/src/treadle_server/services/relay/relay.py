@@ -6,12 +6,14 @@ everything anew: so that no wake-up, result or event depends on a notice.
 
 import asyncio
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from treadle.wire.ids import WorkerId
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.engine.version_order import VersionOrder
 from treadle_server.errors import StoreUnavailable
+from treadle_server.services.absences import Absences
 from treadle_server.services.base import Interval, Service
 from treadle_server.services.relay import codec
 from treadle_server.services.relay.codec import Notice
@@ -77,6 +79,15 @@ class Relay(Interval):
 
     def _on_commit(self, batch: Batch) -> None:
         if self.sender.add(batch):
+            self.wake()
+
+    def tell_of(self, absences: Absences) -> None:
+        """Tell the others whose socket broke here, and keep what they tell of theirs."""
+        absences.tell = self._tell_absence
+        self.inbox.receiver.absences = absences
+
+    def _tell_absence(self, worker_id: WorkerId, at: datetime | None) -> None:
+        if self.sender.tell_absence(worker_id, at):
             self.wake()
 
     def _on_unconfirmed(self) -> None:

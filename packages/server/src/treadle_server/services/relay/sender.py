@@ -1,7 +1,9 @@
 """Tells the other servers of the database what this one commits: gathered, and sent at most fifty times a second."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
+from treadle.wire.ids import WorkerId
 from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.jobs import Worker
 from treadle_server.engine.engine import Engine
@@ -66,6 +68,19 @@ class NoticeSender:
         self._gather_workers(batch.workers)
         told.has_more = told.has_more or bool(batch.touched or batch.targets or batch.pruned)
         return told.tells
+
+    def tell_absence(self, worker_id: WorkerId, at: datetime | None) -> bool:
+        """Gather that a worker's socket broke here, or that it is back; return whether anybody is to be told."""
+        told = self._gathered
+        if not self.peers_listen:
+            return False
+        told.away.pop(worker_id, None)
+        told.back.discard(worker_id)
+        if at is None:
+            told.back.add(worker_id)
+        else:
+            told.away[worker_id] = at
+        return True
 
     def meet(self, *, is_there: bool) -> bool:
         """Note whether there are other servers; return whether there is something to be told.
