@@ -8,6 +8,8 @@ WHOLE = """\
 theme = "light"
 ascii = true
 context = "prod"
+notify = "osc9"
+trace_url = "https://traces.example/trace/{trace_id}"
 
 [keys]
 pause = "f5"

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from treadle_tui import external
+from treadle_tui.core.setup.app_state import Notify
 
 
 def test_the_environment_says_which_program_and_a_bad_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +31,27 @@ def test_the_clipboard_is_reached_through_tmux_too() -> None:
     assert wrapped == "\x1bPtmux;" + plain.replace("\x1b", "\x1b\x1b") + "\x1b\\"
     assert external.clipboard_sequences("x", {"TERM": "xterm-256color"}) == ["\x1b]52;c;eA==\a"]
     assert external.clipboard_sequences("x", {"TERM": "screen"}) == ["\x1bP\x1b]52;c;eA==\a\x1b\\"]
+
+
+@pytest.mark.parametrize(
+    ("how", "written"),
+    [
+        ("off", []),
+        ("bell", ["\a"]),
+        ("osc9", ["\x1b]9;a; b\x1b\\"]),
+        ("osc777", ["\x1b]777;notify;treadle;a, b\x1b\\"]),
+    ],
+)
+def test_a_terminal_is_notified_as_it_understands(how: Notify, written: list[str]) -> None:
+    assert external.notification_sequences(how, "a; b", {"TERM": "xterm"}) == written
+
+
+def test_a_notification_goes_through_tmux_and_carries_nothing_that_ends_it_early() -> None:
+    [wrapped] = external.notification_sequences("osc9", "a\x1b\\b\ac", {"TMUX": "/tmp/tmux,1,0"})
+
+    assert wrapped.startswith("\x1bPtmux;\x1b\x1b]9;")
+    assert wrapped.count("\x1b") == 6
+    assert "\a" not in wrapped
 
 
 class _Screen:

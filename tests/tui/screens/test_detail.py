@@ -6,6 +6,7 @@ from tests.tui.happenings import a_storied_task_with_much_in_it
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import storied_task
 from tests.tui.stage import Stage, staged
+from treadle_tui.core.setup.app_state import AppState
 from treadle_tui.core.state.detail import MOST_LOGS
 from treadle_tui.widgets.reader import Reader
 
@@ -184,3 +185,17 @@ async def test_7_without_a_server_the_task_is_dimmed_and_comes_back(server: Mock
         server.open()
         await stage.settle()
         assert reader.tone("warn").color != reader.tone("faint").color
+
+
+async def test_the_trace_is_an_osc_8_link_on_the_terminal(server: MockServer, clock: FrozenClock) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    key = storied_task(server)
+    server.tasks = {key: {**server.tasks[key], "trace_id": trace}}
+    app_state = AppState(trace_url="https://traces.example/{trace_id}")
+
+    async with staged(server, clock, app_state=app_state) as stage:
+        await stage.press("2", "enter")
+        strips = stage.app.screen._compositor.render_strips()
+        [written] = [strip.render(stage.app.console) for strip in strips if trace in strip.text]
+
+    assert f";https://traces.example/{trace}\x1b\\" in written

@@ -21,6 +21,8 @@ from treadle_tui.core.state.model import Model
 from treadle_tui.core.verbs.executor import Executor
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.views.task_query import TaskQuery
+from treadle_tui.external import notify
+from treadle_tui.notifier import Notifier
 from treadle_tui.palette import ActionProvider
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
@@ -105,6 +107,7 @@ class Dashboard(App[None]):
             app_state=app_state,
         )
         self._main = Main(self._ctx)
+        self._notifier = Notifier(model, feed)
 
     def get_driver_class(self) -> type[Driver]:
         """Return what drives the terminal: in the place of Textual's own for Linux and macOS, ours."""
@@ -158,6 +161,15 @@ class Dashboard(App[None]):
             front.tell(ending)
         if front is not None:
             front.tick()
+        if self.app_state.notify != "off" and not self.app_state.web:
+            self._notify()
+
+    def _notify(self) -> None:
+        """Tell the terminal what has ended and what wants a look."""
+        marks = self._main.marks
+        notify(self, self.app_state.notify, self._notifier.look(marks))
+        if keys := self._notifier.unseen(marks):
+            self.run_worker(self._notifier.ask(keys, marks), exclusive=True, group="marks")
 
     def action_act(self, name: str) -> None:
         """Carry out an action of the registry on the screen in front."""

@@ -1,4 +1,4 @@
-"""What is done outside of the screen: programs in this terminal, and its clipboard."""
+"""What is done outside of the screen: programs in this terminal, its clipboard and its notifications."""
 
 import asyncio
 import os
@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from textual.app import App, SuspendNotSupported
+
+from treadle_tui.core.draw.text import clean
+from treadle_tui.core.setup.app_state import Notify
 
 EDITORS = ("VISUAL", "EDITOR")
 PAGERS = ("PAGER",)
@@ -110,12 +113,16 @@ def clipboard_sequences(text: str, environ: Mapping[str, str] = os.environ) -> l
     tmux takes the plain one with `set-clipboard on`, and passes the wrapped one on with `allow-passthrough on`.
     """
     plain = f"\x1b]52;c;{b64encode(text.encode()).decode()}\a"
+    wrapped = _through(plain, environ)
+    return [plain, wrapped] if wrapped.startswith("\x1bPtmux;") else [wrapped]
+
+
+def _through(plain: str, environ: Mapping[str, str]) -> str:
+    """Wrap a sequence so that tmux or screen, if the terminal is one of theirs, passes it on to the one behind."""
     term = environ.get("TERM", "")
     if environ.get("TMUX") or term.startswith("tmux"):
-        return [plain, "\x1bPtmux;" + plain.replace("\x1b", "\x1b\x1b") + "\x1b\\"]
-    if term.startswith("screen"):
-        return ["\x1bP" + plain + "\x1b\\"]
-    return [plain]
+        return "\x1bPtmux;" + plain.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+    return "\x1bP" + plain + "\x1b\\" if term.startswith("screen") else plain
 
 
 def copy(app: App[None], text: str) -> None:
@@ -125,6 +132,37 @@ def copy(app: App[None], text: str) -> None:
     if driver is not None:
         for sequence in clipboard_sequences(text)[1:]:
             driver.write(sequence)
+
+
+MOST_TOLD = 200
+"""Characters of a notification."""
+
+
+def notification_sequences(how: Notify, text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return what tells a terminal of something: a bell, OSC 9 or OSC 777; within tmux or screen for the one behind.
+
+    tmux passes it on with `allow-passthrough on`. A terminal that knows none of them does nothing.
+    """
+    text = clean(text, limit=MOST_TOLD)
+    match how:
+        case "off":
+            return []
+        case "bell":
+            return ["\a"]
+        case "osc9":
+            return [_through(f"\x1b]9;{text}\x1b\\", environ)]
+        case "osc777":
+            return [_through(f"\x1b]777;notify;treadle;{text.replace(';', ',')}\x1b\\", environ)]
+
+
+def notify(app: App[None], how: Notify, texts: Sequence[str]) -> None:
+    """Tell the terminal of something; of several things at once in one sign."""
+    driver = app._driver  # noqa: SLF001 - the only way to the terminal
+    if driver is None or not texts:
+        return
+    more = f" (+{len(texts) - 1} more)" if len(texts) > 1 else ""
+    for sequence in notification_sequences(how, texts[0] + more):
+        driver.write(sequence)
 
 
 async def copy_to_tmux(text: str, environ: Mapping[str, str] = os.environ) -> None:

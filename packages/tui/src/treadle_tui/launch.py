@@ -141,7 +141,13 @@ def dashboard(options: LaunchOptions) -> "Dashboard":
         model,
         Feed(model, connection.link),
         connection=connection,
-        app_state=AppState(keymap=config.keymap, contexts=tuple(config.contexts), views=config.views),
+        app_state=AppState(
+            keymap=config.keymap,
+            contexts=tuple(config.contexts),
+            views=config.views,
+            notify=config.notify,
+            trace_url=config.trace_url,
+        ),
         # A token that was given by hand is meant for the server that was named by hand.
         connect=lambda name: live(config.server(name), LaunchOptions(read_only=options.read_only, room=options.room)),
         theme=options.theme or config.theme,

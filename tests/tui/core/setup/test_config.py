@@ -14,6 +14,7 @@ def test_a_whole_file_says_all_of_it() -> None:
     assert (config.theme, config.ascii_only, config.context) == ("light", True, "prod")
     assert config.keymap.own == {"pause": "f5", "resume": "f6,R", "report": "question_mark", "help": "f1"}
     assert config.views == {"mine": "tag:user=ann -status:done", "slow ones": "duration:>1h"}
+    assert (config.notify, config.trace_url) == ("osc9", "https://traces.example/trace/{trace_id}")
     prod, lab = config.contexts.values()
     assert (prod.urls, prod.room, prod.read_only, prod.production) == (("https://queue.example",), "lab", True, True)
     assert prod.token_file == FILE.parent / "prod.token"
@@ -38,6 +39,9 @@ def test_a_whole_file_says_all_of_it() -> None:
         ('[contexts]\nprod = "http://x"', 2, "write it as a table: [contexts.prod]"),
         ('[views]\nmine = "satus:failed"', 2, 'mine: there is no "satus:"; did you mean status:?'),
         ("[views]\nmine = 5", 2, 'mine must be a text, as "…"'),
+        ('notify = "mail"', 1, '"mail" is no way to notify: write one of off, bell, osc9, osc777'),
+        ('trace_url = "https://x/trace"', 1, "must be an address with {trace_id} in it"),
+        ('trace_url = "file:///{trace_id}"', 1, "must be an address with {trace_id} in it"),
         ('context = "prod"', 1, 'there is no context "prod": there is no table'),
         ('context = "prod"\n[contexts.lab]\nurl = "http://x"', 1, "it is one of lab"),
     ],

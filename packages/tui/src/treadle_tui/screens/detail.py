@@ -115,7 +115,7 @@ class Detail(BaseScreen):
             words = clean(refusal) if refusal is not None else _waiting(ctx)
             self._header.show([(Span(f" {clean(self._task_id)}  ", "bold"), Span(words, "dim"))])
             return
-        self._header.show(header(self.detail, ctx.cell_context()))
+        self._header.show(header(self.detail, ctx.cell_context(), trace_url=ctx.app_state.trace_url))
         for reader in (self._rail, self._readers[RUNS]):
             cells = reader.size.width
             told = timeline(self.detail, ctx.model.now(), ctx.glyphs, cells)

@@ -12,10 +12,9 @@ from treadle.wire import tasks
 from treadle.wire.frames import Topic
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskFilter
-from treadle_tui.core.draw.format import clock
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.live.subscriptions import Want
-from treadle_tui.core.state.marks import TaskRef
+from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.queues import ALL_QUEUES, SORTS, QueueRow, all_queues, told_once
 from treadle_tui.core.verbs.executor import FAILURES, failed
@@ -24,6 +23,7 @@ from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_queues, no_tasks
 from treadle_tui.core.views.pane import Pane
 from treadle_tui.core.views.queue_columns import columns as queue_columns
+from treadle_tui.core.views.status_bar import span_words
 from treadle_tui.core.views.task_columns import ORDERS
 from treadle_tui.core.views.task_list import TaskList
 from treadle_tui.screen_context import ScreenContext
@@ -160,11 +160,9 @@ class Main(BaseScreen):
 
     def _set_titles(self) -> None:
         pause = "" if self.ctx.executor.read_only else "p pause  "
-        since = self.ctx.model.measured_since()
-        known = "" if since is None else f", known since {clock(since)[:5]}"
         self._queue_grid.set_titles(
             self.ctx.aged((Span("1 Queues", "title"),), "counts", "jobs", "workers"),
-            (Span(f"{pause}enter open  s sort: {self._sort}  w wide  t {self.ctx.model.span.words}{known}", "dim"),),
+            (Span(f"{pause}enter open  s sort: {self._sort}  w wide  t {span_words(self.ctx.model)}", "dim"),),
         )
         first = self._task_grid.scroll_offset.y
         title = self._list.title(first, everything=self._everything(), ascii_only=self.ctx.glyphs.ascii_only)
@@ -232,6 +230,11 @@ class Main(BaseScreen):
         if not self._list.mark_loaded():
             self.run_worker(self._freeze(self.ctx.query.filter), exclusive=True, group="mark")
         self._redraw_tasks()
+
+    @property
+    def marks(self) -> Marks:
+        """The marked tasks, as they were seen last."""
+        return self._list.marks
 
     async def _freeze(self, wanted: TaskFilter) -> None:
         try:

@@ -37,12 +37,16 @@ class Toned(Widget):
         """Return the spans as a strip of `width` cells on this widget's background, or on that of `over`."""
         base = self.rich_style if over is None else self.rich_style + over
         ellipsis = ASCII.ellipsis if self.app.has_class("-ascii") else UNICODE.ellipsis
-        segments = [Segment(text, base + self.tone(tone)) for text, tone in fit(spans, width, ellipsis=ellipsis)]
-        return Strip(segments, width)
+        fitting = fit(spans, width, ellipsis=ellipsis)
+        return Strip([Segment(text, self._style(base, tone, link)) for text, tone, link in fitting], width)
+
+    def _style(self, base: Style, tone: str, link: str) -> Style:
+        style = base + self.tone(tone)
+        return style + Style(link=link) if link else style
 
     def content(self, spans: Spans) -> Content:
         """Return the spans as content, for border titles; no markup is read in them."""
-        return Content.assemble(*((text, self._visual(tone)) for text, tone in spans))
+        return Content.assemble(*((text, self._visual(tone)) for text, tone, _ in spans))
 
     def _visual(self, tone: str) -> VisualStyle:
         return VisualStyle.from_rich_style(self.tone(tone))

@@ -25,6 +25,8 @@ class Span(NamedTuple):
 
     text: str
     tone: Tone = "plain"
+    link: str = ""
+    """An address that a terminal opens (OSC 8), where it knows such links; elsewhere it is plain text."""
 
 
 Spans: TypeAlias = tuple[Span, ...]
@@ -74,21 +76,21 @@ def fit(spans: Spans, cells: int, *, right: bool = False, keep_end: bool = False
 def _clipped(spans: Spans, cells: int, ellipsis: str) -> Spans:
     kept: list[Span] = []
     left = cells
-    for index, (text, tone) in enumerate(spans):
+    for index, (text, tone, link) in enumerate(spans):
         size = cell_len(text)
         more = any(later.text for later in spans[index + 1 :])
         if size < left or (size == left and not more):
-            kept.append(Span(text, tone))
+            kept.append(Span(text, tone, link))
             left -= size
             continue
         part = clip(text + ("." if more else ""), left, ellipsis=ellipsis)
-        kept.append(Span(part + " " * (left - cell_len(part)), tone))
+        kept.append(Span(part + " " * (left - cell_len(part)), tone, link))
         break
     return tuple(kept)
 
 
 def _reversed(spans: Spans) -> Spans:
-    return tuple(Span(text[::-1], tone) for text, tone in reversed(spans))
+    return tuple(Span(text[::-1], tone, link) for text, tone, link in reversed(spans))
 
 
 def joined(parts: Iterable[Spans], *, gap: str = " ") -> Spans:

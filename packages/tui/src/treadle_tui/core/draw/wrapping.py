@@ -51,7 +51,7 @@ def cut(spans: Spans, ends: Iterable[int]) -> list[Spans]:
             room -= len(left[0].text)
             part.append(left.pop(0))
         if left and room:
-            text, tone = left[0]
+            text, tone, _ = left[0]
             part.append(Span(text[:room], tone))
             left[0] = Span(text[room:], tone)
         parts.append(tuple(part))
@@ -72,5 +72,5 @@ def marked(spans: Spans, pattern: re.Pattern[str] | None) -> Spans:
         return spans
     parts = cut(spans, [*ends, len(text)])
     return tuple(
-        Span(text, "match" if place % 2 else tone) for place, part in enumerate(parts) for text, tone in part if text
+        Span(text, "match" if place % 2 else tone) for place, part in enumerate(parts) for text, tone, _ in part if text
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.recorder import Recorder
@@ -9,6 +10,12 @@ from treadle_tui.core.live.replay import Player
 from treadle_tui.core.verbs.commands import History
 from treadle_tui.core.verbs.keymap import Keymap
 from treadle_tui.core.verbs.plan import Report
+
+Notify: TypeAlias = Literal["off", "bell", "osc9", "osc777"]
+"""How a terminal is told of something while the reader looks elsewhere."""
+
+TRACE_ID = "{trace_id}"
+"""What stands in the configured address for a trace's id."""
 
 
 @dataclass
@@ -23,6 +30,10 @@ class AppState:
     """The names that `:context` knows."""
     views: Mapping[str, str] = field(default_factory=dict)
     """The filters that `:view` knows, by their names."""
+    notify: Notify = "off"
+    """How the terminal is told when a marked task ends, or something wants a look."""
+    trace_url: str | None = None
+    """Where a trace is looked at; None when nobody has said."""
     context: str | None = None
     """The one that is shown now; None for a server that was named by hand."""
     production: bool = False

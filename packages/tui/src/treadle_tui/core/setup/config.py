@@ -5,16 +5,29 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from treadle.filters import FilterError, parse
 from treadle.settings import InvalidSetting, split_urls
+from treadle_tui.core.setup.app_state import TRACE_ID, Notify
 from treadle_tui.core.verbs.keymap import Keymap, KeymapError, read_keymap
 
 THEMES = ("dark", "light", "contrast", "colourblind", "sixteen", "mono")
 """What `theme` may be."""
 
-_ROOT = {"theme": str, "ascii": bool, "context": str, "keys": dict, "contexts": dict, "views": dict}
+NOTIFY: tuple[Notify, ...] = get_args(Notify)
+"""What `notify` may be."""
+
+_ROOT = {
+    "theme": str,
+    "ascii": bool,
+    "context": str,
+    "notify": str,
+    "trace_url": str,
+    "keys": dict,
+    "contexts": dict,
+    "views": dict,
+}
 _CONTEXT = {"url": str, "token_file": str, "room": str, "read_only": bool, "production": bool}
 _KINDS = {str: 'a text, as "…"', bool: "true or false", dict: "a table"}
 
@@ -57,6 +70,10 @@ class Config:
     """The one to begin with."""
     views: Mapping[str, str] = field(default_factory=dict)
     """Filters by name."""
+    notify: Notify = "off"
+    """How the terminal is told of what ended or wants a look."""
+    trace_url: str | None = None
+    """Where a trace is looked at, with `{trace_id}` in it."""
 
     def server(self, name: str) -> Server:
         """Return the context of a name. Raises `ConfigError` when there is none."""
@@ -119,7 +136,21 @@ class _Reader:
             contexts=contexts,
             context=first,
             views=self._views(document.get("views", {})),
+            notify=self._notify(document.get("notify", "off")),
+            trace_url=self._trace_url(document.get("trace_url")),
         )
+
+    def _notify(self, word: str) -> Notify:
+        for known in NOTIFY:
+            if word == known:
+                return known
+        raise self._wrong(("notify",), f'"{word}" is no way to notify: write one of {", ".join(NOTIFY)}')
+
+    def _trace_url(self, url: str | None) -> str | None:
+        if url is not None and not (re.fullmatch(r"https?://[!-~]+", url) and TRACE_ID in url):
+            example = f"https://traces.example/trace/{TRACE_ID}"
+            raise self._wrong(("trace_url",), f'trace_url must be an address with {TRACE_ID} in it, as "{example}"')
+        return url
 
     def _views(self, table: Mapping[str, Any]) -> Mapping[str, str]:
         for name, text in table.items():

@@ -89,16 +89,20 @@ def throughput_lines(model: Model, cells: int, glyphs: Glyphs) -> tuple[Spans, l
     through = model.throughput()
     known = [value for value in (*through.completed, *through.failed) if value is not None]
     top = max(known, default=0.0)
-    since = model.measured_since()
     title = (
         Span("Throughput /s  ", "title"),
-        Span(f" {model.span.words}, 0..{rate(top) if top < 10 else number(top)}", "dim"),
-        Span(f", known since {clock(since)[:5]}" if since is not None else "", "dim"),
+        Span(f" {span_words(model)}, 0..{rate(top) if top < 10 else number(top)}", "dim"),
     )
     return title, [
         _series("done", through.completed, through.completed_rate, top, cells, glyphs, tone="ok"),
         _series("fail", through.failed, through.failed_rate, top, cells, glyphs, tone="bad"),
     ]
+
+
+def span_words(model: Model) -> str:
+    """Return over how long the charts go, and since when they know anything where that is not all of it."""
+    since = model.measured_since()
+    return model.span.words + ("" if since is None else f", known since {clock(since)[:5]}")
 
 
 def _series(

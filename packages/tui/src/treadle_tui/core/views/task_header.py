@@ -1,5 +1,6 @@
 """The lines over a task's screen: what it is, where it stands, and how it is run."""
 
+import re
 from collections.abc import Sequence
 
 from treadle.wire.status import TERMINAL
@@ -8,12 +9,15 @@ from treadle_tui.core.draw.columns import CellContext
 from treadle_tui.core.draw.format import age, bar, rate, since, task_state
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean, joined
+from treadle_tui.core.setup.app_state import TRACE_ID
 from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.views.task_columns import estimated_wait, progress_of
 
+_TRACE_ID = re.compile(r"[0-9A-Fa-f]{8,64}")
 
-def header(detail: TaskDetail, context: CellContext) -> list[Spans]:
-    """Return the three lines over a task."""
+
+def header(detail: TaskDetail, context: CellContext, *, trace_url: str | None = None) -> list[Spans]:
+    """Return the three lines over a task; its trace is a link where `trace_url` says where traces are looked at."""
     task, glyphs = detail.task, context.glyphs
     return [
         (
@@ -29,8 +33,16 @@ def header(detail: TaskDetail, context: CellContext) -> list[Spans]:
             Span("   "),
             *joined((_progress(detail, glyphs), _facts(_standing(detail, context), glyphs)), gap="   "),
         ),
-        (Span(" "), *_facts(_options(detail, context), glyphs)),
+        (Span(" "), *_linked(_facts(_options(detail, context), glyphs), task.trace_id, trace_url)),
     ]
+
+
+def _linked(spans: Spans, trace_id: str | None, trace_url: str | None) -> Spans:
+    """Make the trace's id a link. One that is no id, as hostile code may have sent it, is no part of an address."""
+    if trace_url is None or trace_id is None or not _TRACE_ID.fullmatch(trace_id):
+        return spans
+    link = trace_url.replace(TRACE_ID, trace_id)
+    return tuple(Span(text, tone, link if text == trace_id else old) for text, tone, old in spans)
 
 
 def _standing(detail: TaskDetail, context: CellContext) -> list[tuple[str, str]]:
