@@ -1,5 +1,6 @@
 """How the screens look: the same from run to run, at three sizes, in dark, light and monochrome."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -60,3 +61,9 @@ def test_a_picture_in_the_docs_asks_no_other_host_for_anything() -> None:
     assert drawn
     assert "url(http" not in drawn
     assert "@font-face" not in drawn
+
+
+def test_the_page_of_the_dashboard_shows_every_picture() -> None:
+    shown = set(re.findall(r"\(pictures/([a-z]+)\.svg\)", (PICTURES.parent / "dashboard.md").read_text()))
+
+    assert shown == set(SCENES)

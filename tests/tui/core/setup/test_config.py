@@ -1,11 +1,13 @@
 """The configuration file: themes, keys and contexts; what is wrong in it is said with its line."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.tui.config_file import FILE, WHOLE
-from treadle_tui.core.setup.config import ConfigError, parse_config, read_config
+from treadle_tui.core.setup.config import _CONTEXT, _ROOT, ConfigError, parse_config, read_config
 
 
 def test_a_whole_file_says_all_of_it() -> None:
@@ -61,3 +63,12 @@ def test_without_a_file_everything_is_as_usual_unless_one_was_named(tmp_path: Pa
     assert (usual.theme, usual.contexts, usual.keymap.own) == (None, {}, {})
     with pytest.raises(ConfigError, match="there is no such file"):
         read_config(tmp_path / "none.toml", must_exist=True)
+
+
+def test_the_page_shows_a_file_with_everything_that_one_can_say_and_it_is_taken() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "dashboard.md").read_text()
+    [text] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+
+    assert parse_config(text, FILE).context == "lab"
+    assert set(_ROOT) == set(tomllib.loads(text))
+    assert set(_CONTEXT) - {"room"} == {key for one in tomllib.loads(text)["contexts"].values() for key in one}
