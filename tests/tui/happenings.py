@@ -195,3 +195,18 @@ def tasks_have_failed(server: MockServer) -> None:
         _group(CELL, "ValueError", "app/rotate.py in rotate"),
     ]
     server.failures = {row["id"]: row for row in rows}
+
+
+def tasks_log(server: MockServer) -> None:
+    """The tasks that run log what they do, each a line every few seconds."""
+    running = [key for key, row in server.tasks.items() if row["status"] == "running"]
+    for number, key in enumerate(running[:8]):
+        server.logs[key] = [
+            {
+                "run_id": 0,
+                "at": at(30 - number * 0.7 - step * 3),
+                "level": "warning" if (number + step) % 7 == 3 else "info",
+                "message": f"frame {step * 25} of 250" if (number + step) % 7 != 3 else "the lamp is dim, turned it up",
+            }
+            for step in range(9)
+        ]

@@ -128,6 +128,9 @@ class MockServer:
         self.watched.pop(fields["sub"], None)
         return {}
 
+    def _on_logs(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return {"items": self.logs.get(fields["id"], [])}
+
     def _on_get(self, fields: dict[str, Any]) -> dict[str, Any]:
         if fields["id"] not in self.tasks:
             raise error_for(problem_named("task-not-found", "there is no such task"))
@@ -195,8 +198,9 @@ class MockServer:
     def _on_freeze(self, fields: dict[str, Any]) -> dict[str, Any]:
         rows = self.matching({"filter": fields["filter"]})
         names = ("id", "version", "status", "job_name")
-        items = [{name: row[name] for name in names} for row in rows[: self.freezes]]
-        return {"items": items, "is_capped": len(rows) > self.freezes, "at": self.clock.now().isoformat()}
+        most = min(self.freezes, fields.get("limit", self.freezes))
+        items = [{name: row[name] for name in names} for row in rows[:most]]
+        return {"items": items, "is_capped": len(rows) > most, "at": self.clock.now().isoformat()}
 
     def _on_get(self, fields: dict[str, Any]) -> dict[str, Any]:
         if fields["id"] not in self.tasks:

@@ -16,6 +16,7 @@ from tests.tui.happenings import (
     schedules_tick,
     targets_are_held,
     tasks_have_failed,
+    tasks_log,
     things_go_wrong,
 )
 from tests.tui.mock import FrozenClock, MockServer
@@ -93,6 +94,7 @@ SCENES = {
     "schedules": Scene("Schedules: when each is next, and what became of the last", ("5", "down"), schedules_tick),
     "events": Scene("Each transition as it happens", ("6", "down", "down"), much_happens),
     "failures": Scene("Failures in groups, by the error and where it was raised", ("7",), tasks_have_failed),
+    "logs": Scene("The logs of several tasks as one", ("2", "l", "down"), tasks_log),
     "attention": Scene("What wants a look, the worst first", ("exclamation_mark", "down"), things_go_wrong),
     "payload": Scene("A task's payload, folded", ("2", "enter", "tab", "tab", "tab"), a_storied_task_with_much_in_it),
     "help": Scene("Every key", ("question_mark",)),

@@ -20,6 +20,7 @@ from treadle_tui.screens.detail import Detail
 from treadle_tui.screens.events import EventGrid, Events
 from treadle_tui.screens.failures import FailureGrid, Failures
 from treadle_tui.screens.help import help_lines
+from treadle_tui.screens.logs import LogGrid, Logs
 from treadle_tui.screens.main import Main
 from treadle_tui.screens.schedules import ScheduleGrid, Schedules
 from treadle_tui.screens.targets import TargetGrid, Targets
@@ -35,6 +36,7 @@ WHERE = {
     "failures": (FailureGrid, Failures),
     "events": (EventGrid, Events),
     "attention": (AlertGrid, Attention),
+    "logs": (LogGrid, Logs),
     "detail": (Detail, Detail),
     "everywhere": (BaseScreen, BaseScreen),
 }
@@ -103,7 +105,8 @@ FOCUSED: list[tuple[tuple[str, ...], Scope]] = [
     ((), "queues"),
     (("2",), "tasks"),
     (("3",), "workers"),
-    (("2", "enter"), "detail"),
+    (("2", "l"), "logs"),
+    (("escape", "2", "enter"), "detail"),
 ]
 
 

@@ -4,6 +4,7 @@ from treadle_tui.screens.attention import Attention
 from treadle_tui.screens.events import Events
 from treadle_tui.screens.failures import Failures
 from treadle_tui.screens.list_screen import ListScreen
+from treadle_tui.screens.logs import Logs
 from treadle_tui.screens.schedules import Schedules
 from treadle_tui.screens.targets import Targets
 from treadle_tui.screens.workers import Workers
@@ -15,4 +16,5 @@ LIST_SCREENS: dict[str, type[ListScreen]] = {
     "failures": Failures,
     "events": Events,
     "attention": Attention,
+    "logs": Logs,
 }

@@ -50,7 +50,7 @@ class ListScreen(BaseScreen):
         self.filter_text = ""
         self._fetched: list[TaskItem] = []
         self.pane, self.grid = self.make()
-        self._filter_line = FilterLine(ctx.filter_words()) if self.FILTERS else None
+        self._filter_line = self.make_filter_line() if self.FILTERS else None
         self._notice = StyledText(id="notice-line")
 
     # What a screen says of itself.
@@ -58,6 +58,10 @@ class ListScreen(BaseScreen):
     def make(self) -> tuple[Pane[Any], Grid]:
         """Return the pane and its grid."""
         raise NotImplementedError
+
+    def make_filter_line(self) -> FilterLine:
+        """Return the line that takes a filter."""
+        return FilterLine(self.ctx.filter_words())
 
     def update_rows(self) -> None:
         """Give the pane the rows as they are now, and the grid its titles."""

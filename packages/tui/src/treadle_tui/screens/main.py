@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.message import Message
 
-from treadle.filters import FilterError
+from treadle import filters
 from treadle.wire import tasks
 from treadle.wire.frames import Topic
 from treadle.wire.status import Status
@@ -16,7 +16,7 @@ from treadle_tui.core.draw.text import Span
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.marks import Marks, TaskRef
 from treadle_tui.core.state.model import Dirty
-from treadle_tui.core.state.queues import ALL_QUEUES, SORTS, QueueRow, all_queues, told_once
+from treadle_tui.core.state.queues import ALL_QUEUES, SORTS, QueueRow, arranged
 from treadle_tui.core.verbs.executor import FAILURES, failed
 from treadle_tui.core.verbs.plan import Refusal, Report
 from treadle_tui.core.verbs.scopes import Scope
@@ -125,16 +125,12 @@ class Main(BaseScreen):
 
     def _draw_queues(self) -> None:
         self._choose_queue_columns()
-        lines = told_once(sorted(self.ctx.model.queue_rows().values(), key=SORTS[self._sort]))
-        rows = {row.name: row for row in lines}
-        keys = list(rows)
+        totals = self.ctx.model.totals()
+        rows = self.ctx.model.queue_rows()
+        lines = arranged(rows.values(), self._sort, workers=totals.workers_serving, slots=totals.slots)
+        keys = [key for key in lines if key != ALL_QUEUES]
         begins = self._queues.rows.cursor is None
-        if len(rows) > 1:
-            totals = self.ctx.model.totals()
-            every = all_queues(rows.values(), workers=totals.workers_serving, slots=totals.slots)
-            self._queues.rows.update([ALL_QUEUES, *keys], {ALL_QUEUES: every, **rows})
-        else:
-            self._queues.rows.update(keys, rows)
+        self._queues.rows.update(list(lines), lines)
         if begins and rows and not (self.ctx.query.begins_everywhere and self._queues.rows.find(ALL_QUEUES)):
             # One comes to see where the work is; from then on the cursor is the reader's.
             self._queues.rows.find(max(keys, key=lambda key: rows[key].pending))
@@ -313,6 +309,12 @@ class Main(BaseScreen):
         """Pause the highlighted queue."""
         self._pause_queue(paused=True)
 
+    def act_logs(self) -> None:
+        """Read the logs of the highlighted queue, or of the listed tasks, as one."""
+        job = None if self._queues.rows.cursor == ALL_QUEUES else self._queues.rows.cursor
+        wanted = TaskFilter(job=job) if self.scope == "queues" else self.ctx.query.filter
+        self.post_message(self.Go("logs", filters.write(wanted)))
+
     def act_retry_failed(self) -> None:
         """Retry all that failed of the highlighted queue."""
         job = self._queues.rows.cursor
@@ -367,7 +369,7 @@ class Main(BaseScreen):
         """Show the tasks that a filter means; one that can't be read changes nothing."""
         try:
             self.ctx.query.narrow(text)
-        except FilterError as error:
+        except filters.FilterError as error:
             self.tell(Report(str(error), ok=False))
             return
         self._filter_line.put(text)

@@ -42,6 +42,11 @@ class Workers(ListScreen):
         """Forget the highlighted worker."""
         self.remove_worker(self.pane.rows.cursor)
 
+    def act_logs(self) -> None:
+        """Read the logs of the worker's tasks as one."""
+        if self.pane.rows.cursor is not None:
+            self.post_message(self.Go("logs", f"worker:{self.pane.rows.cursor}"))
+
     def act_open(self) -> None:
         """Show the worker's tasks."""
         if self.pane.rows.cursor is not None:

@@ -15,6 +15,8 @@ from treadle import filters
 from treadle_tui.core.draw.text import Span, Spans, width
 from treadle_tui.widgets.styled_text import StyledText
 
+PLACEHOLDER = "filter: status:failed ended:<1h target:cam-1 some text"
+
 
 class FilterSuggester(Suggester):
     """Completes the last word of a filter."""
@@ -43,12 +45,13 @@ class FilterLine(Horizontal):
     class Left(Message):
         """The reader is done here and changes nothing."""
 
-    def __init__(self, known: filters.Known) -> None:
+    def __init__(self, known: filters.Known | None, *, placeholder: str = PLACEHOLDER) -> None:
+        """`known` is what a filter may name; None: it takes a text and no filter."""
         super().__init__(id="prompt")
         self._sign = StyledText(id="prompt-sign")
         self._input = Input(
-            placeholder="filter: status:failed ended:<1h target:cam-1 some text",
-            suggester=FilterSuggester(known),
+            placeholder=placeholder,
+            suggester=None if known is None else FilterSuggester(known),
             compact=True,
             select_on_focus=False,
             id="filter",

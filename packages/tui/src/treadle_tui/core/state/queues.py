@@ -158,3 +158,10 @@ SORTS: dict[str, Callable[[QueueRow], Any]] = {
     "rate": lambda row: (-row.rate, row.name),
 }
 """The orders of the queues' pane, first the usual one."""
+
+
+def arranged(rows: Iterable[QueueRow], sort: str, *, workers: int, slots: int) -> dict[str, QueueRow]:
+    """Return the lines by their keys as they stand in the pane; the one for every queue first, if there are several."""
+    lines = told_once(sorted(rows, key=SORTS[sort]))
+    every = [all_queues(lines, workers=workers, slots=slots)] if len(lines) > 1 else []
+    return {row.name: row for row in (*every, *lines)}

@@ -10,7 +10,17 @@ def _on(*scopes: Scope) -> frozenset[Scope]:
     return frozenset(scopes)
 
 
-_LISTS: tuple[Scope, ...] = ("queues", "tasks", "workers", "targets", "schedules", "failures", "events", "attention")
+_LISTS: tuple[Scope, ...] = (
+    "queues",
+    "tasks",
+    "workers",
+    "targets",
+    "schedules",
+    "failures",
+    "events",
+    "attention",
+    "logs",
+)
 
 ACTIONS: tuple[Action, ...] = (
     Action(
@@ -181,14 +191,14 @@ ACTIONS: tuple[Action, ...] = (
         "z",
         "freeze",
         "Let the list stand still, or go on; what changes meanwhile is counted.",
-        _on("tasks", "events"),
+        _on("tasks", "events", "logs"),
     ),
     Action(
         "follow",
         "F",
         "follow",
         "Follow: the highlight stays with the newest, or with what comes first; in a task's log with its end.",
-        _on("tasks", "events", "detail"),
+        _on("tasks", "events", "logs", "detail"),
         footer=False,
     ),
     Action("next-sheet", "tab", "sheets", "Turn to the task's next sheet.", _on("detail")),
@@ -287,6 +297,14 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("command", "colon", "command", "Type a command, with what it is about behind it.", _on("everywhere")),
     Action("palette", "ctrl+p", "palette", "Find an action by its name.", _on("everywhere")),
+    Action(
+        "logs",
+        "l",
+        "logs",
+        "Read the logs of the listed tasks, of the queue or of the worker as one, as they are written.",
+        _on("queues", "tasks", "workers"),
+        footer=False,
+    ),
     Action(
         "span",
         "t",

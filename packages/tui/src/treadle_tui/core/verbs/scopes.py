@@ -3,7 +3,17 @@
 from typing import Literal, TypeAlias
 
 Scope: TypeAlias = Literal[
-    "queues", "tasks", "workers", "targets", "schedules", "failures", "events", "attention", "detail", "everywhere"
+    "queues",
+    "tasks",
+    "workers",
+    "targets",
+    "schedules",
+    "failures",
+    "events",
+    "attention",
+    "logs",
+    "detail",
+    "everywhere",
 ]
 """A pane or screen in which keys work, and `everywhere`."""
 
@@ -16,6 +26,7 @@ SCOPE_TITLES: dict[Scope, str] = {
     "failures": "Failures",
     "events": "Events",
     "attention": "Attention",
+    "logs": "Logs",
     "detail": "A task",
     "everywhere": "Everywhere",
 }

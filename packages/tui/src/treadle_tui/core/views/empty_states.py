@@ -46,6 +46,17 @@ def no_tasks(model: Model, query: TaskQuery, glyphs: Glyphs) -> list[Spans]:
     return [_say("This queue has no tasks. Put one in:"), _type(f"treadle submit {job} '{{}}'")]
 
 
+def no_logs(*, ready: bool, refusal: str | None, text: str) -> list[Spans]:
+    """Return the words for when no line is shown."""
+    if refusal is not None:
+        return [_say(f"The server shows no logs: {refusal}")]
+    if not ready:
+        return [_say("Loading.")]
+    if text:
+        return [_say(f"No line has {clean(text)} in it. Press esc to see all of them.")]
+    return [_say("Nothing logged. Write ctx.log(...) in a task.")]
+
+
 def no_workers(model: Model) -> list[Spans]:
     """Return the words for when no worker is registered."""
     if model.workers.refusal is not None:

@@ -17,7 +17,7 @@ SHEETS = ("error", "payload", "result", "checkpoint", "logs", "events")
 
 _HOW = "No key that is here opens it: set TREADLE_ENCRYPTION_KEYS before the dashboard is started."
 
-_LEVELS: dict[str, Tone] = {"debug": "faint", "info": "dim", "warning": "warn", "error": "bad", "critical": "bad"}
+LEVEL_TONES: dict[str, Tone] = {"debug": "faint", "info": "dim", "warning": "warn", "error": "bad", "critical": "bad"}
 
 
 class Sheets:
@@ -120,7 +120,7 @@ class _Logs:
             return self._head[index]
         item = self._logs[index - len(self._head)]
         run = (Span(f"run {item.run_id} ", "faint"),) if self._shows_run else ()
-        tone = _LEVELS.get(item.level, "plain")
+        tone = LEVEL_TONES.get(item.level, "plain")
         return (
             Span(f" {clock(item.at)} ", "dim"),
             *run,

@@ -1,0 +1,46 @@
+"""Follows the logs of the tasks that a filter means: of those that changed last, for they say something."""
+
+from treadle.wire.runs import LogItem
+from treadle.wire.status import LEASED
+from treadle.wire.tasks import Frozen, FrozenTask, TaskFilter
+from treadle_tui.core.live.feed import Feed
+from treadle_tui.core.state.logs import MergedLog
+
+TASKS = 10
+"""Tasks whose logs are merged."""
+
+EVERY = 2.0
+"""Seconds between two looks: at ten tasks of a thousand lines that is a megabyte at most."""
+
+
+class LogReader:
+    """Asks for the tasks, and for the lines of those that run or have changed since they were asked for."""
+
+    def __init__(self, feed: Feed, log: MergedLog, wanted: TaskFilter) -> None:
+        self._feed = feed
+        self._log = log
+        self._wanted = wanted.model_dump(mode="json", exclude_none=True)
+        self._read: dict[str, int] = {}
+        """The version of each task when its lines were read last."""
+        self.tasks = 0
+        """Of how many tasks the lines are."""
+        self.is_capped = False
+        """Whether the filter means more tasks than that."""
+
+    async def look(self) -> bool:
+        """Look once; return whether any line is new. Raises `ProblemError` or `ConnectionFailed`."""
+        answer = await self._feed.request("freeze", filter=self._wanted, order="updated", limit=TASKS)
+        frozen = Frozen.model_validate(answer)
+        self.tasks, self.is_capped = len(frozen.items), frozen.is_capped
+        self._log.keep_only([task.id for task in frozen.items])
+        news = [await self._read_one(task) for task in frozen.items if self._says_more(task)]
+        return any(news)
+
+    def _says_more(self, task: FrozenTask) -> bool:
+        return task.status in LEASED or self._read.get(task.id) != task.version
+
+    async def _read_one(self, task: FrozenTask) -> bool:
+        answer = await self._feed.request("logs", id=task.id)
+        self._read[task.id] = task.version
+        items = [LogItem.model_validate(item) for item in answer["items"]]
+        return self._log.take(task.id, task.job_name, items)

@@ -1,0 +1,34 @@
+"""The columns of the merged logs."""
+
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.documents import LONGEST
+from treadle_tui.core.draw.format import clock, short_id
+from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.state.logs import LogRow
+from treadle_tui.core.views.sheets import LEVEL_TONES
+
+
+def _level(row: LogRow, context: CellContext) -> Spans:
+    word = clean(row.level, limit=8, ascii_only=context.glyphs.ascii_only)
+    return (Span(word, LEVEL_TONES.get(row.level, "plain")),)
+
+
+def _message(row: LogRow, context: CellContext) -> Spans:
+    tone = LEVEL_TONES.get(row.level, "plain")
+    text = clean(row.message, limit=LONGEST, ascii_only=context.glyphs.ascii_only)
+    return (Span(text, "plain" if tone in {"dim", "faint"} else tone),)
+
+
+def _job(row: LogRow, context: CellContext) -> Spans:
+    return (Span(clean(row.job, ascii_only=context.glyphs.ascii_only), "dim"),)
+
+
+LOG_COLUMNS: tuple[Column[LogRow], ...] = (
+    Column("TIME", 8, lambda row, _: (Span(clock(row.at), "dim"),), names=True),
+    Column("TASK", 8, lambda row, _: (Span(short_id(row.task_id), "accent"),), names=True),
+    Column("JOB", 12, _job, keep_end=True, rank=2, most=30),
+    Column("RUN", 3, lambda row, _: (Span(str(row.run_id), "dim"),), right=True, rank=3),
+    Column("LEVEL", 8, _level, rank=1),
+    Column("MESSAGE", 20, _message, most=LONGEST),
+)
+"""From left to right; below some width RUN falls away first, then JOB, LEVEL."""
