@@ -77,3 +77,23 @@ async def test_progress_and_logs_of_a_running_task_come_as_they_are_reported() -
 
         async with asyncio.timeout(20):
             await seen(pilot, lambda shown: "50% half" in shown and "frame 3 turned" in shown)
+
+
+async def test_the_logs_of_a_queues_tasks_come_as_one_as_they_are_written() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        for number in range(2):
+            await submit(http)
+            _, key = await claimed(http)
+            run = f"/v1/tasks/{key}/runs/0"
+            (await http.post(f"{run}/started")).raise_for_status()
+            logged = {"lines": [{"message": f"opened camera {number}"}]}
+            (await http.post(f"{run}/logs", json=logged)).raise_for_status()
+        await seen(pilot, lambda shown: "● running" in shown)
+
+        await pilot.press("l")
+        await seen(pilot, lambda shown: f"Logs  job:{JOB}" in shown and "camera 0" in shown and "camera 1" in shown)
+        (await http.post(f"{run}/logs", json={"lines": [{"message": "frame 3 turned"}]})).raise_for_status()
+
+        async with asyncio.timeout(20):
+            await seen(pilot, lambda shown: "frame 3 turned" in shown and "3 of 3 lines" in shown)
