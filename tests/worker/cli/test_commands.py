@@ -94,7 +94,9 @@ def test_a_task_is_paused_resumed_cancelled_and_shown(command: Command, worker: 
 
 
 def test_jobs_workers_and_tokens_are_listed(command: Command, worker: Any) -> None:
-    assert "@global:tasks:hello" in command("jobs")
+    listed = command("jobs")
+    assert "@global:tasks:hello" in listed
+    assert listed.lower().split()[:5] == ["job", "pending", "running", "retrying", "failed"]
     assert "online" in command("workers")
     made = json.loads(command("token", "create", "bob", "--json"))
     assert made["token"] not in command("token", "list")

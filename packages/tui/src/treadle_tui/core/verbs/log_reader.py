@@ -1,5 +1,6 @@
 """Follows the logs of the tasks that a filter means: of those that changed last, for they say something."""
 
+from treadle.encryption.fields import shown_texts
 from treadle.wire.runs import LogItem
 from treadle.wire.status import LEASED
 from treadle.wire.tasks import Frozen, FrozenTask, TaskFilter
@@ -42,5 +43,5 @@ class LogReader:
     async def _read_one(self, task: FrozenTask) -> bool:
         answer = await self._feed.request("logs", id=task.id)
         self._read[task.id] = task.version
-        items = [LogItem.model_validate(item) for item in answer["items"]]
+        items = [LogItem.model_validate(shown_texts(self._feed.sealer, item)) for item in answer["items"]]
         return self._log.take(task.id, task.job_name, items)
