@@ -15,7 +15,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.worker import jobs
+from tests.worker.vaults import SECRET, whisper
 from treadle import Client, TaskFailed
+from treadle.encryption import FernetCodec, new_key
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
@@ -102,6 +104,21 @@ async def test_a_run_that_fails_tells_its_error(
     [event] = run["events"]
     assert event["attributes"]["exception.type"] == "LookupError"
     assert "Traceback" in event["attributes"]["exception.stacktrace"]
+
+
+@pytest.mark.inside  # the worker's spans are told in the test's process
+async def test_of_an_encrypted_task_a_span_tells_the_class_of_its_error_alone(
+    server: Served, spans: InMemorySpanExporter, working: Any
+) -> None:
+    codec = FernetCodec(new_key())
+    async with Client(server.url, server.token, codec=codec) as keyed, working(whisper, codec=codec):
+        await (await keyed.submit(whisper.bind(word=SECRET, fails=True))).wait(60)
+
+    told = [str(span.to_json()) for span in spans.get_finished_spans()]
+    [run] = [span for span in spans.get_finished_spans() if span.name.startswith("run ")]
+    assert run.status.description == "KeyError"
+    assert [dict(event.attributes or {}) for event in run.events] == [{"exception.type": "KeyError"}]
+    assert SECRET not in "".join(told)
 
 
 async def test_the_same_submit_in_another_trace_is_the_same_task(client: Client, server: Served) -> None:

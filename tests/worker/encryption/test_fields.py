@@ -1,10 +1,19 @@
 """Which parts of a task are sealed: all that its code was given or has said, and nothing that the server needs."""
 
+from typing import Any
+
 import pytest
 
 from treadle.encryption import FernetCodec, Sealer, new_key
-from treadle.encryption.fields import class_of_error, opened_claim, opened_task, opened_texts, sealed_report
-from treadle.errors import CantDecrypt, EncryptionError
+from treadle.encryption.fields import (
+    class_of_error,
+    opened_claim,
+    opened_task,
+    opened_texts,
+    sealed_payload,
+    sealed_report,
+)
+from treadle.errors import CantDecrypt, EncryptionError, InvalidArguments
 from treadle.tasks import endings
 from treadle.tasks.outcomes import Retry
 from treadle.wire.sealed import UNSEALED
@@ -53,6 +62,7 @@ def test_every_word_of_a_report_is_sealed_and_what_the_server_acts_by_is_not() -
         (Declined(), "Declined"),
         (Declined("two\nlines: of it"), "Declined"),
         (Retry("secret: more"), None),
+        (type("E" * 256, (Exception,), {})("secret"), None),
         (ExceptionGroup("secret", [KeyError("secret")]), None),
     ],
 )
@@ -81,6 +91,20 @@ def test_what_no_key_opens_is_shown_as_it_is_and_the_rest_is_opened() -> None:
     assert opened == {**task, "payload": {"n": 1}, "error": "no", "progress": {"share": 0.5, "message": "half"}}
     assert opened_task(Sealer(None), task) == task
     assert opened_texts(SEALER, {"message": other.text("a"), "error": SEALER.text("b")})["error"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("payload", "place"),
+    [
+        ({"a": ["\ud800"]}, r"payload: a\[0\]: half of a surrogate"),
+        ({"a": float("nan")}, "payload: a: a number that is"),
+    ],
+)
+def test_what_can_t_be_sent_in_plain_can_t_be_sent_sealed_and_the_place_is_named(
+    payload: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(InvalidArguments, match=place):
+        sealed_payload(SEALER, payload, None)
 
 
 def test_a_plain_task_is_not_opened_whatever_it_holds() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from treadle.encryption import Codec, FernetCodec, Sealer, new_key
 from treadle.errors import CantDecrypt, NoCodec
+from treadle.settings import InvalidSetting
 from treadle.wire.sealed import UNOPENED, UNSEALED, class_of, identities, seal_of, seal_of_text
 
 
@@ -94,6 +95,14 @@ def test_without_a_codec_nothing_is_sealed_or_opened_and_the_error_says_what_to_
     for doing in (lambda: nobody.value(1), lambda: nobody.text("a"), lambda: nobody.open_value(sealer.value(1))):
         with pytest.raises(NoCodec, match="TREADLE_ENCRYPTION_KEYS"):
             doing()
+
+
+@pytest.mark.parametrize("given", ["a key", b"a key", object()])
+def test_what_is_no_codec_is_refused_and_not_shown(given: Any) -> None:
+    with pytest.raises(InvalidSetting, match=r"FernetCodec\(keys\)") as refused:
+        Sealer(given)
+
+    assert "a key" not in str(refused.value)
 
 
 def test_a_codecs_own_bad_digests_stay_within_the_form() -> None:

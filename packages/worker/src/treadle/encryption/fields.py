@@ -7,8 +7,9 @@ from typing import Any
 
 from treadle.encryption.sealer import Sealer
 from treadle.errors import CantDecrypt, EncryptionError
+from treadle.values import plain_request
 from treadle.wire.runs import MOST_SEALED_MESSAGE
-from treadle.wire.sealed import UNSEALED, seal_of, seal_of_text, shown
+from treadle.wire.sealed import LONGEST_CLASS, UNSEALED, seal_of, seal_of_text, shown
 
 log: logging.Logger = logging.getLogger("treadle")
 
@@ -28,8 +29,11 @@ _HEAD = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)(?::|$)", re.ASCII)
 
 
 def sealed_payload(sealer: Sealer, payload: Mapping[str, Any], of: str | None) -> Raw:
-    """Return a payload sealed; `of` is the id of its task, if it has one. Raises `NoCodec`."""
-    return sealer.value(dict(payload), of)
+    """Return a payload sealed; `of` is the id of its task, if it has one.
+
+    Raises `NoCodec`, and `InvalidArguments` for what can't be sent in plain either: the server would not see it.
+    """
+    return sealer.value(plain_request("payload", payload), of)
 
 
 def sealed_words(sealer: Sealer, fields: Raw) -> Raw:
@@ -145,7 +149,7 @@ def class_of_error(report: Mapping[str, Any]) -> str | None:
     """
     error, traceback = report.get("error") or "", report.get("traceback") or ""
     head = _last_head(traceback)
-    if head is None or not (error == head or error.startswith(f"{head}:")):
+    if head is None or len(head) > LONGEST_CLASS or not (error == head or error.startswith(f"{head}:")):
         return None
     return head
 

@@ -19,6 +19,8 @@ from treadle.wire.sealed import (
 if TYPE_CHECKING:
     from treadle.encryption.codec import Codec
 
+_METHODS = ("encode", "decode", "digests")
+
 _LONGEST_DIGEST = 48
 """Bytes of a digest: 64 characters."""
 
@@ -27,10 +29,15 @@ class Sealer:
     """Seals what goes to the server and opens what comes from it; without a codec it only tells what is sealed.
 
     `of` says what a value belongs to, a task's id for instance: equal values of two tasks then have different digests,
-    and the server can't tell that they are equal. Without it there is no digest.
+    and the server can't tell that they are equal. Without it there is no digest. Raises `InvalidSetting` for what is no
+    codec, a key for instance.
     """
 
     def __init__(self, codec: "Codec | None") -> None:
+        if codec is not None and not all(callable(getattr(codec, name, None)) for name in _METHODS):
+            from treadle.settings import InvalidSetting
+
+            raise InvalidSetting(f"codec is to be a codec, as FernetCodec(keys) is, not a {type(codec).__name__}")
         self.codec = codec
 
     @property

@@ -19,6 +19,9 @@ ENCRYPTED = "(encrypted)"
 MOST_DIGESTS = 8
 """Digests of a seal: one for each key that may have made the first of two."""
 
+LONGEST_CLASS = 255
+"""Characters of an error's class."""
+
 UNOPENED = "the worker has no key that opens what the task was submitted with"
 """A plain text that a worker may report of an encrypted task: why it could not begin."""
 
@@ -28,7 +31,7 @@ UNSEALED = "the worker's codec failed to encrypt what the run came to; the worke
 _DIGEST = r"[A-Za-z0-9_-]{1,64}"
 _SEAL = rf"(?:{_DIGEST}(?:,{_DIGEST}){{0,{MOST_DIGESTS - 1}}}\.)?[A-Za-z0-9_-]+={{0,2}}"
 _WHOLE = re.compile(_SEAL)
-_TEXT = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_.]{{0,254}}): )?<{MARK}:({_SEAL})>")
+_TEXT = re.compile(rf"(?:([A-Za-z_][A-Za-z0-9_.]{{0,{LONGEST_CLASS - 1}}}): )?<{MARK}:({_SEAL})>")
 _BEGINNING = f"<{MARK}:"
 
 
@@ -86,6 +89,7 @@ def identities(seal: str) -> tuple[str, ...]:
 
 __all__ = [
     "ENCRYPTED",
+    "LONGEST_CLASS",
     "MARK",
     "MOST_DIGESTS",
     "UNOPENED",
