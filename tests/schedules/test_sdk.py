@@ -9,8 +9,12 @@ import pytest
 
 from tests.worker.conftest import Working, client, until, working
 from treadle import Client, Cron, Every, Options, errors, task
+from treadle.encryption import Sealer
 from treadle.tasks.registrations import registration
 from treadle_server.testing import Served, serve
+
+PLAIN = Sealer(None)
+"""Of tasks that are not encrypted."""
 
 SOMEDAY = datetime(2999, 1, 1, tzinfo=UTC)
 
@@ -53,23 +57,23 @@ def test_what_can_not_be_a_schedule_is_an_error_at_import_t1(make: Any, said: st
 
 def test_a_registration_says_the_same_for_the_same_code_and_something_else_for_another() -> None:
     one = made(Every(timedelta(minutes=5), arguments={"days": 1}))
-    name, body = registration(one)
+    name, body = registration(one, PLAIN)
 
     assert (name, body["interval"], body["payload"]) == ("tasks:tidy", 300.0, {"days": 1})
-    assert registration(made(Every(300, arguments={"days": 1}))) == (name, body)
-    assert registration(made(Every(300, arguments={"days": 2})))[1]["content_hash"] != body["content_hash"]
+    assert registration(made(Every(300, arguments={"days": 1})), PLAIN) == (name, body)
+    assert registration(made(Every(300, arguments={"days": 2})), PLAIN)[1]["content_hash"] != body["content_hash"]
     with pytest.raises(errors.InvalidArguments, match="days"):
-        registration(made(Every(300, arguments={"days": "x"})))
+        registration(made(Every(300, arguments={"days": "x"})), PLAIN)
 
 
 def test_a_registration_says_how_each_task_is_run() -> None:
     options = Options(scopes=["queue:read:lab"], unique_key="k", retry_base=timedelta(seconds=1))
-    _, body = registration(made(Every(300, options=options, deadline=timedelta(minutes=1))))
+    _, body = registration(made(Every(300, options=options, deadline=timedelta(minutes=1))), PLAIN)
 
     assert {part: body[part] for part in ("scopes", "unique_key", "retry_base", "deadline")} == {
         "scopes": ["queue:read:lab"], "unique_key": "k", "retry_base": 1.0, "deadline": 60.0,
     }  # fmt: skip
-    assert body["content_hash"] != registration(made(Every(300)))[1]["content_hash"]
+    assert body["content_hash"] != registration(made(Every(300)), PLAIN)[1]["content_hash"]
 
 
 async def test_a_client_sets_every_option_of_the_tasks(client: Client) -> None:

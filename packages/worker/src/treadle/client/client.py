@@ -81,7 +81,7 @@ class Client(Queries, Steering, Scheduling, Admin):
 
         self.settings: Settings = settings or Settings()
         self.sealer: Sealer = Sealer(codec or codec_of(self.settings))
-        self._named_jobs = NamedJobs(self.sealer, lambda job, room: self.job(job, room=room))
+        self._named_jobs = NamedJobs(self.sealer)
         self._urls = split_urls(url) if url else self.settings.urls
         self._bearer = bearer_of(token, self.settings)
         self.room: str | None = room or (self.settings.room if self.settings.room != GLOBAL else None)
@@ -225,7 +225,7 @@ class Client(Queries, Steering, Scheduling, Admin):
         name = _parsed(job)
         room = self.room or name.room
         item = item_of(str(name), plain_request(job, {"payload": payload})["payload"], options)
-        item["payload"] = await self._named_jobs.payload(str(name), room, item["payload"], item["id"])
+        item["payload"] = await self._wanted_by(str(name), room, item["payload"], of=item["id"])
         try:
             return (await self._send(room, [item], [None], wait=wait))[0]
         except InvalidPayload:
@@ -266,6 +266,12 @@ class Client(Queries, Steering, Scheduling, Admin):
     def ending(self, task_id: str) -> "asyncio.Future[RawTask]":
         """Return the future of a task's end, in the client's loop; the server is asked to push. Raises `NoClient`."""
         return self.opening().waiters.wait(task_id)
+
+    async def _wanted_by(self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None) -> Mapping[str, Any]:
+        async def read(job: str, room: str) -> JobItem:
+            return await self.job(job, room=room)
+
+        return await self._named_jobs.payload(job, room, payload, of=of, read=read)
 
     def _item_of(self, bound: Bound[Any], options: Options | None) -> dict[str, Any]:
         item = item_of(bound.task.full_name, bound.payload, over(options, bound.options))

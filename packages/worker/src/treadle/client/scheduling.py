@@ -13,7 +13,6 @@ from treadle.wire.tasks import TaskItem
 
 if TYPE_CHECKING:
     from treadle.client.options import Options
-    from treadle.client.sealing import NamedJobs
 
 _OF_EACH = ("payload", "cron", "zone", "interval", "paused", "content_hash", "if_version")
 
@@ -25,7 +24,9 @@ class Scheduling(Requester):
     `ValidationFailed` …
     """
 
-    _named_jobs: "NamedJobs"
+    async def _wanted_by(self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None) -> Mapping[str, Any]:
+        """Return a payload as a job wants it: checked and sealed, when its tasks are encrypted."""
+        raise NotImplementedError
 
     def schedules(self, room: str = GLOBAL, *, limit: int | None = None, offset: int = 0) -> Listing[ScheduleItem]:
         """Return the schedules that are seen from a room, newest first: with their next tick and last task."""
@@ -60,7 +61,7 @@ class Scheduling(Requester):
         Raises `InvalidArguments` for options that are one task's alone.
         """
         if payload is not None or self.sealer.has_codec:
-            payload = await self._named_jobs.payload(job, room, payload or {}, of=None)
+            payload = await self._wanted_by(job, room, payload or {}, of=None)
         given = dict(zip(_OF_EACH, (payload, cron, zone, interval, paused, content_hash, if_version), strict=True))
         body = template(options, deadline)
         body |= {"job": job, "jitter": jitter, "missed": missed}

@@ -28,17 +28,18 @@ class NamedJobs:
     It is asked once for each, and only by clients that have keys.
     """
 
-    def __init__(self, sealer: Sealer, read: ReadJob) -> None:
+    def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
-        self._read = read
         self._known: dict[tuple[str, str], JobItem] = {}
 
     def forget(self) -> None:
         """Ask again: a job may have changed."""
         self._known.clear()
 
-    async def payload(self, job: str, room: str, payload: Mapping[str, Any], of: str | None) -> Mapping[str, Any]:
-        """Return a payload as the job wants it: sealed, when its tasks are encrypted.
+    async def payload(
+        self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None, read: ReadJob
+    ) -> Mapping[str, Any]:
+        """Return a payload as the job, which is `read` unless it is known, wants it: sealed, when it is encrypted.
 
         Raises `InvalidArguments` for one that does not satisfy the schema, which the server then can't check.
         """
@@ -47,7 +48,7 @@ class NamedJobs:
         known = self._known.get((job, room))
         if known is None:
             try:
-                known = self._known[job, room] = await self._read(job, room)
+                known = self._known[job, room] = await read(job, room)
             except (JobNotFound, Forbidden):
                 # The server says of the submit itself what is wrong with it.
                 return payload
