@@ -58,12 +58,14 @@ async def test_only_superusers_make_and_see_tokens(root: httpx.AsyncClient, alic
         "superuser": False,
         "scopes": [],
         "may_write": True,
+        "expires_at": None,
     }
     assert (await root.get("/v1/whoami")).json() == {
         "user": "admin",
         "superuser": True,
         "scopes": ["*"],
         "may_write": True,
+        "expires_at": None,
     }
 
 
@@ -136,6 +138,7 @@ async def test_without_tokens_only_this_machine_and_no_web_page_gets_in(tmp_path
             "superuser": True,
             "scopes": ["*"],
             "may_write": True,
+            "expires_at": None,
         }
         for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Host": "evil.example"}):
             answer = await client.post("/v1/workers", headers=headers)

@@ -112,6 +112,7 @@ async def test_c9_a_credential_holds_its_runs_scope_and_its_tasks_scopes_and_not
         "superuser": False,
         "scopes": sorted([own, SUBMIT, "queue:read:lab"]),
         "may_write": True,
+        "expires_at": "2026-01-01T12:01:05Z",
     }
     assert (await bare.whoami()).json()["scopes"] == [f"queue:claim-task:{bare.claim['id']}/0"]
 

@@ -246,7 +246,13 @@ async def test_whoami_tells_the_scopes_and_whether_anything_may_be_written_c8(
 ) -> None:
     said = (await (await scoped(*scopes)).get("/v1/whoami")).json()
 
-    assert said == {"user": "sam", "superuser": False, "scopes": sorted(scopes), "may_write": writes}
+    assert said == {
+        "user": "sam",
+        "superuser": False,
+        "scopes": sorted(scopes),
+        "may_write": writes,
+        "expires_at": None,
+    }
 
 
 async def test_the_scope_of_everything_makes_a_superuser_c8(scoped: Scoped) -> None:

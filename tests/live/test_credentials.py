@@ -1,5 +1,7 @@
 """A task's code on the session socket, with the credential of its run (C9, G10)."""
 
+from datetime import datetime
+
 from tests.live.conftest import Open
 from tests.live.sockets import JOB, Socket, ref, submit
 from treadle_server.testing import Served
@@ -22,7 +24,11 @@ async def test_c9_claims_are_pushed_without_credentials_and_a_reclaim_gives_them
     code = await opened(credentials)
 
     assert "credentials" not in claim
-    assert await code.call("whoami") == {
+    who = await code.call("whoami")
+    assert datetime.fromisoformat(who.pop("expires_at")) >= datetime.fromisoformat(claim["taken_until"]), (
+        "with the lease, and a grace"
+    )
+    assert who == {
         "user": "admin",
         "superuser": False,
         "scopes": sorted([f"queue:claim-task:{claim['id']}/0", "queue:read:lab"]),

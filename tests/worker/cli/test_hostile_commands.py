@@ -2,16 +2,22 @@
 
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import click
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from tests.worker.cli.hostile import JOINED, LINES, VALUE, Filled
 from tests.worker.cli.pseudo import Terminal, obeyed, text_of
+from treadle import outbox
 from treadle.cli.group import treadle
+from treadle.outbox.table import TABLE
 from treadle_server.testing import Served, serve_in_thread
 
 Words = Callable[[Filled], list[str]]
@@ -51,6 +57,7 @@ USES: dict[str, list[Use] | str] = {
         Use(lambda _: [VALUE], code=1),
         _quiet(lambda it: [it.failed], code=1),
     ],
+    "copy": [Use(lambda _: [VALUE, "sqlite:///new.db"], code=1), Use(lambda _: ["sqlite:///old.db", VALUE], code=1)],
     "demo": [Use(lambda it: [_directory(it)], code=2)],
     "doctor": [_quiet(lambda _: []), _quiet(lambda _: ["--json"])],
     "edit": [
@@ -96,6 +103,11 @@ USES: dict[str, list[Use] | str] = {
         Use(lambda it: [it.schedule, "--room", it.room]),
         Use(lambda it: [it.schedule, "--room", it.room, "--json"]),
     ],
+    "outbox": [_quiet(lambda it: [_refused(it, "--once")]), Use(lambda _: ["--batch", VALUE], code=2)],
+    "outbox ddl": [_quiet(lambda _: [])],
+    "outbox drop": [_quiet(lambda it: [_refused(it)]), _quiet(lambda _: [VALUE], code=1)],
+    "outbox list": [Use(lambda it: [_refused(it, "--limit"), "9"]), Use(lambda it: [_refused(it, "--json")])],
+    "outbox retry": [_quiet(lambda it: [_refused(it)]), _quiet(lambda _: [VALUE], code=1)],
     "server": [Use(lambda _: ["--auth", "none", "--host", VALUE], code=2)],
     "submit": [
         _quiet(lambda it: [it.job, f"n={VALUE}", "--tag", f"{VALUE}={VALUE}", "--room", it.room]),
@@ -157,6 +169,25 @@ def _directory(it: Filled) -> str:
     return str(path)
 
 
+def _outbox(place: Path) -> str:
+    return f"sqlite:///{place / 'outbox.db'}"
+
+
+def _refused(it: Filled, word: str = "") -> str:
+    """Have one row of the outbox be refused; return its task's id, or another word."""
+    problem = {"type": VALUE, "title": VALUE, "status": 422, "detail": LINES}
+    row = {"room": VALUE, "job": VALUE, "body": json.dumps({"payload": VALUE}), "problem": json.dumps(problem)}
+    row |= {"id": str(uuid.uuid4())}
+    now = datetime.now(UTC).replace(tzinfo=None)
+    engine = sa.create_engine(_outbox(it.place))
+    with engine.begin() as connection:
+        outbox.create_table(connection)
+        connection.execute(sa.delete(TABLE))
+        connection.execute(sa.insert(TABLE).values(**row, created_at=now, refused_at=now))
+    engine.dispose()
+    return word or row["id"]
+
+
 def _config(it: Filled) -> str:
     path = it.place / "tui.toml"
     name = json.dumps(VALUE, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -190,6 +221,8 @@ def filled(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def terminal(served: Served, filled: Filled, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     for name, value in (("URL", served.url), ("TOKEN", served.token), ("DATA_DIR", str(filled.place / "none"))):
         monkeypatch.setenv(f"TREADLE_{name}", value)
+    monkeypatch.setenv("TREADLE_OUTBOX_DATABASE_URL", _outbox(filled.place))
+    monkeypatch.chdir(filled.place)
     monkeypatch.setenv("COLUMNS", "2000")
     return Terminal(monkeypatch)
 

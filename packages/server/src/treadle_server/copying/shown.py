@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from treadle.wire.shown import clean
 from treadle_server.copying.copy import Copied, Step
 
 EVERY = 1.0
@@ -24,7 +25,7 @@ class Progress:
         now = time.monotonic()
         if step.done and (step.done == step.total or now - self._said >= EVERY):
             self._said = now
-            click.echo(f"{step.doing} {step.done:,} of {step.total:,} rows of {step.table}", err=True)
+            click.echo(clean(f"{step.doing} {step.done:,} of {step.total:,} rows of {step.table}"), err=True)
 
 
 def lines(copied: Copied, seconds: float) -> Iterator[str]:
