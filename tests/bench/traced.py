@@ -113,8 +113,8 @@ def main() -> None:
         setattr(asyncpg.Connection, name, traced(marks, getattr(asyncpg.Connection, name)))
     take = Engine._take
 
-    def taken(engine: Engine) -> Any:
-        batch = take(engine)
+    def taken(engine: Engine, *kinds: Any) -> Any:
+        batch = take(engine, *kinds)
         marks.batches.append(sum(pending.command.rows for pending in batch))
         return batch
 
