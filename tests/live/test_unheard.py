@@ -26,8 +26,8 @@ def unheard_once(monkeypatch: pytest.MonkeyPatch, served: Served) -> None:
             ended.append(tx)
 
     @asynccontextmanager
-    async def unheard() -> AsyncIterator[Any]:
-        async with write() as tx:
+    async def unheard(**how: Any) -> AsyncIterator[Any]:
+        async with write(**how) as tx:
             yield tx
         if tx in ended:
             monkeypatch.undo()

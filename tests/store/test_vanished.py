@@ -44,7 +44,7 @@ async def test_the_system_asks_whether_the_host_is_there_and_breaks_the_connecti
 
     async with store.read() as reading, store.write() as writing:
         raw = await reading.get_raw_connection()
-        writer = writing.connection._driver  # type: ignore[attr-defined]
+        _, writer = await writing.connection.open()  # type: ignore[attr-defined]
         lines = [one._transport.get_extra_info("socket") for one in (raw.driver_connection, writer)]
         told = [[line.getsockopt(level, option) for level, option in OPTIONS] for line in lines]
 
