@@ -16,7 +16,7 @@ from tests.worker.conftest import working_at
 from tests.worker.jobs import double
 from tests.worker.proxies import proxy_to
 from treadle import Client
-from treadle.errors import ConnectionLost
+from treadle.errors import ConnectionFailed, ConnectionLost
 from treadle.tasks.content import Content
 from treadle.transport.http import HttpChannel
 from treadle.transport.http_client import NetworkClient
@@ -209,3 +209,19 @@ async def test_a_closed_client_says_that_it_is_closed_n4() -> None:
 
     with pytest.raises(RuntimeError, match="closed"):
         await client.get(URL)
+
+
+async def test_who_asks_over_connections_that_were_closed_is_told_so_at_once_however_patient_it_is() -> None:
+    """A worker's reports are, when it has found its way back to the socket: they go again there."""
+
+    class Breaking(AsyncBaseTransport):
+        async def handle_async_request(self, request: Request) -> Response:
+            await channel.close()
+            raise httpx.ReadError("closed in the middle", request=request)
+
+    channel = HttpChannel((URL,), None, patience=3600, transport=Breaking())
+
+    with pytest.raises(ConnectionFailed, match="were closed"):
+        await channel.request("POST", "/v1/x", {}, resend=True)
+    with pytest.raises(ConnectionFailed, match="were closed"):
+        await channel.request("GET", "/v1/x")

@@ -77,14 +77,18 @@ class HttpChannel:
         # Without TLS no certificates are read.
         self._secure = any(url.startswith("https:") for url in urls)
         self._clients: dict[bool, httpx.AsyncClient] = {}
+        self._is_closed = False
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; whoever still asks is told `ConnectionFailed` at once."""
+        self._is_closed = True
         for client in self._clients.values():
             await client.aclose()
 
     def _client(self, *, direct: bool) -> httpx.AsyncClient:
         """Return the connections to servers that no proxy stands before, or to the others."""
+        if self._is_closed:
+            raise ConnectionFailed("the connections were closed")
         if direct not in self._clients:
             # A hundred connections at most; a further request waits for one.
             limits = httpx.Limits(max_connections=100, max_keepalive_connections=20)
@@ -157,6 +161,8 @@ class HttpChannel:
                         raise
                     error = ConnectionFailed(str(lost))
                 except ConnectionFailed as failed:
+                    if self._is_closed:
+                        raise
                     error = failed
                 except ProblemError:
                     self._has_answered = True
