@@ -9,13 +9,12 @@ import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
 from tests.conftest import FakeClock
-from tests.engine.conftest import ADMIN, Shop
-from tests.engine.test_slots import Served
+from tests.engine.conftest import ADMIN
+from tests.engine.test_slots import Served, served_alone
 from tests.engine.test_turns import rows_of
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker
-from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import LostUpdate
@@ -29,20 +28,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 @pytest.fixture
 async def served(postgres_database: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
     """A worker of two tasks at a time; its server is the only one that writes, and knows the head of the queue."""
-    store = SqlStore(postgres_database)
-    await store.open()
-    await store.seek_exclusive()
-    async with Engine(store, clock=clock).running() as engine:
-        served = Served(Shop(engine), monkeypatch)
-        await served.shop.register()
-        await served.sit(concurrency=2)
+    async with served_alone(postgres_database, clock, monkeypatch) as served:
         await served.shop.submit(30)
         for _ in range(2):
             await served.complete(*await served.next())
         yield served
-        engine.close_slot(served.slot)
-    assert store.connections_checked_out() == 0
-    await store.close()
 
 
 class Gate:

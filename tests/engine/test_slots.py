@@ -6,14 +6,16 @@ from functools import partial
 
 import pytest
 
-from tests.engine.conftest import ADMIN
+from tests.engine.conftest import ADMIN, Shop
 from tests.engine.test_fairness import task
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker, ReportMany, RunReport
 from treadle_server.engine.dispatch.slots import AHEAD, ENOUGH, FIRST_RECKONED, MOST_AHEAD, RECKONED, WorkerSlot
+from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import LostUpdate
+from treadle_server.store.store import SqlStore
 from treadle_server.store.transaction import hot
 
 CONCURRENCY = 100
@@ -217,6 +219,22 @@ class Served:
         said = [(run.id, run.run_id, RunReport(kind=kind, starts=starts)) for run in runs]
         reports = ReportMany(principal=ADMIN, worker_id=self.slot.worker_id, reports=said)
         return await self.shop.engine.run(reports)
+
+
+@asynccontextmanager
+async def served_alone(database: str, clock, monkeypatch):
+    """Give a worker of two tasks at a time, of a server that alone writes to this PostgreSQL."""
+    store = SqlStore(database)
+    await store.open()
+    await store.seek_exclusive()
+    async with Engine(store, clock=clock).running() as engine:
+        served = Served(Shop(engine), monkeypatch)
+        await served.shop.register()
+        await served.sit(concurrency=2)
+        yield served
+        engine.close_slot(served.slot)
+    assert store.connections_checked_out() == 0
+    await store.close()
 
 
 def fail_once(monkeypatch, error: Exception) -> None:

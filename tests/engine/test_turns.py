@@ -6,15 +6,12 @@ import pytest
 import sqlalchemy as sa
 
 from tests.conftest import FakeClock
-from tests.engine.conftest import Shop
-from tests.engine.test_slots import Served
+from tests.engine.test_slots import Served, served_alone
 from tests.store.recorded import recording
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Outcome, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.engine import Engine
 from treadle_server.errors import StaleRun
-from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import runs, tasks
 from treadle_server.store.transaction.load import to_task
 
@@ -24,17 +21,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 @pytest.fixture
 async def served(postgres_database: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
     """A worker of two tasks at a time, who has its first two of six; its server is the only one that writes."""
-    store = SqlStore(postgres_database)
-    await store.open()
-    await store.seek_exclusive()
-    async with Engine(store, clock=clock).running() as engine:
-        served = Served(Shop(engine), monkeypatch)
-        await served.shop.register()
-        await served.sit(concurrency=2)
+    async with served_alone(postgres_database, clock, monkeypatch) as served:
         await served.shop.submit(6)
         yield served
-        engine.close_slot(served.slot)
-    await store.close()
 
 
 async def rows_of(served: Served) -> dict[TaskId, Task]:

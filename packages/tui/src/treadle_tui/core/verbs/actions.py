@@ -1,6 +1,7 @@
 """The one registry of actions: keys, footer, help, palette and documentation are all made of it."""
 
 from collections.abc import Iterator
+from typing import get_args
 
 from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.scopes import Scope
@@ -10,17 +11,7 @@ def _on(*scopes: Scope) -> frozenset[Scope]:
     return frozenset(scopes)
 
 
-_LISTS: tuple[Scope, ...] = (
-    "queues",
-    "tasks",
-    "workers",
-    "targets",
-    "schedules",
-    "failures",
-    "events",
-    "attention",
-    "logs",
-)
+_LISTS: tuple[Scope, ...] = tuple(scope for scope in get_args(Scope) if scope not in {"detail", "everywhere"})
 
 ACTIONS: tuple[Action, ...] = (
     Action(
