@@ -200,6 +200,37 @@ async def test_a_claim_that_waits_is_answered_when_another_server_makes_room_g11
     assert (await told(waiting))["task"] is not None
 
 
+async def test_a_claim_is_answered_by_what_another_server_tells_while_it_is_looked_for_g11_e5(
+    sites: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The room was read before it was made, the notice came before the try ended: it is tried again."""
+    first, second = sites
+    worker = await first.ask("POST", "/v1/workers", json={"concurrency": 1})
+    job = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}, "worker_id": worker["id"]}
+    await first.ask("PUT", "/v1/rooms/lab/jobs", json=job)
+    await submit(await first.socket(), 2)
+    body = {"worker_id": worker["id"], "wait": 20}
+    held = (await first.ask("POST", "/v1/tasks/claim", json=body))["task"]
+    read, is_told = asyncio.Event(), asyncio.Event()
+    weigh = second.engine.dispatcher._weigh
+
+    async def weigh_slowly(*given: Any) -> None:
+        await weigh(*given)
+        read.set()
+        await is_told.wait()
+
+    monkeypatch.setattr(second.engine.dispatcher, "_weigh", weigh_slowly)
+    waiting = asyncio.create_task(second.ask("POST", "/v1/tasks/claim", json=body))
+    await read.wait()
+    wake, woken = second.engine.wake, asyncio.Event()
+    monkeypatch.setattr(second.engine, "wake", lambda lanes: (wake(lanes), woken.set()))
+    await first.ask("POST", f"/v1/tasks/{held['id']}/runs/0/exception", json={"reason": "returned"})
+    await woken.wait()
+    is_told.set()
+
+    assert (await told(waiting))["task"] is not None
+
+
 async def test_a_claim_that_waits_is_answered_when_a_hold_ends_at_another_server_g11_l6(sites: Sites) -> None:
     """What was cancelled keeps its worker's room until its code has stopped, whichever server is told so."""
     first, second = sites

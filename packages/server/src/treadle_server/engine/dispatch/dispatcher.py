@@ -75,11 +75,14 @@ class Dispatcher:
         """Jobs that are served for the first time: what waits for them came when nobody listened."""
         self._news = False
         """Whether anything changed since claims were last tried in vain."""
+        self._woken: set[int] = set()
+        """Lanes that were woken since the last try began, whatever it read of them."""
 
     def wake(self, lanes: Collection[int]) -> None:
         """Note lanes that may have something claimable: a hint, renewed by a poll."""
         if lanes:
             self._ready.update(lanes)
+            self._woken.update(lanes)
             self._news = True
 
     def still_ready(self, lanes: Collection[int]) -> set[int]:
@@ -247,13 +250,18 @@ class Dispatcher:
         return self._news and bool(self._ready or self._strange) and self.has_taker
 
     async def assign(self, tx: Tx, now: datetime) -> Assignments:
-        """Claim what is ready for who waits, within the transaction."""
+        """Claim what is ready for who waits, within the transaction.
+
+        Who comes meanwhile, and what another server tells of room or of a lane, may have come after that was read: it
+        is kept for the next try.
+        """
+        self._news = False
+        self._woken = set()
         assignments = Assignments(asked=list(self._waiting))
         await self._weigh(tx, assignments.asked)
         demands: list[Demand] = [*assignments.asked, *self._slots]
         demands = [demand for demand in demands if demand.room() > 0 and not self._owes(demand)]
         self._slots.rotate(-1)
-        self._news = False
         await self._look_around(tx)
         wanted = self._wanted(demands)
         if not wanted:
@@ -264,12 +272,16 @@ class Dispatcher:
         before = {head.lane.id: len(head.tasks) for head in heads}
         await self._claim(tx, assignments, match(heads, demands, self._turns), now)
         self.head_cache.taken({head.lane.id: before[head.lane.id] - len(head.tasks) for head in heads})
-        self._ready -= {head.lane.id for head in heads if head.is_all and not head.tasks}
+        self._found_empty({head.lane.id for head in heads if head.is_all and not head.tasks})
         if assignments.given:
             # Not of a try in vain: two servers whose workers can't take what is there would wake each other for ever.
             assignments.left = {head.lane.id for head in heads if head.tasks}
-        self._news = bool(assignments.given)
+            self._news = True
         return assignments
+
+    def _found_empty(self, lanes: set[int]) -> None:
+        """Note that nothing was claimable in the lanes, but for those that were woken meanwhile."""
+        self._ready -= lanes - self._woken
 
     async def _claim(self, tx: Tx, assignments: Assignments, matched: list[tuple[Demand, Task]], now: datetime) -> None:
         """Write the claims: no target is blocked anew, for a claim takes its one claimable task."""
@@ -320,10 +332,10 @@ class Dispatcher:
 
     async def _look_around(self, tx: Tx) -> None:
         """Find what came before anybody here served its job: before a restart, or through another server."""
-        if self._strange:
+        if strange := set(self._strange):
             self._ready |= await waiting_lanes(tx)
-            self._met |= self._strange
-            self._strange = set()
+            self._met |= strange
+            self._strange -= strange
 
     def _wanted(self, demands: list[Demand]) -> set[int]:
         """Return the ready lanes that one of the demands takes from; a lane that is not known yet may be one."""
@@ -340,11 +352,11 @@ class Dispatcher:
     async def _heads(self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime) -> list[LaneHead]:
         found = await self._claimable(tx, wanted)
         # What is paused or deleted is woken when that changes.
-        self._ready -= wanted - {one.lane.id for one in found}
+        self._found_empty(wanted - {one.lane.id for one in found})
         served = [one for one in found if any(serves(demand, one.lane) for demand in demands)]
         most = min(MOST_HEADS, sum(_appetite(demand) for demand in demands))
         cached_heads = await self.head_cache.fill(tx, [one.lane.id for one in served], most, now)
-        self._ready -= {lane for lane, cached in cached_heads.items() if not cached.tasks}
+        self._found_empty({lane for lane, cached in cached_heads.items() if not cached.tasks})
         capacities = {one.lane.id: capacities_for(one.lane, demands) for one in served}
         light = await behind(tx, cached_heads, capacities, most, now)
         return [
