@@ -45,6 +45,18 @@ KINDS = [
 ]
 """The four directions."""
 
+
+def directions_and(*values: object) -> list[object]:
+    """Each direction with one of the values in turn; with the others in `nox -s crossed`."""
+    return [
+        pytest.param(
+            *kind.values, value, marks=[*kind.marks, *([] if n % len(values) == place else [pytest.mark.crossed])]
+        )
+        for n, kind in enumerate(KINDS)
+        for place, value in enumerate(values)
+    ]
+
+
 ONE = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from tests.copying.conftest import KINDS, ONE, Make, everything, said
+from tests.copying.conftest import KINDS, ONE, Make, directions_and, everything, said
 from tests.copying.site import fill, go_on
 from treadle.cli.group import treadle
 from treadle_server.copying import copy, postgres, sqlite
@@ -254,8 +254,7 @@ async def test_what_can_t_be_read_is_said(
         await copy_database(source.format(tmp_path), make("sqlite"), nothing)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize(("one", "other"), KINDS)
+@pytest.mark.parametrize(("one", "other", "how"), directions_and(signal.SIGKILL, signal.SIGINT))
 async def test_f8_a_copy_that_is_killed_leaves_nothing_and_is_begun_anew(
     make: Make, one: str, other: str, how: signal.Signals
 ) -> None:
@@ -300,8 +299,7 @@ async def test_f8_what_a_killed_copy_has_written_is_not_gone_on_with(make: Make)
     assert files(there) <= {"", "-server", "-wal", "-shm"}
 
 
-@pytest.mark.parametrize(("one", "other"), KINDS)
-@pytest.mark.parametrize("fault", ["lost", "changed"])
+@pytest.mark.parametrize(("one", "other", "fault"), directions_and("lost", "changed"))
 async def test_f8_what_is_not_the_same_when_it_is_read_again_is_not_kept(
     make: Make, one: str, other: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

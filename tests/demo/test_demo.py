@@ -157,7 +157,7 @@ def assert_all_gone(processes: list[psutil.Process]) -> None:
     assert alive == []
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.crossed)])
 def test_a_signal_stops_it_and_leaves_nothing_running(sent: signal.Signals) -> None:
     with demo_at_work() as (demo, processes):
         assert len(processes) == 3
@@ -170,7 +170,7 @@ def test_a_signal_stops_it_and_leaves_nothing_running(sent: signal.Signals) -> N
         assert "nothing is left running" in demo.stderr.read()
 
 
-@pytest.mark.parametrize("between", [0.005, 0.1])
+@pytest.mark.parametrize("between", [0.005, pytest.param(0.1, marks=pytest.mark.crossed)])
 def test_a_second_ctrl_c_leaves_no_processes_and_no_traceback_behind(between: float) -> None:
     """Whatever it is about to close when the second one comes."""
     with demo_at_work() as (demo, processes):
