@@ -128,6 +128,7 @@ def databases_at(url: str) -> list[str]:
     return asyncio.run(look())
 
 
+@pytest.mark.soak
 def test_a_curve_has_a_value_at_each_of_its_points_and_can_be_drawn_later(tmp_path: Path) -> None:
     saved, picture = tmp_path / "curves.json", tmp_path / "curves.svg"
     sizes = ("--scale", "0.002", "--repeats", "1", "--dir", tmp_path)

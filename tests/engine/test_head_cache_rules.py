@@ -339,7 +339,7 @@ async def test_where_nothing_is_kept_no_more_is_read_and_locked_than_is_taken(mo
 
 async def test_lanes_that_are_read_together_run_short_one_after_the_other(rows) -> None:
     """A hundred of them take as long to be read as the worker needs for all that it was given."""
-    rows.rows = [task(n, lane=lane) for lane in range(1, 101) for n in range(lane * 1000, lane * 1000 + 300)]
+    rows.rows = [task(n, lane=lane) for lane in range(1, 101) for n in range(lane * 1000, lane * 1000 + 170)]
     head_cache, read = HeadCache(), []
     for _ in range(60):
         rows.read.clear()

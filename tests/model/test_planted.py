@@ -162,7 +162,7 @@ PLANTED = {
 }
 
 
-LONGER = {"drifting", "editing what changed", "outliving", "telling apart", "blaming"}
+LONGER = {"drifting", "editing what changed", "outliving", "telling apart", "blaming", "refilling"}
 """Those that take about eight programs."""
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from asyncio.subprocess import PIPE
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -97,8 +98,13 @@ def others_loaded(code: str) -> set[str]:
     """Which installed packages beside Treadle's own a program loads."""
     told = "; print(*{name.partition('.')[0] for name in __import__('sys').modules}, file=__import__('sys').stderr)"
     ended = subprocess.run([sys.executable, "-c", f"{code}{told}"], capture_output=True, text=True, check=True)
-    installed = set(packages_distributions())
-    return {name for name in ended.stderr.split() if name in installed and not name.startswith("treadle")}
+    return {name for name in ended.stderr.split() if name in installed() and not name.startswith("treadle")}
+
+
+@cache
+def installed() -> frozenset[str]:
+    """The names that installed packages are imported by: to find them takes a second."""
+    return frozenset(packages_distributions())
 
 
 def test_importing_the_package_loads_no_other_at_all() -> None:
