@@ -270,7 +270,11 @@ def test_a_postgresql_that_does_not_start_is_told_with_its_reason(tmp_path: Path
     environment = {**NO_TREADLE, "TMPDIR": str(scratch), "XDG_RUNTIME_DIR": str(scratch)}
 
     refused = subprocess.run(
-        [*COMMAND, "drain", "--database", "postgresql"], check=False, env=environment, capture_output=True, text=True
+        [*COMMAND, "drain", "--database", "postgresql", "--dir", str(scratch)],
+        check=False,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
 
     assert refused.returncode == 1
@@ -280,7 +284,7 @@ def test_a_postgresql_that_does_not_start_is_told_with_its_reason(tmp_path: Path
 
 @pytest.mark.postgres
 def test_kill_9_takes_its_own_postgresql_along(short_path: Path) -> None:
-    command = [*COMMAND, "drain", "--database", "postgresql"]
+    command = [*COMMAND, "drain", "--database", "postgresql", "--dir", str(short_path)]
     environment = {**NO_TREADLE, "TMPDIR": str(short_path)}
     bench = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:

@@ -218,6 +218,6 @@ async def test_a_plan_that_was_made_for_an_empty_table_is_not_kept(
     anew = await plan(*told)
     await store.close()
 
-    assert "Index Scan using pk_tasks" in made
+    assert re.search("Index (Only )?Scan", made), "which of its indexes is a matter of what the planner knows"
     assert kept == made
     assert anew != made
