@@ -58,7 +58,8 @@ class _Screen:
     batch_update = suspend = nullcontext
 
 
-async def test_a_program_that_will_not_end_does_not_outlive_a_dashboard_in_a_hurry(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [2, 3, 5])
+async def test_a_program_that_will_not_end_does_not_outlive_a_dashboard_in_a_hurry(times: int, tmp_path: Path) -> None:
     stubborn = (
         "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
         " pathlib.Path(sys.argv[1]).write_text('begun'); time.sleep(600)"
@@ -69,7 +70,7 @@ async def test_a_program_that_will_not_end_does_not_outlive_a_dashboard_in_a_hur
     showing = asyncio.create_task(external._run(_Screen(), command))  # type: ignore[arg-type]
     assert await asyncio.to_thread(begun.read_text) == "begun"
     (program,) = [one for one in psutil.Process().children() if str(begun) in one.cmdline()]
-    for _ in range(2):
+    for _ in range(times):
         showing.cancel()
         await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):

@@ -65,6 +65,13 @@ class Terminal:
             assert time.monotonic() < ends, self.seen[-2000:]
             self._read(0.05)
 
+    def until_it_has_threads(self, process: psutil.Process, number: int) -> None:
+        """Read until a process has so many threads."""
+        ends = time.monotonic() + 20
+        while (found := process.num_threads()) != number:
+            assert time.monotonic() < ends, f"{found} threads, not {number}"
+            self._read(0.05)
+
     def until_gone(self, process: psutil.Process) -> None:
         """Read until a process that is not ours to wait for has ended."""
         ends = time.monotonic() + 20
@@ -221,7 +228,8 @@ def test_a_dashboard_that_goes_on_reads_keys_and_writes_once(terminal: Terminal,
         parent.resume()
         terminal.until(SCREEN)
 
-    assert dashboard.num_threads() == threads
+    # The screen is drawn before the thread that reads the keys runs.
+    terminal.until_it_has_threads(dashboard, threads)
     os.write(terminal.parent, b"q")
     assert terminal.ended() == 0
     assert terminal.is_sane

@@ -80,21 +80,27 @@ async def _run(app: App[None], command: Sequence[str]) -> None:
             try:
                 code = await process.wait()
             finally:
-                # Who leaves the dashboard meanwhile leaves no program behind that reads the same keys as the shell.
-                if process.returncode is None:
-                    process.terminate()
-                    try:
-                        await process.wait()
-                    except asyncio.CancelledError:
-                        process.kill()
-                        await process.wait()
-                        raise
+                await _end(process)
     except SuspendNotSupported:
         raise ExternalError("this terminal can't be lent to another program") from None
     except OSError as error:
         raise ExternalError(f"can't start {command[0]}: {error.strerror or error}") from None
     if code != 0:
         raise ExternalError(f"{command[0]} ended with {code}: nothing was taken over")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Leave no program behind that reads the same keys as the shell, of whoever leaves the dashboard meanwhile.
+
+    A dashboard that ends cancels for its screen, for itself and for its loop: once is not all.
+    """
+    if process.returncode is None:
+        process.terminate()
+    while process.returncode is None:
+        try:
+            await process.wait()
+        except asyncio.CancelledError:
+            process.kill()
 
 
 @contextmanager
