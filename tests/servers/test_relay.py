@@ -64,6 +64,22 @@ async def end(socket: Socket, claim: dict[str, Any]) -> None:
     assert await socket.call("reports", reports=[report], brief=True) == {"refused": []}
 
 
+async def linked(site: Site, **worker: Any) -> str:
+    """Register a worker over HTTP that serves the job."""
+    made = await site.ask("POST", "/v1/workers", json={"concurrency": 1, **worker})
+    job = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}, "worker_id": made["id"]}
+    await site.ask("PUT", "/v1/rooms/lab/jobs", json=job)
+    return str(made["id"])
+
+
+async def one_of_two_claimed(site: Site) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Let a worker with room for one claim a task of two; return the body of a claim that waits, and what it holds."""
+    worker_id = await linked(site)
+    await submit(await site.socket(), 2)
+    claimed = await site.ask("POST", "/v1/tasks/claim", json={"worker_id": worker_id})
+    return {"worker_id": worker_id, "wait": 20}, claimed["task"]
+
+
 async def test_a_task_wakes_a_worker_at_the_other_server_and_its_result_comes_back_g11(sites: Sites) -> None:
     first, second = sites
     worker, _ = await opened(second)
@@ -170,14 +186,11 @@ async def test_a_worker_that_opens_itself_elsewhere_is_given_nothing_more_here_g
 
 async def test_two_claims_at_two_servers_never_exceed_the_workers_concurrency_g11_e5(sites: Sites) -> None:
     first = sites[0]
-    await first.ask("PUT", "/v1/rooms/lab/jobs", json={**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}})
     socket = await first.socket()
     for _ in range(8):
-        worker = await first.ask("POST", "/v1/workers", json={"concurrency": 3})
-        linked = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}, "worker_id": worker["id"]}
-        await first.ask("PUT", "/v1/rooms/lab/jobs", json=linked)
+        worker_id = await linked(first, concurrency=3)
         await submit(socket, 6)
-        body = {"worker_id": worker["id"], "tasks": 3}
+        body = {"worker_id": worker_id, "tasks": 3}
 
         claims = await asyncio.gather(*(site.ask("POST", "/v1/tasks/claim", json=body) for site in sites * 2))
 
@@ -186,12 +199,7 @@ async def test_two_claims_at_two_servers_never_exceed_the_workers_concurrency_g1
 
 async def test_a_claim_that_waits_is_answered_when_another_server_makes_room_g11_e5(sites: Sites) -> None:
     first, second = sites
-    worker = await first.ask("POST", "/v1/workers", json={"concurrency": 1})
-    job = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}, "worker_id": worker["id"]}
-    await first.ask("PUT", "/v1/rooms/lab/jobs", json=job)
-    await submit(await first.socket(), 2)
-    body = {"worker_id": worker["id"], "wait": 20}
-    held = (await first.ask("POST", "/v1/tasks/claim", json=body))["task"]
+    body, held = await one_of_two_claimed(first)
     waiting = asyncio.create_task(second.ask("POST", "/v1/tasks/claim", json=body))
     await until(lambda: second.engine.dispatcher._waiting)
 
@@ -205,12 +213,7 @@ async def test_a_claim_is_answered_by_what_another_server_tells_while_it_is_look
 ) -> None:
     """The room was read before it was made, the notice came before the try ended: it is tried again."""
     first, second = sites
-    worker = await first.ask("POST", "/v1/workers", json={"concurrency": 1})
-    job = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}, "worker_id": worker["id"]}
-    await first.ask("PUT", "/v1/rooms/lab/jobs", json=job)
-    await submit(await first.socket(), 2)
-    body = {"worker_id": worker["id"], "wait": 20}
-    held = (await first.ask("POST", "/v1/tasks/claim", json=body))["task"]
+    body, held = await one_of_two_claimed(first)
     read, is_told = asyncio.Event(), asyncio.Event()
     weigh = second.engine.dispatcher._weigh
 
@@ -234,13 +237,9 @@ async def test_a_claim_is_answered_by_what_another_server_tells_while_it_is_look
 async def test_a_claim_that_waits_is_answered_when_a_hold_ends_at_another_server_g11_l6(sites: Sites) -> None:
     """What was cancelled keeps its worker's room until its code has stopped, whichever server is told so."""
     first, second = sites
-    worker = await first.ask("POST", "/v1/workers", json={"concurrency": 1})
-    job = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}, "worker_id": worker["id"]}
-    await first.ask("PUT", "/v1/rooms/lab/jobs", json=job)
-    await submit(await first.socket(), 2)
-    held = (await first.ask("POST", "/v1/tasks/claim", json={"worker_id": worker["id"]}))["task"]
+    body, held = await one_of_two_claimed(first)
     await first.ask("POST", f"/v1/tasks/{held['id']}/cancel")
-    waiting = asyncio.create_task(second.ask("POST", "/v1/tasks/claim", json={"worker_id": worker["id"], "wait": 20}))
+    waiting = asyncio.create_task(second.ask("POST", "/v1/tasks/claim", json=body))
     await until(lambda: second.engine.dispatcher._waiting)
 
     await first.ask("POST", f"/v1/tasks/{held['id']}/runs/0/stopped")
@@ -443,14 +442,6 @@ async def test_what_was_committed_while_nobody_listened_is_read_anew_as_soon_as_
     is_back.set()
 
     assert (await told(poll))["status"] == "completed"
-
-
-async def linked(site: Site, **worker: Any) -> str:
-    """Register a worker over HTTP that serves the job."""
-    made = await site.ask("POST", "/v1/workers", json={"concurrency": 1, **worker})
-    job = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {}, "worker_id": made["id"]}
-    await site.ask("PUT", "/v1/rooms/lab/jobs", json=job)
-    return str(made["id"])
 
 
 async def test_after_a_gap_everybody_has_what_was_lost_in_it_g11_g7(
