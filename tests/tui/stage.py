@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from textual import events
 from textual.pilot import Pilot
 
 from tests.tui.mock import FrozenClock, MockServer
@@ -48,6 +49,11 @@ class Stage:
         for key in keys:
             await self.pilot.press(key)
             await settle(self.pilot)
+
+    async def paste(self, text: str) -> None:
+        """Put a text where keys would go, as a terminal does with what is pasted into it."""
+        self.app.post_message(events.Paste(text))
+        await settle(self.pilot)
 
     async def settle(self) -> None:
         await settle(self.pilot)
@@ -99,6 +105,5 @@ async def staged(
 async def typed(stage: Stage, line: str) -> None:
     """Type a `:` command."""
     await stage.press("colon")
-    for char in line:
-        await stage.pilot.press({" ": "space", ":": "colon", "@": "at", "-": "minus"}.get(char, char))
+    await stage.paste(line)
     await stage.press("enter")

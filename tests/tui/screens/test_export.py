@@ -9,7 +9,14 @@ import pytest
 
 from tests.tui.happenings import much_happens, schedules_tick, targets_are_held
 from tests.tui.mock import FrozenClock, MockServer
-from tests.tui.stage import staged
+from tests.tui.stage import Stage, staged
+
+
+async def write_to(stage: Stage, path: Path) -> None:
+    """Name another file than the one that is offered."""
+    await stage.press("ctrl+u")
+    await stage.paste(str(path))
+    await stage.press("enter")
 
 
 async def test_the_marked_tasks_are_written_whole(server: MockServer, clock: FrozenClock, tmp_path: Path) -> None:
@@ -18,7 +25,7 @@ async def test_the_marked_tasks_are_written_whole(server: MockServer, clock: Fro
     async with staged(server, clock) as stage:
         await stage.press("2", "space", "space", "x")
         assert "Write 2 tasks to" in stage.text()
-        await stage.press("ctrl+u", *str(path), "enter")
+        await write_to(stage, path)
         await stage.until(lambda: "wrote 2 tasks" in stage.text())
 
     written = json.loads(path.read_text())
@@ -34,7 +41,8 @@ async def test_without_marks_the_whole_list_is_written_loaded_or_not(
     path = tmp_path / "all.json"
 
     async with staged(server, clock) as stage:
-        await stage.press("2", "x", "ctrl+u", *str(path), "enter")
+        await stage.press("2", "x")
+        await write_to(stage, path)
         await stage.until(lambda: "wrote 829 tasks" in stage.text())
 
     assert len(json.loads(path.read_text())["tasks"]) == 829
@@ -48,7 +56,8 @@ async def test_a_list_that_is_longer_than_is_given_at_once_says_so(
     path = tmp_path / "all.json"
 
     async with staged(server, clock) as stage:
-        await stage.press("2", "x", "ctrl+u", *str(path), "enter")
+        await stage.press("2", "x")
+        await write_to(stage, path)
         await stage.until(lambda: "wrote the first 50 tasks" in stage.text())
 
     assert json.loads(path.read_text())["is_capped"] is True
@@ -62,7 +71,8 @@ async def test_a_file_that_is_there_is_overwritten_only_after_a_yes(
 
     async with staged(server, clock) as stage:
         for answer, left in (("escape", "precious"), ("y", None)):
-            await stage.press("2", "space", "x", "ctrl+u", *str(path), "enter")
+            await stage.press("2", "space", "x")
+            await write_to(stage, path)
             await stage.until(lambda: "There is such a file" in stage.text())
             await stage.press(answer)
             words = "wrote" if answer == "y" else "nothing was written"
@@ -74,7 +84,8 @@ async def test_a_file_that_is_there_is_overwritten_only_after_a_yes(
 
 async def test_a_place_that_cannot_be_written_is_said(server: MockServer, clock: FrozenClock, tmp_path: Path) -> None:
     async with staged(server, clock, size=(200, 40)) as stage:
-        await stage.press("2", "space", "x", "ctrl+u", *str(tmp_path / "no" / "x.json"), "enter")
+        await stage.press("2", "space", "x")
+        await write_to(stage, tmp_path / "no" / "x.json")
         await stage.until(lambda: "No such file or directory" in stage.text())
 
 
@@ -118,7 +129,7 @@ async def test_each_list_is_written_as_it_stands_there(
         await stage.press(*keys, "x")
         assert f" {what} to" in stage.text()
         assert f"treadle-{what}-" in stage.text()
-        await stage.press("ctrl+u", *str(path), "enter")
+        await write_to(stage, path)
         await stage.until(lambda: "wrote " in stage.text())
 
     written = json.loads(path.read_text())
