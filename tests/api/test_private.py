@@ -7,10 +7,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
 from tests.chaos.processes import Process, ServerProcess, running_server
 from treadle_server import private
 from treadle_server.app import create_app
+from treadle_server.cli import migrate
 from treadle_server.errors import ValidationFailed
 from treadle_server.settings import Settings
 from treadle_server.testing import serve
@@ -20,6 +22,12 @@ def modes(directory: Path) -> dict[str, str]:
     """The permissions of everything under the directory, itself too."""
     found = (directory, *directory.rglob("*"))
     return {str(path.relative_to(directory)): oct(stat.S_IMODE(path.stat().st_mode)) for path in found}
+
+
+def umask() -> int:
+    """What this process keeps from others."""
+    os.umask(now := os.umask(0))
+    return now
 
 
 def make_readable(path: Path) -> None:
@@ -59,6 +67,17 @@ async def test_a_database_that_others_could_read_is_closed_to_them_when_a_server
 
     async with serve(f"sqlite:///{database}", data_dir=tmp_path):
         assert {mode for name, mode in modes(tmp_path).items() if name.startswith("treadle.db")} == {"0o600"}
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_command_within_another_program_leaves_that_its_umask_n4(tmp_path: Path) -> None:
+    database = tmp_path / "treadle.db"
+
+    done = CliRunner().invoke(migrate, ["--database-url", f"sqlite:///{database}"])
+
+    assert done.exit_code == 0, done.output
+    assert oct(stat.S_IMODE(database.stat().st_mode)) == "0o600"
+    assert umask() == 0
 
 
 @pytest.mark.usefixtures("open_umask")

@@ -9,13 +9,14 @@ from treadle.wire.ids import WorkerId
 from treadle_server.app import rules_of
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.engine import Engine
+from treadle_server.engine.unconfirmed import Unconfirmed
 
 
 def _by_own_clock(server: Server) -> Engine:
     return Engine(server.store, rules_of(settings()), clock=server.clock)
 
 
-def _forget(engine: Engine, worker_id: WorkerId, tasks: list[Task]) -> None:
+def _forget(unconfirmed: Unconfirmed, worker_id: WorkerId, tasks: list[Task]) -> None:
     """Leave the claims to their leases."""
 
 
@@ -24,6 +25,6 @@ PLANTED: dict[str, Callable[[], AbstractContextManager[object]]] = {
     # Two servers whose clocks differ judge each other's leases.
     "own-clock": lambda: mock.patch.object(Server, "_make", _by_own_clock),
     # Claims of a commit of which nobody knows whether it was done are left to their leases.
-    "unknown-commit": lambda: mock.patch.object(Engine, "_note_unconfirmed", _forget),
+    "unknown-commit": lambda: mock.patch.object(Unconfirmed, "note", _forget),
 }
 """How each is put in, by its name; the empty one is none."""

@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -16,15 +15,10 @@ from click.testing import CliRunner
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from tests.chaos.processes import free_port
 from treadle_tui.cli import watch
 from treadle_tui.launch import LaunchOptions, arguments
 from treadle_tui.web import TEMPLATES, PublicAddress, WatchServer, command_of, serve_web
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

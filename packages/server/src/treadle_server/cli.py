@@ -1,5 +1,7 @@
 """The commands `treadle server`, `treadle migrate` and `treadle copy`; what they need is loaded when they run."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,19 +70,23 @@ def _run_server(options: dict[str, Any]) -> None:
 
     settings = _settings(**options)
     log.begin(settings.log_format)
-    _keep_private()
     _calm_collector()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with _all_private(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(settings))
 
 
-def _keep_private() -> None:
-    """Have all that this process makes, and what the libraries in it make, be this user's alone."""
+@contextmanager
+def _all_private() -> Iterator[None]:
+    """Have all that this process makes meanwhile, and what the libraries in it make, be this user's alone."""
     import os
 
     from treadle_server.private import OTHERS
 
-    os.umask(OTHERS)
+    before = os.umask(OTHERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _calm_collector() -> None:
@@ -161,9 +167,9 @@ def migrate(**options: Any) -> None:
     from treadle_server.errors import TreadleError
 
     settings = _settings(**options)
-    _keep_private()
     try:
-        asyncio.run(_migrate(settings.database_url))
+        with _all_private():
+            asyncio.run(_migrate(settings.database_url))
     except TreadleError as error:
         raise click.ClickException(error.detail) from None
     _say("The database is up to date.")
@@ -198,10 +204,10 @@ def copy(source: str, target: str, *, is_json: bool) -> None:
     from treadle_server.copying.shown import Progress, as_json, lines
     from treadle_server.errors import TreadleError
 
-    _keep_private()
     begun = time.monotonic()
     try:
-        copied = asyncio.run(copy_database(source, target, Progress()))
+        with _all_private():
+            copied = asyncio.run(copy_database(source, target, Progress()))
     except TreadleError as error:
         raise click.ClickException(error.detail) from None
     except KeyboardInterrupt:

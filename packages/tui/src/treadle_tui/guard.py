@@ -22,6 +22,9 @@ RESTORE = (
 )
 """Undoes all that the dashboard asks of a terminal; what was not asked for is not harmed by it."""
 
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else ()
+"""What the parent is told and passes on. What comes while there is no child yet waits until there is."""
+
 GRACE_SECONDS = 3.0
 """How long the dashboard may take to end when it is told to. Without its terminal it may never: a write to one that is
 closed fails in Textual's thread, and the next ones wait for that thread for ever."""
@@ -44,8 +47,10 @@ def guarded(show: Callable[[], int]) -> int:
 
     modes = termios.tcgetattr(sys.stdin.fileno())
     read_end, write_end = os.pipe()
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         os.close(write_end)
         threading.Thread(target=_outlive, args=(read_end,), name="treadle-guard", daemon=True).start()
         return show()
@@ -79,9 +84,10 @@ def _attend(child: int) -> int:
     for number in (signal.SIGINT, signal.SIGQUIT):
         # The terminal sends these to both; the child knows what to do.
         signal.signal(number, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _: _end(child, received))
     signal.signal(signal.SIGALRM, lambda *_: _pass_on(child, signal.SIGKILL))
+    for number in PASSED_ON:
+        signal.signal(number, lambda received, _: _end(child, received))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     while True:
         _, status = os.waitpid(child, os.WUNTRACED)
         if not os.WIFSTOPPED(status):

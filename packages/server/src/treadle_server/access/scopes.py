@@ -5,10 +5,10 @@ too: `queue:read:*` satisfies `queue:read:lab`. In one that is *wanted* it stand
 `queue:read:lab` does not satisfy `queue:read:*`, and only what reaches at least as far does.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from treadle_server.errors import Forbidden, ValidationFailed
+from treadle_server.errors import ValidationFailed
 
 EVERYTHING = "*"
 """The superuser's scope."""
@@ -20,24 +20,6 @@ LONGEST_SCOPE = 200
 def satisfies(held: AbstractSet[str], wanted: str) -> bool:
     """Return whether one of the scopes that are held reaches as far as the one that is wanted."""
     return wanted in held or any(scope[-1:] == "*" and wanted.startswith(scope[:-1]) for scope in held)
-
-
-def satisfies_all(held: AbstractSet[str], wanted: Iterable[str]) -> bool:
-    """Return whether each of the scopes that are wanted is satisfied."""
-    return all(satisfies(held, scope) for scope in wanted)
-
-
-def missing(held: AbstractSet[str], wanted: Iterable[str]) -> list[str]:
-    """Return those of the scopes that are wanted and not satisfied, in their order."""
-    return [scope for scope in wanted if not satisfies(held, scope)]
-
-
-def narrow(held: AbstractSet[str], to: Iterable[str]) -> frozenset[str]:
-    """Return the scopes `to` which a request is narrowed. Raises `Forbidden` when one of them is not held."""
-    wanted = list(to)
-    if lacking := missing(held, wanted):
-        raise Forbidden(f"scopes that are not held can't be passed on: {', '.join(lacking)[:1000]}")
-    return frozenset(wanted)
 
 
 def check_scopes(scopes: Sequence[str]) -> tuple[str, ...]:

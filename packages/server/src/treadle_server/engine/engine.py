@@ -3,22 +3,21 @@
 import asyncio
 import logging
 import random
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import IntegrityError
 
 from treadle.wire.ids import WorkerId
-from treadle_server.access.principal import SYSTEM, Principal
+from treadle_server.access.principal import Principal
 from treadle_server.clock import Clock, Drift
 from treadle_server.distribution import COMMITS, ROWS, Distribution
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.cache import Cache
-from treadle_server.engine.commands import HandBack, Submit, SubmitEach
+from treadle_server.engine.command_queue import MOST_ROWS, MOST_WAITING, CommandQueue
+from treadle_server.engine.commands import Submit, SubmitEach
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.instances import go_on
 from treadle_server.engine.commands.reports import ReportMany
@@ -34,6 +33,7 @@ from treadle_server.engine.pending import Pending
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.reading import read
 from treadle_server.engine.rules import Rules
+from treadle_server.engine.unconfirmed import Unconfirmed, hand_back
 from treadle_server.engine.unit_of_work import LogLineNumbers, UnitOfWork
 from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
@@ -44,20 +44,8 @@ from treadle_server.store.transaction.past_outcomes import add_past_outcomes
 log = logging.getLogger(__name__)
 R = TypeVar("R")
 
-MOST_ROWS = 1000
-"""Tasks that one transaction writes at most, unless a single command has more."""
-
-MOST_WAITING = 20_000
-"""Tasks that wait for the writer at most; beyond, submitters are told to come back (429) before memory grows."""
-
-SURELY_DONE = 2.0
-"""Seconds after which a commit whose answer was lost is surely done, if it is done at all."""
-
 AFTER_FAILURE = 0.02
 """Seconds that the writer rests after a batch that failed: what comes meanwhile is tried, or refused, together."""
-
-FOLLOWING = (ReportMany, Submit, SubmitEach)
-"""Commands that may be applied while the batch before is written; others would have to read, and so wait for it."""
 
 TRIES = 5
 """How often a batch is done anew when another server was faster."""
@@ -90,24 +78,23 @@ class Engine:
         self.trouble: StoreUnavailable | None = None
         """Why the last batch could not be written; None since one was, or since the store was tried."""
         self.commit_seconds, self.batch_rows = Distribution(COMMITS), Distribution(ROWS)
-        self.most_rows = most_rows
-        """Tasks that one transaction writes at most, unless one command has more."""
-        self._most_waiting = most_waiting
-        self._queue: deque[Pending] = deque()
-        self._queued_rows = 0
+        self._queue = CommandQueue(most_rows, most_waiting)
         self._wake = asyncio.Event()
         self._moved = asyncio.Event()
         """Set when a command came or a batch is over: another batch may be applied now."""
         self._closing = False
         self._claims = HttpClaims(self.dispatcher, self.run, wake=self._wake.set, hand_back=self._hand_back)
-        self._unconfirmed: dict[WorkerId, list[Task]] = {}
-        """Claims whose commit was not answered: they may be in the database, and nobody has them."""
-        self._on_unconfirmed: list[Callable[[], None]] = []
+        self._unconfirmed = Unconfirmed()
 
     @property
     def has_queued(self) -> bool:
         """Return whether commands wait that are in no batch yet."""
         return bool(self._queue)
+
+    @property
+    def most_rows(self) -> int:
+        """Tasks that one transaction writes at most, unless one command has more."""
+        return self._queue.most_rows
 
     def tokens_at(self) -> datetime | None:
         """Return the instant at which users need a token for what is theirs to go on; None: they need none."""
@@ -120,20 +107,18 @@ class Engine:
 
         Raises what the command refuses with, `TooManyRequests` when too much waits already, and `StoreUnavailable`.
         """
-        if self._queued_rows >= self._most_waiting:
-            raise TooManyRequests(f"{self._queued_rows} tasks wait to be written; try again soon", retry_after=1)
+        if self._queue.is_full:
+            raise TooManyRequests(f"{self._queue.rows} tasks wait to be written; try again soon", retry_after=1)
         if self._closing:
             raise StoreUnavailable("the server is going away; try again", retry_after=1)
         return await self._add(command)  # type: ignore[no-any-return]
 
     def _add(self, command: Command[Any]) -> "asyncio.Future[Any]":
         """Let a command wait for the writer; return what its answer will be."""
-        pending = Pending(command, asyncio.get_running_loop().create_future())
-        self._queue.append(pending)
-        self._queued_rows += command.rows
+        answer = self._queue.add(command)
         self._wake.set()
         self._moved.set()
-        return pending.answer
+        return answer
 
     async def claim(
         self,
@@ -154,7 +139,7 @@ class Engine:
 
     def _hand_back(self, worker_id: WorkerId, claimed: list[Task]) -> None:
         """Queue the return of claims that nobody is there for any more."""
-        self._add(HandBack(principal=SYSTEM, worker_id=worker_id, runs=[(t.id, t.run_id) for t in claimed]))
+        self._add(hand_back(worker_id, claimed))
 
     def open_slot(self, slot: WorkerSlot) -> None:
         """Let a worker on the socket take tasks as long as it has room."""
@@ -179,7 +164,7 @@ class Engine:
 
     def on_unconfirmed(self, listener: Callable[[], None]) -> None:
         """Call `listener` when a commit was not answered: what it changed may be there, and nobody was told of it."""
-        self._on_unconfirmed.append(listener)
+        self._unconfirmed.listen(listener)
 
     def link(self, links: Collection[tuple[WorkerId, int]]) -> None:
         """Let workers that wait here serve jobs that were linked to them, each by its number."""
@@ -224,8 +209,8 @@ class Engine:
             return await self._turn(InFlight(self._take()))  # SQLite's commits are done in place, or soon
         last = await self._launch(group, InFlight(self._take()))
         while not last.has_ended:
-            if last.may_be_followed and self._queue and isinstance(self._queue[0].command, FOLLOWING):
-                flight = await self._launch(group, InFlight(self._take(FOLLOWING), last))
+            if last.may_be_followed and self._queue.may_follow:
+                flight = await self._launch(group, InFlight(self._queue.take(following=True), last))
                 await last.ended()
                 if not last.is_well:
                     return False
@@ -247,43 +232,8 @@ class Engine:
             flight.end()
             self._moved.set()
 
-    def _take(self, kinds: tuple[type[Any], ...] = (object,)) -> list[Pending]:
-        """Take what waits, up to a bound of rows: a lone command is not kept waiting, and a batch grows under load.
-
-        Of certain `kinds` it is what waits before the first command of another.
-        """
-        taken, rows = self._returns(), 0
-        while self._queue and (not taken or rows + self._queue[0].command.rows <= self.most_rows):
-            if not isinstance(self._queue[0].command, kinds):
-                break
-            pending = self._queue.popleft()
-            self._queued_rows -= pending.command.rows
-            rows += pending.command.rows
-            if not pending.answer.cancelled():
-                taken.append(pending)
-        return taken
-
-    def _put_back(self, batch: Sequence[Pending]) -> None:
-        """Let commands wait again, before all others."""
-        self._queue.extendleft(reversed(batch))
-        self._queued_rows += sum(pending.command.rows for pending in batch)
-
-    def _returns(self) -> list[Pending]:
-        """Return what hands back claims of a commit that was not answered, before the same tasks are claimed again."""
-        unconfirmed, self._unconfirmed = self._unconfirmed, {}
-        found = []
-        for worker_id, tasks in unconfirmed.items():
-            back = HandBack(principal=SYSTEM, worker_id=worker_id, runs=[(t.id, t.run_id) for t in tasks])
-            found.append(Pending(back, asyncio.get_running_loop().create_future()))
-            found[-1].answer.add_done_callback(partial(self._return_again, worker_id, tasks))
-        return found
-
-    def _return_again(self, worker_id: WorkerId, tasks: list[Task], done: "asyncio.Future[Any]") -> None:
-        if not done.cancelled() and isinstance(done.exception(), StoreUnavailable):
-            self._note_unconfirmed(worker_id, tasks)
-
-    def _note_unconfirmed(self, worker_id: WorkerId, tasks: list[Task]) -> None:
-        self._unconfirmed.setdefault(worker_id, []).extend(tasks)
+    def _take(self) -> list[Pending]:
+        return [*self._unconfirmed.take(), *self._queue.take()]
 
     async def _turn(self, flight: InFlight) -> bool:
         """Apply a batch, commit, answer. Return whether there may be more to do at once."""
@@ -294,7 +244,7 @@ class Engine:
             try:
                 return await self._commit(flight, fast=attempt == 0)
             except BeforeFailed:
-                self._put_back(batch)
+                self._queue.put_back(batch)
                 return True
             except (IntegrityError, LostUpdate) as error:
                 log.info("another writer was faster (%s), attempt %d", _in_brief(error), attempt + 1)
@@ -349,17 +299,15 @@ class Engine:
         except BaseException as error:
             if isinstance(error, StoreUnavailable):
                 for demand, tasks in assignments.given.items():
-                    self._note_unconfirmed(demand.worker_id, list(tasks))
+                    self._unconfirmed.note(demand.worker_id, list(tasks))
             assignments.withdraw()
             # What was to be claimed is still there, though its lanes were noted as empty.
             self.dispatcher.wake({change.task.lane for change in assignments.changes})
             self.dispatcher.hold_again(freed)
             self.fast_reports.clear()
             self._cache.clear()
-            for tell in self._on_unconfirmed if is_written and isinstance(error, StoreUnavailable) else ():
-                tell()
-                # The database may be about to do what it was asked.
-                asyncio.get_running_loop().call_later(SURELY_DONE, tell)
+            if is_written and isinstance(error, StoreUnavailable):
+                self._unconfirmed.tell()
             await flight.fail()
             raise
         self.commit_seconds.add(self.clock.monotonic() - began)

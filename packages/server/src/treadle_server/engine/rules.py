@@ -69,10 +69,6 @@ class Rules:
         """Return whether a task of the job may be put in: an `@internal` one needs an executor on this server."""
         return not job.is_internal or job.full_name in self.internal_jobs
 
-    def defaults_of(self, job: Job) -> dict[str, Any]:
-        """Return what the job's registration says of its tasks."""
-        return _parsed(job.defaults)
-
     def options(self, call: dict[str, Any], job: Job) -> dict[str, Any]:
         """Return each option of a task: the call's value, else the job's, else the server's; an explicit 0 counts."""
         base = _merged(self.defaults, job.defaults)

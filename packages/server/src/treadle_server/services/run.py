@@ -32,11 +32,6 @@ class Services:
         health = self.health[name] = Health(name)
         return health
 
-    @property
-    def are_well(self) -> bool:
-        """Return whether every service's last turn was good."""
-        return all(health.is_well for health in self.health.values())
-
 
 def services_of(
     engine: Engine,

@@ -251,13 +251,11 @@ async def _delete_lines(tx: Tx, seq: int) -> None:
         await cast("DirectConnection", tx.connection).change(statement, (seq, MOST_LINES))
 
 
-GREATEST = "task_seq"
-"""The row of `meta` that keeps the greatest number a removed task had: SQLite counts on from it (`allocate.py`)."""
-
 _REMEMBER = """
 INSERT INTO meta (key, value) VALUES ('task_seq', ?)
     ON CONFLICT (key) DO UPDATE SET value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))
 """
+"""The row of `meta` that keeps the greatest number a removed task had: SQLite counts on from it (`allocate.py`)."""
 
 
 async def _remember_greatest(tx: Tx, seq: int) -> None:

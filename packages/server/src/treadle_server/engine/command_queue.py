@@ -1,0 +1,74 @@
+"""The commands that wait for the writer, and how many of them one batch takes."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from treadle_server.engine.commands import Submit, SubmitEach
+from treadle_server.engine.commands.base import Command
+from treadle_server.engine.commands.reports import ReportMany
+from treadle_server.engine.pending import Pending
+
+MOST_ROWS = 1000
+"""Tasks that one transaction writes at most, unless a single command has more."""
+
+MOST_WAITING = 20_000
+"""Tasks that wait for the writer at most; beyond, submitters are told to come back (429) before memory grows."""
+
+_FOLLOWING = (ReportMany, Submit, SubmitEach)
+"""Commands that may be applied while the batch before is written; others would have to read, and so wait for it."""
+
+
+class CommandQueue:
+    """Commands in the order in which they came."""
+
+    def __init__(self, most_rows: int, most_waiting: int) -> None:
+        self.most_rows = most_rows
+        """Tasks that one batch has at most, unless one command has more."""
+        self._most_waiting = most_waiting
+        self._pending: deque[Pending] = deque()
+        self.rows = 0
+        """Tasks that wait to be written."""
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what comes now is to come back later."""
+        return self.rows >= self._most_waiting
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether the next command may be applied while the batch before is written."""
+        return bool(self._pending) and isinstance(self._pending[0].command, _FOLLOWING)
+
+    def add(self, command: Command[Any]) -> "asyncio.Future[Any]":
+        """Let a command wait; return what its answer will be."""
+        pending = Pending(command, asyncio.get_running_loop().create_future())
+        self._pending.append(pending)
+        self.rows += command.rows
+        return pending.answer
+
+    def take(self, *, following: bool = False) -> list[Pending]:
+        """Take what waits, up to a bound of rows: a lone command is not kept waiting, and a batch grows under load.
+
+        For a batch that is `following` another it is what waits before the first command that may not.
+        """
+        taken: list[Pending] = []
+        rows = 0
+        while self._pending and (not rows or rows + self._pending[0].command.rows <= self.most_rows):
+            if following and not self.may_follow:
+                break
+            pending = self._pending.popleft()
+            self.rows -= pending.command.rows
+            rows += pending.command.rows
+            if not pending.answer.cancelled():
+                taken.append(pending)
+        return taken
+
+    def put_back(self, batch: Sequence[Pending]) -> None:
+        """Let commands wait again, before all others."""
+        self._pending.extendleft(reversed(batch))
+        self.rows += sum(pending.command.rows for pending in batch)
