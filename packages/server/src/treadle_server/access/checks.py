@@ -142,6 +142,13 @@ def check_control(principal: Principal, task: Task) -> None:
     raise Forbidden(f"the token lacks the scope {rights.CONTROL}{task.room}")
 
 
+def check_send(principal: Principal, task: Task) -> None:
+    """Raise unless the asker may send the task a message: who may steer it, and its own run; as `check_control`."""
+    if task.is_leased and principal.may(rights.claim_task(task.id, task.run_id)):
+        return
+    check_control(principal, task)
+
+
 def unseen(task_id: str) -> TaskNotFound:
     """Return what is said of a task that is not there, and of one that the asker may not see."""
     return TaskNotFound(f"there is no task {task_id}")

@@ -29,6 +29,9 @@ class Permission(Enum):
     CREATE_TASK = "queue:create-task:<room>/<job>, and the task's own scopes"
     CONTROL_JOB = "queue:control-task:<room of the job>"
     CONTROL_TASK = "queue:control-task:<room of the task>, or to have submitted it"
+    SEND = (
+        "queue:control-task:<room of the task>, to have submitted it, or queue:claim-task:<task>/<run> of its open run"
+    )
     CONTROL_MANY = "queue:control-task:<room of each task>, or to have submitted it"
     """Each task is answered by itself."""
     CHANGE_TASK = "what CONTROL_TASK or RUN needs"
@@ -57,4 +60,6 @@ class Permission(Enum):
         return self in _OF_A_TASK
 
 
-_OF_A_TASK = frozenset({Permission.READ_TASK, Permission.CONTROL_TASK, Permission.CHANGE_TASK, Permission.RUN})
+_OF_A_TASK = frozenset(
+    {Permission.READ_TASK, Permission.CONTROL_TASK, Permission.SEND, Permission.CHANGE_TASK, Permission.RUN}
+)

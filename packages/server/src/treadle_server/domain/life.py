@@ -250,6 +250,21 @@ def confirm_pause(task: Task, checkpoint: str | None, ending: Ending, now: datet
     return run
 
 
+def suspend(task: Task, seconds: float, ending: Ending, now: datetime) -> Run:
+    """The code sleeps, or waits for a message, for so long at most: the task is due then. It costs no budget."""
+    run = end_run(task, ending, now)
+    task.error = None
+    if task.cancel_requested:
+        task.due_at = now + timedelta(seconds=seconds)
+        _interrupt(task, now)
+        return run
+    _wait(task, Verb.SUSPEND, timedelta(seconds=seconds), now)
+    # It is no retry, and tells by its reason that it is asleep.
+    task.next_retry_at = None
+    task.reason = Reason.SUSPENDED if task.status is Status.SCHEDULED else None
+    return run
+
+
 def pause(task: Task, now: datetime) -> None:
     """Pause what waits, at once; ask the worker of what runs to stop (`cancel_requested`)."""
     if task.is_leased:
@@ -285,11 +300,19 @@ def miss_deadline(task: Task, now: datetime) -> Run | None:
 
 
 def promote(task: Task, now: datetime) -> None:
-    """Its time has come."""
+    """Its time has come, or what it waited for."""
     _move(task, Verb.PROMOTE, Status.PENDING, now)
+    wake(task)
 
 
-def _check_deadline(task: Task, now: datetime) -> None:
+def wake(task: Task) -> None:
+    """Forget that the task was asleep: it is not any more."""
+    if task.reason is Reason.SUSPENDED:
+        task.reason = None
+
+
+def check_deadline(task: Task, now: datetime) -> None:
+    """Raise `InvalidTaskTransition` when the task's deadline has passed: it could never run."""
     if task.deadline is not None and task.deadline <= now:
         raise InvalidTaskTransition("the task's deadline has passed: submit a new one")
 
@@ -301,12 +324,15 @@ def resume(task: Task, now: datetime, *, is_undo: bool = False) -> None:
     """
     to = Status.SCHEDULED if task.due_at > now else Status.PENDING
     advance(task.status, Verb.RESUME, to)
-    _check_deadline(task, now)
+    check_deadline(task, now)
     if task.status is Status.FAILED:
         task.retry_count = task.requeue_count = 0
+    is_asleep = task.reason is Reason.SUSPENDED and to is Status.SCHEDULED
     _move(task, Verb.RESUME, to, now)
     task.goes_first = task.goes_first or not is_undo
     _reopen(task)
+    if is_asleep:
+        task.reason = Reason.SUSPENDED
 
 
 def _reopen(task: Task) -> None:
@@ -323,7 +349,7 @@ def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> None:
     What had run queues up anew, at the back; what had not, and what an undo brings back, gets its place again.
     """
     advance(task.status, Verb.RERUN, Status.PENDING)
-    _check_deadline(task, now)
+    check_deadline(task, now)
     _move(task, Verb.RERUN, Status.PENDING, now)
     is_anew = task.has_run and not is_undo
     if is_anew or task.due_at > now:

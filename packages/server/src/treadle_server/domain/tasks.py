@@ -86,6 +86,8 @@ class Task:
     """Whether it is the first of its target's line, whatever the priorities: it was resumed, or a run of it ended."""
     trace: str | None = None
     """The context of its submit: W3C's `traceparent`, and behind a space its `tracestate`, if there is one."""
+    steps: int = 0
+    """How many steps it keeps."""
 
     @property
     def trace_id(self) -> str | None:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
+from treadle_server.engine.step_book import StepReads
 from treadle_server.store.transaction.prune import Pruning
 
 
@@ -61,6 +62,7 @@ class ReadSet:
     """How many artifacts that expired, or were announced so long ago and never stored, are wanted at most."""
     prunings: list[Pruning] = field(default_factory=list)
     """Steps of a removal, which are to find what may go."""
+    steps: StepReads = field(default_factory=StepReads)
 
     def report(self, task_id: TaskId, run_id: int | None) -> None:
         """Want what a report is held against: the task with its worker, and the run's record if that is over."""

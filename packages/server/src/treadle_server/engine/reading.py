@@ -12,6 +12,7 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
 from treadle_server.store.transaction import flush, load
 from treadle_server.store.transaction import schedules as stored
+from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.allocate import allocate
 from treadle_server.store.transaction.claim_keys import kept_claims
 from treadle_server.store.transaction.counts import pending_counts
@@ -40,6 +41,8 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
     await _load_around(work, reads)
     if reads.artifacts or reads.dead_artifacts is not None:
         await _load_artifacts(work, reads)
+    if reads.steps:
+        await _load_steps(work, reads)
     for worker in await load.workers_by_id(work.tx, reads.workers):
         work.workers[worker.id] = worker
     work.remember(await load.tasks_of_workers(work.tx, reads.tasks_of))
@@ -87,6 +90,23 @@ async def _load_artifacts(work: UnitOfWork, reads: ReadSet) -> None:
         work.dead_artifacts = await store_artifacts.dead_artifacts(
             work.tx, expired=work.now, announced=work.now - abandoned, most=most
         )
+
+
+async def _load_steps(work: UnitOfWork, reads: ReadSet) -> None:
+    """Read the steps that are told of, the messages that are sent or received, and what their tasks wait for."""
+    book, tasks, wanted = work.steps, work.tasks, reads.steps
+    keys = {(tasks[task_id].seq, name, n) for task_id, name, n in wanted.keys if task_id in tasks}
+    book.kept = {step.key: step for step in await stored_steps.steps_by_key(work.tx, keys)}
+    receives = {(tasks[task_id].seq, name): n for (task_id, name), n in wanted.receives.items() if task_id in tasks}
+    for message in await stored_steps.waiting_messages(work.tx, receives):
+        book.waiting.setdefault((message.task_seq, message.name), []).append(message)
+    sent_to = [tasks[task_id] for task_id in {one[0] for one in wanted.sends} if task_id in tasks]
+    ids = {(tasks[task_id].seq, name, key) for task_id, name, key in wanted.sends if task_id in tasks}
+    book.messages = {message.key: message for message in await stored_steps.messages_by_key(work.tx, ids)}
+    book.counts = await stored_steps.message_counts(work.tx, {task.seq for task in sent_to})
+    last = {(task.seq, task.steps - 1) for task in sent_to if task.steps}
+    for step in await stored_steps.steps_by_number(work.tx, last):
+        book.last[step.task_seq] = book.kept.setdefault(step.key, step)
 
 
 async def _load_jobs(work: UnitOfWork, reads: ReadSet) -> None:

@@ -20,6 +20,7 @@ from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.engine.rules import Rules
+from treadle_server.engine.step_book import StepBook
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import flush
 from treadle_server.store.transaction.claim_keys import Kept, KeyOf
@@ -106,6 +107,7 @@ class UnitOfWork:
         self.found: dict[str, list[Task]] = {}
         self.artifacts: dict[tuple[int, int, str], Artifact] = {}
         self.dead_artifacts: list[Artifact] = []
+        self.steps = StepBook()
         self.schedules: dict[str, Schedule] = {}
         self.schedules_by_name: dict[tuple[str, str], Schedule] = {}
         self.due_schedules: list[Schedule] = []

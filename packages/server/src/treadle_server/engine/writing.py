@@ -9,6 +9,7 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
 from treadle_server.store.transaction import flush, hot, load
 from treadle_server.store.transaction import schedules as stored
+from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.counts import CountKey, apply_counts, open_counts
 from treadle_server.store.transaction.failures import insert_failed_without_run, insert_failures
 from treadle_server.store.transaction.past_outcomes import OutcomeKey
@@ -46,6 +47,8 @@ async def write(work: UnitOfWork) -> None:
     await insert_failures(tx, _failing(work))
     await insert_failed_without_run(tx, _failed_without_run(work))
     await flush.insert_logs(tx, work.changes.logs)
+    if work.steps:
+        await _write_steps(work)
     await _write_schedules(work)
     await _write_holds(work)
     await store_artifacts.delete_artifacts(tx, work.changes.gone_artifacts)
@@ -113,6 +116,19 @@ async def _write_holds(work: UnitOfWork) -> None:
     await flush.update_holds(
         work.tx, [h for key, h in work.changes.renewed_holds.items() if key not in work.changes.gone_holds]
     )
+
+
+async def _write_steps(work: UnitOfWork) -> None:
+    book = work.steps
+    await stored_steps.delete_steps(work.tx, book.cleared)
+    await stored_steps.delete_messages(work.tx, book.emptied)
+    await stored_steps.free_messages(
+        work.tx, {seq: first for seq, first in book.cleared.items() if seq not in book.emptied}
+    )
+    await stored_steps.insert_steps(work.tx, book.new_steps)
+    await stored_steps.fill_steps(work.tx, book.filled)
+    await stored_steps.insert_messages(work.tx, book.new_messages)
+    await stored_steps.take_messages(work.tx, book.taken)
 
 
 async def _write_schedules(work: UnitOfWork) -> None:

@@ -1,7 +1,7 @@
 """What a client asks for on the session socket: submit, await, look, steer."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -9,7 +9,8 @@ from treadle.wire.fields import Request, Text
 from treadle.wire.ids import TaskId, Uuid, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room, parse_job_name
-from treadle.wire.tasks import BulkAction, Freeze, Resolve, Steer, TaskOfMany, TaskPatch
+from treadle.wire.steps import MOST_STEPS, MessageSend
+from treadle.wire.tasks import BulkAction, Freeze, Rerun, Resolve, Steer, TaskOfMany, TaskPatch
 from treadle.wire.transitions import Action
 from treadle_server.access.permission import Permission
 from treadle_server.engine.commands import RemoveWorker, Submitted, Taken
@@ -25,6 +26,7 @@ from treadle_server.operations.reading import shown_after, shown_submitted, show
 from treadle_server.operations.runs import shown_events
 from treadle_server.operations.schedules import steer_schedule
 from treadle_server.operations.steering import steer_task
+from treadle_server.operations.steps import kept_steps, send_message
 from treadle_server.operations.submitting import MOST_TASKS, PlainTask, plain_tasks, submit_each, submit_many
 from treadle_server.operations.windows import frozen
 from treadle_server.store.read import logs as read_logs
@@ -54,6 +56,10 @@ class SubmitEach(Request):
     wait: bool = False
 
 
+MOST_AT_ONCE = 500
+"""Steps of one answer."""
+
+
 class Ids(Request):
     """Tasks by id."""
 
@@ -66,11 +72,24 @@ class One(Request):
     id: Uuid
 
 
-class Act(Resolve):
-    """A verb for a task, with the fields of `Resolve`."""
+class Act(Resolve, Rerun):
+    """A verb for a task, with the fields of `Resolve` and `Rerun`."""
 
     id: Uuid
     action: Action
+
+
+class Send(MessageSend):
+    """A message for a task."""
+
+    task_id: Uuid
+    name: Text
+
+
+class StepsFrom(One):
+    """Asks for a task's steps, from number `cursor` on."""
+
+    cursor: Annotated[int, Field(strict=True, ge=0, le=MOST_STEPS)] = 0
 
 
 class Nothing(Request):
@@ -202,12 +221,32 @@ async def act(session: Session, fields: dict[str, Any]) -> Reply:
     """Apply a verb to a task."""
     wanted = values.validate(Act, fields)
     api = session.live.api
-    beyond = wanted.model_fields_set & {"status", "result", "error"}
-    if wanted.action != "resolve" and beyond:
-        raise ValidationFailed(f"{', '.join(sorted(beyond))}: only with the action resolve")
-    given = wanted if wanted.action == "resolve" else Steer(if_version=wanted.if_version)
+    for action, names in _ONLY_WITH.items():
+        if wanted.action != action and (beyond := wanted.model_fields_set & names):
+            raise ValidationFailed(f"{', '.join(sorted(beyond))}: only with the action {action}")
+    given: Steer = Rerun(if_version=wanted.if_version, from_step=wanted.from_step)
+    if wanted.action == "resolve":
+        given = Resolve(**wanted.model_dump(include=set(Resolve.model_fields)))
     task = await steer_task(api, session.principal, TaskId(wanted.id), wanted.action, given)
     return Reply(await shown_after(api, task))
+
+
+_ONLY_WITH = {"resolve": {"status", "result", "error"}, "rerun": {"from_step"}}
+"""Fields that one action alone takes."""
+
+
+async def steps(session: Session, fields: dict[str, Any]) -> Reply:
+    """Give the steps that a task keeps; `next_cursor` leads on."""
+    wanted = values.validate(StepsFrom, fields)
+    items, _, following = await kept_steps(session.live.api, TaskId(wanted.id), first=wanted.cursor, most=MOST_AT_ONCE)
+    return Reply({"items": items, "next_cursor": following})
+
+
+async def send(session: Session, fields: dict[str, Any]) -> Reply:
+    """Send a task a message."""
+    given = values.validate(Send, fields)
+    message, _ = await send_message(session.live.api, session.principal, TaskId(given.task_id), given.name, given)
+    return Reply(message)
 
 
 async def act_on_many(session: Session, fields: dict[str, Any]) -> Reply:
@@ -287,6 +326,8 @@ OPS: dict[str, Op] = {
     "get": Op.of("get", get),
     "runs": Op.of("runs", runs),
     "logs": Op.of("logs", logs),
+    "steps": Op.of("steps", steps),
+    "send": Op.of("send", send),
     "history": Op.of("history", history),
     "whoami": Op.of("whoami", whoami),
     "action": Op.of("cancel", act),

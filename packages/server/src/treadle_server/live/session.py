@@ -61,7 +61,7 @@ GOING_AWAY = 1001
 LATER = 1013
 """Nothing is refused: the same opening may do in a moment."""
 
-OF_RUN = frozenset({"reports", "reclaim"})
+OF_RUN = frozenset({"reports", "reclaim", "receive"})
 """Operations whose commands look at the run's row themselves."""
 
 _numbers = itertools.count(1)

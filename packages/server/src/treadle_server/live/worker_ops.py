@@ -9,6 +9,7 @@ from treadle.wire.fields import Request, Text
 from treadle.wire.ids import RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room
+from treadle.wire.steps import StepRef
 from treadle.wire.workers import Heartbeat, RunRef, WorkerRegister
 from treadle_server.access.permission import Permission
 from treadle_server.domain.jobs import Job
@@ -31,6 +32,7 @@ from treadle_server.operations.reporting import (
     take_reports,
 )
 from treadle_server.operations.runs import reclaim_run
+from treadle_server.operations.steps import receive_message
 from treadle_server.operations.worker_rows import beaten_data
 from treadle_server.operations.workers import in_range, register_worker, shown_worker, take_beat
 from treadle_server.store.read import jobs as read_jobs
@@ -208,6 +210,19 @@ async def reclaim(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply(await reclaim_run(session.live.api, session.principal, TaskId(ref.task_id), RunId(ref.run_id)))
 
 
+class Receive(StepRef, RunRef):
+    """A step of a run that wants a message."""
+
+
+async def receive(session: Session, fields: dict[str, Any]) -> Reply:
+    """Receive the oldest message that waits for a step of a run."""
+    worker_id = _worker_of(session) if session.principal.run is None else None
+    given = values.validate(Receive, fields)
+    [ref] = in_range([given])
+    task_id = TaskId(ref.task_id)
+    return Reply(await receive_message(session.live.api, session.principal, task_id, ref.run_id, given, worker_id))
+
+
 async def close(session: Session, fields: dict[str, Any]) -> Reply:
     """Remove the worker: what it still holds ends as lost."""
     worker_id = _worker_of(session)
@@ -224,6 +239,7 @@ OPS: dict[str, Op] = {
     "reports": Op.of("reports", reports),
     "beat": Op.of("beat", beat),
     "reclaim": Op.of("reclaim", reclaim),
+    "receive": Op.of("receive", receive),
     "return": Op(give_back, Permission.OWN_WORKER),
     "close": Op.of("close", close),
 }

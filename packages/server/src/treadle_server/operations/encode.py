@@ -14,6 +14,7 @@ from treadle_server.access.principal import Principal
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Schedule
+from treadle_server.domain.steps import Step
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.commands import Beaten, Submitted
 from treadle_server.store.read.history import Happening
@@ -72,6 +73,7 @@ def light_task(task: Task) -> dict[str, Any]:
         "cancel_requested": task.cancel_requested,
         "settled": task.settled,
         "encrypted": task.is_encrypted,
+        "steps": task.steps,
         "version": task.version,
     }
     data.update(zip(_SHOWN, _shown(task), strict=True))
@@ -153,7 +155,7 @@ def brief_claim(task: Task, now: datetime) -> dict[str, Any]:
     return data
 
 
-_RARE = ("priority", "timeout", "target", "budget", "usage", "deadline", "pool")
+_RARE = ("priority", "timeout", "target", "budget", "usage", "deadline", "pool", "steps")
 _RARE_JSON = ("tags", "checkpoint")
 
 
@@ -228,6 +230,22 @@ def plain_job(job: Job) -> dict[str, Any]:
     }
 
 
+def step_data(step: Step) -> dict[str, Any]:
+    """Return the step as `StepItem`."""
+    return {
+        "step": step.name,
+        "occurrence": step.occurrence,
+        "kind": step.kind,
+        "function": step.function,
+        "run_id": step.run_id,
+        "result": _json(step.result),
+        "at": step.at,
+        "seconds": step.seconds,
+        "until": step.until,
+        "received_at": step.received_at,
+    }
+
+
 def run_data(view: RunView) -> dict[str, Any]:
     """Return the run as `RunItem`."""
     return {
@@ -257,6 +275,7 @@ def happening_data(one: Happening) -> dict[str, Any]:
         "error": one.error,
         "worker_id": one.worker_id,
         "worker_name": one.worker_name,
+        "step": one.step,
     }
 
 

@@ -18,11 +18,12 @@ from treadle.wire.runs import (
     Progress,
     Report,
 )
+from treadle.wire.steps import LONGEST_WAIT, StepDone, Suspended
 from treadle.wire.tasks import TaskPatch
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, is_kept
 from treadle_server.access.principal import Principal
 from treadle_server.domain.instants import instant
-from treadle_server.engine.commands import ReportMany, RunReport
+from treadle_server.engine.commands import ReportMany, RunReport, Told
 from treadle_server.errors import TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.context import Api
@@ -37,7 +38,7 @@ class ReportsOutline(Request):
     reports: list[Any] = Field(min_length=1, max_length=MOST_REPORTS)
 
 
-Body = Completed | Failed | ExceptionReport | Paused | Checkpoint | Progress | Logs | None
+Body = Completed | Failed | ExceptionReport | Paused | Suspended | Checkpoint | Progress | Logs | StepDone | None
 
 
 def _lines(lines: list[LogLine]) -> list[LogLine]:
@@ -59,6 +60,12 @@ def from_body(kind: str, given: Body) -> RunReport:
             return RunReport(kind=kind, progress=_progress(given.share, given.message))
         case Logs():
             return RunReport(kind=kind, lines=_lines(given.lines))
+        case StepDone():
+            step = Told(name=given.step, occurrence=given.occurrence, function=given.function, seconds=given.seconds)
+            return RunReport(kind=kind, result=values.text_or_none(given.result), step=step)
+        case Suspended():
+            step = Told(name=given.step, occurrence=given.occurrence, seconds=given.seconds, receives=given.receives)
+            return RunReport(kind=kind, usage=given.usage, step=step)
         case Completed():
             return RunReport(kind=kind, result=values.text_or_none(given.result), usage=given.usage)
         case Paused():
@@ -80,6 +87,8 @@ def from_report(report: Report) -> RunReport:
     """Return one of many reports. Raises `ValidationFailed` when a field that its kind needs is missing."""
     if report.kind == "logs" and not report.lines:
         raise ValidationFailed("logs: needs lines")
+    if report.kind in _OF_STEPS and report.step is None:
+        raise ValidationFailed(f"{report.kind}: needs step, its name")
     if report.kind == "checkpoint" and "checkpoint" not in report.model_fields_set:
         raise ValidationFailed("checkpoint: needs a checkpoint")
     keeps_checkpoint = report.kind in {"checkpoint", "paused"}
@@ -88,7 +97,7 @@ def from_report(report: Report) -> RunReport:
     return RunReport(
         kind=report.kind,
         starts=report.starts,
-        result=values.text_or_none(report.result) if report.kind == "completed" else None,
+        result=values.text_or_none(report.result) if report.kind in {"completed", "step"} else None,
         error=report.error if report.kind != "failed" else report.error or "",
         traceback=report.traceback,
         reason=report.reason,
@@ -99,7 +108,23 @@ def from_report(report: Report) -> RunReport:
         detail=report.detail,
         lines=_lines(report.lines) if report.kind == "logs" and report.lines else None,
         code_runs=report.code_runs and report.kind in {"failed", "exception"},
+        step=_told(report) if report.kind in _OF_STEPS else None,
     )
+
+
+_OF_STEPS = frozenset({"step", "suspended"})
+
+
+def _told(report: Report) -> Told | None:
+    if report.step is None:
+        return None
+    told = Told(name=report.step, occurrence=report.occurrence, seconds=report.seconds)
+    if report.kind == "step":
+        told.function = report.function
+    else:
+        told.receives = report.receives
+        told.seconds = LONGEST_WAIT if report.seconds is None else report.seconds
+    return told
 
 
 _KINDS = {"running": "started", "completed": "completed", "failed": "failed", "paused": "paused"}

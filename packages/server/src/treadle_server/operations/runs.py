@@ -14,6 +14,7 @@ from treadle_server.operations.context import Api
 from treadle_server.operations.encode import happening_data, taken_until_data
 from treadle_server.operations.reading import read_task
 from treadle_server.store.read import runs as read_runs
+from treadle_server.store.read import steps as read_steps
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.history import happenings
 
@@ -23,7 +24,8 @@ async def shown_events(api: Api, task_id: TaskId) -> list[dict[str, Any]]:
     async with api.engine.store.read() as connection:
         task = await read_tasks.get(connection, task_id)
         found = await read_runs.of_task(connection, task)
-    return [happening_data(one) for one in happenings(task, found)]
+        steps = await read_steps.outline(connection, task.seq) if task.steps else []
+    return [happening_data(one) for one in happenings(task, found, steps)]
 
 
 async def reclaim_run(api: Api, principal: Principal, task_id: TaskId, run_id: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle.wire.tasks import Resolve
+from treadle.wire.tasks import Rerun, Resolve
 from treadle.wire.tasks import Steer as SteerBody
 from treadle_server.access.principal import Principal
 from treadle_server.domain.tasks import Task
@@ -12,10 +12,16 @@ from treadle_server.operations.context import Api
 
 
 async def steer_task(api: Api, principal: Principal, task_id: TaskId, action: str, given: SteerBody) -> Task:
-    """Apply the verb. Raises `TaskNotFound`, `Forbidden`, `TaskConflict` or `InvalidTaskTransition`."""
+    """Apply the verb.
+
+    Raises `TaskNotFound`, `Forbidden`, `TaskConflict`, `InvalidTaskTransition`, or `ValidationFailed` for a step to
+    begin with that is not kept.
+    """
     command = Steer(principal=principal, task_id=task_id, action=action, if_version=given.if_version)
     if isinstance(given, Resolve):
         command.to = Status(given.status)
         command.result = values.text_or_none(given.result)
         command.error = given.error
+    if isinstance(given, Rerun):
+        command.from_step = given.from_step
     return await api.engine.run(command)

@@ -41,6 +41,7 @@ from treadle.wire.server import (
     Whoami,
 )
 from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Outcome, Reason, Status, WorkerState
+from treadle.wire.steps import MessageItem, MessageSend, Received, StepDone, StepItem, StepRef, Suspended
 from treadle.wire.targets import TargetCause, TargetHolder, TargetItem
 from treadle.wire.tasks import (
     BulkAction,
@@ -51,6 +52,7 @@ from treadle.wire.tasks import (
     Frozen,
     FrozenTask,
     Receipt,
+    Rerun,
     Resolve,
     RunItem,
     Steer,
@@ -124,6 +126,8 @@ __all__ = [
     "LogItem",
     "LogLine",
     "Logs",
+    "MessageItem",
+    "MessageSend",
     "Missed",
     "Model",
     "NewToken",
@@ -142,6 +146,7 @@ __all__ = [
     "QueueStats",
     "Reason",
     "Receipt",
+    "Received",
     "RecentEvents",
     "Redeliver",
     "Redelivered",
@@ -151,6 +156,7 @@ __all__ = [
     "Reports",
     "ReportsAnswer",
     "Request",
+    "Rerun",
     "Resolve",
     "RunId",
     "RunItem",
@@ -164,6 +170,10 @@ __all__ = [
     "Stats",
     "Status",
     "Steer",
+    "StepDone",
+    "StepItem",
+    "StepRef",
+    "Suspended",
     "TakenUntil",
     "TargetCause",
     "TargetHolder",

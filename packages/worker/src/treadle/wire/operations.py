@@ -45,6 +45,7 @@ from treadle.wire.server import (
     TokenItem,
     Whoami,
 )
+from treadle.wire.steps import MessageItem, MessageSend, Received, StepDone, StepItem, StepRef, Suspended
 from treadle.wire.targets import TargetItem
 from treadle.wire.tasks import (
     BulkAction,
@@ -52,6 +53,7 @@ from treadle.wire.tasks import (
     BulkResult,
     Freeze,
     Frozen,
+    Rerun,
     Resolve,
     RunItem,
     Steer,
@@ -120,7 +122,7 @@ IN_ROOM = ("invalid-room-id",)
 OF_JOB = (*IN_ROOM, "job-not-found")
 OF_TASK = ("task-not-found",)
 OF_WORKER = ("worker-not-found", "forbidden")
-OF_RUN = ("task-not-found", "stale-run", "invalid-task-transition", "forbidden")
+OF_RUN = ("task-not-found", "stale-run", "invalid-task-transition", "task-conflict", "forbidden")
 OF_VERB = ("task-not-found", "invalid-task-transition", "task-conflict", "forbidden")
 OF_SUBMIT = (
     *OF_JOB,
@@ -179,7 +181,7 @@ _JOBS = {
     "tasks_of_job": _page(f"{_JOB}/tasks", TaskItem, OF_JOB, *TASKS),
 }  # fmt: skip
 
-_STEERS: dict[Action, type[Steer]] = {"resolve": Resolve}
+_STEERS: dict[Action, type[Steer]] = {"resolve": Resolve, "rerun": Rerun}
 """The body of a verb, where it takes more than a version."""
 
 _OF_TASKS = {
@@ -205,22 +207,29 @@ _OF_TASKS = {
 
 REPORTS: Mapping[str, type[BaseModel] | None] = {
     "started": None, "completed": Completed, "failed": Failed, "exception": ExceptionReport, "paused": Paused,
-    "stopped": None, "checkpoint": Checkpoint, "progress": Progress, "logs": Logs,
+    "suspended": Suspended, "stopped": None, "checkpoint": Checkpoint, "progress": Progress, "logs": Logs,
+    "step": StepDone,
 }  # fmt: skip
 """What is reported of a run, with what it says."""
 
-_NEEDS_A_BODY = frozenset({"exception", "checkpoint", "progress", "logs"})
+_NEEDS_A_BODY = frozenset({"exception", "suspended", "checkpoint", "progress", "logs", "step"})
 
 _RUNS = {
     "runs": _page(f"{_TASK}/runs", RunItem, OF_TASK, *PAGE),
     "history": _page(f"{_TASK}/events", TaskEvent, OF_TASK, *PAGE),
     "logs": _page(f"{_TASK}/logs", LogItem, OF_TASK),
+    "steps": _page(f"{_TASK}/steps", StepItem, OF_TASK, "limit", "cursor"),
+    "send": _post(
+        f"{_TASK}/messages/{{name:path}}", MessageSend, MessageItem,
+        *OF_VERB, "too-many-requests", "payload-too-large", **_OPTIONAL, **_MADE_OR_THERE,
+    ),
+    "receive": _post(f"{_RUN}/receive", StepRef, Received, *OF_RUN),
     "reclaim": _post(f"{_RUN}/reclaim", None, TakenUntil, *OF_RUN),
     **{
         f"report_{kind}": _post(f"{_RUN}/{kind}", body, TaskItem, *OF_RUN, body_optional=kind not in _NEEDS_A_BODY)
         for kind, body in REPORTS.items()
     },
-}
+}  # fmt: skip
 
 _ARTIFACTS = {
     "announce_artifact": _post(

@@ -4,10 +4,23 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from treadle.wire.fields import Amount, Flag, GivenInstant, GivenJson, Instant, LongText, Model, Request, Seconds, Share
+from treadle.wire.fields import (
+    Amount,
+    Flag,
+    GivenInstant,
+    GivenJson,
+    Instant,
+    LongText,
+    Model,
+    Request,
+    Seconds,
+    Share,
+    Text,
+)
 from treadle.wire.ids import Uuid
 from treadle.wire.sealed import MARK, seal_of_text
 from treadle.wire.status import Reason
+from treadle.wire.steps import Occurrence
 from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import RunRef
 
@@ -144,7 +157,10 @@ class LogItem(Model):
 class Report(RunRef):
     """One of a worker's reports: `kind` says which of the others' fields count."""
 
-    kind: Literal["started", "completed", "failed", "exception", "paused", "stopped", "checkpoint", "progress", "logs"]
+    kind: Literal[
+        "started", "completed", "failed", "exception", "paused", "suspended", "stopped", "checkpoint", "progress",
+        "logs", "step",
+    ]  # fmt: skip
     starts: bool = False
     """Whether the start, which was not reported before, is told with this end."""
     result: GivenJson = None
@@ -160,6 +176,12 @@ class Report(RunRef):
     lines: list[LogLine] | None = Field(default=None, max_length=1000)
     code_runs: Flag = False
     """Of `failed` and `exception`: whether the code runs on, and keeps its slot until `stopped`."""
+    step: Text | None = None
+    """Of `step` and `suspended`, with the four below: as in `StepDone` and `Suspended`."""
+    occurrence: Occurrence = 0
+    function: Text | None = None
+    seconds: Seconds | None = None
+    receives: Flag = False
 
 
 class Reports(Request):

@@ -17,7 +17,7 @@ class Status(Word):
     """Where a task is in its life."""
 
     SCHEDULED = "scheduled"
-    """Not due yet, or waiting for a retry."""
+    """Not due yet, waiting for a retry, asleep, or waiting for a message."""
     PENDING = "pending"
     """In its job's queue, at a queue position."""
     CLAIMED = "claimed"
@@ -60,6 +60,8 @@ class Outcome(Word):
     CANCELLED = "cancelled"
     RETURNED = "returned"
     """Handed back before it was started; costs no budget."""
+    SUSPENDED = "suspended"
+    """The code sleeps or waits for a message; costs no budget."""
 
 
 class Reason(Word):
@@ -79,6 +81,7 @@ class Reason(Word):
     BUDGET_EXCEEDED = "budget-exceeded"
     DEADLINE_EXCEEDED = "deadline-exceeded"
     RETURNED = "returned"
+    SUSPENDED = "suspended"
 
     @classmethod
     def _missing_(cls, value: object) -> "Reason | None":

@@ -121,6 +121,8 @@ class TaskItem(ShownOptions, TaskHead):
     settled: bool = False
     encrypted: bool = False
     """Whether its payload, result, checkpoint, error, logs and progress message are sealed (`treadle.wire.sealed`)."""
+    steps: int = 0
+    """How many steps it keeps (`GET /v1/tasks/{task_id}/steps`)."""
     version: int = 1
 
 
@@ -146,12 +148,14 @@ class TaskEvent(Model):
 
     at: Instant
     kind: Literal[
-        "created", "due", "claimed", "started", "ended", "retry", "pausing", "paused", "changed", "resolved",
+        "created", "due", "claimed", "started", "step", "ended", "retry", "pausing", "paused", "changed", "resolved",
         "completed", "failed", "cancelled", "deadline",
     ]  # fmt: skip
     run_id: int | None = None
     status: str | None = None
-    """Of `ended` and `resolved` the run's outcome; of `changed` where the task is."""
+    """Of `ended` and `resolved` the run's outcome; of `changed` where the task is; of `step` its kind."""
+    step: str | None = None
+    """Of `step`: its name."""
     reason: Reason | None = None
     error: str | None = None
     worker_id: str | None = None
@@ -223,9 +227,16 @@ class TaskEdit(TaskChanges):
 
 
 class Steer(Request):
-    """The body of cancel, pause, resume and rerun; it may be left out."""
+    """The body of cancel, pause and resume; it may be left out."""
 
     if_version: Version | None = None
+
+
+class Rerun(Steer):
+    """Runs an ended task again: from its start, or from a step on."""
+
+    from_step: Text | None = None
+    """The first step of this name and all that were kept after it are done again; those before it stay kept."""
 
 
 class Resolve(Steer):

@@ -23,6 +23,8 @@ class Verb(Word):
     RETRY = "retry"
     REQUEUE = "requeue"
     """Also a run that was handed back before it started."""
+    SUSPEND = "suspend"
+    """Its code sleeps, or waits for a message."""
     INTERRUPT = "interrupt"
     """A pause that the worker confirmed, or whose lease ended."""
     PAUSE = "pause"
@@ -57,6 +59,7 @@ TRANSITIONS: Mapping[Verb, Transition] = MappingProxyType(
         Verb.FAIL: _from(*LEASED, to=(_S.FAILED,)),
         Verb.RETRY: _from(*LEASED, to=(_S.SCHEDULED, _S.PENDING)),
         Verb.REQUEUE: _from(*LEASED, to=(_S.SCHEDULED, _S.PENDING)),
+        Verb.SUSPEND: _from(*LEASED, to=(_S.SCHEDULED, _S.PENDING)),
         Verb.INTERRUPT: _from(*LEASED, to=(_S.PAUSED,)),
         Verb.PAUSE: _from(*WAITING, to=(_S.PAUSED,)),
         Verb.CANCEL: _from(*OPEN, to=(_S.CANCELLED,)),

@@ -6,11 +6,13 @@ from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnU
 from treadle_server.engine.commands.editing import Edit
 from treadle_server.engine.commands.internal import FailDispatch, TakeOver
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
+from treadle_server.engine.commands.receives import Receive
 from treadle_server.engine.commands.rechecks import Recheck
 from treadle_server.engine.commands.reports import HandBack, ReportMany, ReportRun, RunReport
 from treadle_server.engine.commands.schedules import DeleteSchedule, FireDue, PauseSchedule, RunSchedule, SetSchedule
 from treadle_server.engine.commands.statuses import PatchStatus
 from treadle_server.engine.commands.steering import Steer, SteerMany
+from treadle_server.engine.commands.steps import SendMessage, Told
 from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.sweeps import (
     DeleteOrphans,
@@ -45,6 +47,7 @@ __all__ = [
     "PauseSchedule",
     "PromoteDue",
     "Reattach",
+    "Receive",
     "Recheck",
     "RegisterJob",
     "RegisterWorker",
@@ -59,6 +62,7 @@ __all__ = [
     "RunReport",
     "RunSchedule",
     "SchemaMoved",
+    "SendMessage",
     "SetSchedule",
     "Steer",
     "SteerMany",
@@ -71,4 +75,5 @@ __all__ = [
     "SweepWorkers",
     "TakeOver",
     "Taken",
+    "Told",
 ]

@@ -13,7 +13,7 @@ from treadle.wire.transitions import Verb
 from treadle_server.access.checks import check_content, check_task_scopes
 from treadle_server.access.principal import Principal
 from treadle_server.domain.encryption import check_words
-from treadle_server.domain.life import check_version
+from treadle_server.domain.life import check_version, wake
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
@@ -139,3 +139,5 @@ class Edit(OneRow):
         if to is not task.status:
             task.status = advance(task.status, Verb.DEFER if to is Status.SCHEDULED else Verb.PROMOTE, to)
         task.next_retry_at = due_at if task.next_retry_at is not None and to is Status.SCHEDULED else None
+        if to is Status.PENDING:
+            wake(task)

@@ -24,11 +24,12 @@ from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.steering import keep_hold
+from treadle_server.engine.commands.steps import Told, check_suspension, keep_step, suspend, take_message
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import Forbidden, InvalidTaskTransition, Refused, StaleRun, TreadleError, ValidationFailed
 
-ENDINGS = frozenset({"completed", "failed", "exception", "paused", "returned"})
+ENDINGS = frozenset({"completed", "failed", "exception", "paused", "suspended", "returned"})
 """Kinds of reports after which the run is over."""
 
 
@@ -51,6 +52,8 @@ class RunReport:
     lines: list[LogLine] | None = None
     code_runs: bool = False
     """Whether the code runs on though its run failed, as a thread does that ignores its timeout: it keeps its slot."""
+    step: Told | None = None
+    """Which step is kept, or waits."""
 
     @property
     def is_plain(self) -> bool:
@@ -77,7 +80,8 @@ class RunReport:
         """
         # A failure that gives no reason is an error, by whichever route it came.
         cause = self.reason or (Reason.ERROR if self.kind == "failed" else None)
-        said = (self.result, self.error, cause and str(cause), self.checkpoint, self.detail)
+        detail = self.detail if self.step is None else repr(self.step)
+        said = (self.result, self.error, cause and str(cause), self.checkpoint, detail)
         if said == _NOTHING and self.usage is None:
             return _digest_of_nothing(self.kind)
         result, error, reason, checkpoint, detail = said
@@ -122,12 +126,14 @@ class ReportRun(OneRow):
     def reads(self, reads: ReadSet) -> None:
         """Read the task, and the run's record if it is over."""
         reads.report(self.task_id, self.run_id)
+        if (step := self.report.step) is not None:
+            reads.steps.want_step(self.task_id, step.name, step.occurrence, receives=step.receives)
 
     def apply(self, work: UnitOfWork) -> Task:
         """Return the task after it.
 
-        Raises `TaskNotFound`, `StaleRun` (the run is over, or another's), `InvalidTaskTransition`, `Forbidden`, or
-        `ValidationFailed` (a reason that no worker may give).
+        Raises `TaskNotFound`, `StaleRun` (the run is over, or another's), `InvalidTaskTransition`, `Forbidden`,
+        `TaskConflict` (a step is kept with another result), or `ValidationFailed` (a reason that no worker may give).
         """
         check_reach(self.principal, self.task_id, self.run_id)
         task = get_task(work, self.task_id)
@@ -191,6 +197,8 @@ def take_report(work: UnitOfWork, task: Task, run_id: int | None, report: RunRep
     """Apply a report about the open run. Raises `InvalidTaskTransition` or `ValidationFailed`."""
     if task.is_encrypted:
         report.check_sealed()
+    if report.kind == "suspended":
+        check_suspension(work, task, _told(report))
     if report.starts and task.status is Status.CLAIMED and report.kind in ENDINGS - {"returned"}:
         # What is refused has started nothing either (G9).
         if _ending(report).reason is Reason.RETURNED:
@@ -201,13 +209,23 @@ def take_report(work: UnitOfWork, task: Task, run_id: int | None, report: RunRep
             _start(work, task, run_id)
         case "checkpoint" | "progress" | "logs":
             _note(work, task, report)
-        case "completed" | "failed" | "exception" | "paused" | "returned":
+        case "step":
+            keep_step(work, task, _told(report), report.result)
+        case "receive":
+            take_message(work, task, _told(report))
+        case "completed" | "failed" | "exception" | "paused" | "suspended" | "returned":
             _end(work, task, report)
         case "stopped":
             raise InvalidTaskTransition("the run is still open: report how it ended, not that it stopped")
         case _:
             raise ValidationFailed(f"{report.kind!r} is no kind of report")
     return task
+
+
+def _told(report: RunReport) -> Told:
+    if report.step is None:
+        raise ValidationFailed(f"{report.kind}: needs the name of its step")
+    return report.step
 
 
 def _not_unstarted() -> InvalidTaskTransition:
@@ -285,6 +303,8 @@ def _resolve(work: UnitOfWork, task: Task, report: RunReport, ending: Ending) ->
         return life.fail(task, reason, work.now, work.draw)
     if report.kind == "completed":
         return life.complete(task, report.result, ending, work.now)
+    if report.kind == "suspended":
+        return suspend(work, task, _told(report), ending)
     if report.kind == "paused":
         return life.confirm_pause(task, report.checkpoint, ending, work.now)
     if report.kind == "returned" or ending.reason is Reason.RETURNED:
@@ -297,6 +317,7 @@ _OUTCOMES = {
     "failed": (Outcome.FAILED, Reason.ERROR),
     "exception": (Outcome.EXCEPTION, None),
     "paused": (Outcome.PAUSED, Reason.INTERRUPTED),
+    "suspended": (Outcome.SUSPENDED, Reason.SUSPENDED),
     "returned": (Outcome.RETURNED, Reason.RETURNED),
 }
 

@@ -12,6 +12,7 @@ from treadle_server.domain.encryption import check_words
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
+from treadle_server.engine.commands.steps import clear_steps
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InvalidTaskTransition, Refused, TreadleError, ValidationFailed
@@ -69,17 +70,21 @@ class Steer(OneRow):
     """For resolve: completed, failed or cancelled."""
     result: str | None = None
     error: str | None = None
+    from_step: str | None = None
+    """For rerun: the first step that is not kept."""
 
     def reads(self, reads: ReadSet) -> None:
         """Read the task."""
         reads.tasks.add(self.task_id)
         reads.jobs_of.add(self.task_id)
+        if self.from_step is not None:
+            reads.steps.want_step(self.task_id, self.from_step, 0, receives=False)
 
     def apply(self, work: UnitOfWork) -> Task:
         """Return the task after it.
 
-        Raises `TaskNotFound`, `Forbidden`, `TaskConflict` (it was changed since `if_version`), or
-        `InvalidTaskTransition`.
+        Raises `TaskNotFound`, `Forbidden`, `TaskConflict` (it was changed since `if_version`), `InvalidTaskTransition`,
+        or `ValidationFailed` when it keeps no step `from_step`.
         """
         task = get_task(work, self.task_id)
         check_control(self.principal, task)
@@ -116,8 +121,12 @@ class Steer(OneRow):
                 raise InvalidTaskTransition(f"task {other.id} holds the unique key {task.unique_key!r} now")
         verb, function = (Verb.RESUME, life.resume) if self.action == "resume" else (Verb.RERUN, life.rerun)
         advance(task.status, verb, Status.PENDING)
+        life.check_deadline(task, work.now)
+        is_undo = self.if_version is not None and self.from_step is None
+        if self.action == "rerun" and not is_undo:
+            clear_steps(work, task, self.from_step)
         before = work.open(task)
-        function(before, work.now, is_undo=self.if_version is not None)
+        function(before, work.now, is_undo=is_undo)
         task.blocked = task.target_num is not None
         work.changed(task)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from treadle.wire.status import LEASED, OPEN, TERMINAL, Status
+from treadle_server.domain.steps import Step
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read.runs import RunView
 
@@ -21,9 +22,10 @@ class Happening:
     error: str | None = None
     worker_id: str | None = None
     worker_name: str | None = None
+    step: str | None = None
 
 
-def happenings(task: Task, runs: Sequence[RunView]) -> list[Happening]:
+def happenings(task: Task, runs: Sequence[RunView], steps: Sequence[Step] = ()) -> list[Happening]:
     """Return what is known, in the order of time; of one moment in the order in which it happens to a task.
 
     Every run is known. Of what happened between runs only the last is: pauses, resumes, reruns and edits before it have
@@ -32,6 +34,7 @@ def happenings(task: Task, runs: Sequence[RunView]) -> list[Happening]:
     found = [Happening(task.created_at, "created")]
     for run in runs:
         found += _of_run(run)
+    found += [_of_step(step) for step in steps]
     found += _of_task(task, max((one.at for one in found), default=task.created_at))
     return sorted(found, key=lambda one: one.at)
 
@@ -51,6 +54,10 @@ def _of_run(run: RunView) -> Iterator[Happening]:
     if run.ended_at is not None and run.status not in LEASED:
         ended = by_worker(run.ended_at, "ended")
         yield replace(ended, status=run.status, reason=run.reason, error=run.error)
+
+
+def _of_step(step: Step) -> Happening:
+    return Happening(step.received_at or step.at, "step", step.run_id, step.kind, step=step.name)
 
 
 def _of_task(task: Task, last: datetime) -> Iterator[Happening]:

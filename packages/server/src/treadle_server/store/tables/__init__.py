@@ -6,6 +6,7 @@ from treadle_server.store.tables.of_artifacts import artifacts
 from treadle_server.store.tables.of_jobs import count_deltas, job_schemas, jobs, lane_counts, lanes, past_outcomes
 from treadle_server.store.tables.of_schedules import schedule_ticks, schedules
 from treadle_server.store.tables.of_servers import SEQUENCES, meta, servers
+from treadle_server.store.tables.of_steps import task_messages, task_steps
 from treadle_server.store.tables.of_tasks import (
     HOLDING,
     failures,
@@ -48,6 +49,8 @@ __all__ = [
     "targets",
     "task_dependencies",
     "task_logs",
+    "task_messages",
+    "task_steps",
     "task_tags",
     "tasks",
     "tokens",

@@ -92,6 +92,7 @@ tasks = Table(
     Column("usage_before", Double),
     Column("goes_first", Boolean, nullable=False, server_default=false()),
     Column("trace", Text),
+    Column("steps", Integer, nullable=False, server_default="0"),
     one_of("status", Status),
     CheckConstraint(f"reason IS NULL OR reason IN ({quoted(Reason)})", name="reason_known"),
     CheckConstraint("on_failure IN ('hold', 'release')", name="on_failure_known"),

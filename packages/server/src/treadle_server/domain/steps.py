@@ -1,0 +1,127 @@
+"""Steps that a task keeps, and messages that are sent to it: what is the same, what is too large, what still waits."""
+
+import json
+from dataclasses import dataclass, fields
+from datetime import datetime
+from decimal import Decimal
+
+from treadle.wire.steps import MOST_DATA, MOST_RESULT, MOST_STEPS, MOST_WAITING, StepKind
+from treadle_server.domain.encryption import digests_in, identity, is_sealed
+from treadle_server.domain.tasks import Task
+from treadle_server.errors import TaskConflict, TooManyRequests, ValidationFailed
+
+StepKey = tuple[int, str, int]
+"""(task seq, name, how often the name came before)."""
+
+MessageKey = tuple[int, str, str]
+"""(task seq, name, id)."""
+
+
+@dataclass(slots=True)
+class Step:
+    """A kept step; one field for each column of the table. JSON is text."""
+
+    task_seq: int
+    number: int
+    name: str
+    occurrence: int
+    kind: StepKind
+    function: str | None
+    run_id: int
+    result: str | None
+    at: datetime
+    seconds: float | None = None
+    until: datetime | None = None
+    received_at: datetime | None = None
+
+    @property
+    def key(self) -> StepKey:
+        """Return what no two steps share."""
+        return (self.task_seq, self.name, self.occurrence)
+
+    def is_same(self, other: "Step") -> bool:
+        """Return whether the other tells of the same step once more."""
+        return (self.kind, self.function) == (other.kind, other.function) and same_json(self.result, other.result)
+
+
+STEP_FIELDS = tuple(field.name for field in fields(Step))
+
+
+@dataclass(slots=True)
+class Message:
+    """A message for a task; one field for each column of the table. JSON is text."""
+
+    task_seq: int
+    number: int
+    name: str
+    id: str
+    data: str | None
+    sender: str
+    sent_at: datetime
+    step: int | None = None
+    """The number of the step that took it; None while it waits."""
+
+    @property
+    def key(self) -> MessageKey:
+        """Return what no two messages share."""
+        return (self.task_seq, self.name, self.id)
+
+
+MESSAGE_FIELDS = tuple(field.name for field in fields(Message))
+
+
+def same_json(one: str | None, other: str | None) -> bool:
+    """Return whether two JSON texts say the same, however a database has written them; of what is sealed, digests."""
+    if one == other or one is None or other is None:
+        return one == other
+    if is_sealed(one) and is_sealed(other):
+        return not _identities(one).isdisjoint(_identities(other))
+    return _canonical(one) == _canonical(other)
+
+
+def _identities(text: str) -> set[str | None]:
+    return {identity(text, number) for number in range(digests_in(text))}
+
+
+def _canonical(text: str) -> str:
+    return json.dumps(json.loads(text, parse_int=_number, parse_float=_number), sort_keys=True)
+
+
+def _number(digits: str) -> str:
+    """Return a number as a text that no JSON string is: 1e2 and 100.0 are 100, as PostgreSQL writes them."""
+    plain = format(Decimal(digits), "f")
+    return "\0" + (plain.rstrip("0").rstrip(".") if "." in plain else plain)
+
+
+def check_step(task: Task, result: str | None) -> None:
+    """Raise `ValidationFailed` for a result that is too large, and for one step too many."""
+    if result is not None and len(result) > MOST_RESULT:
+        raise ValidationFailed(
+            f"result: a step keeps at most {MOST_RESULT:,} characters of JSON, not {len(result):,}: upload what is"
+            " larger as an artifact, and return its name"
+        )
+    if task.steps >= MOST_STEPS:
+        raise ValidationFailed(
+            f"step: a task keeps at most {MOST_STEPS:,} steps: let one step do more, or submit further tasks"
+        )
+
+
+def check_repeated(kept: Step, told: Step) -> None:
+    """Raise `TaskConflict` unless a step that is kept already is told once more as it is."""
+    if not kept.is_same(told):
+        raise TaskConflict(
+            f"step {kept.name!r}, number {kept.occurrence} of that name, is kept since run {kept.run_id} with another"
+            " result: read the kept steps before running one"
+        )
+
+
+def check_message(data: str | None, waiting: int) -> None:
+    """Raise `ValidationFailed` for data that is too large, and `TooManyRequests` when too many messages wait."""
+    if data is not None and len(data) > MOST_DATA:
+        raise ValidationFailed(
+            f"data: a message has at most {MOST_DATA:,} characters of JSON, not {len(data):,}: send where the rest is"
+        )
+    if waiting >= MOST_WAITING:
+        raise TooManyRequests(
+            f"{waiting:,} messages wait for the task already; it takes more when it has received some", retry_after=5
+        )

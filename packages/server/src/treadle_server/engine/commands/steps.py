@@ -1,0 +1,198 @@
+"""Steps are kept, tasks sleep and wait for messages, messages come: a run that is over waits by its last step.
+
+That step is a sleep, or a receive that has nothing yet. A message fills it as long as no later run has begun; a later
+run finds it as it is then, which for a receive without a message means that its time was over.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle_server.access.checks import check_send
+from treadle_server.access.principal import Principal
+from treadle_server.domain import life
+from treadle_server.domain.encryption import check_words
+from treadle_server.domain.life import Ending
+from treadle_server.domain.steps import Message, Step, check_message, check_repeated, check_step, same_json
+from treadle_server.domain.tasks import Run, Task
+from treadle_server.engine.commands.base import OneRow, get_task
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
+from treadle_server.errors import InvalidTaskTransition, TaskConflict, ValidationFailed
+
+
+@dataclass(slots=True, kw_only=True)
+class Told:
+    """What a report says of a step."""
+
+    name: str
+    occurrence: int = 0
+    function: str | None = None
+    seconds: float | None = None
+    """How long the function took; of a wait, how long it lasts at most."""
+    receives: bool = False
+
+
+def keep_step(work: UnitOfWork, task: Task, told: Told, result: str | None) -> None:
+    """Keep what a step's function returned: a sign of life of its run. The same once more changes nothing else.
+
+    Raises `TaskConflict` when it is kept with another result, and `ValidationFailed` for what is too large.
+    """
+    step = _step(work, task, told, kind="call", result=result, seconds=told.seconds)
+    kept = work.steps.kept.get(step.key)
+    if kept is not None:
+        check_repeated(kept, step)
+    else:
+        check_step(task, result)
+    work.open(task)
+    if kept is None:
+        _add(work, task, step)
+    life.renew(task, work.now)
+    work.touched(task)
+
+
+def take_message(work: UnitOfWork, task: Task, told: Told) -> None:
+    """Let a step receive the oldest message of its name, if one waits: a sign of life of its run.
+
+    Raises `ValidationFailed` for one step too many.
+    """
+    step = _step(work, task, told, kind="receive")
+    message = None if step.key in work.steps.kept else work.steps.next_message(task.seq, told.name)
+    if message is not None:
+        check_step(task, None)
+    work.open(task)
+    if message is not None:
+        _receive(work, step, message)
+        _add(work, task, step)
+    life.renew(task, work.now)
+    work.touched(task)
+
+
+def check_suspension(work: UnitOfWork, task: Task, told: Told) -> None:
+    """Raise unless the open run may wait by this step: `TaskConflict` when it is kept, `ValidationFailed`."""
+    step = _step(work, task, told, kind="receive" if told.receives else "sleep")
+    if (kept := work.steps.kept.get(step.key)) is not None:
+        raise TaskConflict(
+            f"step {kept.name!r}, number {kept.occurrence} of that name, is kept since run {kept.run_id}: read the kept"
+            " steps before waiting by one"
+        )
+    check_step(task, None)
+
+
+def suspend(work: UnitOfWork, task: Task, told: Told, ending: Ending) -> Run:
+    """End the run and let the task wait, as `check_suspension` has admitted; one whose message is there goes on."""
+    seconds = told.seconds or 0.0
+    until = work.now + timedelta(seconds=seconds)
+    step = _step(work, task, told, kind="receive" if told.receives else "sleep", until=until)
+    message = work.steps.next_message(task.seq, told.name) if told.receives else None
+    if message is not None:
+        _receive(work, step, message)
+        seconds = 0.0
+    _add(work, task, step)
+    return life.suspend(task, seconds, ending, work.now)
+
+
+def clear_steps(work: UnitOfWork, task: Task, from_step: str | None) -> None:
+    """Delete the steps of a task that is run again: all, with all messages, or from the first of a name on.
+
+    Called before the task is changed. Raises `ValidationFailed` when it keeps no step of that name.
+    """
+    if from_step is None:
+        work.steps.clear(task.seq, 0, keeps_messages=False)
+        first = 0
+    else:
+        kept = work.steps.kept.get((task.seq, from_step, 0))
+        if kept is None:
+            raise ValidationFailed(
+                f"from_step: the task keeps no step {from_step!r}; it keeps {task.steps} steps, which"
+                f" GET /v1/tasks/{task.id}/steps lists"
+            )
+        first = kept.number
+        work.steps.clear(task.seq, first, keeps_messages=True)
+    work.open(task)
+    task.steps = first
+
+
+@dataclass(slots=True, kw_only=True)
+class SendMessage(OneRow):
+    """Puts in a message for a task; one that waits for it goes on."""
+
+    principal: Principal
+    task_id: TaskId
+    name: str
+    id: str
+    data: str | None
+
+    def reads(self, reads: ReadSet) -> None:
+        """Read the task, what it waits for, and a message of that name and id."""
+        reads.tasks.add(self.task_id)
+        reads.steps.sends.add((self.task_id, self.name, self.id))
+
+    def apply(self, work: UnitOfWork) -> tuple[Message, bool]:
+        """Return the message, and whether it is new: the same once more is the first one.
+
+        Raises `TaskNotFound`, `Forbidden`, `TaskConflict` (the id has other data), `InvalidTaskTransition` (the task
+        has ended), `ValidationFailed` (it is too large, or not encrypted), or `TooManyRequests` (too many wait).
+        """
+        task = get_task(work, self.task_id)
+        check_send(self.principal, task)
+        known = work.steps.messages.get((task.seq, self.name, self.id))
+        if known is not None:
+            if not same_json(known.data, self.data):
+                raise TaskConflict(f"message {self.id!r} of the name {self.name!r} was sent before, with other data")
+            return known, False
+        if task.completed_at is not None:
+            raise InvalidTaskTransition(f"send: the task is {task.status}, and receives no messages any more")
+        if task.is_encrypted:
+            check_words({"data": self.data}, {})
+        waiting, number = work.steps.counts[task.seq]
+        check_message(self.data, waiting)
+        message = Message(task.seq, number, self.name, self.id, self.data, self.principal.user, work.now)
+        work.steps.add_message(message)
+        step = work.steps.last.get(task.seq)
+        if step is not None and _waits(task, step, self.name):
+            _receive(work, step, message)
+            if step not in work.steps.new_steps:
+                work.steps.filled.append(step)
+            _wake(work, task)
+        work.touched(task)
+        return message, True
+
+
+def _step(work: UnitOfWork, task: Task, told: Told, **more: object) -> Step:
+    said: dict[str, object] = {"function": told.function, "result": None, **more}
+    return Step(
+        task_seq=task.seq,
+        number=task.steps,
+        name=told.name,
+        occurrence=told.occurrence,
+        run_id=task.run_id,
+        at=work.now,
+        **said,  # type: ignore[arg-type]
+    )
+
+
+def _add(work: UnitOfWork, task: Task, step: Step) -> None:
+    work.steps.add_step(step)
+    task.steps += 1
+
+
+def _receive(work: UnitOfWork, step: Step, message: Message) -> None:
+    work.steps.take(message, step)
+    step.result = message.data
+    step.received_at = work.now
+
+
+def _waits(task: Task, step: Step, name: str) -> bool:
+    """Return whether the task waits by this step, its last one, for a message of the name."""
+    is_empty = step.kind == "receive" and step.received_at is None
+    return is_empty and step.name == name and step.run_id == task.run_id and not task.is_leased
+
+
+def _wake(work: UnitOfWork, task: Task) -> None:
+    work.open(task)
+    task.due_at = min(task.due_at, work.now)
+    if task.status is Status.SCHEDULED:
+        life.promote(task, work.now)
+        work.changed(task)

@@ -1,0 +1,88 @@
+"""Steps and messages in a batch: what its commands want read of them, what was read, and what they changed."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from treadle.wire.ids import TaskId
+from treadle_server.domain.steps import Message, MessageKey, Step, StepKey
+
+
+@dataclass(slots=True)
+class StepReads:
+    """What commands want read. Nearly no batch wants any of it."""
+
+    keys: set[tuple[TaskId, str, int]] = field(default_factory=set)
+    """Steps by task, name and occurrence."""
+    sends: set[tuple[TaskId, str, str]] = field(default_factory=set)
+    """Messages to be put in, by task, name and id: wanted if they are there, with what their tasks wait for."""
+    receives: Counter[tuple[TaskId, str]] = field(default_factory=Counter)
+    """How many of the oldest messages that wait are wanted, by task and name."""
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.sends or self.receives)
+
+    def want_step(self, task_id: TaskId, name: str, occurrence: int, *, receives: bool) -> None:
+        """Want a step, should it be kept already; one that `receives` with the next message of its name."""
+        self.keys.add((task_id, name, occurrence))
+        if receives:
+            self.receives[task_id, name] += 1
+
+
+@dataclass(slots=True)
+class StepBook:
+    """What one batch knows and changes of steps and messages."""
+
+    kept: dict[StepKey, Step] = field(default_factory=dict)
+    last: dict[int, Step] = field(default_factory=dict)
+    """The last step of tasks that messages are sent to, by the task's seq."""
+    messages: dict[MessageKey, Message] = field(default_factory=dict)
+    waiting: dict[tuple[int, str], list[Message]] = field(default_factory=dict)
+    """The oldest messages that wait, by task seq and name, as many as may be received."""
+    counts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """How many messages wait for a task, and which number the next one gets, by its seq."""
+    new_steps: list[Step] = field(default_factory=list)
+    filled: list[Step] = field(default_factory=list)
+    """Steps that waited and have received their message."""
+    cleared: dict[int, int] = field(default_factory=dict)
+    """Tasks whose steps are deleted, by seq: from which number on."""
+    emptied: set[int] = field(default_factory=set)
+    """Tasks whose messages are deleted, by seq."""
+    new_messages: list[Message] = field(default_factory=list)
+    taken: list[Message] = field(default_factory=list)
+    """Messages that were read and are received now."""
+
+    def __bool__(self) -> bool:
+        return bool(self.new_steps or self.filled or self.cleared or self.emptied or self.new_messages or self.taken)
+
+    def add_step(self, step: Step) -> None:
+        """Keep a step."""
+        self.new_steps.append(step)
+        self.kept[step.key] = self.last[step.task_seq] = step
+
+    def next_message(self, seq: int, name: str) -> Message | None:
+        """Return the oldest message of this name that waits for the task."""
+        waiting = self.waiting.get((seq, name))
+        return waiting[0] if waiting else None
+
+    def take(self, message: Message, step: Step) -> None:
+        """Let a step receive a message that waits."""
+        self.waiting[message.task_seq, message.name].remove(message)
+        waits, following = self.counts.get(message.task_seq, (1, 0))
+        self.counts[message.task_seq] = (waits - 1, following)
+        message.step = step.number
+        if message not in self.new_messages:
+            self.taken.append(message)
+
+    def add_message(self, message: Message) -> None:
+        """Put in a message that waits."""
+        waits, following = self.counts[message.task_seq]
+        self.counts[message.task_seq] = (waits + 1, following + 1)
+        self.new_messages.append(message)
+        self.messages[message.key] = message
+        self.waiting.setdefault((message.task_seq, message.name), []).append(message)
+
+    def clear(self, seq: int, first: int, *, keeps_messages: bool) -> None:
+        """Delete a task's steps from a number on; the messages they received wait again, unless all are deleted."""
+        self.cleared[seq] = first
+        if not keeps_messages:
+            self.emptied.add(seq)

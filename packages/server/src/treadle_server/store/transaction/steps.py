@@ -1,0 +1,177 @@
+"""Rows of steps and messages: what the writer reads, writes and deletes of them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    Integer,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.types import TypeEngine
+
+from treadle_server.domain.steps import MESSAGE_FIELDS, STEP_FIELDS, Message, MessageKey, Step, StepKey
+from treadle_server.store.base import Tx
+from treadle_server.store.bound_lists import NUMBER, TEXT, bound, is_among, is_same
+from treadle_server.store.tables import task_messages, task_steps
+
+_KEY: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "name": TEXT, "occurrence": Integer()}
+_PLACE: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "number": Integer()}
+_ID: Mapping[str, TypeEngine[Any]] = {"task_seq": NUMBER, "name": TEXT, "id": TEXT}
+_c = task_messages.c
+_waits = text("task_messages.step IS NULL")
+"""Word by word as in the partial index."""
+
+
+def _by(table: Table, names: Sequence[str], key: Mapping[str, TypeEngine[Any]], tx: Tx) -> Select[Any]:
+    """Return the query for the rows of many keys on PostgreSQL, of one on SQLite: each is looked up along an index."""
+    found = select(*(table.c[name] for name in names))
+    if tx.dialect == "sqlite":
+        return found.where(*(table.c[name] == bindparam(name) for name in key))
+    wanted = select(
+        *(func.unnest(bindparam(name, type_=ARRAY(kind))).label(name) for name, kind in key.items())
+    ).subquery("wanted")
+    return found.join_from(wanted, table, _all_same(table, wanted, key, tx))
+
+
+def _all_same(table: Table, wanted: Any, key: Collection[str], tx: Tx) -> Any:
+    conditions = [is_same(tx.dialect, table.c[name], wanted.c[name]) for name in key]
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result &= condition
+    return result
+
+
+async def _found(
+    tx: Tx, table: Table, names: Sequence[str], key: Mapping[str, TypeEngine[Any]], values: Collection[tuple[Any, ...]]
+) -> list[Any]:
+    if not values:
+        return []
+    statement = _by(table, names, key, tx)
+    ordered = sorted(values)
+    if tx.dialect == "sqlite":
+        each = [dict(zip(key, value, strict=True)) for value in ordered]
+        return [row for one in each for row in await tx.connection.execute(statement, one)]
+    columns = dict(zip(key, (list(column) for column in zip(*ordered, strict=True)), strict=True))
+    return list(await tx.connection.execute(statement, columns))
+
+
+async def steps_by_key(tx: Tx, keys: Collection[StepKey]) -> list[Step]:
+    """Return those of the steps that are kept. Their tasks are locked, so that no other server changes them."""
+    return [Step(*row) for row in await _found(tx, task_steps, STEP_FIELDS, _KEY, keys)]
+
+
+async def steps_by_number(tx: Tx, places: Collection[tuple[int, int]]) -> list[Step]:
+    """Return those of the steps that are kept, by (task seq, number)."""
+    return [Step(*row) for row in await _found(tx, task_steps, STEP_FIELDS, _PLACE, places)]
+
+
+async def insert_steps(tx: Tx, new: Sequence[Step]) -> None:
+    """Keep steps. Raises IntegrityError when one of the same name and occurrence is kept."""
+    if new:
+        rows = [{name: getattr(step, name) for name in STEP_FIELDS} for step in new]
+        await tx.connection.execute(insert(task_steps), rows)
+
+
+async def delete_steps(tx: Tx, first: Mapping[int, int]) -> None:
+    """Delete of each task, by its seq, the steps from a number on."""
+    if first:
+        statement = delete(task_steps).where(
+            task_steps.c.task_seq == bindparam("seq"), task_steps.c.number >= bindparam("first")
+        )
+        rows = [{"seq": seq, "first": number} for seq, number in sorted(first.items())]
+        await tx.connection.execute(statement, rows)
+
+
+async def fill_steps(tx: Tx, filled: Sequence[Step]) -> None:
+    """Write what steps that waited have received."""
+    if filled:
+        statement = (
+            update(task_steps)
+            .where(task_steps.c.task_seq == bindparam("seq"), task_steps.c.number == bindparam("place"))
+            .values(result=bindparam("data"), received_at=bindparam("received"))
+        )
+        rows = [
+            {"seq": step.task_seq, "place": step.number, "data": step.result, "received": step.received_at}
+            for step in filled
+        ]
+        await tx.connection.execute(statement, rows)
+
+
+async def messages_by_key(tx: Tx, keys: Collection[MessageKey]) -> list[Message]:
+    """Return those of the messages that there are, received or not."""
+    return [Message(*row) for row in await _found(tx, task_messages, MESSAGE_FIELDS, _ID, keys)]
+
+
+async def waiting_messages(tx: Tx, wanted: Mapping[tuple[int, str], int]) -> list[Message]:
+    """Return the oldest messages that wait, by (task seq, name): as many of each as are wanted."""
+    statement = (
+        select(*(_c[name] for name in MESSAGE_FIELDS))
+        .where(_c.task_seq == bindparam("seq"), _c.name == bindparam("name"), _waits)
+        .order_by(_c.number)
+        .limit(bindparam("most"))
+    )
+    found: list[Message] = []
+    for (seq, name), most in sorted(wanted.items()):
+        rows = await tx.connection.execute(statement, {"seq": seq, "name": name, "most": most})
+        found += [Message(*row) for row in rows]
+    return found
+
+
+async def message_counts(tx: Tx, seqs: Collection[int]) -> dict[int, tuple[int, int]]:
+    """Return for each task, by its seq, how many messages wait, and which number the next one gets."""
+    if not seqs:
+        return {}
+    among = is_among(tx.dialect, _c.task_seq, "seqs", NUMBER)
+    given = {"seqs": bound(tx.dialect, seqs)}
+    waiting = select(_c.task_seq, func.count()).where(among, _waits).group_by(_c.task_seq)
+    greatest = select(_c.task_seq, func.max(_c.number)).where(among).group_by(_c.task_seq)
+    waits = {row[0]: row[1] for row in await tx.connection.execute(waiting, given)}
+    last = {row[0]: row[1] for row in await tx.connection.execute(greatest, given)}
+    return {seq: (waits.get(seq, 0), last.get(seq, -1) + 1) for seq in seqs}
+
+
+async def insert_messages(tx: Tx, new: Sequence[Message]) -> None:
+    """Insert messages."""
+    if new:
+        rows = [{name: getattr(message, name) for name in MESSAGE_FIELDS} for message in new]
+        await tx.connection.execute(insert(task_messages), rows)
+
+
+async def take_messages(tx: Tx, taken: Sequence[Message]) -> None:
+    """Write which step has received each of the messages."""
+    if taken:
+        statement = (
+            update(task_messages)
+            .where(_c.task_seq == bindparam("seq"), _c.number == bindparam("place"))
+            .values(step=bindparam("taker"))
+        )
+        rows = [{"seq": message.task_seq, "place": message.number, "taker": message.step} for message in taken]
+        await tx.connection.execute(statement, rows)
+
+
+async def free_messages(tx: Tx, first: Mapping[int, int]) -> None:
+    """Let messages wait again that a task's steps from a number on have received."""
+    if first:
+        statement = (
+            update(task_messages)
+            .where(_c.task_seq == bindparam("seq"), _c.step >= bindparam("first"))
+            .values(step=None)
+        )
+        rows = [{"seq": seq, "first": number} for seq, number in sorted(first.items())]
+        await tx.connection.execute(statement, rows)
+
+
+async def delete_messages(tx: Tx, seqs: Collection[int]) -> None:
+    """Delete all messages of the tasks."""
+    if seqs:
+        statement = delete(task_messages).where(is_among(tx.dialect, _c.task_seq, "seqs", NUMBER))
+        await tx.connection.execute(statement, {"seqs": bound(tx.dialect, seqs)})
