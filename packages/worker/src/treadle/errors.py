@@ -4,12 +4,13 @@ TreadleError
 ├── DefinitionError            a function can't be a task (also a TypeError)
 │   └── DuplicateTask          two functions claim one job name
 ├── InvalidArguments           the arguments don't fit the task's parameters (also a ValueError)
-├── BadValue                   a result or checkpoint holds what can't be sent or kept (also a ValueError)
+├── BadValue                   a result, step or checkpoint holds what can't be sent or kept (also a ValueError)
 ├── EncryptionError            an encrypted task can't be sealed or opened
 │   ├── NoCodec                no keys are here
 │   └── CantDecrypt            none of the keys that are here fits, or the value was changed
 ├── NoClient                   no client is open, or not the one that was asked (also a RuntimeError)
 ├── NoOutbox                   the database has no table for the outbox
+├── StepMismatch               a task's code no longer fits the steps that it keeps (also a RuntimeError)
 ├── WouldBlock                 a blocking call in the thread of the client's event loop (also a RuntimeError)
 ├── ConnectionFailed           no server answers (also a ConnectionError)
 │   ├── ConnectionLost         the connection broke before the answer came
@@ -48,9 +49,9 @@ class InvalidArguments(TreadleError, ValueError):
 
 
 class BadValue(TreadleError, ValueError):
-    """A result or checkpoint holds what JSON can't carry or the server can't keep; the message names the place.
+    """A result or checkpoint, or what a step came to, holds what JSON can't carry or the server can't keep.
 
-    Let through, it fails the run with the reason `internal-error`.
+    The message names the place. Let through, it fails the run with the reason `internal-error`.
     """
 
 
@@ -72,6 +73,13 @@ class NoClient(TreadleError, RuntimeError):
 
 class NoOutbox(TreadleError, LookupError):
     """The database has no table for the outbox; the message says what creates it."""
+
+
+class StepMismatch(TreadleError, RuntimeError):
+    """A task's code no longer fits the steps that it keeps; the message says which, and what to do.
+
+    The run fails with the reason `internal-error`, also when the code has caught it.
+    """
 
 
 class WouldBlock(TreadleError, RuntimeError):

@@ -110,13 +110,13 @@ def sealed_report(sealer: Sealer, report: Raw) -> Raw | None:
 
     None for progress and logs that can't be.
 
-    Raises `EncryptionError` for a checkpoint that can't be sealed.
+    Raises `EncryptionError` for a checkpoint or a step that can't be sealed.
     """
     try:
         return _sealed_report(sealer, report)
     except Exception as error:
-        if report["kind"] == "checkpoint":
-            raise EncryptionError(f"the checkpoint can't be encrypted: {error}") from error
+        if report["kind"] in {"checkpoint", "step"}:
+            raise EncryptionError(f"the {report['kind']} can't be encrypted: {error}") from error
         log.exception("task %s: its %s report can't be encrypted, and is not sent", report["task_id"], report["kind"])
         ref = {"task_id": report["task_id"], "run_id": report["run_id"]}
         if report["kind"] in {"progress", "logs"}:
@@ -126,6 +126,8 @@ def sealed_report(sealer: Sealer, report: Raw) -> Raw | None:
 
 def _sealed_report(sealer: Sealer, report: Raw) -> Raw:
     run = f"{report['task_id']}/{report['run_id']}"
+    if report["kind"] == "step":
+        run = f"{report['task_id']}/step/{report['step']}/{report['occurrence']}"
     sealed = dict(report)
     for name in _VALUES:
         if report.get(name) is not None:

@@ -158,6 +158,7 @@ class Executor:
                     uploader=self._uploader,
                     credentials=Credentials(self._link.reclaim, self._reporter.online, self._urls),
                     resources=resources,
+                    step_link=self._link,
                 )
                 loops = [group.create_task(work) for work in (self._reporter.run(), self._leases.run())]
                 self._reporter.online.set()

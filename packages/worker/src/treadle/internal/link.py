@@ -149,6 +149,20 @@ class RunLink:
         run.credentials = renewed["credentials"] or run.credentials
         return renewed
 
+    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
+        """Return a part of the steps that a run's task keeps. Raises as `ask`."""
+        run = self._runs[ref["task_id"], ref["run_id"]]
+        path = f"/v1/tasks/{ref['task_id']}/steps?cursor={cursor}&limit=500"
+        answer: dict[str, Any] = await self.ask(run, "GET", path)
+        return answer
+
+    async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Receive a message by a step of a run in hand. Raises as `ask`."""
+        run = self._runs[body["task_id"], body["run_id"]]
+        left = {name: value for name, value in body.items() if name not in _NO_FIELDS}
+        answer: dict[str, Any] = await self.ask(run, "POST", f"{run.path}/receive", left)
+        return answer
+
     async def announce(self, key: Key, artifact: dict[str, Any]) -> Any:
         """Announce an artifact of a run in hand. Raises as `ask`."""
         run = self._runs[key]

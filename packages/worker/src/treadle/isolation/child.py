@@ -22,7 +22,7 @@ from treadle.isolation import pipes
 from treadle.isolation.lease_killer import end_group, kill_at_the_end
 from treadle.isolation.output import Output, captured, current
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Context, Credential, Level, Saved
+from treadle.tasks.context import Context, Credential, Done, Level, Saved, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending, completed, raised
 from treadle.tasks.registry import collect
@@ -44,6 +44,9 @@ class ParentLink:
         self.saves: SimpleQueue[pipes.Message] = SimpleQueue()
         self.uploads: SimpleQueue[pipes.Message] = SimpleQueue()
         self.credentials: SimpleQueue[pipes.Message] = SimpleQueue()
+        self._asking = threading.Lock()
+        self._asked = 0
+        self._answers: SimpleQueue[pipes.Message] = SimpleQueue()
         self.running: Running | None = None
         threading.Thread(target=self._read, name="treadle-parent", daemon=True).start()
 
@@ -53,6 +56,21 @@ class ParentLink:
         with self._writing:
             self._sock.sendall(data)
 
+    def ask(self, method: str, *args: Any) -> Any:
+        """Have the worker call a method of the run's port, and block until it has answered; one call at a time.
+
+        Raises a `ProblemError`, and `BadValue` for whatever else it was.
+        """
+        with self._asking:
+            self._asked += 1
+            self.send({"ask": self._asked, "method": method, "args": args})
+            answer = self._answers.get()
+        if "problem" in answer:
+            raise error_for(Problem.model_validate(answer["problem"]))
+        if "bad" in answer:
+            raise BadValue(answer["bad"])
+        return answer["ok"]
+
     def _read(self) -> None:
         try:
             while True:
@@ -61,6 +79,8 @@ class ParentLink:
                     self.runs.put(message)
                 elif "credential" in message:
                     self.credentials.put(message)
+                elif "answered" in message:
+                    self._answers.put(message)
                 elif "saved" in message:
                     self.saves.put(message)
                 elif "uploaded" in message:
@@ -112,6 +132,18 @@ class ParentPort:
             raise error_for(Problem.model_validate(problem))
         return Credential(answer["credential"])
 
+    def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
+        """Read the steps that the task keeps, and block until they are there."""
+        return Done(self._parent.ask("kept_steps"))
+
+    def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
+        """Keep a step, and block until it is stored."""
+        return Done(self._parent.ask("keep_step", step))
+
+    def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
+        """Receive a message by a step; blocks until it is known whether one waits."""
+        return Done(self._parent.ask("receive", step))
+
     def upload(self, content: Content) -> Uploading:
         """Have the worker, which has the token, upload a file, and block until it is stored, in async code too."""
         with _on_disk(content.data) as path:
@@ -141,8 +173,11 @@ def _on_disk(data: bytes | Path) -> Iterator[Path]:
 class Running:
     """The task that runs now, for the reading thread to stop."""
 
-    def __init__(self, task: Task[..., Any], context: Context, arguments: dict[str, Any]) -> None:
+    def __init__(
+        self, task: Task[..., Any], claim: dict[str, Any], context: Context, arguments: dict[str, Any]
+    ) -> None:
         self._task = task
+        self._claim = claim
         self._context = context
         self._arguments = arguments
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -158,9 +193,10 @@ class Running:
         """Call the function and return its ending."""
         first = (self._context,) if self._task.signature.wants_context else ()
         try:
-            if self._task.is_async:
-                return completed(asyncio.run(self._await(first)))
-            return completed(self._task.function(*first, **self._arguments))
+            is_async = self._task.is_async
+            result = asyncio.run(self._await(first)) if is_async else self._task.function(*first, **self._arguments)
+            check_steps(self._claim, self._context)
+            return completed(result)
         except BaseException as error:  # noqa: BLE001 - whatever the task raised is its end, SystemExit too
             return raised(error, self._task.verdicts)
 
@@ -201,7 +237,7 @@ def _run(parent: ParentLink, message: pipes.Message, found: dict[str, Task[..., 
         task = found[name]
         port = ParentPort(parent, [claim["id"], claim["run_id"]])
         context = Context(claim, port, urls=tuple(message["urls"]))
-        parent.running = Running(task, context, task.signature.arguments(claim["payload"]))
+        parent.running = Running(task, claim, context, task.signature.arguments(claim["payload"]))
     except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
         return raised(error)
     parent.send({"begun": True})

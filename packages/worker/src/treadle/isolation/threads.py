@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from treadle.tasks.outcomes import Suspend
+
 
 def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[Any]":
     """Run `function` in a new thread; the future gets what it returns or raises, SystemExit included.
@@ -31,9 +33,8 @@ def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[An
             result = context.run(function)
         except BaseException as raised:  # noqa: BLE001 - whatever the task raised is reported as its end
             # A future refuses StopIteration, and the loop would end on SystemExit.
-            error = (
-                raised if isinstance(raised, Exception) and not isinstance(raised, StopIteration) else CodeExit(raised)
-            )
+            is_ordinary = isinstance(raised, Exception | Suspend) and not isinstance(raised, StopIteration)
+            error = raised if is_ordinary else CodeExit(raised)
         try:
             loop.call_soon_threadsafe(settle, result, error)
         except RuntimeError:

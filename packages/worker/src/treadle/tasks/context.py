@@ -1,8 +1,20 @@
 """What a task's code sees of its run: `Context`, the first parameter of the functions that want one."""
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
+from datetime import timedelta
 from threading import Event
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    TypeVar,
+    TypeVarTuple,
+    cast,
+    get_args,
+    overload,
+)
 
 from treadle.tasks.outcomes import Interrupted
 
@@ -12,8 +24,12 @@ if TYPE_CHECKING:
     from treadle.client.client import Client
     from treadle.encryption.codec import Codec
     from treadle.tasks.content import Content, Source, Uploading
+    from treadle.tasks.steps import Steps
     from treadle.wire.artifacts import ArtifactItem
     from treadle.wire.runs import Claim
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
 
@@ -46,6 +62,15 @@ class Port(Protocol):
     def credentials(self) -> Awaitable[str]:
         """Ask for a credential of the run; gives a `Credential`, at once, where the code is synchronous."""
 
+    def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
+        """Read the steps that the task keeps, as `StepItem`; at once where the code is synchronous, as the next two."""
+
+    def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
+        """Keep a step, as `StepDone`; the awaitable ends when it is stored."""
+
+    def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
+        """Receive a message by a step, as `StepRef`, and return the step; None: none waits."""
+
 
 class Context:
     """A run, as its code sees it. Works in async functions, in threads and in child processes alike."""
@@ -68,6 +93,7 @@ class Context:
         self._checkpoint = claim.get("checkpoint")
         self._cancelled = Event()
         self._task: Claim | None = None
+        self._steps: Steps | None = None
 
     @property
     def task(self) -> "Claim":
@@ -106,6 +132,72 @@ class Context:
         data = plain(checkpoint, "checkpoint")
         self._checkpoint = data
         return self._port.save(data)
+
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[[*Ts], Awaitable[R]],
+        /,
+        *args: *Ts,
+        retries: int = 0,
+        timeout: float | timedelta | None = None,
+    ) -> Awaitable[R]: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[[*Ts], Any],
+        /,
+        *args: *Ts,
+        retries: int = 0,
+        timeout: float | timedelta | None = None,
+    ) -> Any: ...
+    def step(  # type: ignore[misc]  # mypy takes *Ts for more than any arguments
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        retries: int = 0,
+        timeout: float | timedelta | None = None,
+    ) -> Any:
+        """Call `function(*args)` once and keep its result (JSON): every later run of the task returns what is kept.
+
+        `await ctx.step(…)` in async code; in threads and processes the call itself returns the result. It is kept, in
+        the type that the function is annotated with, when this returns; a call that was cut off before is made again.
+        Steps are told apart by their name and by how often it came before in the run. `retries` is how often the call
+        is made again at once when it raised, after pauses of 1, 2, 4 s and so on; `timeout` is seconds for each call.
+
+        Raises what the function raises in the end, `TimeoutError`, `StepMismatch` when another function is kept under
+        the name, `BadValue` for a result that can't be kept or has more than a million characters, `StaleRun` when the
+        run is no longer this worker's, and `InvalidArguments`.
+        """
+        return self._steps_of_run().call(name, function, args, retries=retries, timeout=timeout)
+
+    def sleep(self, delay: float | timedelta) -> Any:
+        """End the run, and let the task go on from here when `delay` (seconds or a timedelta) has passed.
+
+        `await ctx.sleep(…)` in async code. Meanwhile the task takes no place in a worker and costs no budget. The run
+        that comes then calls the function anew, which gets what its steps have kept; so put what must not be done twice
+        into steps. It ends by a `BaseException`, which the code must let through. Raises as `step`.
+        """
+        return self._steps_of_run().sleep(delay)
+
+    def receive(self, name: str, *, timeout: float | timedelta | None = None) -> Any:
+        """Return the data of the next message of this name; end the run as `sleep` does until it has come.
+
+        `await ctx.receive(…)` in async code. Messages that came before wait, and each receive takes the oldest.
+        Raises `TimeoutError` when none came in `timeout` (seconds or a timedelta; None: ten years), and as `step`.
+        """
+        return self._steps_of_run().receive(name, timeout)
+
+    def _steps_of_run(self) -> "Steps":
+        if self._steps is None:
+            from treadle.tasks.steps import Steps
+
+            self._steps = Steps(self._port, self._claim.get("steps") or 0, self.wait_cancelled)
+        return self._steps
 
     def progress(self, share: float | None = None, message: str | None = None) -> None:
         """Show how far the run is: a share from 0 to 1, a message of up to 1,000 characters, or both.
@@ -223,6 +315,31 @@ class Context:
     def stop(self) -> None:
         """Set `cancelled`; called by the worker."""
         self._cancelled.set()
+
+
+def check_steps(claim: dict[str, Any], context: Context | None) -> None:
+    """Raise `StepMismatch` when code has returned that never asked for a step which its task keeps.
+
+    `context` is None for code that has none.
+    """
+    steps = None if context is None else context._steps_of_run() if claim.get("steps") else context._steps  # noqa: SLF001
+    if steps is not None:
+        steps.check_end()
+    elif number := claim.get("steps"):
+        from treadle.tasks.steps import unasked
+
+        raise unasked(number)
+
+
+class Done(Generic[R]):
+    """What is there already: awaiting it gives it at once."""
+
+    def __init__(self, value: R) -> None:
+        self._value = value
+
+    def __await__(self) -> Generator[Any, None, R]:
+        yield from ()
+        return self._value
 
 
 class Saved:

@@ -3,8 +3,16 @@
 import traceback
 from typing import Any
 
-from treadle.errors import BadValue, InvalidArguments
-from treadle.tasks.outcomes import Intermittent, Interrupted, MalformedPayload, Pause, ResourceUnavailable, Retry
+from treadle.errors import BadValue, InvalidArguments, StepMismatch
+from treadle.tasks.outcomes import (
+    Intermittent,
+    Interrupted,
+    MalformedPayload,
+    Pause,
+    ResourceUnavailable,
+    Retry,
+    Suspend,
+)
 from treadle.tasks.verdicts import Verdicts
 from treadle.values import clean, plain, said_by
 from treadle.wire.status import Reason
@@ -37,6 +45,8 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
 
     `verdicts` is what the task says of its exceptions.
     """
+    if (asleep := _suspended(error)) is not None:
+        return asleep
     message = said_by(error)
     if verdicts is not None and verdicts.is_final(error):
         return _exception(Reason.INTERNAL_ERROR, error) | {"error": _named(error, message)}
@@ -46,7 +56,7 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
             return ending if error.after is None else ending | {"retry_after": error.after}
         case Pause():
             return _paused(message, error.checkpoint)
-        case BadValue():
+        case BadValue() | StepMismatch():
             return _exception(Reason.INTERNAL_ERROR, error)
         case MalformedPayload() | InvalidArguments():
             return _exception(Reason.MALFORMED_PAYLOAD, error)
@@ -58,6 +68,17 @@ def raised(error: BaseException, verdicts: Verdicts | None = None) -> Ending:
             return {"kind": "failed", "error": message}
         case _:
             return {"kind": "failed", "error": _named(error, message), "traceback": trace_of(error)}
+
+
+def _suspended(error: BaseException) -> Ending | None:
+    """Return the report of code that sleeps or waits, and raised nothing else, be it in a group of tasks."""
+    if isinstance(error, BaseExceptionGroup):
+        asleep, others = error.split(Suspend)
+        return None if asleep is None or others is not None else _suspended(asleep.exceptions[0])
+    if not isinstance(error, Suspend):
+        return None
+    ending: Ending = {"kind": "suspended", "step": error.step, "occurrence": error.occurrence}
+    return ending | {"seconds": error.seconds, "receives": error.receives}
 
 
 def _named(error: BaseException, message: str) -> str:
@@ -109,6 +130,8 @@ def _is_ours(module: str) -> bool:
         "treadle.isolation.child",
         "treadle.isolation.threads",
         "treadle.tasks.definition",
+        "treadle.tasks.step_calls",
+        "treadle.tasks.steps",
         "treadle.worker.calls",
         "treadle.worker.middleware",
     }

@@ -7,6 +7,9 @@ TaskOutcome
 ├── ResourceUnavailable   something that the task needs is not there: never try again
 ├── Intermittent          not the task's fault: run it again, on the budget of requeues
 └── Interrupted           raised by `Context.raise_if_cancelled`
+
+`Suspend`, which `Context.sleep` and `Context.receive` raise to end a run, is none of them: no `except Exception` may
+catch it.
 """
 
 from datetime import timedelta
@@ -48,6 +51,20 @@ class ResourceUnavailable(TaskOutcome):
 
 class Intermittent(TaskOutcome):
     """What went wrong is not the task's fault: it is put back, on the budget of requeues."""
+
+
+class Suspend(BaseException):
+    """The code sleeps, or waits for a message: its run ends here. Let it through; `except Exception` does.
+
+    `step` and `occurrence` say by which step it waits, `seconds` for how long at most.
+    """
+
+    def __init__(self, step: str, occurrence: int, seconds: float, *, receives: bool) -> None:
+        super().__init__(f"the run ends, and goes on in {seconds:g} s at the latest")
+        self.step = step
+        self.occurrence = occurrence
+        self.seconds = seconds
+        self.receives = receives
 
 
 class Interrupted(TaskOutcome):

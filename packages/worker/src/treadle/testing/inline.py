@@ -15,10 +15,12 @@ from treadle.errors import InvalidArguments
 from treadle.settings import Settings, split_urls
 from treadle.tasks import endings
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Context, Credential, Level, Saved
+from treadle.tasks.context import Context, Credential, Done, Level, Saved, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
+from treadle.tasks.outcomes import Suspend
 from treadle.tasks.registry import by_name
+from treadle.testing.inline_steps import InlineSteps
 from treadle.transport.http import HttpChannel
 from treadle.values import plain
 from treadle.wire.artifacts import ArtifactItem
@@ -94,7 +96,7 @@ class InlineWorker:
                 is_encrypted = bool(given.get("encrypted"))
                 claim = opened_claim(self._sealer, given) if is_encrypted else given
                 ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
-                port = _Port(claim, partial(self._upload, claim))
+                port = _Port(claim, partial(self._upload, claim), partial(self._of_steps, claim))
                 ending = await run_claim(
                     self._tasks[claim["job_name"]], claim, port, self._resources, self._urls, self._middleware
                 )
@@ -104,6 +106,19 @@ class InlineWorker:
                 end = await self._http.request("GET", f"/v1/tasks/{claim['id']}")
                 ended.append(TaskItem.model_validate(opened_task(self._sealer, end)))
         return ended
+
+    def _of_steps(self, claim: dict[str, Any], method: str, *args: Any) -> Any:
+        """Ask for steps in a loop of its own, as `_upload` does: they are kept before the code goes on."""
+
+        async def work() -> Any:
+            http = HttpChannel(self._urls, self._token)
+            try:
+                return await getattr(InlineSteps(HttpLink(http), self._sealer, claim), method)(*args)
+            finally:
+                await http.close()
+
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(asyncio.run, work()).result()
 
     def _upload(self, claim: dict[str, Any], content: Content) -> ArtifactItem:
         """Upload in a loop of its own: a function that is not async blocks this one."""
@@ -130,7 +145,10 @@ class InlineWorker:
 class _Port:
     """Keeps what the code says, in order, until it ended."""
 
-    def __init__(self, claim: dict[str, Any], upload: Callable[[Content], ArtifactItem]) -> None:
+    def __init__(
+        self, claim: dict[str, Any], upload: Callable[[Content], ArtifactItem], of_steps: Callable[..., Any]
+    ) -> None:
+        self._of_steps = of_steps
         self._credential = Credential(claim["credentials"])
         self._upload = upload
         self.reports: list[dict[str, Any]] = []
@@ -156,6 +174,15 @@ class _Port:
     def credentials(self) -> Awaitable[str]:
         return self._credential
 
+    def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
+        return Done(self._of_steps("kept"))
+
+    def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
+        return Done(self._of_steps("keep", step))
+
+    def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
+        return Done(self._of_steps("receive", step))
+
 
 async def run_claim(
     task: Task[..., Any],
@@ -175,10 +202,12 @@ async def run_claim(
 
     async def code() -> Any:
         result = task.function(*first, **arguments)
-        return plain(await result if task.is_async else result, "result")
+        returned = plain(await result if task.is_async else result, "result")
+        check_steps(claim, context)
+        return returned
 
     try:
         ending = endings.completed(await chained(middleware, context, code)())
-    except Exception as error:  # noqa: BLE001 - whatever the task raised is its end
+    except (Exception, Suspend, BaseExceptionGroup) as error:  # noqa: BLE001 - whatever the task raised is its end
         ending = endings.raised(error, task.verdicts)
     return ending if port.usage is None else ending | {"usage": port.usage}

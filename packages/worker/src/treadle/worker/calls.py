@@ -26,9 +26,10 @@ from treadle.isolation.processes import Child, ChildDied, Children, origin_of
 from treadle.isolation.threads import call_in_thread
 from treadle.tasks import endings
 from treadle.tasks.content import Content
-from treadle.tasks.context import Context, Level, Port
+from treadle.tasks.context import Context, Level, Port, check_steps
 from treadle.tasks.definition import Task
 from treadle.tasks.endings import Ending
+from treadle.tasks.outcomes import Suspend
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound_now
 from treadle.worker.credentials import Credentials
@@ -36,6 +37,7 @@ from treadle.worker.lease import Held, Key, Leases
 from treadle.worker.middleware import Middleware, RaisedInProcess, chained
 from treadle.worker.ports import LoopPort, MiddlewarePort, ThreadPort
 from treadle.worker.reports import Reporter
+from treadle.worker.steps import StepKeeper
 from treadle.worker.stopping import check_ours, log_end, stopped
 from treadle.worker.timing import Timing
 from treadle.worker.uploads import Uploader
@@ -67,8 +69,10 @@ class Caller:
         *,
         captures_output: bool = False,
         codec: Codec | None = None,
+        steps: StepKeeper,
     ) -> None:
         self._codec = codec
+        self._steps = steps
         self.uploader = uploader
         self.reporter = reporter
         self.leases = leases
@@ -140,7 +144,9 @@ class Caller:
             self._loop.call_soon_threadsafe(self.reporter.line, run, message, level)
 
     def _port(self, kind: type[LoopPort], held: Held) -> LoopPort:
-        return kind(held, self.reporter, self.leases, self.credentials, save=self.save, upload=self.upload)
+        return kind(
+            held, self.reporter, self.leases, self.credentials, save=self.save, upload=self.upload, steps=self._steps
+        )
 
     def _context(self, held: Held, port: Port) -> Context:
         return Context(held.claim, port, self._resources, urls=self.credentials.urls, codec=self._codec)
@@ -208,6 +214,7 @@ class Caller:
                 result = await task.function(**arguments)
             else:
                 result = await task.function(context, **arguments)
+            check_steps(held.claim, context)
             ending = endings.completed(result)
         except asyncio.CancelledError as cancelled:
             if held.stop is None and code.cancelling():
@@ -235,8 +242,10 @@ class Caller:
 
         held.stop_code = stop
         try:
-            return endings.completed(await future), None
-        except Exception as raised:  # noqa: BLE001 - whatever the task raised is its end
+            result = await future
+            check_steps(held.claim, context)
+            return endings.completed(result), None
+        except (Exception, Suspend) as raised:  # noqa: BLE001 - whatever the task raised is its end
             return endings.raised(raised, task.verdicts), raised
         finally:
             held.stop_code = None
@@ -308,6 +317,19 @@ class Caller:
             self._group.create_task(self._upload_for(held, child, message["upload"]))
         elif "credential" in message:
             self._group.create_task(self._show_to(held, child))
+        elif "ask" in message:
+            self._group.create_task(self._answer(port, child, message))
+
+    async def _answer(self, port: LoopPort, child: Child, message: dict[str, Any]) -> None:
+        """Answer what a child asks of its steps."""
+        answer: dict[str, Any] = {"answered": message["ask"]}
+        try:
+            answer["ok"] = await getattr(port, message["method"])(*message["args"])
+        except ProblemError as error:
+            answer["problem"] = error.problem.model_dump(mode="json")
+        except TreadleError as error:
+            answer["bad"] = str(error)
+        child.send(answer)
 
     async def _save_for(self, held: Held, child: Child, checkpoint: Any) -> None:
         try:

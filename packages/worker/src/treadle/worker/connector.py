@@ -127,6 +127,14 @@ class Connector:
         """Renew one run's lease; the answer has fresh credentials."""
         return await self._at_hand().reclaim(ref)
 
+    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
+        """Return a part of the steps that a run's task keeps."""
+        return await self._at_hand().steps(ref, cursor)
+
+    async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Receive a message by a step of a run."""
+        return await self._at_hand().receive(body)
+
     async def give_back(self, refs: Refs) -> None:
         """Hand claims back; those that can't be return by themselves."""
         try:

@@ -49,6 +49,12 @@ class Link(Protocol):
     async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
         """Renew one run's lease; the answer has fresh credentials for its code."""
 
+    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
+        """Return the steps that a run's task keeps, from number `cursor` on."""
+
+    async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Receive a message by a step of a run."""
+
     async def give_back(self, refs: list[dict[str, Any]]) -> None:
         """Hand back claims that were not started."""
 
@@ -89,6 +95,17 @@ class SocketLink:
     async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
         """Renew one run's lease."""
         answer: dict[str, Any] = await self._session.call("reclaim", ref, bound=True)
+        return answer
+
+    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
+        """Return a part of a task's steps."""
+        body = {"id": ref["task_id"], "cursor": cursor}
+        answer: dict[str, Any] = await self._session.call("steps", body, bound=True)
+        return answer
+
+    async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Receive a message."""
+        answer: dict[str, Any] = await self._session.call("receive", body, bound=True)
         return answer
 
     async def give_back(self, refs: list[dict[str, Any]]) -> None:
@@ -159,6 +176,11 @@ class HttpLink:
         answers: list[dict[str, Any]] = answer["answers"]
         return answers
 
+    async def report_one(self, report: dict[str, Any]) -> None:
+        """Report to the run's own route; raises the `ProblemError` that it is refused with."""
+        said = {name: value for name, value in report.items() if name not in {"task_id", "run_id", "kind"}}
+        await self._ask("POST", f"/v1/tasks/{report['task_id']}/runs/{report['run_id']}/{report['kind']}", said)
+
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
         """Send a heartbeat."""
         answer: dict[str, Any] = await self._ask("PATCH", f"/v1/workers/{self._worker_id}", body, resend=True)
@@ -168,6 +190,19 @@ class HttpLink:
         """Renew one run's lease."""
         path = f"/v1/tasks/{ref['task_id']}/runs/{ref['run_id']}/reclaim"
         answer: dict[str, Any] = await self._ask("POST", path, resend=True)
+        return answer
+
+    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
+        """Return a part of a task's steps."""
+        path = f"/v1/tasks/{ref['task_id']}/steps"
+        answer: dict[str, Any] = await self._ask("GET", path, params={"cursor": cursor, "limit": 500})
+        return answer
+
+    async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Receive a message; the same step asked for twice receives once."""
+        left = {name: value for name, value in body.items() if name not in {"task_id", "run_id"}}
+        path = f"/v1/tasks/{body['task_id']}/runs/{body['run_id']}/receive"
+        answer: dict[str, Any] = await self._ask("POST", path, left, resend=True)
         return answer
 
     async def give_back(self, refs: list[dict[str, Any]]) -> None:

@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from treadle.errors import InvalidArguments
 from treadle.tasks.content import Content, Uploading
-from treadle.tasks.context import Level, Saved
+from treadle.tasks.context import Done, Level, Saved
 from treadle.wire.artifacts import ArtifactItem
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Key, Leases
 from treadle.worker.reports import Reporter
+from treadle.worker.steps import StepKeeper
+
+_NO_STEPS = "middleware has no steps: they belong to the task's code, which is called anew in each run"
 
 
 class LoopPort:
@@ -24,6 +28,7 @@ class LoopPort:
         *,
         save: Callable[[Held, Any], Coroutine[Any, Any, None]],
         upload: Callable[[Held, Content], Coroutine[Any, Any, ArtifactItem]],
+        steps: StepKeeper,
     ) -> None:
         self._reporter = reporter
         self._leases = leases
@@ -32,6 +37,7 @@ class LoopPort:
         self._credentials = credentials
         self._held = held
         self._key: Key = held.key
+        self._steps = steps
 
     def progress(self, share: float | None, message: str | None) -> None:
         """Send how far the run is."""
@@ -67,6 +73,18 @@ class LoopPort:
         """Ask for a credential of the run."""
         return self._credentials.of(self._held)
 
+    def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
+        """Read the steps that the task keeps."""
+        return self._steps.kept(self._held)
+
+    def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
+        """Keep a step."""
+        return self._steps.keep(self._held, step)
+
+    def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
+        """Receive a message by a step."""
+        return self._steps.receive(self._held, step)
+
 
 class MiddlewarePort(LoopPort):
     """The same for what stands around the code: each of the two tells what it has spent by itself."""
@@ -74,6 +92,18 @@ class MiddlewarePort(LoopPort):
     def spend(self, total: float) -> None:
         """Note what has been used in all."""
         self._note(self._held.spent[0], total)
+
+    def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
+        """Refuse: the code counts its steps by itself."""
+        raise InvalidArguments(_NO_STEPS)
+
+    def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
+        """Refuse likewise."""
+        raise InvalidArguments(_NO_STEPS)
+
+    def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
+        """Refuse likewise."""
+        raise InvalidArguments(_NO_STEPS)
 
 
 class ThreadPort(LoopPort):
@@ -107,3 +137,15 @@ class ThreadPort(LoopPort):
     def credentials(self) -> Awaitable[str]:
         """Ask for a credential of the run."""
         return asyncio.run_coroutine_threadsafe(self._credentials.of(self._held), self._loop).result()
+
+    def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
+        """Read the steps that the task keeps."""
+        return Done(asyncio.run_coroutine_threadsafe(self._steps.kept(self._held), self._loop).result())
+
+    def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
+        """Keep a step."""
+        return Done(asyncio.run_coroutine_threadsafe(self._steps.keep(self._held, step), self._loop).result())
+
+    def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
+        """Receive a message by a step."""
+        return Done(asyncio.run_coroutine_threadsafe(self._steps.receive(self._held, step), self._loop).result())

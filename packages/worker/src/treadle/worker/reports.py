@@ -40,9 +40,9 @@ SOFT_DELAY = 0.2
 KEPT_LINES = 1000
 """Log lines of a run that wait to be sent; further ones push out the oldest, and the loss is told in their place."""
 
-ENDS = frozenset({"completed", "failed", "exception", "paused", "stopped"})
+ENDS = frozenset({"completed", "failed", "exception", "paused", "suspended", "stopped"})
 
-_WITH_START = frozenset({"completed", "failed", "exception"})
+_WITH_START = frozenset({"completed", "failed", "exception", "suspended"})
 """Ends that may tell the start as well."""
 
 Send = Callable[[list[Report]], Awaitable[list[Answer]]]

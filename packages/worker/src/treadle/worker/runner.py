@@ -19,6 +19,7 @@ from treadle.worker.lease import Held, Leases
 from treadle.worker.middleware import Middleware
 from treadle.worker.reports import Reporter
 from treadle.worker.sealing import RunSealing
+from treadle.worker.steps import StepKeeper, StepLink
 from treadle.worker.stopping import log_failure, stopped
 from treadle.worker.uploads import Uploader
 
@@ -51,6 +52,7 @@ class Runner:
         middleware: Sequence[Middleware] = (),
         captures_output: bool = False,
         sealing: RunSealing | None = None,
+        step_link: StepLink,
     ) -> None:
         self._tasks = tasks
         self._reporter = reporter
@@ -69,6 +71,7 @@ class Runner:
             middleware,
             captures_output=captures_output,
             codec=self._sealing.codec,
+            steps=StepKeeper(step_link, reporter, self._sealing),
         )
         self._waiting: deque[Held] = deque()
         self._running: dict[Held, asyncio.Task[None]] = {}

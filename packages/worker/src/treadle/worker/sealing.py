@@ -38,11 +38,18 @@ class RunSealing:
             return {"kind": "failed", "error": UNOPENED}
         return None
 
+    def opened_step(self, held: Held, step: dict[str, Any]) -> dict[str, Any]:
+        """Return a kept step with its result opened. Raises `NoCodec` and `CantDecrypt`."""
+        if not held.claim.get("encrypted"):
+            return step
+        return {**step, "result": self._sealer.open_value(step.get("result"))}
+
     def seal(self, report: dict[str, Any]) -> dict[str, Any] | None:
         """Return a report as it is to be sent; None when nothing is.
 
         Of a run that is over here one can't say whether it was encrypted: of that nothing is told but that its code
-        has ended. Raises `EncryptionError` for a checkpoint that can't be sealed, `StaleRun` for one of such a run.
+        has ended. Raises `EncryptionError` for a checkpoint or step that can't be sealed, `StaleRun` for one of such a
+        run.
         """
         if not self._sealer.has_codec:
             return report
@@ -55,7 +62,7 @@ class RunSealing:
                 return report
             case "progress" | "logs":
                 return None
-            case "checkpoint":
+            case "checkpoint" | "step":
                 raise StaleRun(problem_named("stale-run", f"run {ref['run_id']} of task {ref['task_id']} is over"))
             case _:
                 return {**ref, "kind": "stopped"}

@@ -7,13 +7,13 @@ from treadle.errors import StaleRun, problem_named
 from treadle.isolation.processes import ChildDied
 from treadle.tasks import endings
 from treadle.tasks.endings import Ending
-from treadle.tasks.outcomes import Interrupted
+from treadle.tasks.outcomes import Interrupted, Suspend
 from treadle.worker.lease import Held
 from treadle.worker.middleware import RaisedInProcess
 
 log: logging.Logger = logging.getLogger("treadle.worker")
 
-_QUIET = (asyncio.CancelledError, Interrupted, ChildDied, RaisedInProcess)
+_QUIET = (asyncio.CancelledError, Interrupted, Suspend, ChildDied, RaisedInProcess)
 """What code that stops as it was told to ends with."""
 
 
@@ -45,11 +45,12 @@ def log_failure(held: Held, ending: Ending) -> None:
 
 def stopped(held: Held, ending: Ending | None, error: BaseException | None) -> Ending:
     """Return what is reported of a run whose code was told to stop, from how it ended then."""
-    has_completed = ending is not None and ending["kind"] == "completed"
+    # One that sleeps has come as far as it can: the server pauses it where it is, if that was asked for.
+    has_ended = ending is not None and ending["kind"] in {"completed", "suspended"}
     match held.stop:
-        case "pause" if not has_completed:
+        case "pause" if not has_ended:
             return _paused(ending, error)
-        case "shutdown" if not has_completed:
+        case "shutdown" if not has_ended:
             return endings.shut_down()
         case "timeout":
             return endings.timed_out(held.claim["timeout"], endings.trace_of(error) if error is not None else None)

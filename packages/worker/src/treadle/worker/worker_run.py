@@ -133,6 +133,7 @@ class WorkerRun:
             middleware=config.middleware,
             captures_output=config.settings.capture_output,
             sealing=self._sealing,
+            step_link=self._connector,
         )
         loop = asyncio.get_running_loop()
 

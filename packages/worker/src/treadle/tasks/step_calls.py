@@ -1,0 +1,131 @@
+"""What a step calls: the function's name, its call with a timeout where the task runs, and the type of its result."""
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import threading
+import typing
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from treadle.errors import InvalidArguments
+
+_BYTES = ConfigDict(val_json_bytes="base64")
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return a function's name without its module, which is another one in a child process, and may be moved."""
+    bare = _bare(function)
+    return str(getattr(bare, "__qualname__", type(bare).__qualname__))[-255:]
+
+
+def has_loop() -> bool:
+    """Return whether this is async code."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def run(
+    step: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    timeout: float | None,  # noqa: ASYNC109 - the step's own
+) -> Any:
+    """Call a step's function; a synchronous one of an async task, or one with a timeout, in a thread of its own.
+
+    Nothing stops a thread: what it returns after its timeout is dropped. Raises what the function raises,
+    `TimeoutError` in English, and `InvalidArguments` for an async function in a task that is not.
+    """
+    is_async = inspect.iscoroutinefunction(_bare(function))
+    if has_loop():
+        return await _in_loop(step, function, args, timeout, is_async=is_async)
+    if is_async:
+        raise InvalidArguments(f"step {step!r} calls an async function, and its task is none: make the task async")
+    if timeout is None:
+        return function(*args)
+    aside = _aside(lambda: function(*args), step)
+    try:
+        return aside.result(timeout)
+    except TimeoutError as error:
+        if aside.done():
+            raise
+        raise TimeoutError(_late(step, timeout)) from error
+
+
+async def _in_loop(
+    step: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    timeout: float | None,  # noqa: ASYNC109
+    *,
+    is_async: bool,
+) -> Any:
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            return await (function(*args) if is_async else asyncio.wrap_future(_aside(lambda: function(*args), step)))
+    except TimeoutError as error:
+        if limit.expired():
+            raise TimeoutError(_late(step, timeout)) from error
+        raise
+
+
+def _late(step: str, timeout: float | None) -> str:
+    return f"step {step!r} took longer than its timeout of {timeout:g} s"
+
+
+def _aside(call: Callable[[], Any], step: str) -> "Future[Any]":
+    """Call it in a thread that keeps no process from ending."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            result = context.run(call)
+        except StopIteration as error:
+            # No future takes it.
+            future.set_exception(RuntimeError(f"step {step!r} raised {error!r}"))
+        except BaseException as error:  # noqa: BLE001 - whatever it raised is raised where it was called
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=work, name=f"treadle-step-{step}", daemon=True).start()
+    return future
+
+
+def typed(function: Callable[..., Any], result: Any) -> Any:
+    """Return a result, JSON, as what the function says that it returns; as it is when it is no such thing."""
+    try:
+        return _returns(_bare(function)).validate_json(to_json(result))
+    except (ValidationError, TypeError):
+        # Annotations of results are promises that nobody checked; and what has no hash is not remembered.
+        return result
+
+
+@functools.lru_cache(maxsize=512)
+def _returns(function: Callable[..., Any]) -> TypeAdapter[Any]:
+    called = function if inspect.isroutine(function) else getattr(type(function), "__call__", function)  # noqa: B004
+    try:
+        annotation = typing.get_type_hints(called, include_extras=True).get("return", Any)
+        or_none: Any = typing.Optional[annotation]  # noqa: UP045 - it may be anything
+        return TypeAdapter(or_none, config=_BYTES)
+    except (PydanticUserError, NameError, TypeError, AttributeError, SyntaxError):
+        return TypeAdapter(Any)
+
+
+def _bare(function: Callable[..., Any]) -> Callable[..., Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    # A task stands for its function.
+    bare: Callable[..., Any] = inspect.unwrap(getattr(function, "function", function))
+    return bare

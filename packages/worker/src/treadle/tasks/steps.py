@@ -1,0 +1,252 @@
+"""Steps of a task's code: run once, kept, and returned by the runs that follow; `Context` has their methods.
+
+What waits and what blocks is the same code: in a function without an event loop nothing that it awaits ever waits, so
+that it is gone through in one go (`finished`).
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import ContextVar
+from datetime import timedelta
+from threading import Lock
+from typing import Any, NoReturn, Protocol
+
+from treadle.client.options import seconds
+from treadle.errors import BadValue, InvalidArguments, StepMismatch
+from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
+from treadle.tasks.step_calls import has_loop, name_of, run, typed
+from treadle.values import plain
+from treadle.wire.steps import LONGEST_WAIT
+
+FIRST_PAUSE = 1.0
+"""Seconds before a step's first retry; each further pause is twice as long."""
+
+LONGEST_PAUSE = 60.0
+
+SLEEP = "sleep"
+"""The name of the steps that only sleep."""
+
+_inside: ContextVar[str | None] = ContextVar("treadle_step", default=None)
+"""The step whose function runs."""
+
+Kept = dict[str, Any]
+"""A kept step, as `StepItem`."""
+
+
+class StepPort(Protocol):
+    """Where a run's steps go: their awaitables are done already where the code is synchronous."""
+
+    def kept_steps(self) -> Awaitable[list[Kept]]:
+        """Read all steps that the task keeps."""
+
+    def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
+        """Keep a step, as `StepDone`; the awaitable ends when it is stored."""
+
+    def receive(self, step: dict[str, Any]) -> Awaitable[Kept | None]:
+        """Receive a message by a step, as `StepRef`; None: none waits."""
+
+
+class Steps:
+    """The steps of one run. `known` is how many the task kept when the run was claimed."""
+
+    def __init__(self, port: StepPort, known: int, wait_cancelled: Callable[[float], bool]) -> None:
+        self._port = port
+        self._known = known
+        self._wait_cancelled = wait_cancelled
+        self._asked: Counter[str] = Counter()
+        self._kept: dict[tuple[str, int], Kept] | None = {} if known == 0 else None
+        self._unasked: set[tuple[str, int]] = set()
+        self._loading: asyncio.Future[list[Kept]] | None = None
+        self._lock = Lock()
+        self._mismatch: StepMismatch | None = None
+        self.suspended: Suspend | None = None
+        """How the run is to end, once the code has asked to sleep or wait."""
+
+    def call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        *,
+        retries: int,
+        timeout: float | timedelta | None,
+    ) -> Any:
+        """Return the step's result, in async code what gives it when it is awaited."""
+        if not (isinstance(retries, int) and retries >= 0):
+            raise InvalidArguments(f"step {name!r}: retries is a whole number from 0 up, not {retries!r}")
+        occurrence = self._next(name)
+        return _given(self._called(name, occurrence, function, args, retries, seconds(timeout)))
+
+    def sleep(self, delay: float | timedelta) -> Any:
+        """End the run until so much time has passed; return at once in the run that comes then."""
+        length = _length("sleep", delay)
+        return _given(self._slept(self._next(SLEEP), length))
+
+    def receive(self, name: str, timeout: float | timedelta | None) -> Any:
+        """Return the data of the next message of this name; end the run until it comes. Raises `TimeoutError`."""
+        length = LONGEST_WAIT if timeout is None else _length(f"receive {name!r}", timeout)
+        return _given(self._received(name, self._next(name), length))
+
+    def check_end(self) -> None:
+        """Raise `StepMismatch` when the code has returned otherwise than its steps say."""
+        if self._mismatch is not None:
+            raise self._mismatch
+        if self.suspended is not None:
+            raise StepMismatch(
+                f"the code returned although step {self.suspended.step!r} had asked it to end: let the exception"
+                " through that ctx.sleep and ctx.receive raise (a BaseException)"
+            )
+        if self._kept is None:
+            raise unasked(self._known)
+        if self._unasked:
+            raise unasked(len(self._unasked), _shown(*min(self._unasked)))
+
+    def _next(self, name: str) -> int:
+        if not isinstance(name, str) or not 1 <= len(name) <= 255 or "\0" in name:
+            raise InvalidArguments(f"a step has a name of 1 to 255 characters, not {name!r:.100}")
+        if (outer := _inside.get()) is not None:
+            raise InvalidArguments(f"step {name!r} stands inside step {outer!r}: a step has no steps of its own")
+        with self._lock:
+            occurrence = self._asked[name]
+            self._asked[name] += 1
+        return occurrence
+
+    async def _known_as(self, name: str, occurrence: int, kind: str, function: str | None = None) -> Kept | None:
+        """Return a step that an earlier run kept. Raises `StepMismatch` when it is something else."""
+        if self._mismatch is not None:
+            raise self._mismatch
+        if self._kept is None:
+            found = {(one["step"], one["occurrence"]): one for one in await self._load()}
+            if self._kept is None:
+                self._kept, self._unasked = found, set(found)
+        self._unasked.discard((name, occurrence))
+        kept = self._kept.get((name, occurrence))
+        if kept is None or (kept["kind"], kept.get("function")) == (kind, function):
+            return kept
+        self._mismatch = StepMismatch(
+            f"{_shown(name, occurrence)} was {_what(kept['kind'], kept.get('function'))} when it was kept, and is"
+            f" {_what(kind, function)} now. {_WHAT_TO_DO}"
+        )
+        raise self._mismatch
+
+    async def _load(self) -> list[Kept]:
+        """Read what is kept, once for all that ask at the same time."""
+        if not has_loop():
+            return await self._port.kept_steps()
+        if self._loading is None:
+            self._loading = asyncio.ensure_future(self._port.kept_steps())
+        return await asyncio.shield(self._loading)
+
+    async def _called(
+        self,
+        name: str,
+        occurrence: int,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        retries: int,
+        timeout: float | None,  # noqa: ASYNC109 - the step's own
+    ) -> Any:
+        called = name_of(function)
+        kept = await self._known_as(name, occurrence, "call", called)
+        if kept is not None:
+            return typed(function, kept.get("result"))
+        began = time.monotonic()
+        value = await self._tried(name, function, args, retries, timeout)
+        result = plain(value, f"step {name!r}")
+        took = time.monotonic() - began
+        said = {"step": name, "occurrence": occurrence, "function": called, "result": result, "seconds": took}
+        await self._port.keep_step(said)
+        # As the runs that follow get it, so that none sees anything else.
+        return typed(function, result)
+
+    async def _tried(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        retries: int,
+        timeout: float | None,  # noqa: ASYNC109
+    ) -> Any:
+        pause = FIRST_PAUSE
+        for left in range(retries, -1, -1):
+            token = _inside.set(name)
+            try:
+                return await run(name, function, args, timeout)
+            except (TaskOutcome, StepMismatch, BadValue):
+                raise
+            except Exception:
+                if not left:
+                    raise
+            finally:
+                _inside.reset(token)
+            await self._rest(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        raise AssertionError("the last try returns or raises")
+
+    async def _rest(self, pause: float) -> None:
+        if has_loop():
+            await asyncio.sleep(pause)
+        elif self._wait_cancelled(pause):
+            raise Interrupted("the run was asked to stop")
+
+    async def _slept(self, occurrence: int, length: float) -> None:
+        if await self._known_as(SLEEP, occurrence, "sleep") is None:
+            self._suspend(SLEEP, occurrence, length, receives=False)
+
+    async def _received(self, name: str, occurrence: int, length: float) -> Any:
+        kept = await self._known_as(name, occurrence, "receive")
+        if kept is None:
+            kept = await self._port.receive({"step": name, "occurrence": occurrence})
+        if kept is None:
+            self._suspend(name, occurrence, length, receives=True)
+        if kept.get("received_at") is None:
+            raise TimeoutError(f"no message {name!r} came within {length:g} s")
+        return kept.get("result")
+
+    def _suspend(self, name: str, occurrence: int, length: float, *, receives: bool) -> NoReturn:
+        self.suspended = self.suspended or Suspend(name, occurrence, length, receives=receives)
+        raise self.suspended
+
+
+_WHAT_TO_DO = (
+    "Give the task the code back that it began with and resume it, or run it again from its start"
+    " (treadle rerun ID) or from the step that has changed (treadle rerun ID --from-step NAME)"
+)
+
+
+def _length(what: str, given: float | timedelta) -> float:
+    length = seconds(given)
+    if length is None or not 0 <= length <= LONGEST_WAIT:
+        raise InvalidArguments(f"{what}: write seconds from 0 up, at most {LONGEST_WAIT:g} (ten years), not {given!r}")
+    return float(length)
+
+
+def _shown(name: str, occurrence: int) -> str:
+    return f"step {name!r}" if occurrence == 0 else f"step {name!r} (number {occurrence + 1} of that name)"
+
+
+def _what(kind: str, function: str | None) -> str:
+    return f"a call of {function}" if kind == "call" else f"a {kind}"
+
+
+def _given(work: Coroutine[Any, Any, Any]) -> Any:
+    """Return what async code awaits; in other code, what came of it."""
+    return work if has_loop() else finished(work)
+
+
+def finished(work: Coroutine[Any, Any, Any]) -> Any:
+    """Go through a coroutine that never waits, and return what it returns."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    work.close()
+    raise RuntimeError("what a synchronous step awaited was not done")
+
+
+def unasked(number: int, first: str | None = None) -> StepMismatch:
+    """Return what is said of code that has completed without asking for so many steps that its task keeps."""
+    which = f"{number} steps that the task keeps" if first is None else f"{first}, which the task keeps"
+    return StepMismatch(f"the code completed without asking for {which}: was it changed? {_WHAT_TO_DO}")

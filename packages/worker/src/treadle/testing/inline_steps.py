@@ -1,0 +1,45 @@
+"""Steps of a task that runs inline: kept at the server at once, as those of any other worker are."""
+
+from typing import Any
+
+from treadle.encryption.fields import sealed_report
+from treadle.encryption.sealer import Sealer
+from treadle.errors import BadValue, PayloadTooLarge, ValidationFailed
+from treadle.worker.link import HttpLink
+
+
+class InlineSteps:
+    """What the code of one claim asks of its steps."""
+
+    def __init__(self, link: HttpLink, sealer: Sealer, claim: dict[str, Any]) -> None:
+        self._link = link
+        self._sealer = sealer
+        self._is_encrypted = bool(claim.get("encrypted"))
+        self._ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
+
+    async def kept(self) -> list[dict[str, Any]]:
+        """Return every step that the task keeps."""
+        found: list[dict[str, Any]] = []
+        while True:
+            page = await self._link.steps(self._ref, len(found))
+            found += [self._opened(item) for item in page["items"]]
+            if page.get("next_cursor") is None:
+                return found
+
+    async def keep(self, step: dict[str, Any]) -> None:
+        """Keep a step. Raises a `ProblemError`, and `BadValue` when it can't be kept."""
+        report = {**self._ref, "kind": "step", **step}
+        sealed = sealed_report(self._sealer, report) if self._is_encrypted else report
+        assert sealed is not None
+        try:
+            await self._link.report_one(sealed)
+        except (PayloadTooLarge, ValidationFailed) as error:
+            raise BadValue(f"step {step['step']!r}: {error}") from None
+
+    async def receive(self, step: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the step that has received a message, None when none waits."""
+        answer = await self._link.receive({**self._ref, **step})
+        return None if answer["item"] is None else self._opened(answer["item"])
+
+    def _opened(self, step: dict[str, Any]) -> dict[str, Any]:
+        return {**step, "result": self._sealer.open_value(step.get("result"))} if self._is_encrypted else step

@@ -1,0 +1,64 @@
+"""Steps of the runs that a worker holds: read when the code asks for the first, kept before it goes on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+from treadle.errors import BadValue, ConnectionFailed, EncryptionError, PayloadTooLarge, ValidationFailed
+from treadle.transport.retries import delays
+from treadle.worker.lease import Held
+from treadle.worker.reports import Reporter
+from treadle.worker.sealing import RunSealing
+
+T = TypeVar("T")
+
+
+class StepLink(Protocol):
+    """What is asked of the server for steps."""
+
+    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
+        """Return the steps that a run's task keeps, from a number on: `items`, and `next_cursor` if there are more."""
+
+    async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Receive a message by a step of a run, as the socket's `receive`."""
+
+
+class StepKeeper:
+    """Reads and keeps the steps of a worker's runs. While the server is away its calls wait."""
+
+    def __init__(self, link: StepLink, reporter: Reporter, sealing: RunSealing) -> None:
+        self._link = link
+        self._reporter = reporter
+        self._sealing = sealing
+
+    async def kept(self, held: Held) -> list[dict[str, Any]]:
+        """Return every step that the task keeps, in their order. Raises a `ProblemError`, and `EncryptionError`."""
+        found: list[dict[str, Any]] = []
+        while True:
+            cursor = len(found)
+            page = await self._asked(lambda: self._link.steps(held.ref, cursor))  # noqa: B023 - called at once
+            found += [self._sealing.opened_step(held, item) for item in page["items"]]
+            if page.get("next_cursor") is None:
+                return found
+
+    async def keep(self, held: Held, step: dict[str, Any]) -> None:
+        """Keep a step. Raises `StaleRun` when the run is no longer ours, `BadValue` when it can't be kept."""
+        try:
+            await self._reporter.confirm({**held.ref, "kind": "step", **step})
+        except (PayloadTooLarge, ValidationFailed, EncryptionError) as error:
+            raise BadValue(f"step {step['step']!r}: {error}") from None
+
+    async def receive(self, held: Held, step: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the step that has received a message, None when none waits. Raises as `kept`."""
+        answer = await self._asked(lambda: self._link.receive({**held.ref, **step}))
+        return None if answer["item"] is None else self._sealing.opened_step(held, answer["item"])
+
+    async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
+        for delay in delays():
+            await self._reporter.online.wait()
+            try:
+                return await ask()
+            except ConnectionFailed:
+                # The worker is opened anew, and `online` set again, before it can be asked again.
+                await asyncio.sleep(delay)
+        raise AssertionError("the delays never end")
