@@ -218,7 +218,7 @@ async def test_a_wait_by_a_step_that_is_kept_already_is_refused(shop: Shop) -> N
 
 async def test_a_sleeper_keeps_its_target_and_no_slot(shop: Shop, clock: Any) -> None:
     worker = await shop.worker(concurrency=1)
-    first, second = await shop.submit(2, target="cam-1")
+    first, _ = await shop.submit(2, target="cam-1")
     [claimed] = await shop.claim(worker)
     await shop.report(claimed, "started")
     await sleep(shop, claimed, 60)

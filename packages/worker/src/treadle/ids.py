@@ -16,6 +16,11 @@ def new_claim_key() -> str:
     return new_task_id()
 
 
+def new_message_id() -> str:
+    """Return a fresh UUIDv7 in its canonical text form."""
+    return new_task_id()
+
+
 def new_worker_id() -> WorkerId:
     """Return a fresh UUIDv7 in its canonical text form."""
     return WorkerId(new_task_id())

@@ -9,14 +9,13 @@ from treadle_server.operations.steps import kept_steps, receive_message, send_me
 
 
 async def list_of_task(call: Call) -> Response:
-    """List the steps that the task keeps, in the order in which they were kept; `next_cursor` leads on.
+    """List the steps that the task keeps, in the order in which they were kept; a page ends early when it is large.
 
-    A page ends early when its results are large.
+    Up to 500 unless `limit` says otherwise.
     """
-    limit = call.limit(MOST_PER_PAGE)
-    items, total, following = await kept_steps(call.api, call.task_id, first=call.number("cursor") or 0, most=limit)
-    cursor = None if following is None else str(following)
-    return answer(page_data(items, total, limit, 0, cursor=cursor))
+    limit, offset = call.limit(MOST_PER_PAGE), call.offset()
+    items, total = await kept_steps(call.api, call.task_id, offset=offset, limit=limit)
+    return answer(page_data(items, total, limit, offset))
 
 
 async def send(call: Call) -> Response:

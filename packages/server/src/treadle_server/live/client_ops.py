@@ -9,7 +9,7 @@ from treadle.wire.fields import Request, Text
 from treadle.wire.ids import TaskId, Uuid, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.names import Room, parse_job_name
-from treadle.wire.steps import MOST_STEPS, MessageSend
+from treadle.wire.steps import MOST_STEPS
 from treadle.wire.tasks import BulkAction, Freeze, Rerun, Resolve, Steer, TaskOfMany, TaskPatch
 from treadle.wire.transitions import Action
 from treadle_server.access.permission import Permission
@@ -26,7 +26,7 @@ from treadle_server.operations.reading import shown_after, shown_submitted, show
 from treadle_server.operations.runs import shown_events
 from treadle_server.operations.schedules import steer_schedule
 from treadle_server.operations.steering import steer_task
-from treadle_server.operations.steps import kept_steps, send_message
+from treadle_server.operations.steps import kept_steps
 from treadle_server.operations.submitting import MOST_TASKS, PlainTask, plain_tasks, submit_each, submit_many
 from treadle_server.operations.windows import frozen
 from treadle_server.store.read import logs as read_logs
@@ -79,17 +79,10 @@ class Act(Resolve, Rerun):
     action: Action
 
 
-class Send(MessageSend):
-    """A message for a task."""
-
-    task_id: Uuid
-    name: Text
-
-
 class StepsFrom(One):
-    """Asks for a task's steps, from number `cursor` on."""
+    """Asks for a task's steps, from one on."""
 
-    cursor: Annotated[int, Field(strict=True, ge=0, le=MOST_STEPS)] = 0
+    offset: Annotated[int, Field(strict=True, ge=0, le=MOST_STEPS)] = 0
 
 
 class Nothing(Request):
@@ -236,17 +229,10 @@ _ONLY_WITH = {"resolve": {"status", "result", "error"}, "rerun": {"from_step"}}
 
 
 async def steps(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give the steps that a task keeps; `next_cursor` leads on."""
+    """Give the steps that a task keeps, as many as fit into an answer."""
     wanted = values.validate(StepsFrom, fields)
-    items, _, following = await kept_steps(session.live.api, TaskId(wanted.id), first=wanted.cursor, most=MOST_AT_ONCE)
-    return Reply({"items": items, "next_cursor": following})
-
-
-async def send(session: Session, fields: dict[str, Any]) -> Reply:
-    """Send a task a message."""
-    given = values.validate(Send, fields)
-    message, _ = await send_message(session.live.api, session.principal, TaskId(given.task_id), given.name, given)
-    return Reply(message)
+    items, total = await kept_steps(session.live.api, TaskId(wanted.id), offset=wanted.offset, limit=MOST_AT_ONCE)
+    return Reply({"items": items, "total": total})
 
 
 async def act_on_many(session: Session, fields: dict[str, Any]) -> Reply:
@@ -327,7 +313,6 @@ OPS: dict[str, Op] = {
     "runs": Op.of("runs", runs),
     "logs": Op.of("logs", logs),
     "steps": Op.of("steps", steps),
-    "send": Op.of("send", send),
     "history": Op.of("history", history),
     "whoami": Op.of("whoami", whoami),
     "action": Op.of("cancel", act),

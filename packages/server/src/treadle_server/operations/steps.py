@@ -21,18 +21,15 @@ from treadle_server.store.read import tasks as read_tasks
 _NAME: TypeAdapter[str] = TypeAdapter(Text)
 
 
-async def kept_steps(
-    api: Api, task_id: TaskId, *, first: int, most: int
-) -> tuple[list[dict[str, Any]], int, int | None]:
-    """Return steps as `StepItem` from number `first` on, how many the task keeps, and with which number to go on.
+async def kept_steps(api: Api, task_id: TaskId, *, offset: int, limit: int) -> tuple[list[dict[str, Any]], int]:
+    """Return up to `limit` steps as `StepItem` from one on, and how many the task keeps.
 
     Raises `TaskNotFound`.
     """
     async with api.engine.store.read() as connection:
         task = await read_tasks.get(connection, task_id)
-        found = await read_steps.of_task(connection, task.seq, first=first, most=most)
-    following = first + len(found)
-    return [step_data(step) for step in found], task.steps, following if following < task.steps else None
+        found = await read_steps.of_task(connection, task.seq, first=offset, most=limit)
+    return [step_data(step) for step in found], task.steps
 
 
 async def send_message(

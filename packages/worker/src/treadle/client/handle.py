@@ -17,6 +17,7 @@ from treadle.errors import TaskCancelled, TaskFailed, TreadleError, WaitTimeout
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
+from treadle.wire.steps import MessageItem, StepItem
 from treadle.wire.tasks import Receipt, RunItem, TaskItem
 
 if TYPE_CHECKING:
@@ -109,10 +110,18 @@ class TaskHandle(Generic[R_co]):
         self._ending = None
         return await self._client.resume(self.id)
 
-    async def rerun(self) -> TaskItem:
-        """Run an ended task again from its start; raises as `Client.rerun`."""
+    async def rerun(self, *, from_step: str | None = None) -> TaskItem:
+        """Run an ended task again from its start, or from a step on; raises as `Client.rerun`."""
         self._ending = None
-        return await self._client.rerun(self.id)
+        return await self._client.rerun(self.id, from_step=from_step)
+
+    async def send(self, name: str, data: Any = None, *, id: str | None = None) -> MessageItem:  # noqa: A002
+        """Send the task a message; as `Client.send`."""
+        return await self._client.send(self.id, name, data, id=id)
+
+    async def steps(self) -> list[StepItem]:
+        """Return the steps that the task keeps."""
+        return await self._client.steps(self.id)
 
     async def edit(self, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
         """Change the task while it waits; as `Client.edit`."""

@@ -3,12 +3,14 @@
 from typing import Any, Unpack
 
 from treadle.client.options import wire_edits
-from treadle.client.requests import Requester, task_of
-from treadle.encryption.fields import SAID, sealed_words
+from treadle.client.requests import Requester, path_part, task_of
+from treadle.encryption.fields import SAID, opened_step, sealed_words
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
+from treadle.ids import new_message_id
 from treadle.values import plain_request
 from treadle.wire.jobs import JobItem
 from treadle.wire.options import TaskEdits
+from treadle.wire.steps import MessageItem, StepItem
 from treadle.wire.tasks import BulkResult, TaskItem
 from treadle.wire.transitions import LEADS_TO, Action
 
@@ -39,9 +41,32 @@ class Steering(Requester):
         """
         return await self._act(task_id, "resume", if_version=if_version)
 
-    async def rerun(self, task_id: str, *, if_version: int | None = None) -> TaskItem:
-        """Run an ended task again from its start. Raises as `resume`."""
-        return await self._act(task_id, "rerun", if_version=if_version)
+    async def rerun(self, task_id: str, *, from_step: str | None = None, if_version: int | None = None) -> TaskItem:
+        """Run an ended task again from its start: without its steps, messages and checkpoint.
+
+        With `from_step` the first step of that name and all that were kept after it are done again; those before it
+        stay kept, and what the deleted ones had received is received once more. Raises as `resume`, and
+        `ValidationFailed` when the task keeps no such step.
+        """
+        return await self._act(task_id, "rerun", from_step=from_step, if_version=if_version)
+
+    async def send(self, task_id: str, name: str, data: Any = None, *, id: str | None = None) -> MessageItem:  # noqa: A002
+        """Send a task a message (JSON) for `ctx.receive(name)`; one that waits for it goes on.
+
+        The same `id` twice, of one task and name, is one message; left out, it is made here. Of an encrypted task the
+        data is sealed, which needs the keys. Raises `TaskNotFound`, `Forbidden`, `InvalidTaskTransition` when the task
+        has ended, `TaskConflict` when the id was sent with other data, `TooManyRequests` when too many messages wait,
+        and `ValidationFailed` for data that is too large or not encrypted.
+        """
+        said = await self._sealed(task_id, {"payload": data})
+        body = {**plain_request("send", {"data": said["payload"]}), "id": id or new_message_id()}
+        path = f"/v1/tasks/{path_part(task_id)}/messages/{path_part(name)}"
+        return MessageItem.model_validate(await self.request("POST", path, body, resend=True))
+
+    async def steps(self, task_id: str) -> list[StepItem]:
+        """Return the steps that a task keeps, in the order in which they were kept; raises `TaskNotFound`."""
+        path = f"/v1/tasks/{path_part(task_id)}/steps"
+        return [step async for step in self._list(StepItem, path, None, 0, opened=opened_step)]
 
     async def resolve(
         self,

@@ -25,6 +25,7 @@ from treadle.wire.fields import Model
 from treadle.wire.ids import TaskId
 from treadle.wire.pages import Page
 from treadle.wire.status import Status
+from treadle.wire.steps import MessageItem, StepItem
 from treadle.wire.tasks import Receipt, RunItem, TaskItem
 
 if TYPE_CHECKING:
@@ -215,9 +216,17 @@ class SyncHandle(Generic[R_co]):
         """Let a paused or failed task go on from its checkpoint; raises as `Client.resume`."""
         return block(self.handle.client, self.handle.resume())
 
-    def rerun(self) -> TaskItem:
-        """Run an ended task again from its start; raises as `Client.rerun`."""
-        return block(self.handle.client, self.handle.rerun())
+    def rerun(self, *, from_step: str | None = None) -> TaskItem:
+        """Run an ended task again from its start, or from a step on; raises as `Client.rerun`."""
+        return block(self.handle.client, self.handle.rerun(from_step=from_step))
+
+    def send(self, name: str, data: Any = None, *, id: str | None = None) -> MessageItem:  # noqa: A002
+        """Send the task a message; as `Client.send`."""
+        return block(self.handle.client, self.handle.send(name, data, id=id))
+
+    def steps(self) -> list[StepItem]:
+        """Return the steps that the task keeps."""
+        return block(self.handle.client, self.handle.steps())
 
     def edit(self, *, if_version: int | None = None, **changes: Unpack[TaskEdits]) -> TaskItem:
         """Change the task while it waits; as `Client.edit`."""
@@ -329,6 +338,8 @@ class SyncClient:
     pause = _of_client(Client.pause)
     resume = _of_client(Client.resume)
     rerun = _of_client(Client.rerun)
+    send = _of_client(Client.send)
+    steps = _of_client(Client.steps)
     resolve = _of_client(Client.resolve)
     edit = _of_client(Client.edit)
     act = _of_client(Client.act)

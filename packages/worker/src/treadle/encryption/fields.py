@@ -72,6 +72,11 @@ def opened_task(sealer: Sealer, task: Raw) -> Raw:
     return opened
 
 
+def opened_step(sealer: Sealer, step: Raw) -> Raw:
+    """Return a kept step with its result opened, if it is sealed and a key fits."""
+    return {**step, "result": _tried(sealer.open_value, step.get("result"))} if sealer.has_codec else step
+
+
 def opened_texts(sealer: Sealer, item: Raw) -> Raw:
     """Return a run, a line of a log, an event or a group of failures, with the texts opened that a key fits."""
     if not sealer.has_codec:

@@ -149,10 +149,10 @@ class RunLink:
         run.credentials = renewed["credentials"] or run.credentials
         return renewed
 
-    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
+    async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
         """Return a part of the steps that a run's task keeps. Raises as `ask`."""
         run = self._runs[ref["task_id"], ref["run_id"]]
-        path = f"/v1/tasks/{ref['task_id']}/steps?cursor={cursor}&limit=500"
+        path = f"/v1/tasks/{ref['task_id']}/steps?offset={offset}&limit=500"
         answer: dict[str, Any] = await self.ask(run, "GET", path)
         return answer
 

@@ -23,7 +23,7 @@ class InlineSteps:
         while True:
             page = await self._link.steps(self._ref, len(found))
             found += [self._opened(item) for item in page["items"]]
-            if page.get("next_cursor") is None:
+            if len(found) >= page["total"] or not page["items"]:
                 return found
 
     async def keep(self, step: dict[str, Any]) -> None:

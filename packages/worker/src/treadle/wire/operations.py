@@ -218,7 +218,7 @@ _RUNS = {
     "runs": _page(f"{_TASK}/runs", RunItem, OF_TASK, *PAGE),
     "history": _page(f"{_TASK}/events", TaskEvent, OF_TASK, *PAGE),
     "logs": _page(f"{_TASK}/logs", LogItem, OF_TASK),
-    "steps": _page(f"{_TASK}/steps", StepItem, OF_TASK, "limit", "cursor"),
+    "steps": _page(f"{_TASK}/steps", StepItem, OF_TASK, *PAGE),
     "send": _post(
         f"{_TASK}/messages/{{name:path}}", MessageSend, MessageItem,
         *OF_VERB, "too-many-requests", "payload-too-large", **_OPTIONAL, **_MADE_OR_THERE,

@@ -127,9 +127,9 @@ class Connector:
         """Renew one run's lease; the answer has fresh credentials."""
         return await self._at_hand().reclaim(ref)
 
-    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
+    async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
         """Return a part of the steps that a run's task keeps."""
-        return await self._at_hand().steps(ref, cursor)
+        return await self._at_hand().steps(ref, offset)
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
         """Receive a message by a step of a run."""

@@ -49,8 +49,8 @@ class Link(Protocol):
     async def reclaim(self, ref: dict[str, Any]) -> dict[str, Any]:
         """Renew one run's lease; the answer has fresh credentials for its code."""
 
-    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
-        """Return the steps that a run's task keeps, from number `cursor` on."""
+    async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
+        """Return the steps that a run's task keeps, from one on."""
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
         """Receive a message by a step of a run."""
@@ -97,9 +97,9 @@ class SocketLink:
         answer: dict[str, Any] = await self._session.call("reclaim", ref, bound=True)
         return answer
 
-    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
+    async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
         """Return a part of a task's steps."""
-        body = {"id": ref["task_id"], "cursor": cursor}
+        body = {"id": ref["task_id"], "offset": offset}
         answer: dict[str, Any] = await self._session.call("steps", body, bound=True)
         return answer
 
@@ -192,10 +192,10 @@ class HttpLink:
         answer: dict[str, Any] = await self._ask("POST", path, resend=True)
         return answer
 
-    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
+    async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
         """Return a part of a task's steps."""
         path = f"/v1/tasks/{ref['task_id']}/steps"
-        answer: dict[str, Any] = await self._ask("GET", path, params={"cursor": cursor, "limit": 500})
+        answer: dict[str, Any] = await self._ask("GET", path, params={"offset": offset, "limit": 500})
         return answer
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from treadle.errors import BadValue, ConnectionFailed, EncryptionError, PayloadTooLarge, ValidationFailed
@@ -16,8 +17,8 @@ T = TypeVar("T")
 class StepLink(Protocol):
     """What is asked of the server for steps."""
 
-    async def steps(self, ref: dict[str, Any], cursor: int) -> dict[str, Any]:
-        """Return the steps that a run's task keeps, from a number on: `items`, and `next_cursor` if there are more."""
+    async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
+        """Return the steps that a run's task keeps, from one on: `items`, and the `total`."""
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
         """Receive a message by a step of a run, as the socket's `receive`."""
@@ -35,10 +36,9 @@ class StepKeeper:
         """Return every step that the task keeps, in their order. Raises a `ProblemError`, and `EncryptionError`."""
         found: list[dict[str, Any]] = []
         while True:
-            cursor = len(found)
-            page = await self._asked(lambda: self._link.steps(held.ref, cursor))  # noqa: B023 - called at once
+            page = await self._asked(partial(self._link.steps, held.ref, len(found)))
             found += [self._sealing.opened_step(held, item) for item in page["items"]]
-            if page.get("next_cursor") is None:
+            if len(found) >= page["total"] or not page["items"]:
                 return found
 
     async def keep(self, held: Held, step: dict[str, Any]) -> None:

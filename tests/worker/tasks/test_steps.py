@@ -1,0 +1,274 @@
+"""Steps of a task's code, in the loop, in threads and in processes, on the socket and over plain HTTP."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tests.worker import stepping
+from tests.worker.conftest import Working
+from treadle import Client, Context, Options, TaskFailed, task
+from treadle.errors import InvalidArguments, StepMismatch
+from treadle.tasks import steps as steps_of
+from treadle.tasks.context import check_steps
+from treadle.wire.status import Reason, Status
+
+pytestmark = pytest.mark.anyio
+
+KINDS = [stepping.in_loop, stepping.in_thread, stepping.in_process, stepping.async_in_process]
+
+
+@pytest.mark.parametrize("each", KINDS, ids=lambda each: each.job.name)
+async def test_what_a_step_came_to_is_returned_by_the_run_that_follows(
+    client: Client, either: Working, tmp_path: Path, each: Any
+) -> None:
+    async with either(each):
+        handle = await client.submit(each.bind(tmp_path / "effects"))
+        result = await handle.result(timeout=30)
+        kept = await handle.steps()
+
+    assert result == ["charged 7", ["mailed", 1], ["mailed", 2]]
+    # The second run, which came after the first had failed, did only what was not kept.
+    assert (tmp_path / "effects").read_text().split() == ["charge", "mail", "fail", "mail"]
+    assert [(step.step, step.occurrence, step.kind, step.run_id) for step in kept] == [
+        ("charge", 0, "call", 0),
+        ("mail", 0, "call", 0),
+        ("mail", 1, "call", 1),
+    ]
+    assert all(step.seconds is not None and step.seconds < 30 for step in kept)
+
+
+@pytest.mark.parametrize("each", KINDS, ids=lambda each: each.job.name)
+async def test_a_task_sleeps_and_receives_and_holds_no_place_in_the_worker(
+    client: Client, either: Working, tmp_path: Path, each: Any
+) -> None:
+    waits = stepping.WAITING[each.job.name]
+    async with either(waits, stepping.plain, concurrency=1):
+        handle = await client.submit(waits.bind())
+        await stepping.asleep(handle, "approved")
+        beside = await (await client.submit(stepping.plain.bind())).result(timeout=30)
+        await handle.send("approved", {"by": "ann"})
+        result = await handle.result(timeout=30)
+        runs = await handle.runs()
+
+    assert (beside, result) == ("plain", {"by": "ann"})
+    assert [run.status for run in runs] == ["suspended", "suspended", "completed"]
+    assert (await handle.get()).retry_count == 0
+
+
+async def test_messages_that_came_before_are_received_without_another_run(client: Client, either: Working) -> None:
+    handle = await client.submit(stepping.gathers.bind(3))
+    for n in range(3):
+        await handle.send("page", n, id=str(n))
+        await handle.send("page", n, id=str(n))
+
+    async with either(stepping.gathers):
+        result = await handle.result(timeout=30)
+
+    assert result == [0, 1, 2]
+    assert len(await handle.runs()) == 1
+
+
+async def test_a_receive_whose_time_is_over_raises(client: Client, working: Working) -> None:
+    async with working(stepping.waits_briefly):
+        handle = await client.submit(stepping.waits_briefly.bind())
+
+        assert await handle.result(timeout=30) == "nobody: no message 'approved' came within 0.05 s"
+
+
+async def test_another_function_under_a_kept_step_is_a_mismatch(client: Client, working: Working) -> None:
+    handle = await client.submit(stepping.changes.bind("other function"))
+    async with working(stepping.changes):
+        with pytest.raises(TaskFailed, match=r"step 'charge' was a call of charge .* and is a call of mail now"):
+            await handle.result(timeout=30)
+
+    item = await handle.get()
+    assert (item.status, item.reason, item.retry_count) == (Status.FAILED, Reason.INTERNAL_ERROR, 1)
+
+
+@pytest.mark.parametrize("change", ["no step", "another step", "caught"])
+async def test_a_completion_that_never_asked_for_a_kept_step_is_a_mismatch(
+    client: Client, working: Working, change: str
+) -> None:
+    handle = await client.submit(stepping.changes.bind(change))
+    async with working(stepping.changes):
+        with pytest.raises(TaskFailed, match="step 'charge'|1 steps"):
+            await handle.result(timeout=30)
+
+    assert (await handle.get()).reason is Reason.INTERNAL_ERROR
+
+
+def test_a_task_without_a_context_never_asks_for_what_is_kept() -> None:
+    check_steps({"steps": 0}, None)
+
+    with pytest.raises(StepMismatch, match="without asking for 2 steps"):
+        check_steps({"steps": 2}, None)
+
+
+async def test_code_that_catches_its_sleep_and_returns_fails(client: Client, working: Working) -> None:
+    async with working(stepping.swallows):
+        handle = await client.submit(stepping.swallows.bind())
+        with pytest.raises(TaskFailed, match="let the exception through"):
+            await handle.result(timeout=30)
+
+
+async def test_a_sleep_within_a_group_of_tasks_is_a_sleep(client: Client, working: Working) -> None:
+    async with working(stepping.sleeps_in_a_group):
+        handle = await client.submit(stepping.sleeps_in_a_group.bind())
+
+        assert await handle.result(timeout=30) == [1, 2]
+        assert [run.status for run in await handle.runs()] == ["suspended", "completed"]
+
+
+async def test_a_step_is_tried_again_as_often_as_it_says(
+    client: Client, working: Working, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(steps_of, "FIRST_PAUSE", 0.0)
+    async with working(stepping.flaky_step, stepping.flaky_step_in_thread):
+        for each in (stepping.flaky_step, stepping.flaky_step_in_thread):
+            effects = tmp_path / each.job.name
+            assert await (await client.submit(each.bind(effects, 2))).result(timeout=30) == 3
+            with pytest.raises(TaskFailed, match="ValueError: try 2"):
+                await (await client.submit(each.bind(effects.with_suffix(".less"), 1))).result(timeout=30)
+
+
+async def test_a_step_past_its_timeout_raises(client: Client, working: Working) -> None:
+    async with working(*stepping.SLOW):
+        for each in stepping.SLOW:
+            with pytest.raises(TaskFailed, match="TimeoutError: step 'slow' took longer than its timeout of 0.05 s"):
+                await (await client.submit(each.bind())).result(timeout=30)
+
+
+async def test_a_result_that_can_t_be_kept_fails_the_run_and_names_the_step(client: Client, working: Working) -> None:
+    async with working(stepping.bad_results):
+        for how, why in {"nul": "step 'bad'.*NUL", "large": "step 'bad'.*artifact", "object": "step 'bad'"}.items():
+            handle = await client.submit(stepping.bad_results.bind(how))
+            with pytest.raises(TaskFailed, match=why):
+                await handle.result(timeout=30)
+            assert (await handle.get()).reason is Reason.INTERNAL_ERROR
+
+
+async def test_a_result_has_the_type_that_the_function_says_in_every_run(client: Client, working: Working) -> None:
+    async with working(stepping.typed):
+        handle = await client.submit(stepping.typed.bind())
+
+        assert await handle.result(timeout=30) == [["Order", 7], ["timedelta", 5.0], ["tuple", 2]]
+
+
+async def test_many_steps_are_read_page_by_page(client: Client, working: Working) -> None:
+    async with working(stepping.counts):
+        handle = await client.submit(stepping.counts.bind(1100), options=Options(max_retries=1, retry_base=0.0))
+
+        assert await handle.result(timeout=60) == sum(range(1100))
+        assert len(await handle.steps()) == 1100
+
+
+async def test_steps_are_in_the_timeline(client: Client, working: Working) -> None:
+    async with working(stepping.begins):
+        handle = await client.submit(stepping.begins.bind())
+        await handle.wait(timeout=30)
+    answer = await client.call("history", {"id": handle.id})
+
+    assert [(event["kind"], event["step"], event["status"]) for event in answer["items"]][3:5] == [
+        ("step", "charge", "call"),
+        ("ended", None, "exception"),
+    ]
+
+
+async def test_a_rerun_from_a_step_does_it_and_what_followed_again(
+    client: Client, working: Working, tmp_path: Path
+) -> None:
+    effects = tmp_path / "effects"
+    async with working(stepping.three):
+        handle = await client.submit(stepping.three.bind(effects))
+        await handle.result(timeout=30)
+        await handle.rerun(from_step="b")
+        await handle.result(timeout=30)
+        await handle.rerun()
+        await handle.result(timeout=30)
+
+    assert effects.read_text().split() == ["a", "b", "c", "b", "c", "a", "b", "c"]
+
+
+class Nobody:
+    """A port of a run that keeps nothing."""
+
+    async def kept_steps(self) -> list[dict[str, Any]]:
+        return []
+
+    async def keep_step(self, step: dict[str, Any]) -> None:
+        self.step = step
+
+    async def receive(self, step: dict[str, Any]) -> None:
+        self.step = step
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda ctx: ctx.step("", len, ()),
+        lambda ctx: ctx.step("x" * 256, len, ()),
+        lambda ctx: ctx.step("nul\0", len, ()),
+        lambda ctx: ctx.step("a", len, (), retries=-1),
+        lambda ctx: ctx.step("a", len, (), retries=True and "2"),
+        lambda ctx: ctx.sleep(-1),
+        lambda ctx: ctx.sleep(float("nan")),
+        lambda ctx: ctx.sleep(timedelta(days=36_500)),
+        lambda ctx: ctx.receive("a", timeout="5"),
+        lambda ctx: ctx.receive(""),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_at_once(asked: Callable[[Context], Any]) -> None:
+    ctx = Context({"id": "x", "run_id": 0, "payload": {}}, Nobody())  # type: ignore[arg-type]
+
+    with pytest.raises(InvalidArguments):
+        asked(ctx)
+
+
+async def test_a_step_has_no_steps_of_its_own() -> None:
+    ctx = Context({"id": "x", "run_id": 0, "payload": {}}, Nobody())  # type: ignore[arg-type]
+
+    async def outer() -> None:
+        await ctx.step("inner", len, ())
+
+    with pytest.raises(InvalidArguments, match="'inner' stands inside step 'outer'"):
+        await ctx.step("outer", outer)
+
+
+async def test_steps_beside_each_other_are_counted_in_the_order_of_their_calls() -> None:
+    port = Nobody()
+    ctx = Context({"id": "x", "run_id": 0, "payload": {}}, port)  # type: ignore[arg-type]
+    gates = [asyncio.Event() for _ in range(2)]
+
+    async def waits(n: int) -> int:
+        await gates[n].wait()
+        return n
+
+    both = asyncio.gather(*(ctx.step("page", waits, n) for n in range(2)))
+    await asyncio.sleep(0)
+    gates[1].set()
+    await stepping.turns()
+    later = dict(port.step)
+    gates[0].set()
+
+    assert await both == [0, 1]
+    assert (later["occurrence"], port.step["occurrence"]) == (1, 0)
+
+
+def test_a_mismatch_is_an_error_of_the_sdk() -> None:
+    assert issubclass(StepMismatch, RuntimeError)
+
+
+class Order(BaseModel):
+    number: int
+
+
+@task
+async def unused(ctx: Context) -> None:
+    """Has steps with the types that mypy knows."""
+    total: int = await ctx.step("sum", stepping.add, 1, 2)
+    assert total
