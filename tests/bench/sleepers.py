@@ -1,0 +1,57 @@
+"""Ten thousand tasks that sleep: what they cost while they do, and how late they wake.
+
+`python -m tests.bench.sleepers [--tasks 10000] [--database URL]` prints it; nothing holds it to a number.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+
+from treadle import Client, Context, Worker, task
+from treadle_server.testing import serve
+
+LENGTH = 20.0
+"""Seconds from the first submit until all are to wake."""
+
+
+@task
+async def sleeper(ctx: Context, at: float) -> float:
+    """Sleep until an instant, and return how late it was."""
+    await ctx.sleep(max(0.0, at - time.time()))
+    return time.time() - at
+
+
+async def main(tasks: int, url: str) -> None:
+    """Submit them, wait until all sleep, and see them wake."""
+    async with serve(url) as server, Client(server.url, server.token) as client:
+        worker = Worker([sleeper], url=server.url, token=server.token, concurrency=200)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(worker.run_async())
+            at = time.time() + LENGTH
+            handles = await client.submit_many([sleeper.bind(at=at) for _ in range(tasks)], wait=True)
+            asleep_at = await _all_asleep(client, tasks)
+            used = time.process_time()
+            await asyncio.sleep(max(0.0, min(3.0, at - time.time() - 1.0)))
+            idle = time.process_time() - used
+            late = sorted([await handle.result() for handle in handles])
+            worker.stop()
+    print(f"{tasks} tasks asleep {asleep_at - (at - LENGTH):.1f} s after the first submit")
+    print(f"while they slept the process used {idle:.2f} s of processor time in 3 s")
+    print(f"woken {late[tasks // 2]:.2f} s late in the middle, {late[-1]:.2f} s the last")
+
+
+async def _all_asleep(client: Client, tasks: int) -> float:
+    while (await client.stats()).counts.get("scheduled", 0) < tasks:
+        await asyncio.sleep(0.1)
+    return time.time()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tasks", type=int, default=10_000)
+    parser.add_argument("--database", help="a URL; a file of its own unless given")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(main(given.tasks, given.database or f"sqlite:///{Path(directory) / 'bench.db'}"))

@@ -1,0 +1,37 @@
+"""A task of many steps, for tests that kill its worker: within every other step, and behind the others."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from treadle import Context, task
+
+COUNT = 20
+
+
+def place() -> Path:
+    return Path(os.environ["TREADLE_TEST_MARKS"])
+
+
+async def _opened(k: int) -> None:
+    """Wait until the test has killed the worker that was here first."""
+    while not (place() / f"open-{k}").exists():  # noqa: ASYNC110 - the test is another process
+        await asyncio.sleep(0.01)
+
+
+async def effect(k: int) -> int:
+    with (place() / "effects").open("a") as file:
+        file.write(f"{k}\n")
+    if k % 2 == 0:
+        await _opened(k)
+    return k
+
+
+@task(max_requeues=COUNT + 1, lease_seconds=1.0)
+async def climb(ctx: Context) -> int:
+    total = 0
+    for k in range(COUNT):
+        total += await ctx.step("number", effect, k)
+        if k % 2:
+            await _opened(k)
+    return total

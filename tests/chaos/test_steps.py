@@ -1,0 +1,56 @@
+"""Steps are kept over the deaths of those who ran them."""
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.processes import WorkerProcess, running_server, stopped_at_the_end
+from tests.chaos.stepped import COUNT, climb
+from tests.worker.waiting import until
+from treadle import Client, TaskHandle
+from treadle.wire.status import WAITING, Status
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(170)]
+
+
+async def _at_once(handle: TaskHandle[int]) -> bool:
+    """Spare the task the back-off of a lost run, as soon as it is noticed; return whether it was."""
+    status = (await handle.get()).status
+    if status is Status.SCHEDULED:
+        await handle.edit(delay=0)
+    return status in WAITING
+
+
+async def test_g4_each_step_s_effect_comes_once_but_for_the_one_that_was_cut_off(
+    tmp_path: Path, database_url: str
+) -> None:
+    """The worker is killed with -9 twenty times: within the even steps, whose effect comes again, and behind the odd."""
+    effects = tmp_path / "effects"
+
+    def done() -> list[int]:
+        return [int(line) for line in effects.read_text().split()] if effects.exists() else []
+
+    with running_server(tmp_path, database_url, TREADLE_SWEEPER_INTERVAL_SECONDS="0.2") as server:
+        worker = WorkerProcess(server, "tests.chaos.stepped", TREADLE_TEST_MARKS=str(tmp_path))
+        async with Client(url=server.url, token=server.token) as client:
+            with stopped_at_the_end(worker):
+                handle = await client.submit(climb.bind())
+                for k in range(COUNT):
+                    worker.start()
+
+                    async def is_there(k: int = k) -> bool:
+                        return k in done() and len(await handle.steps()) == k + k % 2
+
+                    await until(is_there)
+                    worker.kill()
+                    (tmp_path / f"open-{k}").touch()
+                    await until(partial(_at_once, handle))
+                worker.start()
+                result = await handle.result(timeout=60)
+            runs = [run.reason for run in await handle.runs()]
+
+    assert result == sum(range(COUNT))
+    assert Counter(done()) == {k: 1 if k % 2 else 2 for k in range(COUNT)}
+    assert runs == ["claim-expired"] * COUNT + [None]
