@@ -13,6 +13,7 @@ from treadle import Context, TaskHandle, task
 from treadle.wire.status import Status
 
 AGAIN: dict[str, Any] = {"max_retries": 1, "retry_base": 0.0}
+ONCE: dict[str, Any] = {"max_retries": 0}
 
 
 def note(effects: Path, word: str) -> None:
@@ -158,7 +159,7 @@ async def changes(ctx: Context, how: str) -> str:
     return "done"
 
 
-@task
+@task(**ONCE)
 async def begins(ctx: Context) -> None:
     await ctx.step("charge", charge, Path("/dev/null"), 7)
     raise InterruptedError("x")
@@ -193,12 +194,12 @@ def _flaky(effects: Path) -> int:
     return tries
 
 
-@task
+@task(**ONCE)
 async def flaky_step(ctx: Context, effects: Path, retries: int) -> int:
     return int(await ctx.step("flaky", _flaky, effects, retries=retries))
 
 
-@task(isolation="thread")
+@task(isolation="thread", **ONCE)
 def flaky_step_in_thread(ctx: Context, effects: Path, retries: int) -> int:
     return int(ctx.step("flaky", _flaky, effects, retries=retries))
 
@@ -207,22 +208,22 @@ async def _for_ever() -> None:
     await asyncio.Event().wait()
 
 
-@task
+@task(**ONCE)
 async def slow_async(ctx: Context) -> None:
     await ctx.step("slow", _for_ever, timeout=0.05)
 
 
-@task
+@task(**ONCE)
 async def slow_aside(ctx: Context) -> None:
     await ctx.step("slow", time.sleep, 1.0, timeout=0.05)
 
 
-@task(isolation="thread")
+@task(isolation="thread", **ONCE)
 def slow_thread(ctx: Context) -> None:
     ctx.step("slow", time.sleep, 1.0, timeout=timedelta(seconds=0.05))
 
 
-@task(isolation="process")
+@task(isolation="process", **ONCE)
 def slow_process(ctx: Context) -> None:
     ctx.step("slow", time.sleep, 1.0, timeout=0.05)
 

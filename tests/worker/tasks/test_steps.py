@@ -175,7 +175,7 @@ async def test_steps_are_in_the_timeline(client: Client, working: Working) -> No
 
     assert [(event["kind"], event["step"], event["status"]) for event in answer["items"]][3:5] == [
         ("step", "charge", "call"),
-        ("ended", None, "exception"),
+        ("ended", None, "failed"),
     ]
 
 

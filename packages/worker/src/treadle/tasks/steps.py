@@ -74,10 +74,10 @@ class Steps:
         timeout: float | timedelta | None,
     ) -> Any:
         """Return the step's result, in async code what gives it when it is awaited."""
-        if not (isinstance(retries, int) and retries >= 0):
+        if not (isinstance(retries, int) and not isinstance(retries, bool) and retries >= 0):
             raise InvalidArguments(f"step {name!r}: retries is a whole number from 0 up, not {retries!r}")
-        occurrence = self._next(name)
-        return _given(self._called(name, occurrence, function, args, retries, seconds(timeout)))
+        limit = None if timeout is None else _length(f"step {name!r}: timeout", timeout)
+        return _given(self._called(name, self._next(name), function, args, retries, limit))
 
     def sleep(self, delay: float | timedelta) -> Any:
         """End the run until so much time has passed; return at once in the run that comes then."""
@@ -218,7 +218,8 @@ _WHAT_TO_DO = (
 
 def _length(what: str, given: float | timedelta) -> float:
     length = seconds(given)
-    if length is None or not 0 <= length <= LONGEST_WAIT:
+    is_number = isinstance(length, int | float) and not isinstance(length, bool)
+    if not (is_number and 0 <= length <= LONGEST_WAIT):
         raise InvalidArguments(f"{what}: write seconds from 0 up, at most {LONGEST_WAIT:g} (ten years), not {given!r}")
     return float(length)
 
