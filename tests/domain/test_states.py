@@ -30,7 +30,7 @@ EXPECTED = {
     *((Verb.FAIL, source, "failed") for source in ("claimed", "running")),
     *(
         (verb, s, t)
-        for verb in (Verb.RETRY, Verb.REQUEUE)
+        for verb in (Verb.RETRY, Verb.REQUEUE, Verb.SUSPEND)
         for s in ("claimed", "running")
         for t in ("scheduled", "pending")
     ),

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from typing import Any
 
 from treadle import Context, task
 
@@ -36,6 +37,19 @@ def whisper_in_process(ctx: Context, word: str, *, fails: bool = False) -> dict[
     if fails:
         raise KeyError(word)
     return {"said": word}
+
+
+def _said(word: str) -> dict[str, str]:
+    return {"said": word}
+
+
+@task(encrypted=True, max_retries=1, retry_base=0.0)
+async def whisper_in_steps(ctx: Context, word: str) -> list[Any]:
+    kept = await ctx.step("say", _said, word)
+    heard = await ctx.receive("heard", timeout=60)
+    if ctx.run_id == 0:
+        raise KeyError("again")
+    return [kept, heard]
 
 
 @task(isolation="process")

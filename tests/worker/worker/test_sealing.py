@@ -11,10 +11,10 @@ import pytest
 
 from tests.chaos.processes import running_server
 from tests.worker.conftest import working_at
-from tests.worker.vaults import SECRET, keys_in_a_child, whisper, whisper_in_process, whisper_in_thread
+from tests.worker.vaults import SECRET, keys_in_a_child, whisper, whisper_in_process, whisper_in_steps, whisper_in_thread
 from treadle import Client, Context, Every, Options, Pause, TaskFailed, Worker, task
 from treadle.encryption import FernetCodec, Sealer, new_key
-from treadle.errors import BadValue, CantDecrypt, InvalidArguments, InvalidPayload, NoCodec, StaleRun, TaskConflict
+from treadle.errors import BadValue, CantDecrypt, InvalidArguments, InvalidPayload, NoCodec, StaleRun, TaskConflict, ValidationFailed
 from treadle.ids import new_task_id
 from treadle.tasks.registrations import registration
 from treadle.wire.sealed import UNOPENED, UNSEALED, seal_of, seal_of_text
@@ -52,6 +52,29 @@ async def everything(database_url: str) -> str:
 
 def files_in(directory: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+async def test_what_steps_keep_and_receive_is_sealed_f7(keyed: Client, either: Any, database_url: str) -> None:
+    handle = await keyed.submit(whisper_in_steps.bind(SECRET))
+    for _ in range(2):
+        await handle.send("heard", {"word": SECRET}, id="1")
+    with pytest.raises(TaskConflict):
+        await handle.send("heard", {"word": "another"}, id="1")
+
+    async with either(whisper_in_steps, codec=CODEC):
+        result = await handle.result(timeout=30)
+    kept = [(step.step, step.result) for step in await handle.steps()]
+
+    assert result == [{"said": SECRET}, {"word": SECRET}]
+    assert kept == [("say", {"said": SECRET}), ("heard", {"word": SECRET})]
+    assert SECRET not in await everything(database_url)
+
+
+async def test_a_message_that_is_not_sealed_is_refused_by_an_encrypted_task(keyed: Client, client: Client) -> None:
+    handle = await keyed.submit(whisper_in_steps.bind(SECRET))
+
+    with pytest.raises(ValidationFailed, match="data: the task is encrypted"):
+        await client.send(handle.id, "heard", SECRET)
 
 
 @pytest.mark.parametrize("whispering", [whisper, whisper_in_thread, whisper_in_process], ids=lambda one: one.job.name)

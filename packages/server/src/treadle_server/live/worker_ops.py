@@ -216,11 +216,10 @@ class Receive(StepRef, RunRef):
 
 async def receive(session: Session, fields: dict[str, Any]) -> Reply:
     """Receive the oldest message that waits for a step of a run."""
-    worker_id = _worker_of(session) if session.principal.run is None else None
     given = values.validate(Receive, fields)
     [ref] = in_range([given])
     task_id = TaskId(ref.task_id)
-    return Reply(await receive_message(session.live.api, session.principal, task_id, ref.run_id, given, worker_id))
+    return Reply(await receive_message(session.live.api, session.principal, task_id, ref.run_id, given, session.worker_id))
 
 
 async def close(session: Session, fields: dict[str, Any]) -> Reply:

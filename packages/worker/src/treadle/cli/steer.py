@@ -181,11 +181,17 @@ def resume(ids: tuple[str, ...], *, where: str | None, queues: tuple[str, ...], 
 @click.command()
 @_ids
 @_where
+@click.option("--from-step", metavar="NAME", help="Keep the steps before the first of this name; only with IDs.")
 @as_json
 @_explained
-def rerun(ids: tuple[str, ...], *, where: str | None, is_json: bool) -> None:
-    """Run ended tasks again, from their start."""
-    _steer("rerun", ids, where, is_json=is_json)
+def rerun(ids: tuple[str, ...], *, where: str | None, from_step: str | None, is_json: bool) -> None:
+    """Run ended tasks again, from their start or from a step.
+
+    From the start means without steps and messages.
+    """
+    if from_step is not None and where is not None:
+        raise click.UsageError("--from-step: give IDs, not --where")
+    _steer("rerun", ids, where, is_json=is_json, **({} if from_step is None else {"from_step": from_step}))
 
 
 @click.command()

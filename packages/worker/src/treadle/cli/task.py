@@ -12,6 +12,7 @@ from treadle.wire.sealed import seal_of
 
 if TYPE_CHECKING:
     from treadle.wire.runs import LogItem
+    from treadle.wire.steps import StepItem
     from treadle.wire.targets import TargetItem
     from treadle.wire.tasks import RunItem, TaskItem
 
@@ -21,6 +22,7 @@ class _About(NamedTuple):
 
     task: "TaskItem"
     runs: "list[RunItem]"
+    steps: "list[StepItem]"
     logs: "list[LogItem]"
     target: "TargetItem | None"
     """Only of a task that waits for it."""
@@ -32,13 +34,13 @@ class _About(NamedTuple):
 @click.option("--logs", "lines", type=click.IntRange(0, 1000), default=20, show_default=True, help="Lines at most.")
 @as_json
 def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:
-    """Show a task: its state, what it waits for, its runs and their errors, and what its code logged last.
+    """Show a task: its state, what it waits for, its runs and their errors, its steps, and what its code logged last.
 
     ID may be the beginning of one, when it is one task's alone.
     """
     about = run(_read(task_id, lines))
     if is_json:
-        print_json({"task": about.task, "runs": about.runs, "logs": about.logs, "target": about.target})
+        print_json({"task": about.task, "runs": about.runs, "steps": about.steps, "logs": about.logs, "target": about.target})
         return
     for name, value in _described(about):
         if value is not None:
@@ -47,6 +49,8 @@ def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:
         say(styled(f"run {each.run_id:<6}", bold=True), f"{_run_line(each)}")
         if each.traceback and is_long:
             say(f"  {(told(each.traceback) or '').rstrip()}")
+    for step in about.steps:
+        say(styled(f"step {step.run_id:<5}", bold=True), f"{_step_line(step)}")
     for line in about.logs:
         say(styled(f"log {line.run_id:<6}", bold=True), f"{line.at:%H:%M:%S} {line.level:<7} {told(line.message)}")
 
@@ -56,10 +60,11 @@ async def _read(given: str, lines: int) -> _About:
         task_id = await full_id(client, given)
         item = await client.get(task_id)
         runs = await client.runs(task_id)
+        steps = await client.steps(task_id) if item.steps else []
         logs = (await client.logs(task_id))[-lines:] if lines else []
         waits = item.target is not None and bool(item.blocked_by)
         target = await client.target(item.target, room=item.room_id) if waits and item.target else None
-    return _About(item, runs, logs, target)
+    return _About(item, runs, steps, logs, target)
 
 
 def _described(about: _About) -> list[tuple[str, object]]:
@@ -150,6 +155,19 @@ def _run_line(each: "RunItem") -> str:
     if each.error:
         parts.append(f"- {told(each.error)}")
     return " ".join(parts)
+
+
+def _step_line(step: "StepItem") -> str:
+    name = told(step.step) if step.occurrence == 0 else f"{told(step.step)} #{step.occurrence + 1}"
+    if step.kind == "call":
+        took = "" if step.seconds is None else f" in {duration(step.seconds)}"
+        return f"{name} {step.at:%H:%M:%S}{took}: {brief(step.result, 200)}"
+    until = None if step.until is None else f"{step.until:%Y-%m-%d %H:%M:%S}"
+    if step.kind == "sleep":
+        return f"{name} until {until}"
+    if step.received_at is None:
+        return f"{name} {step.at:%H:%M:%S}, no message; waits until {until}"
+    return f"{name} received {step.received_at:%H:%M:%S}: {brief(step.result, 200)}"
 
 
 def _times(named: Sequence[tuple[str, datetime | None]]) -> str:

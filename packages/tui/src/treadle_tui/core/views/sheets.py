@@ -150,6 +150,6 @@ def _more(event: TaskEvent, glyphs: Glyphs) -> Iterator[str]:
     yield f"run {event.run_id}" if event.run_id is not None else "     "
     who = event.worker_name or (event.worker_id or "")[-8:]
     error = next(iter((event.error or "").strip().splitlines()), "")
-    for part in (event.status, event.reason and event.reason.value, who, error):
+    for part in (event.step, event.status, event.reason and event.reason.value, who, error):
         if part:
             yield clean(part, limit=300, ascii_only=glyphs.ascii_only)

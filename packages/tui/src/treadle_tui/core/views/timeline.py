@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from treadle.wire.status import LEASED, REQUEUED, RETRIED, Outcome, Status
+from treadle.wire.status import LEASED, REQUEUED, RETRIED, Outcome, Reason, Status
 from treadle.wire.tasks import RunItem, TaskItem
 from treadle_tui.core.draw.format import bar, clock, lasted, since, task_state
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
@@ -96,6 +96,8 @@ def _between(last: RunItem | None, before: datetime, claimed_at: datetime) -> St
         return Stretch("wait", "waited", seconds)
     if last.status == Outcome.PAUSED:
         return Stretch("pause", "paused", seconds)
+    if last.status == Outcome.SUSPENDED:
+        return Stretch("wait", "asleep", seconds)
     if last.reason in RETRIED:
         return Stretch("back-off", "back-off", seconds)
     return Stretch("wait", "requeued" if last.reason in REQUEUED else "waited", seconds)
@@ -142,6 +144,8 @@ def _after(
         return
     doing: Doing = "pause" if task.status is Status.PAUSED else "back-off" if task.next_retry_at else "wait"
     words = {"pause": "paused", "back-off": "back-off", "wait": "waits"}[doing]
+    if task.status is Status.SCHEDULED and task.reason is Reason.SUSPENDED:
+        words = "asleep"
     yield Stretch(doing, words, since(before, now) or 0.0)
     state = task_state(task, now, glyphs)
     place = f", position {task.queue_position:,}" if task.queue_position is not None else ""
@@ -160,6 +164,7 @@ _OUTCOMES: dict[str, Status] = {
     Outcome.PAUSED: Status.PAUSED,
     Outcome.CANCELLED: Status.CANCELLED,
     Outcome.RETURNED: Status.PENDING,
+    Outcome.SUSPENDED: Status.SCHEDULED,
     "claimed": Status.CLAIMED,
     "running": Status.RUNNING,
 }
