@@ -15,7 +15,7 @@ def place() -> Path:
 
 async def _opened(k: int) -> None:
     """Wait until the test has killed the worker that was here first."""
-    while not (place() / f"open-{k}").exists():  # noqa: ASYNC110 - the test is another process
+    while not (place() / f"open-{k}").exists():
         await asyncio.sleep(0.01)
 
 

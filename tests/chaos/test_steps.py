@@ -26,7 +26,7 @@ async def _at_once(handle: TaskHandle[int]) -> bool:
 async def test_g4_each_step_s_effect_comes_once_but_for_the_one_that_was_cut_off(
     tmp_path: Path, database_url: str
 ) -> None:
-    """The worker is killed with -9 twenty times: within the even steps, whose effect comes again, and behind the odd."""
+    """Twenty kills with -9: within the even steps, whose effect comes again, and behind the odd."""
     effects = tmp_path / "effects"
 
     def done() -> list[int]:

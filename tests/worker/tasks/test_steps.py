@@ -96,7 +96,7 @@ async def test_a_completion_that_never_asked_for_a_kept_step_is_a_mismatch(
 ) -> None:
     handle = await client.submit(stepping.changes.bind(change))
     async with working(stepping.changes):
-        with pytest.raises(TaskFailed, match="step 'charge'|1 steps"):
+        with pytest.raises(TaskFailed, match=r"step 'charge'|1 steps"):
             await handle.result(timeout=30)
 
     assert (await handle.get()).reason is Reason.INTERNAL_ERROR
@@ -139,7 +139,7 @@ async def test_a_step_is_tried_again_as_often_as_it_says(
 async def test_a_step_past_its_timeout_raises(client: Client, working: Working) -> None:
     async with working(*stepping.SLOW):
         for each in stepping.SLOW:
-            with pytest.raises(TaskFailed, match="TimeoutError: step 'slow' took longer than its timeout of 0.05 s"):
+            with pytest.raises(TaskFailed, match=r"TimeoutError: step 'slow' took longer than its timeout of 0\.05 s"):
                 await (await client.submit(each.bind())).result(timeout=30)
 
 

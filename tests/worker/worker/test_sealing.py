@@ -11,10 +11,26 @@ import pytest
 
 from tests.chaos.processes import running_server
 from tests.worker.conftest import working_at
-from tests.worker.vaults import SECRET, keys_in_a_child, whisper, whisper_in_process, whisper_in_steps, whisper_in_thread
+from tests.worker.vaults import (
+    SECRET,
+    keys_in_a_child,
+    whisper,
+    whisper_in_process,
+    whisper_in_steps,
+    whisper_in_thread,
+)
 from treadle import Client, Context, Every, Options, Pause, TaskFailed, Worker, task
 from treadle.encryption import FernetCodec, Sealer, new_key
-from treadle.errors import BadValue, CantDecrypt, InvalidArguments, InvalidPayload, NoCodec, StaleRun, TaskConflict, ValidationFailed
+from treadle.errors import (
+    BadValue,
+    CantDecrypt,
+    InvalidArguments,
+    InvalidPayload,
+    NoCodec,
+    StaleRun,
+    TaskConflict,
+    ValidationFailed,
+)
 from treadle.ids import new_task_id
 from treadle.tasks.registrations import registration
 from treadle.wire.sealed import UNOPENED, UNSEALED, seal_of, seal_of_text

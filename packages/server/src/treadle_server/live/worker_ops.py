@@ -219,7 +219,9 @@ async def receive(session: Session, fields: dict[str, Any]) -> Reply:
     given = values.validate(Receive, fields)
     [ref] = in_range([given])
     task_id = TaskId(ref.task_id)
-    return Reply(await receive_message(session.live.api, session.principal, task_id, ref.run_id, given, session.worker_id))
+    return Reply(
+        await receive_message(session.live.api, session.principal, task_id, ref.run_id, given, session.worker_id)
+    )
 
 
 async def close(session: Session, fields: dict[str, Any]) -> Reply:

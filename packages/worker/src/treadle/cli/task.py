@@ -40,7 +40,9 @@ def task(task_id: str, *, is_long: bool, lines: int, is_json: bool) -> None:
     """
     about = run(_read(task_id, lines))
     if is_json:
-        print_json({"task": about.task, "runs": about.runs, "steps": about.steps, "logs": about.logs, "target": about.target})
+        print_json(
+            {"task": about.task, "runs": about.runs, "steps": about.steps, "logs": about.logs, "target": about.target}
+        )
         return
     for name, value in _described(about):
         if value is not None:

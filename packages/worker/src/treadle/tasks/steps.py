@@ -218,8 +218,7 @@ _WHAT_TO_DO = (
 
 def _length(what: str, given: float | timedelta) -> float:
     length = seconds(given)
-    is_number = isinstance(length, int | float) and not isinstance(length, bool)
-    if not (is_number and 0 <= length <= LONGEST_WAIT):
+    if isinstance(length, bool) or not isinstance(length, int | float) or not 0 <= length <= LONGEST_WAIT:
         raise InvalidArguments(f"{what}: write seconds from 0 up, at most {LONGEST_WAIT:g} (ten years), not {given!r}")
     return float(length)
 

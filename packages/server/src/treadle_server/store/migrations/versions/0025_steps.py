@@ -10,7 +10,7 @@ from alembic import op
 
 from treadle_server.store.types import BigKey, Instant, Json
 
-revision = "0027"
+revision = "0025"
 down_revision = "0024"
 branch_labels = None
 depends_on = None
