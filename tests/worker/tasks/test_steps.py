@@ -96,7 +96,7 @@ async def test_a_completion_that_never_asked_for_a_kept_step_is_a_mismatch(
 ) -> None:
     handle = await client.submit(stepping.changes.bind(change))
     async with working(stepping.changes):
-        with pytest.raises(TaskFailed, match=r"step 'charge'|1 steps"):
+        with pytest.raises(TaskFailed, match=r"step 'charge'|1 step that"):
             await handle.result(timeout=30)
 
     assert (await handle.get()).reason is Reason.INTERNAL_ERROR
@@ -227,6 +227,13 @@ async def test_what_makes_no_sense_is_refused_at_once(asked: Callable[[Context],
 
     with pytest.raises(InvalidArguments):
         asked(ctx)
+
+
+async def test_a_thread_of_an_async_task_is_told_that_it_has_no_steps() -> None:
+    ctx = Context({"id": "x", "run_id": 0, "payload": {}}, Nobody())  # type: ignore[arg-type]
+
+    with pytest.raises(InvalidArguments, match="in a thread of an async task"):
+        await asyncio.to_thread(ctx.step, "a", len, ())
 
 
 async def test_a_step_has_no_steps_of_its_own() -> None:

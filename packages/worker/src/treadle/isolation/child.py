@@ -236,7 +236,7 @@ def _run(parent: ParentLink, message: pipes.Message, found: dict[str, Task[..., 
             found.update({task.full_name: task for task in collect([_load(message["origin"])])})
         task = found[name]
         port = ParentPort(parent, [claim["id"], claim["run_id"]])
-        context = Context(claim, port, urls=tuple(message["urls"]))
+        context = Context(claim, port, urls=tuple(message["urls"]), is_async=task.is_async)
         parent.running = Running(task, claim, context, task.signature.arguments(claim["payload"]))
     except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
         return raised(error)

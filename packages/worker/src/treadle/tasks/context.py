@@ -83,12 +83,14 @@ class Context:
         *,
         urls: tuple[str, ...] = (),
         codec: "Codec | None" = None,
+        is_async: bool = True,
     ) -> None:
         self._claim = claim
         self._port = port
         self._resources = resources
         self._urls = urls
         self._codec = codec
+        self._is_async = is_async
         self._usage = 0.0
         self._checkpoint = claim.get("checkpoint")
         self._cancelled = Event()
@@ -196,7 +198,8 @@ class Context:
         if self._steps is None:
             from treadle.tasks.steps import Steps
 
-            self._steps = Steps(self._port, self._claim.get("steps") or 0, self.wait_cancelled)
+            known = self._claim.get("steps") or 0
+            self._steps = Steps(self._port, known, self.wait_cancelled, is_async=self._is_async)
         return self._steps
 
     def progress(self, share: float | None = None, message: str | None = None) -> None:

@@ -38,6 +38,8 @@ async def run(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     timeout: float | None,  # noqa: ASYNC109 - the step's own
+    *,
+    in_loop: bool,
 ) -> Any:
     """Call a step's function; a synchronous one of an async task, or one with a timeout, in a thread of its own.
 
@@ -45,7 +47,7 @@ async def run(
     `TimeoutError` in English, and `InvalidArguments` for an async function in a task that is not.
     """
     is_async = inspect.iscoroutinefunction(_bare(function))
-    if has_loop():
+    if in_loop:
         return await _in_loop(step, function, args, timeout, is_async=is_async)
     if is_async:
         raise InvalidArguments(f"step {step!r} calls an async function, and its task is none: make the task async")

@@ -1,7 +1,7 @@
 """Steps of a task's code: run once, kept, and returned by the runs that follow; `Context` has their methods.
 
-What waits and what blocks is the same code: in a function without an event loop nothing that it awaits ever waits, so
-that it is gone through in one go (`finished`).
+What waits and what blocks is the same code: in a task that is not async nothing that it awaits ever waits, so that it
+is gone through in one go (`finished`).
 """
 
 import asyncio
@@ -51,7 +51,8 @@ class StepPort(Protocol):
 class Steps:
     """The steps of one run. `known` is how many the task kept when the run was claimed."""
 
-    def __init__(self, port: StepPort, known: int, wait_cancelled: Callable[[float], bool]) -> None:
+    def __init__(self, port: StepPort, known: int, wait_cancelled: Callable[[float], bool], *, is_async: bool) -> None:
+        self._is_async = is_async
         self._port = port
         self._known = known
         self._wait_cancelled = wait_cancelled
@@ -77,17 +78,17 @@ class Steps:
         if not (isinstance(retries, int) and not isinstance(retries, bool) and retries >= 0):
             raise InvalidArguments(f"step {name!r}: retries is a whole number from 0 up, not {retries!r}")
         limit = None if timeout is None else _length(f"step {name!r}: timeout", timeout)
-        return _given(self._called(name, self._next(name), function, args, retries, limit))
+        return self._given(self._called(name, self._next(name), function, args, retries, limit))
 
     def sleep(self, delay: float | timedelta) -> Any:
         """End the run until so much time has passed; return at once in the run that comes then."""
         length = _length("sleep", delay)
-        return _given(self._slept(self._next(SLEEP), length))
+        return self._given(self._slept(self._next(SLEEP), length))
 
     def receive(self, name: str, timeout: float | timedelta | None) -> Any:
         """Return the data of the next message of this name; end the run until it comes. Raises `TimeoutError`."""
         length = LONGEST_WAIT if timeout is None else _length(f"receive {name!r}", timeout)
-        return _given(self._received(name, self._next(name), length))
+        return self._given(self._received(name, self._next(name), length))
 
     def check_end(self) -> None:
         """Raise `StepMismatch` when the code has returned otherwise than its steps say."""
@@ -103,11 +104,17 @@ class Steps:
         if self._unasked:
             raise unasked(len(self._unasked), _shown(*min(self._unasked)))
 
+    def _given(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Return what async code awaits; in other code, what came of it."""
+        return work if self._is_async else finished(work)
+
     def _next(self, name: str) -> int:
         if not isinstance(name, str) or not 1 <= len(name) <= 255 or "\0" in name:
             raise InvalidArguments(f"a step has a name of 1 to 255 characters, not {name!r:.100}")
         if (outer := _inside.get()) is not None:
             raise InvalidArguments(f"step {name!r} stands inside step {outer!r}: a step has no steps of its own")
+        if self._is_async and not has_loop():
+            raise InvalidArguments(f"step {name!r} is asked for in a thread of an async task: await it in its own code")
         with self._lock:
             occurrence = self._asked[name]
             self._asked[name] += 1
@@ -133,7 +140,7 @@ class Steps:
 
     async def _load(self) -> list[Kept]:
         """Read what is kept, once for all that ask at the same time."""
-        if not has_loop():
+        if not self._is_async:
             return await self._port.kept_steps()
         if self._loading is None:
             self._loading = asyncio.ensure_future(self._port.kept_steps())
@@ -173,7 +180,7 @@ class Steps:
         for left in range(retries, -1, -1):
             token = _inside.set(name)
             try:
-                return await run(name, function, args, timeout)
+                return await run(name, function, args, timeout, in_loop=self._is_async)
             except (TaskOutcome, StepMismatch, BadValue):
                 raise
             except Exception:
@@ -186,7 +193,7 @@ class Steps:
         raise AssertionError("the last try returns or raises")
 
     async def _rest(self, pause: float) -> None:
-        if has_loop():
+        if self._is_async:
             await asyncio.sleep(pause)
         elif self._wait_cancelled(pause):
             raise Interrupted("the run was asked to stop")
@@ -231,11 +238,6 @@ def _what(kind: str, function: str | None) -> str:
     return f"a call of {function}" if kind == "call" else f"a {kind}"
 
 
-def _given(work: Coroutine[Any, Any, Any]) -> Any:
-    """Return what async code awaits; in other code, what came of it."""
-    return work if has_loop() else finished(work)
-
-
 def finished(work: Coroutine[Any, Any, Any]) -> Any:
     """Go through a coroutine that never waits, and return what it returns."""
     try:
@@ -248,5 +250,6 @@ def finished(work: Coroutine[Any, Any, Any]) -> Any:
 
 def unasked(number: int, first: str | None = None) -> StepMismatch:
     """Return what is said of code that has completed without asking for so many steps that its task keeps."""
-    which = f"{number} steps that the task keeps" if first is None else f"{first}, which the task keeps"
+    kept = "1 step" if number == 1 else f"{number:,} steps"
+    which = f"{kept} that the task keeps" if first is None else f"{first}, which the task keeps"
     return StepMismatch(f"the code completed without asking for {which}: was it changed? {_WHAT_TO_DO}")

@@ -197,7 +197,7 @@ async def run_claim(
         arguments = task.signature.arguments(claim["payload"])
     except InvalidArguments as error:
         return endings.malformed(str(error))
-    context = Context(claim, port, resources, urls=urls)
+    context = Context(claim, port, resources, urls=urls, is_async=task.is_async)
     first = (context,) if task.signature.wants_context else ()
 
     async def code() -> Any:

@@ -148,8 +148,9 @@ class Caller:
             held, self.reporter, self.leases, self.credentials, save=self.save, upload=self.upload, steps=self._steps
         )
 
-    def _context(self, held: Held, port: Port) -> Context:
-        return Context(held.claim, port, self._resources, urls=self.credentials.urls, codec=self._codec)
+    def _context(self, held: Held, port: Port, *, is_async: bool = True) -> Context:
+        urls = self.credentials.urls
+        return Context(held.claim, port, self._resources, urls=urls, codec=self._codec, is_async=is_async)
 
     async def _around(self, held: Held, task: Task[..., Any], code: Callable[[], Awaitable[Ended]]) -> Ended:
         """Call the code within the middleware, which sees its result or what it raised and may change either."""
@@ -230,7 +231,7 @@ class Caller:
         return ending, error
 
     async def _in_thread(self, held: Held, task: Task[..., Any], arguments: dict[str, Any]) -> Ended:
-        context = self._context(held, self._port(ThreadPort, held))
+        context = self._context(held, self._port(ThreadPort, held), is_async=False)
         first = (context,) if task.signature.wants_context else ()
         future = call_in_thread(lambda: task.function(*first, **arguments), f"treadle-{task.job.name}")
 
