@@ -108,6 +108,12 @@ USES: dict[str, list[Use] | str] = {
     "outbox drop": [_quiet(lambda it: [_refused(it)]), _quiet(lambda _: [VALUE], code=1)],
     "outbox list": [Use(lambda it: [_refused(it, "--limit"), "9"]), Use(lambda it: [_refused(it, "--json")])],
     "outbox retry": [_quiet(lambda it: [_refused(it)]), _quiet(lambda _: [VALUE], code=1)],
+    "send": [
+        Use(lambda it: [it.open(), VALUE, LINES]),
+        Use(lambda it: [it.open(), VALUE, LINES, "--id", VALUE, "--json"]),
+        _quiet(lambda it: [it.cancelled(), VALUE], code=1),
+        Use(lambda _: [VALUE, VALUE], code=1),
+    ],
     "server": [Use(lambda _: ["--auth", "none", "--host", VALUE], code=2)],
     "submit": [
         _quiet(lambda it: [it.job, f"n={VALUE}", "--tag", f"{VALUE}={VALUE}", "--room", it.room]),
