@@ -6,8 +6,6 @@ from pathlib import Path
 
 from treadle import Context, task
 
-COUNT = 20
-
 
 def place() -> Path:
     return Path(os.environ["TREADLE_TEST_MARKS"])
@@ -27,10 +25,10 @@ async def effect(k: int) -> int:
     return k
 
 
-@task(max_requeues=COUNT + 1, lease_seconds=1.0)
-async def climb(ctx: Context) -> int:
+@task(max_requeues=100, lease_seconds=1.0)
+async def climb(ctx: Context, steps: int) -> int:
     total = 0
-    for k in range(COUNT):
+    for k in range(steps):
         total += await ctx.step("number", effect, k)
         if k % 2:
             await _opened(k)

@@ -160,6 +160,24 @@ def test_the_agent_stops_at_its_budget(example: Any, treadle_client: Any, treadl
     assert (failed.status, failed.reason) == ("failed", "budget-exceeded")
 
 
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_the_agent_asks_before_it_invites(
+    example: Any, treadle_client: Any, treadle_worker: Any, *, is_approved: bool
+) -> None:
+    module = example("examples.approved_agent")
+    worker = treadle_worker(module.assistant)
+    handle = treadle_client.submit(module.assistant.bind("cake at four"))
+
+    (asking,) = worker.run_all()
+    handle.send("approved", is_approved)
+    (done,) = worker.run_all()
+
+    assert (asking.status, asking.reason) == ("scheduled", "suspended")
+    sent = ["sent: Please come: cake at four"] if is_approved else []
+    assert done.result == ["Friday is free", "Please come: cake at four", *sent]
+    assert [step.step for step in handle.steps()] == ["plan", "calendar", "draft", "approved", *["invite"][: len(sent)]]
+
+
 async def test_only_the_pool_takes_what_needs_a_gpu(
     example: Any, worker: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,10 +27,14 @@ from treadle_server.engine.commands import (
     FindWorker,
     MissDeadlines,
     PromoteDue,
+    Receive,
     ReleaseHolds,
     ReportMany,
+    ReportRun,
     RunReport,
+    SendMessage,
     SweepWorkers,
+    Told,
 )
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.engine import Engine
@@ -41,7 +45,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
 SIZES = (0, 100, 10_000, 100_000)
 
-BIG = {"tasks", "runs", "holds", "task_tags", "failures"}
+BIG = {"tasks", "runs", "holds", "task_tags", "failures", "task_steps", "task_messages"}
 """The tables that grow with the tasks."""
 
 BELIEFS = {"nothing": (-1, 0), "that it is empty": (0, 0), "that it is small": (10, 1)}
@@ -62,6 +66,8 @@ _BESIDE = (
     ("runs", "task_seq, run_id, status, claimed_at, ended_at", "n, 0, 'completed', now(), now()"),
     ("holds", "task_seq, run_id, worker_id, target_num, weight, until", "n, 0, gen_random_uuid(), NULL, 1, now()"),
     ("task_tags", "key, task_seq", "n, n"),
+    ("task_steps", "task_seq, number, name, occurrence, kind, run_id, at", "n, 0, 'charge', 0, 'call', 0, now()"),
+    ("task_messages", "task_seq, number, name, id, sender, sent_at", "n, 0, 'approved', n, 'ann', now()"),
 )
 
 
@@ -168,6 +174,7 @@ async def _work(shop: Shop, clock: FakeClock) -> None:
     await shop.submit(unique_key="k", deadline=now + timedelta(seconds=30))
     await shop.submit(due_at=now + timedelta(seconds=5))
     await _by_socket(shop, worker)
+    await _in_steps(shop, worker)
     first, second = await shop.claim(worker, most=2)
     await engine.run(Beat(principal=ADMIN, worker_id=worker))
     await shop.run(first)
@@ -178,6 +185,27 @@ async def _work(shop: Shop, clock: FakeClock) -> None:
     clock.advance(1000)
     for sweep in (MissDeadlines(), ExpireLeases(), ReleaseHolds(), SweepWorkers(60.0)):
         await engine.run(sweep)
+
+
+async def _in_steps(shop: Shop, worker: WorkerId) -> None:
+    """Let a task keep a step, receive, wait for a message that then comes, and run again: once wholly, once in part."""
+    [task] = await shop.claim(worker)
+    keep, wait = Told(name="charge"), Told(name="approved", occurrence=1, seconds=60.0, receives=True)
+    await shop.report(task, "started")
+    await shop.report(task, "step", step=keep, result="1")
+    await _send(shop, task, "early")
+    received = RunReport(kind="receive", step=Told(name="approved", receives=True))
+    said = {"principal": ADMIN, "worker_id": worker, "task_id": task.id, "run_id": task.run_id}
+    assert await shop.engine.run(Receive(ReportRun(**said, report=received))) is not None
+    await shop.report(task, "suspended", step=wait)
+    await _send(shop, task, "late")
+    for from_step in ("approved", None):
+        await shop.steer(task, "cancel")
+        await shop.steer(task, "rerun", from_step=from_step)
+
+
+async def _send(shop: Shop, task: Task, key: str) -> None:
+    await shop.engine.run(SendMessage(principal=ADMIN, task_id=task.id, name="approved", id=key, data="true"))
 
 
 async def _by_socket(shop: Shop, worker: WorkerId) -> None:
