@@ -7,6 +7,7 @@ A row is a route, a column is who asks, a cell is what is answered:
 """
 
 import itertools
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -53,9 +54,10 @@ class Row(NamedTuple):
     cells: str
     state: str = "running"
     """Of the task: pending, claimed, running, paused, failed, cancelled; stored: running, with an artifact; hooked:
-    pending, and there is a webhook; ticking: the same with a schedule."""
+    pending, and there is a webhook; ticking: the same with a schedule; limited: with a limit."""
     body: dict[str, Any] | None = None
-    """`TASK`, `WORKER` and `TARGET` stand for the ids of the scene, and for the name of its target or schedule."""
+    """`TASK`, `WORKER` and `TARGET` stand for the ids of the scene, and for the name of its target (and schedule, and
+    limit)."""
     once: bool = False
     """Whether it can be done but once, so that everybody who may needs a scene of their own."""
 
@@ -73,6 +75,7 @@ HOOK = {"url": "https://hooks.example/", "jobs": ["lab:tasks:none"], "statuses":
 """Of a job without tasks, so that nothing is ever sent."""
 SCHEDULE = "  u u u f n n + + f n n n +"
 TICKING = {"job": JOB, "interval": 86_400}
+LIMIT = "     u u u f f f + + + f f f +"
 OWN_WORKER = "u u u f f f f + f f f f +"
 
 #                                             none wrong expired reader stranger submitter steerer
@@ -137,6 +140,10 @@ ROUTES = {
     "PATCH /v1/rooms/{room}/schedules/{name}": Row(SCHEDULE, "ticking", body={"paused": True}),
     "DELETE /v1/rooms/{room}/schedules/{name}": Row(SCHEDULE, "ticking", once=True),
     "POST /v1/rooms/{room}/schedules/{name}/run": Row(SCHEDULE, "ticking", once=True),
+    "GET /v1/rooms/{room}/limits": Row(READ_LIST, "limited"),
+    "PUT /v1/rooms/{room}/limits/{name}": Row(LIMIT, body={"concurrency": 1}, once=True),
+    "GET /v1/rooms/{room}/limits/{name}": Row(READ_ROOM, "limited"),
+    "DELETE /v1/rooms/{room}/limits/{name}": Row(LIMIT, "limited", once=True),
     "GET /v1/workers": Row(READ_LIST),
     "GET /v1/rooms/{room}/workers": Row(READ_LIST),
     "GET /v1/workers/{worker_id}": Row(READ_ROOM),
@@ -201,11 +208,18 @@ SOCKET = {
     "register": Row("f f f f + + f f f +", body={"room": "lab", "category": "tasks", "name": "add", "retain": True}),
     "job": Row("f n n + + + n n n +", body={"job": JOB, "paused": False}),
     "schedule": Row("f n n + + f n n n +", "ticking", body={"room": "lab", "name": "TARGET", "action": "pause"}),
+    "limits": Row("+ . . . + + . . . +", "limited", body={"room": "lab"}),
+    "put_limit": Row("f f f + + + f f f +", body={"room": "lab", "name": "TARGET", "concurrency": 1}, once=True),
+    "delete_limit": Row("f f f + + + f f f +", "limited", body={"room": "lab", "name": "TARGET"}, once=True),
     "ping": Row("+ + + + + + + + + +", body={}),
     "watch": Row("+ . . . + + . . . +", body={"sub": "x", "topic": "tasks"}),
     "unwatch": Row("+ + + + + + + + + +", body={"sub": "x"}),
     "every": Row("+ + + + + + + + + +", body={"on": True}),
 }
+
+
+_IS_OURS = re.compile("/(webhooks|schedules|limits)")
+"""What is named as the scene's target."""
 
 
 @dataclass
@@ -229,7 +243,7 @@ class Scene:
             "worker_id": self.worker_id,
             "upload_id": ELSEWHERE,
             "name:path": self.target,
-            "name": self.target if "/webhooks" in path or "/schedules" in path else "forbidden",
+            "name": self.target if _IS_OURS.search(path) else "forbidden",
         }
         for name, value in parts.items():
             path = path.replace(f"{{{name}}}", value)
@@ -280,6 +294,10 @@ class Site:
             await self._store(scene)
         if state == "hooked":
             await self.do("owner", "PUT", f"/v1/rooms/lab/webhooks/{scene.target}", HOOK)
+        if state == "limited":
+            # One whose name tells of the room, as its job does.
+            for name in (scene.target, JOB):
+                await self.do("owner", "PUT", f"/v1/rooms/lab/limits/{name}", {"concurrency": 1})
         if state == "ticking":
             await self.do("owner", "PUT", f"/v1/rooms/lab/schedules/{scene.target}", TICKING)
         return scene
@@ -322,6 +340,7 @@ _WAY: dict[str, list[tuple[str, Any]]] = {
     "pending": [],
     "hooked": [],
     "ticking": [],
+    "limited": [],
     "claimed": [_CLAIM],
     "running": [_CLAIM, _START],
     "stored": [_CLAIM, _START],
@@ -522,6 +541,8 @@ async def _told(socket: Socket, name: str, ok: Any) -> str:
             [report] = ok["answers"]
             # What is not there at all is nobody's: that the operation was open to the asker is what counts.
             return "+" if report["task_id"] == ELSEWHERE else {200: "+", 403: "f", 404: "n"}[report["status"]]
+        case "limits":
+            return "+" if ok["items"] else "."
         case "submit_each":
             [task] = ok["tasks"]
             return "+" if "problem" not in task else {403: "f"}[task["problem"]["status"]]

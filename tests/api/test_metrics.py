@@ -59,8 +59,9 @@ async def finish(room: Room, kind: str, **said: Any) -> dict[str, Any]:
 
 
 async def test_every_metric_is_there_and_is_what_happened(served: Served, lab: Room) -> None:
+    await lab.client.put("/v1/rooms/lab/limits/api", json={"concurrency": 1})
     for n in range(5):
-        await lab.submit(n)
+        await lab.submit(n, limits=[{"name": "api", "key": "acme"}])
     await finish(lab, "completed", result=1)
     await finish(lab, "completed", result=1)
     await finish(lab, "failed", error="no")
@@ -78,6 +79,8 @@ async def test_every_metric_is_there_and_is_what_happened(served: Served, lab: R
         "completed": 2, "failed": 1, "running": 1, "pending": 1,
     }  # fmt: skip
     assert positive(samples, "treadle_tasks_total", "outcome", lab.job) == {"completed": 2, "failed": 1}
+    of_limit = {name: n for (name, labels), n in samples.items() if ("limit", "api") in labels}
+    assert of_limit == {"treadle_limit_used": 1, "treadle_limit_waiting": 1, "treadle_limit_keys": 1}
     assert value(samples, "treadle_task_wait_seconds_count", job=lab.job) == 4
     assert value(samples, "treadle_task_run_seconds_count", job=lab.job) == 3
     assert value(samples, "treadle_task_run_seconds_bucket", job=lab.job, le="+Inf") == 3

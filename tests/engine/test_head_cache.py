@@ -78,10 +78,10 @@ class Witness:
                 self.failures.append(f"nothing was handed out where there was {missed}")
         return assignments
 
-    def match(self, lines, demands, turns):
+    def match(self, lines, demands, turns, gate=None):
         asks, expected_turns = [Ask.of(demand) for demand in demands], copy.deepcopy(turns)
 
-        matched = match(lines, demands, turns)
+        matched = match(lines, demands, turns, gate)
 
         given = [(demand.worker_id, task.seq) for demand, task in matched]
         expected = deal(copy.deepcopy(self.queues).values(), asks, expected_turns)

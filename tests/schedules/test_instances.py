@@ -8,10 +8,26 @@ import pytest
 from tests.conftest import FakeClock
 from tests.schedules.conftest import Plan, seconds
 from treadle.wire.status import Reason, Status
-from treadle_server.access.principal import Principal
-from treadle_server.engine.commands import DeleteOrphans, RegisterJob, ReportMany, RunReport
+from treadle_server.access.principal import SYSTEM, Principal
+from treadle_server.domain.limits import Caps
+from treadle_server.engine.commands import (
+    DeleteLimit,
+    DeleteOrphans,
+    RegisterJob,
+    ReportMany,
+    RunReport,
+    SetLimit,
+)
 from treadle_server.engine.commands.submit import SchemaMoved
-from treadle_server.errors import Forbidden, JobNotFound, Refused, ScheduleNotFound, TaskConflict, ValidationFailed
+from treadle_server.errors import (
+    Forbidden,
+    JobNotFound,
+    LimitNotFound,
+    Refused,
+    ScheduleNotFound,
+    TaskConflict,
+    ValidationFailed,
+)
 from treadle_server.store.read.orphans import possible_orphans
 
 pytestmark = pytest.mark.anyio
@@ -93,6 +109,36 @@ async def test_a_tick_that_meets_its_held_unique_key_is_skipped_and_told_and_the
     assert [one.skipped_at for one in told] == [tick]
     [task] = await plan.tasks()
     assert (task.unique_key, task.due_at) == ("k", tick + timedelta(seconds=60))
+
+
+async def test_a_tick_whose_limit_is_gone_is_skipped_and_told_and_stops_no_other_schedule(
+    plan: Plan, clock: FakeClock
+) -> None:
+    caps = Caps(concurrency=1, rate_count=None, rate_seconds=None, rate_burst=None)
+    limit = {"principal": SYSTEM, "room": "@global", "name": "api"}
+    template = '{"limits": [{"name": "api", "key": null, "weight": null}]}'
+    with pytest.raises(LimitNotFound, match="no limit 'api'"):
+        await plan.set(template=template)
+    await plan.shop.engine.run(SetLimit(**limit, caps=caps))
+    await plan.set(template=template)
+    await plan.shop.engine.run(DeleteLimit(**limit))
+    other = Plan(plan.shop, clock, name="other")
+    await other.set()
+    tick = clock.now() + timedelta(seconds=60)
+
+    await plan.pass_time(60)
+    skipped, others = await plan.get(), await plan.tasks()
+    with pytest.raises(LimitNotFound, match="no limit 'api'"):
+        await plan.run_now()
+    await plan.shop.engine.run(SetLimit(**limit, caps=caps))
+    await plan.run_now()
+
+    assert (skipped.skipped_at, skipped.skipped_for) == (tick, None)
+    assert skipped.skipped_why is not None
+    assert "treadle limits set api" in skipped.skipped_why
+    assert skipped.next_at == tick + timedelta(seconds=60)
+    assert [task.limit_key for task in others] == [None]
+    assert [task.limit_key is None for task in await plan.tasks()] == [True, False]
 
 
 async def test_the_end_of_a_task_gives_its_unique_key_to_the_next_one_in_the_same_commit(

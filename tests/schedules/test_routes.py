@@ -289,6 +289,7 @@ ALL_OPTIONS: dict[str, Any] = {
     "retry_randomization": 0.25, "timeout": 9.0, "lease_seconds": 20.0, "heartbeat_increment": 5.0,
     "start_timeout": 7.0, "on_failure": "release", "weight": 3, "budget": 12.5, "pool": "gpu", "target": "robot",
     "tags": {"order": "A-17"}, "scopes": ["queue:read:lab"], "unique_key": "k", "deadline": 60.0,
+    "limits": [{"name": "api", "key": "acme", "weight": 1}],
 }  # fmt: skip
 
 
@@ -299,6 +300,7 @@ def test_a_schedule_says_every_field_of_a_submit_but_its_id_its_trace_and_when_i
 
 
 async def test_every_option_is_put_shown_changed_taken_away_and_given_to_the_task(lab: Room) -> None:
+    await lab.client.put("/v1/rooms/lab/limits/api", json={"concurrency": 1})
     made = await put(lab, **ALL_OPTIONS)
     task = (await lab.client.post(f"{PATH}/run")).json()
     await lab.client.post(f"/v1/tasks/{task['id']}/cancel")

@@ -53,6 +53,7 @@ DIGESTS = {
     "0023_traces.py": "fb698a721f0e459eebb5ac311ca1060dd58a7d37562f935e282d9df01bb15658",
     "0024_encrypted_jobs.py": "b69d944ec243ade091f2573e7d67bd9ff679e8b2109873da81d27b1b53aa4a3c",
     "0025_steps.py": "645cbd8ad8834e8975ac47163322fc3bccd2709973798ed0fd6677e5b60d44b2",
+    "0026_limits.py": "04bf5c0afc3be37d3df658d3363d87cd86d8dc5b4255953b8efcfcfbcb1b7d2f",
 }
 """SHA-256 of each migration. A new one is added here; one that is here stays as it is, and the next mends it."""
 

@@ -74,6 +74,11 @@ class Filled:
         self._sent("PUT", f"{self._rooms}/schedules/{quote(name)}", **content)
         return name
 
+    def put_limit(self, name: str) -> str:
+        """Make a limit, and return its name."""
+        self._sent("PUT", f"{self._rooms}/limits/{quote(name)}", concurrency=1)
+        return name
+
     def as_submitted(self, task_id: str) -> list[str]:
         """Return the words that submit a task that is there: the same id with the same content is the same task."""
         return [self.job, "--id", task_id, "--room", self.room, *self._submitted[task_id]]

@@ -68,6 +68,23 @@ USES: dict[str, list[Use] | str] = {
         _quiet(lambda it: [it.failed, "--priority", "1"], code=1),
     ],
     "jobs": [Use(lambda it: ["--room", it.room]), Use(lambda it: ["--room", it.room, "--json"])],
+    "limits": [_quiet(lambda _: []), Use(lambda _: [VALUE], code=2)],
+    "limits delete": [
+        _quiet(lambda it: [it.put_limit("gone"), "--room", it.room]),
+        _quiet(lambda it: [VALUE, "--room", it.room], code=1),
+    ],
+    "limits list": [
+        Use(lambda it: ["--room", it.room]),
+        Use(lambda it: [it.put_limit("kept") and "--json", "--room", it.room]),
+    ],
+    "limits set": [
+        Use(lambda it: ["api", "--concurrency", "2", "--room", it.room]),
+        Use(lambda _: ["api", "--rate", VALUE], code=2),
+    ],
+    "limits show": [
+        Use(lambda it: [it.put_limit("kept"), "--room", it.room]),
+        Use(lambda it: [it.put_limit("kept"), "--room", it.room, "--json"]),
+    ],
     "migrate": [Use(lambda _: ["--database-url", VALUE], code=1)],
     "pause": [
         _quiet(lambda it: [it.open()]),

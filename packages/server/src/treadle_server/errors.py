@@ -12,6 +12,8 @@ TreadleError
 │   ├── ArtifactNotFound        404 artifact-not-found
 │   ├── ArtifactConflict        409 artifact-conflict
 │   ├── ScheduleNotFound        404 schedule-not-found
+│   ├── LimitNotFound           404 limit-not-found
+│   ├── LimitInUse              409 limit-in-use
 │   ├── InvalidTaskTransition   409 invalid-task-transition
 │   ├── StaleRun                409 stale-run
 │   ├── TaskConflict            409 task-conflict
@@ -122,6 +124,18 @@ class ScheduleNotFound(Refused):
     """No such schedule in the room."""
 
     problem = "schedule-not-found"
+
+
+class LimitNotFound(Refused):
+    """No such limit in the room."""
+
+    problem = "limit-not-found"
+
+
+class LimitInUse(Refused):
+    """Open tasks or jobs name the limit."""
+
+    problem = "limit-in-use"
 
 
 class InvalidTaskTransition(Refused):

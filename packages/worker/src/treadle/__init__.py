@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from treadle.client.client import Client
     from treadle.client.current import current_client
     from treadle.client.handle import TaskHandle
+    from treadle.client.limit import Limit
     from treadle.client.options import Options
     from treadle.client.sync import SyncClient, SyncHandle
     from treadle.errors import TaskCancelled, TaskFailed, TreadleError, WaitTimeout
@@ -38,6 +39,7 @@ _HOMES = {
     "Every": "treadle.tasks.schedules",
     "Intermittent": "treadle.tasks.outcomes",
     "Interrupted": "treadle.tasks.outcomes",
+    "Limit": "treadle.client.limit",
     "MalformedPayload": "treadle.tasks.outcomes",
     "Middleware": "treadle.worker.middleware",
     "Options": "treadle.client.options",
@@ -69,6 +71,7 @@ __all__ = [
     "Every",
     "Intermittent",
     "Interrupted",
+    "Limit",
     "MalformedPayload",
     "Middleware",
     "Options",

@@ -234,6 +234,18 @@ class ScheduleNotFound(ProblemError):
     name = "schedule-not-found"
 
 
+class LimitNotFound(ProblemError):
+    """There is no such limit in the room."""
+
+    name: ClassVar[str] = "limit-not-found"
+
+
+class LimitInUse(ProblemError):
+    """Open tasks or jobs name the limit."""
+
+    name: ClassVar[str] = "limit-in-use"
+
+
 class ArtifactNotFound(ProblemError):
     """The task has no such artifact."""
 

@@ -8,6 +8,7 @@ from treadle.wire.ids import TaskId, WorkerId
 from treadle_server.access import rights
 from treadle_server.access.checks import (
     check_create,
+    check_limit,
     check_register,
     controls,
     is_own,
@@ -18,7 +19,14 @@ from treadle_server.access.checks import (
 )
 from treadle_server.access.permission import Permission
 from treadle_server.access.principal import Principal
-from treadle_server.errors import Forbidden, JobNotFound, ScheduleNotFound, TargetNotFound, WorkerNotFound
+from treadle_server.errors import (
+    Forbidden,
+    JobNotFound,
+    LimitNotFound,
+    ScheduleNotFound,
+    TargetNotFound,
+    WorkerNotFound,
+)
 from treadle_server.store.base import Store
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import tasks as read_tasks
@@ -30,7 +38,7 @@ def check_user(
 ) -> None:
     """Check what can be told without the store, of every asker; `job` is a job's full name.
 
-    Raises `Forbidden`, `JobNotFound`, `ScheduleNotFound` or `TargetNotFound`.
+    Raises `Forbidden`, `JobNotFound`, `ScheduleNotFound`, `LimitNotFound` or `TargetNotFound`.
     """
     if principal.superuser or permission.is_open or permission is Permission.TOKEN:
         return
@@ -53,6 +61,10 @@ def check_user(
             raise JobNotFound(f"there is no job {job} to be seen from room {room}")
         case Permission.READ_SCHEDULE if visibility is not None and not visibility.admits(room):
             raise ScheduleNotFound(f"there is no schedule in room {room} that this token sees")
+        case Permission.SET_LIMIT:
+            check_limit(principal, room)
+        case Permission.READ_LIMIT if visibility is not None and not visibility.admits(room):
+            raise LimitNotFound(f"there is no limit in room {room} that this token sees")
         case Permission.READ_TARGET if visibility is not None and not visibility.admits(room):
             raise TargetNotFound(f"no task of room {room} that this token sees has ever named this target")
 

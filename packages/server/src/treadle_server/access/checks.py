@@ -182,6 +182,18 @@ def check_schedule(principal: Principal, schedule: Schedule, job: Job) -> None:
     )
 
 
+# Limits
+
+
+def check_limit(principal: Principal, room: str) -> None:
+    """Raise `Forbidden` unless the asker may set and delete the room's limits, which hold for everybody's tasks."""
+    if room in SHARED_ROOMS and not principal.superuser:
+        raise Forbidden(f"only a superuser sets limits of {room}; use a room of your own")
+    if principal.superuser or principal.scopes is None:
+        return
+    needs_scope(principal, rights.CONTROL + room)
+
+
 # Workers and runs
 
 

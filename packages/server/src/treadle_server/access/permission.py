@@ -39,6 +39,8 @@ class Permission(Enum):
     READ_SCHEDULE = "queue:read:<room>, else schedule-not-found"
     SET_SCHEDULE = "queue:create-task:<room>/<job>, and what CONTROL_SCHEDULE needs to change one"
     CONTROL_SCHEDULE = "queue:control-task:<room>, or to have made it"
+    READ_LIMIT = "queue:read:<room>, else limit-not-found"
+    SET_LIMIT = "queue:control-task:<room>; in a shared room a superuser's token"
     WEBHOOK = "queue:read:<room> and queue:control-task:<room>, and to be the webhook's user"
     BE_WORKER = "queue:worker-id:<group>/<name> and queue:claim-work:<pool>"
     OWN_WORKER = "queue:worker-id:<group>/<name>, and to be its user"

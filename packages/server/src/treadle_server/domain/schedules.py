@@ -56,9 +56,11 @@ class Schedule:
     version: int = 1
     """Counts what people and code change, not the ticks."""
     skipped_at: datetime | None = None
-    """The last tick that made no task because an open one held its unique key."""
+    """The last tick that made no task: an open one held its unique key, or its limits could not be counted against."""
     skipped_for: TaskId | None = None
-    """That task."""
+    """The task that held the key."""
+    skipped_why: str | None = None
+    """What was wrong with its limits."""
 
     def is_due(self, now: datetime) -> bool:
         """Return whether its tick has come."""

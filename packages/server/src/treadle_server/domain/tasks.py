@@ -88,6 +88,15 @@ class Task:
     """The context of its submit: W3C's `traceparent`, and behind a space its `tracestate`, if there is one."""
     steps: int = 0
     """How many steps it keeps."""
+    limits: str | None = None
+    """The limits that it counts against, as JSON text; `limit_key` names their buckets, in the same order."""
+    parked: bool = False
+    """Whether nothing but a limit keeps it waiting."""
+
+    @property
+    def stands_in_line(self) -> bool:
+        """Return whether something else than its place in the queue decides when it may be claimed."""
+        return self.target_num is not None or self.limit_key is not None
 
     @property
     def trace_id(self) -> str | None:
@@ -179,6 +188,8 @@ class Hold:
     lease_seconds: float
     slot_only: bool = False
     """Whether it keeps its worker's slot alone, and not the next run of its task."""
+    is_limited: bool = False
+    """Whether its task counts against limits."""
 
 
 __all__ = ["NEVER_RUN", "RUN_FIELDS", "TASK_FIELDS", "Hold", "Run", "RunId", "Task", "check_times"]

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from treadle.wire.ids import WorkerId
 from treadle_server.access.principal import Principal
-from treadle_server.clock import Clock, Drift
+from treadle_server.clock import Clock, Drift, Steps
 from treadle_server.distribution import COMMITS, ROWS, Distribution
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.cache import Cache
@@ -38,11 +38,16 @@ from treadle_server.engine.unit_of_work import LogLineNumbers, UnitOfWork
 from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.store.base import LostUpdate, Store, Tx
+from treadle_server.store.transaction.gates import settle
 from treadle_server.store.transaction.heads import lanes_of_job
+from treadle_server.store.transaction.limit_rows import forget_time
 from treadle_server.store.transaction.past_outcomes import add_past_outcomes
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
+
+STEP = 5.0
+"""Seconds by which the clock may part from the time that passes between two transactions before it counts as set."""
 
 AFTER_FAILURE = 0.02
 """Seconds that the writer rests after a batch that failed: what comes meanwhile is tried, or refused, together."""
@@ -72,6 +77,9 @@ class Engine:
         self.dispatcher = Dispatcher(self.clock.monotonic, worker_timeout=self.rules.worker_timeout)
         self.fast_reports = FastReports(self.hub)
         self.hooks = Hooks()
+        self._steps = Steps(self.clock.monotonic)
+        self._clock_was_set = False
+        """Whether the clock was seen to be set by a transaction that was not committed."""
         self._log_lines = LogLineNumbers()
         self._cache = Cache(self.dispatcher.forget_lanes)
         self._fast_submits = FastSubmits(self.rules, self._cache)
@@ -284,9 +292,11 @@ class Engine:
             async with self.store.write(after=flight.land if fast else None) as tx:
                 now = self.clock.now()
                 self.drift.look(now)
+                self._clock_was_set = self._steps.look(now) > STEP or self._clock_was_set
                 fast = self._cache.look(tx) and fast
                 submit_effects = await self._submit_fast(tx, batch, now) if fast else SubmitEffects()
                 report_effects, work = await self._apply(tx, batch, now)
+                await self._settle_limits(tx, submit_effects, report_effects, work)
                 if self.hooks:
                     await self.hooks.note(tx, [*report_effects.changes, *work.batch.tasks], now)
                 self._note_claimable(submit_effects, report_effects, work)
@@ -310,6 +320,7 @@ class Engine:
                 self._unconfirmed.tell()
             await flight.fail()
             raise
+        self._clock_was_set = False
         self.commit_seconds.add(self.clock.monotonic() - began)
         for pending in batch:
             pending.send_answer()
@@ -320,6 +331,17 @@ class Engine:
         for slot in self.dispatcher.deliver(assignments, self.clock.monotonic()):
             self._hand_back(slot.worker_id, assignments.given[slot])
         return True
+
+    async def _settle_limits(
+        self, tx: Tx, submit_effects: SubmitEffects, report_effects: ReportEffects, work: UnitOfWork
+    ) -> None:
+        """Let tasks with limits be claimable where there is room by now, and no others."""
+        if self._clock_was_set:
+            await forget_time(tx, work.now)
+        work.limited.lines |= submit_effects.lines | report_effects.lines
+        if work.limited:
+            woken, work.batch.due_at = await settle(tx, work.limited, work.now)
+            work.woken |= woken
 
     def _note_claimable(self, submit_effects: SubmitEffects, report_effects: ReportEffects, work: UnitOfWork) -> None:
         """Tell the dispatcher where there is something new to claim, before the commit."""
@@ -349,6 +371,7 @@ class Engine:
         told.tasks = [*submit_effects.changes, *report_effects.changes, *told.tasks, *assignments.changes]
         told.runs = report_effects.runs + told.runs
         told.targets |= submit_effects.targets | report_effects.targets | assignments.targets
+        told.due_at = min((at for at in (told.due_at, assignments.opens_at) if at is not None), default=None)
         self.batch_rows.add(len(told.tasks))
         if told:
             self.trouble = None  # something was written

@@ -71,7 +71,7 @@ class Batch:
     has_gap: bool = False
     """Whether more has changed than can be told: everything is to be read anew."""
     due_at: datetime | None = None
-    """When the first task is due that another server has scheduled."""
+    """When the first task is due that another server has scheduled, or a line may go on that waits for a limit."""
     orders: list[Orders] = field(default_factory=list)
     late: frozenset[int] = frozenset()
     """Places in `tasks` of transitions that are told after a later one of their task: observers are spared them."""

@@ -51,6 +51,16 @@ class ReadSet:
     """Whether all workers that are not lost are wanted."""
     schedules: set[tuple[str, str]] = field(default_factory=set)
     """Schedules by room and name."""
+    limits: set[tuple[str, str]] = field(default_factory=set)
+    """Limits by room and name, beside those that jobs name whose tasks are new or edited."""
+    limits_change: bool = False
+    """Whether these limits are to be changed, and who names them is wanted."""
+    limit_edits: set[TaskId] = field(default_factory=set)
+    """Tasks whose limits are to be told anew."""
+    limit_names: set[tuple[TaskId, str]] = field(default_factory=set)
+    """Limits that tasks are to name from now on: they are looked up in the task's room."""
+    due_limits: bool = False
+    """Whether the buckets are wanted that lines wait for and that have a token by now."""
     due_schedules: int = 0
     """How many schedules are wanted whose tick has come."""
     ended_holds: bool = False

@@ -16,8 +16,13 @@ from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.allocate import allocate
 from treadle_server.store.transaction.claim_keys import kept_claims
 from treadle_server.store.transaction.counts import pending_counts
+from treadle_server.store.transaction.limit_rows import awaited_buckets, due_buckets
+from treadle_server.store.transaction.limits_kept import limits_by_name, named_limits
 from treadle_server.store.transaction.owners import acting
 from treadle_server.store.transaction.targets import number_targets
+
+MOST_AWAITED = 500
+"""Buckets of limits that one batch decides about because of time or of a change; the next one goes on."""
 
 
 async def read(work: UnitOfWork, reads: ReadSet) -> None:
@@ -48,6 +53,7 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
     work.remember(await load.tasks_of_workers(work.tx, reads.tasks_of))
     await _load_holds(work, reads)
     await _load_schedules(work, reads)
+    await _load_limits(work, reads)
     await _load_new(work, reads)
     for pruning in reads.prunings:
         await pruning.find(work.tx)
@@ -167,6 +173,28 @@ async def _load_schedules(work: UnitOfWork, reads: ReadSet) -> None:
     for job in await load.jobs_by_num(work.tx, missing, to_change=reads.jobs_change):
         work.know(job)
     await _expect_instances(work, reads, found.values())
+
+
+async def _load_limits(work: UnitOfWork, reads: ReadSet) -> None:
+    """Read the limits that are named, by the commands and by the jobs of tasks that are new or told anew."""
+    jobs = {work.jobs[name].num for name, _, _ in reads.new_tasks if name in work.jobs}
+    jobs |= {work.tasks[task_id].job_num for task_id in reads.limit_edits if task_id in work.tasks}
+    wanted = set(reads.limits)
+    for num in jobs & work.jobs_by_num.keys():
+        job = work.jobs_by_num[num]
+        wanted |= {(job.room, one["name"]) for one in work.rules.limits_of(job)}
+    for schedule in work.schedules.values():
+        wanted |= {(schedule.room, one["name"]) for one in options_of(schedule).get("limits") or ()}
+    wanted |= {(work.tasks[task_id].room, name) for task_id, name in reads.limit_names if task_id in work.tasks}
+    if wanted:
+        work.limits = await limits_by_name(work.tx, wanted, to_change=reads.limits_change)
+    if reads.limits_change:
+        known = [work.limits[name] for name in reads.limits if name in work.limits]
+        work.named_limits = await named_limits(work.tx, known)
+        for limit in known:
+            work.awaited_places.update(await awaited_buckets(work.tx, limit.num, MOST_AWAITED))
+    if reads.due_limits:
+        work.due_places = await due_buckets(work.tx, work.now, MOST_AWAITED)
 
 
 async def _expect_instances(work: UnitOfWork, reads: ReadSet, found: Collection[Schedule]) -> None:

@@ -69,6 +69,10 @@ class Rules:
         """Return whether a task of the job may be put in: an `@internal` one needs an executor on this server."""
         return not job.is_internal or job.full_name in self.internal_jobs
 
+    def limits_of(self, job: Job) -> list[dict[str, Any]]:
+        """Return the limits that the job's tasks count against, as its registration names them."""
+        return _parsed(job.defaults).get("limits") or []
+
     def options(self, call: dict[str, Any], job: Job) -> dict[str, Any]:
         """Return each option of a task: the call's value, else the job's, else the server's; an explicit 0 counts."""
         base = _merged(self.defaults, job.defaults)

@@ -16,6 +16,7 @@ from treadle.wire.names import INTERNAL, JobName
 from treadle.wire.status import Status
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job, Lane, Worker
+from treadle_server.domain.limits import Limit, Place
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.hub import Batch, Change
@@ -24,6 +25,7 @@ from treadle_server.engine.step_book import StepBook
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import flush
 from treadle_server.store.transaction.claim_keys import Kept, KeyOf
+from treadle_server.store.transaction.gates import Touched
 from treadle_server.store.transaction.prune import Pruning
 from treadle_server.store.transaction.schedules import Tick
 
@@ -57,6 +59,9 @@ class Changes:
     changed_schedules: dict[str, Schedule] = field(default_factory=dict)
     ticks: list[Tick] = field(default_factory=list)
     freed_targets: set[int] = field(default_factory=set)
+    limits: dict[int, Limit] = field(default_factory=dict)
+    """Limits that were made or changed."""
+    gone_limits: set[int] = field(default_factory=set)
     new_artifacts: list[Artifact] = field(default_factory=list)
     stored_artifacts: list[Artifact] = field(default_factory=list)
     gone_artifacts: set[str] = field(default_factory=set)
@@ -115,6 +120,16 @@ class UnitOfWork:
         """Those of the owners of its schedules who have a valid token, or need none."""
         self.open_instances: set[TaskId] = set()
         """Those of the schedules' last instances that were open when the batch began."""
+        self.limits: dict[tuple[str, str], Limit] = {}
+        """By room and name."""
+        self.named_limits: set[tuple[str, str]] = set()
+        """Those of the limits that are to go which open tasks or jobs name."""
+        self.awaited_places: set[Place] = set()
+        """Buckets of the limits that are to be changed for which lines wait."""
+        self.due_places: list[Place] = []
+        """Buckets that lines wait for and that have a token by now."""
+        self.limited = Touched()
+        """What was done to tasks with limits."""
         self.stale: list[WorkerId] = []
         self.kept_claims: dict[KeyOf, Kept] = {}
         self.released: list[tuple[TaskId, int]] = []
@@ -263,6 +278,8 @@ class UnitOfWork:
         self.changes.gone_holds.add(key)
         if hold.target_num is not None:
             self.changes.freed_targets.add(hold.target_num)
+        if task.limit_key is not None:
+            self.limited.seqs.add(task.seq)
         return True
 
     def drop_hold(self, hold: Hold) -> None:
@@ -274,6 +291,8 @@ class UnitOfWork:
         self.batch.freed.add(hold.worker_id)
         if hold.target_num is not None:
             self.changes.freed_targets.add(hold.target_num)
+        if hold.is_limited:
+            self.limited.seqs.add(hold.task_seq)
 
     def add_job(self, job: Job) -> None:
         """Put in a new job."""
@@ -326,6 +345,17 @@ class UnitOfWork:
         self.changes.links = {pair for pair in self.changes.links if pair[0] != worker.id}
         worker.jobs = set()
         self.changes.unlinked.add(worker.id)
+
+    def add_limit(self, limit: Limit) -> Limit:
+        """Put in a new limit."""
+        self.changes.gone_limits.discard(limit.num)
+        return self.change_limit(limit)
+
+    def change_limit(self, limit: Limit) -> Limit:
+        """Write a limit that was made or changed; lines that wait for it are decided about anew."""
+        self.limits[limit.room, limit.name] = self.changes.limits[limit.num] = limit
+        self.limited.places.update(place for place in self.awaited_places if place.num == limit.num)
+        return limit
 
     def add_artifact(self, artifact: Artifact) -> None:
         """Put in an artifact that was announced."""

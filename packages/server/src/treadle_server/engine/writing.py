@@ -1,9 +1,11 @@
 """Writes what the commands of a batch changed, each kind in one bulk statement; the caller commits."""
 
 from collections import Counter
+from typing import Any
 
-from treadle.wire.status import LEASED, TERMINAL, Status
+from treadle.wire.status import LEASED, TERMINAL, Reason, Status
 from treadle_server.domain.failures import FAILING
+from treadle_server.domain.limits import Line
 from treadle_server.domain.tasks import TASK_FIELDS, Run, Task
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
@@ -12,12 +14,16 @@ from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.counts import CountKey, apply_counts, open_counts
 from treadle_server.store.transaction.failures import insert_failed_without_run, insert_failures
+from treadle_server.store.transaction.limit_rows import lines_of
+from treadle_server.store.transaction.limits_kept import delete_limits, write_limits
 from treadle_server.store.transaction.past_outcomes import OutcomeKey
 from treadle_server.store.transaction.restamp import restamp
 from treadle_server.store.transaction.targets import lock_targets, reblock_targets, reblock_tasks, targets_of
 
 _STATUS = TASK_FIELDS.index("status")
 _RUN = TASK_FIELDS.index("run_id")
+_LANE = TASK_FIELDS.index("lane")
+_LIMIT_KEY = TASK_FIELDS.index("limit_key")
 
 
 async def write(work: UnitOfWork) -> None:
@@ -29,6 +35,8 @@ async def write(work: UnitOfWork) -> None:
     await flush.insert_jobs(tx, work.changes.new_jobs)
     await flush.update_jobs(tx, list(work.changes.changed_jobs.values()))
     await flush.insert_schemas(tx, work.changes.new_schemas, work.now)
+    await write_limits(tx, work.changes.limits.values(), work.now)
+    await delete_limits(tx, work.changes.gone_limits)
     await flush.insert_workers(tx, work.changes.new_workers)
     await flush.update_workers(
         tx, [w for w in work.changes.changed_workers.values() if w.id not in work.changes.gone_workers]
@@ -170,9 +178,33 @@ async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
     ended = {seq for seq, _ in work.changes.gone_holds}
     moved = await targets_of(work.tx, ended) - touched
     await lock_targets(work.tx, moved)
-    work.woken |= await reblock_targets(work.tx, touched | moved)
+    woken, work.limited.lines = await reblock_targets(work.tx, touched | moved)
     again = {task.seq for task in pending if task.target_num is None and task.seq not in new and task.has_run}
-    work.woken |= await reblock_tasks(work.tx, again | ended)
+    work.woken |= woken | await reblock_tasks(work.tx, again | ended)
+    await _note_limited(work)
+
+
+async def _note_limited(work: UnitOfWork) -> None:
+    """Note what the batch did to tasks with limits: `gates.settle` decides who may be claimed."""
+    kept = {task.seq for task in _kept(work)}
+    limited = work.limited
+    # Those of ended holds, which may not have been read.
+    limited.lines |= await lines_of(work.tx, limited.seqs)
+    for task in _opened(work) + work.changes.new_tasks:
+        before = work.changes.before.get(task.seq)
+        if task.seq in kept:
+            continue
+        for lane, limit_key in {(task.lane, task.limit_key), *([] if before is None else [_line(before)])}:
+            if limit_key is not None:
+                limited.seqs.add(task.seq)
+                limited.lines.add(Line(lane, limit_key))
+    returned = {run.task_seq for run in work.changes.new_runs if run.reason is Reason.RETURNED}
+    keys = {task.seq: task.limit_key for task in _opened(work) if task.seq in returned}
+    limited.returned = [key for key in (keys.get(seq) for seq in sorted(returned)) if key is not None]
+
+
+def _line(values: tuple[Any, ...]) -> tuple[int, str | None]:
+    return values[_LANE], values[_LIMIT_KEY]
 
 
 async def _delete_orphans(work: UnitOfWork) -> None:

@@ -8,12 +8,14 @@ from pydantic import Field
 from treadle.wire.fields import Request, Text
 from treadle.wire.ids import TaskId, Uuid, WorkerId
 from treadle.wire.jobs import JobRegister
+from treadle.wire.limits import LimitPut, LimitTitle
 from treadle.wire.names import Room, parse_job_name
 from treadle.wire.steps import MOST_STEPS
 from treadle.wire.tasks import BulkAction, Freeze, Rerun, Resolve, Steer, TaskOfMany, TaskPatch
 from treadle.wire.transitions import Action
+from treadle_server.access.checks import visibility_of
 from treadle_server.access.permission import Permission
-from treadle_server.engine.commands import RemoveWorker, Submitted, Taken
+from treadle_server.engine.commands import DeleteLimit, RemoveWorker, Submitted, Taken
 from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.operations import values
@@ -21,6 +23,7 @@ from treadle_server.operations.bulk import Edits, bulk, bulk_edit
 from treadle_server.operations.editing import edit_task
 from treadle_server.operations.encode import log_data, receipt_data, run_data, whoami_data
 from treadle_server.operations.jobs import patch_job, register_job, shown_job
+from treadle_server.operations.limits import set_limit, shown_limits
 from treadle_server.operations.problems import problem_body
 from treadle_server.operations.reading import shown_after, shown_submitted, shown_task
 from treadle_server.operations.runs import shown_events
@@ -102,6 +105,18 @@ class ActOnSchedule(Request):
     room: Room
     name: Text
     action: Literal["pause", "resume", "run", "delete"]
+
+
+class OfRoom(Request):
+    """A room."""
+
+    room: Room
+
+
+class LimitPlace(OfRoom):
+    """A limit of a room."""
+
+    name: LimitTitle
 
 
 async def submit(session: Session, fields: dict[str, Any]) -> Reply:
@@ -297,6 +312,29 @@ async def schedule(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply(await steer_schedule(session.live.api, session.principal, wanted.room, wanted.name, wanted.action))
 
 
+async def list_limits(session: Session, fields: dict[str, Any]) -> Reply:
+    """Give a room's limits, with their use and how many wait."""
+    room = values.validate(OfRoom, fields).room
+    found, _ = await shown_limits(session.live.api, room, visibility_of(session.principal))
+    return Reply({"items": found})
+
+
+async def put_limit(session: Session, fields: dict[str, Any]) -> Reply:
+    """Make or change a limit."""
+    place = values.validate(LimitPlace, {name: fields.pop(name, None) for name in LimitPlace.model_fields})
+    wanted = values.validate(LimitPut, fields)
+    data, _ = await set_limit(session.live.api, session.principal, place.room, place.name, wanted)
+    return Reply(data)
+
+
+async def delete_limit(session: Session, fields: dict[str, Any]) -> Reply:
+    """Delete a limit that nobody names."""
+    place = values.validate(LimitPlace, fields)
+    command = DeleteLimit(principal=session.principal, room=place.room, name=place.name)
+    await session.live.api.engine.run(command)
+    return Reply({})
+
+
 async def ping(session: Session, fields: dict[str, Any]) -> Reply:
     """Tell the time, and which of what the session watches has been changed by commits that it may not know of yet."""
     values.validate(Nothing, fields)
@@ -323,6 +361,9 @@ OPS: dict[str, Op] = {
     "register": Op.of("register", register),
     "job": Op.of("job", job),
     "schedule": Op.of("schedule", schedule),
+    "limits": Op.of("limits", list_limits),
+    "put_limit": Op.of("put_limit", put_limit),
+    "delete_limit": Op.of("delete_limit", delete_limit),
     "remove_worker": Op.of("close", remove_worker),
     "ping": Op(ping, Permission.TOKEN),
 }

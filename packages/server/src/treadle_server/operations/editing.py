@@ -42,6 +42,8 @@ async def edit_command(api: Api, principal: Principal, task_id: TaskId, patch: T
     for name in _JSON:
         if name in given:
             changes[name] = values.text_or_none(changes[name])
+    if patch.limits is not None:
+        changes["limits"] = [one.model_dump() for one in patch.limits]
     if patch.scopes is not None:
         changes["scopes"] = values.text_of(check_scopes(patch.scopes))
     if patch.payload is not None:

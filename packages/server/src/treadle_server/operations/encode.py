@@ -13,12 +13,14 @@ from treadle_server.access.checks import is_reader
 from treadle_server.access.principal import Principal
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job
+from treadle_server.domain.limits import own_of
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.steps import Step
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.commands import Beaten, Submitted
 from treadle_server.store.read.history import Happening
 from treadle_server.store.read.jobs import JobView
+from treadle_server.store.read.limits import LimitView
 from treadle_server.store.read.logs import LogView
 from treadle_server.store.read.runs import RunView
 from treadle_server.store.read.schedules import ScheduleView
@@ -37,7 +39,7 @@ def _json(text: str | None) -> orjson.Fragment | None:
     return None if text is None else orjson.Fragment(text)
 
 
-_SHOWN = tuple(name for name in ShownOptions.model_fields if name not in {"tags", "scopes"})
+_SHOWN = tuple(name for name in ShownOptions.model_fields if name not in {"tags", "scopes", "limits"})
 """The options that are shown as they are kept; the others are kept as text."""
 
 _shown = attrgetter(*_SHOWN)
@@ -66,6 +68,8 @@ def light_task(task: Task) -> dict[str, Any]:
         "taken_until": task.taken_until,
         "tags": _json(task.tags),
         "scopes": _json(task.scopes),
+        "limits": own_of(task.limits) or None,
+        "counts_against": _json(task.limits),
         "usage": task.usage,
         "progress": _json(task.progress),
         "submitter": task.submitter,
@@ -302,6 +306,24 @@ def target_data(view: TargetView) -> dict[str, Any]:
     }
 
 
+def limit_data(view: LimitView) -> dict[str, Any]:
+    """Return the limit as `LimitItem`."""
+    limit = view.limit
+    rate = {"count": limit.rate_count, "seconds": limit.rate_seconds, "burst": limit.rate_burst}
+    return {
+        "id": str(limit.num),
+        "room_id": limit.room,
+        "name": limit.name,
+        "concurrency": limit.concurrency,
+        "rate": None if limit.rate_count is None else rate,
+        "used": view.used,
+        "waiting": view.waiting,
+        "keys": len(view.buckets),
+        "created_at": limit.created_at,
+        "version": limit.version,
+    }
+
+
 def schedule_data(view: ScheduleView) -> dict[str, Any]:
     """Return the schedule as `ScheduleItem`."""
     data = plain_schedule(view.schedule)
@@ -330,6 +352,7 @@ def plain_schedule(schedule: Schedule) -> dict[str, Any]:
         "last_task_id": schedule.last_task_id,
         "skipped_at": schedule.skipped_at,
         "skipped_for": schedule.skipped_for,
+        "skipped_why": schedule.skipped_why,
         "owner": schedule.owner,
         "content_hash": schedule.content_hash,
         "created_at": schedule.created_at,

@@ -4,6 +4,7 @@ from typing import Any
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.jobs import JobRegister
+from treadle.wire.limits import LimitName
 from treadle.wire.names import INTERNAL, InvalidJobName, parse_job_name
 from treadle.wire.options import OF_JOB
 from treadle_server.access.checks import check_register, visibility_of
@@ -17,11 +18,13 @@ from treadle_server.operations import values
 from treadle_server.operations.catalog import check_text
 from treadle_server.operations.context import Api
 from treadle_server.operations.encode import job_data
+from treadle_server.operations.limits import caps_of
 from treadle_server.services.rates import Rates
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read.jobs import JobView
 
 _OPTIONS = set(OF_JOB)
+_NAMED = set(LimitName.model_fields)
 
 
 async def register_job(
@@ -36,12 +39,14 @@ async def register_job(
     """Register a job, linked to `worker_id` or the one that the registration names.
 
     Raises `InvalidRoomId`, `Forbidden`, `InvalidCategory`, `ValidationFailed` (a schema that is none, a name that
-    can't be one), `SchemaConflict`, `WorkerNotFound` or `TooManyRequests`.
+    can't be one, limits that can't be), `LimitNotFound`, `SchemaConflict`, `WorkerNotFound` or `TooManyRequests`.
     """
     schema = values.text_of(wanted.schema_)
     await _check(api, principal, room, wanted, schema)
     named = worker_id or (None if wanted.worker_id is None else WorkerId(wanted.worker_id))
     defaults = wanted.model_dump(include=_OPTIONS, exclude_unset=True, exclude_none=True)
+    if wanted.limits is not None:
+        defaults["limits"] = [one.model_dump(include=_NAMED, exclude_none=True) for one in wanted.limits]
     command = RegisterJob(
         principal=principal,
         room=room,
@@ -57,6 +62,7 @@ async def register_job(
         fair=wanted.fair,
         origin=wanted.origin,
         encrypted=wanted.encrypted,
+        missing_limits={one.name: caps_of(caps) for one in wanted.limits or () if (caps := one.caps) is not None},
     )
     return await api.engine.run(command)
 
@@ -72,6 +78,10 @@ async def _check(api: Api, principal: Principal, room: str, wanted: JobRegister,
         raise ValidationFailed(f"name: {wanted.name!r} holds '/' or a control character; leave them out") from None
     if wanted.encrypted and room == INTERNAL:
         raise ValidationFailed("encrypted: the server itself runs the tasks of @internal jobs, and would need the keys")
+    if wanted.encrypted and any((one.key or "").startswith("/") for one in wanted.limits or ()):
+        raise ValidationFailed(
+            "limits: the payload of an encrypted job is not read here, so that no key points into it"
+        )
     await api.catalog.check_schema(wanted.schema_, schema)
 
 

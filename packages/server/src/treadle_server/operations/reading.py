@@ -45,7 +45,7 @@ async def shown_submitted(api: Api, submitted: list[Submitted]) -> list[dict[str
     there already, and what holds the targets of those that wait for one.
     """
     known = [item.task for item in submitted if not item.created or _is_misplaced(item)]
-    targeted = [item.task for item in submitted if item.created and item.task.target_num is not None]
+    targeted = [item.task for item in submitted if item.created and item.task.stands_in_line]
     seen: dict[str, Seen] = {item.task.id: Seen(item.task, item.position) for item in submitted}
     if known or targeted:
         async with api.engine.store.read() as connection:

@@ -269,6 +269,7 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
         tags=values.text_or_none(wanted.tags),
         scopes=values.text_or_none(wanted.scopes),
         unique_key=wanted.unique_key,
+        limits=given.get("limits"),
         trace=_trace(wanted),
         schema_version=job.schema_version,
     )

@@ -1,7 +1,7 @@
 """What `/metrics` shows, for Prometheus: read and put together when it is asked for.
 
-Tasks and workers come from the database, in two small statements, and are the same at every server; durations, commits,
-sessions and notices are this process's own. `docs/monitoring.md` has each metric.
+Tasks, workers and limits come from the database, in small statements, and are the same at every server; durations,
+commits, sessions and notices are this process's own. `docs/monitoring.md` has each metric.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from treadle.wire.status import TERMINAL, Status, WorkerState
 from treadle_server.distribution import WAITS, Distribution
 from treadle_server.engine.engine import Engine
 from treadle_server.services.rates import Rates
-from treadle_server.store.read import outcomes
+from treadle_server.store.read import limits, outcomes
+from treadle_server.store.read.limits import LimitView
 from treadle_server.store.read.outcomes import Outcomes
 from treadle_server.store.tables import workers
 
@@ -47,6 +48,9 @@ METRICS: Mapping[str, Described] = {
     ),
     "treadle_task_run_seconds": Described("histogram", ("job",), "How long runs took that completed or failed"),
     "treadle_workers": Described("gauge", ("state",), "Workers in a state"),
+    "treadle_limit_used": Described("gauge", ("room", "limit"), "Weight that counts against a limit, over all keys"),
+    "treadle_limit_waiting": Described("gauge", ("room", "limit"), "Pending tasks that count against a limit"),
+    "treadle_limit_keys": Described("gauge", ("room", "limit"), "Keys of a limit in use or waited for"),
     "treadle_batch_transitions": Described("histogram", (), "Transitions of tasks that one commit wrote"),
     "treadle_commit_seconds": Described("histogram", (), "How long one transaction of the writer took"),
     "treadle_sessions": Described("gauge", ("kind",), "Sessions on the socket"),
@@ -82,7 +86,8 @@ class Metrics:
                 names = await outcomes.first_jobs(connection, self._most_jobs)
                 by_state = select(workers.c.state, func.count().label("n")).group_by(workers.c.state)
                 states = {row.state: row.n for row in await connection.execute(by_state)}
-            shown = [*self._of_tasks(names, counted), *self._of_process(states)]
+                found = await limits.first(connection, self._most_jobs)
+            shown = [*self._of_tasks(names, counted), *_of_limits(found), *self._of_process(states)]
             # A hundred jobs are 5,000 lines, which take 70 ms: aside, the loop goes on meanwhile.
             return await asyncio.to_thread(_written, shown)
 
@@ -103,6 +108,13 @@ class Metrics:
         yield "treadle_commit_seconds", {(): self._engine.commit_seconds.copy()}
         yield "treadle_sessions", {(kind,): sessions.get(kind, 0) for kind in SESSIONS}
         yield "treadle_notices_total", {("sent",): sent, ("received",): received}
+
+
+def _of_limits(found: Iterable[LimitView]) -> Iterable[_Shown]:
+    of = {(view.limit.room, view.limit.name): view for view in found}
+    yield "treadle_limit_used", {labels: view.used for labels, view in of.items()}
+    yield "treadle_limit_waiting", {labels: view.waiting for labels, view in of.items()}
+    yield "treadle_limit_keys", {labels: len(view.buckets) for labels, view in of.items()}
 
 
 def _by_name(names: Mapping[int, str], counts: Mapping[int, Counter[str]]) -> dict[str, Counter[str]]:

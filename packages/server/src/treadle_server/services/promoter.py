@@ -1,21 +1,21 @@
-"""The promoter: puts scheduled tasks into the queue when they are due, to the moment (E1)."""
+"""The promoter: puts scheduled tasks into the queue when they are due, to the moment (E1), and lets limits fill."""
 
 from datetime import datetime
 
 from treadle.wire.status import Status
-from treadle_server.engine.commands import PromoteDue
+from treadle_server.engine.commands import OpenLimits, PromoteDue
 from treadle_server.engine.commands.sweeps import MOST
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.services.base import Interval
-from treadle_server.store.read.due import next_due
+from treadle_server.store.read.due import next_due, next_token
 
 LONGEST_SLEEP = 1.0
 """Seconds: the poll behind the wake-up."""
 
 
 class Promoter(Interval):
-    """Sleeps until the next task is due; a task that is due earlier and comes later shortens the sleep."""
+    """Sleeps until the next task is due, or token; one that is due earlier and comes later shortens the sleep."""
 
     name = "promoter"
 
@@ -35,13 +35,19 @@ class Promoter(Interval):
                 return
 
     async def turn(self) -> float:
-        """Promote what is due, and return how long nothing else will be."""
+        """Promote what is due, let lines go on that have a token, and return how long nothing else will be."""
         if await self._engine.run(PromoteDue()) >= MOST:
             return 0.0
         # While it is read, whatever is scheduled ends the wait that follows: the reader may not have seen it.
         self._next = None
         async with self._engine.store.read() as connection:
             self._next = await next_due(connection)
+            opens_at = await next_token(connection)
+        if opens_at is not None and opens_at <= self._engine.clock.now():
+            # Asked for only then: a server without limits writes nothing for them.
+            await self._engine.run(OpenLimits())
+            return 0.0
+        self._next = min((at for at in (self._next, opens_at) if at is not None), default=None)
         if self._next is None:
             return LONGEST_SLEEP
         return min(LONGEST_SLEEP, max(0.0, (self._next - self._engine.clock.now()).total_seconds()))

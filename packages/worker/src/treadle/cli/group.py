@@ -28,6 +28,7 @@ OWN = {
     "doctor": Entry("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
     "edit": Entry("treadle.cli.edit:edit", "Change tasks that wait."),
     "jobs": Entry("treadle.cli.lists:jobs", "List jobs and the counts of their queues."),
+    "limits": Entry("treadle.cli.limits:limits", "List, set and delete limits over all workers."),
     "outbox": Entry("treadle.cli.outbox:outbox", "Hand over what programs submitted inside their own transactions."),
     "pause": Entry("treadle.cli.steer:pause", "Pause tasks, or a queue; running ones stop with their checkpoint."),
     "prune": Entry("treadle.cli.prune:prune", "Remove ended tasks that are past their time."),

@@ -176,6 +176,10 @@ def _tell(outcome: tuple[list[Any], list[str]], said: Callable[[Any], str], *, i
         raise SystemExit(1)
 
 
+def _why(item: "ScheduleItem") -> str:
+    return f"task {item.skipped_for} held the key" if item.skipped_why is None else item.skipped_why
+
+
 def _when(item: "ScheduleItem") -> str:
     if item.interval is not None:
         return f"every {duration(item.interval)}"
@@ -201,7 +205,7 @@ def _print(item: "ScheduleItem", *, is_json: bool) -> None:
         "missed": "one late run" if item.missed == "late" else "skipped",
         "next": None if item.next_at is None else f"{item.next_at:%Y-%m-%d %H:%M:%S} UTC, {age(item.next_at)}",
         "last": last,
-        "skipped": None if item.skipped_at is None else f"{age(item.skipped_at)}, task {item.skipped_for} held the key",
+        "skipped": None if item.skipped_at is None else f"{age(item.skipped_at)}, {_why(item)}",
         "payload": brief(item.payload, 200),
         "options": brief(item.options, 200) if item.options else None,
         "owner": item.owner,

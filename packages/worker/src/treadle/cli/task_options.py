@@ -99,6 +99,7 @@ def named(given: dict[str, Any]) -> dict[str, Any]:
     found = dict(given)
     found["tags"] = dict(map(_tag, found["tags"])) or None
     found["scopes"] = list(found["scopes"]) or None
+    found["limits"] = list(map(_limit, found["limits"])) or None
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -120,6 +121,11 @@ def _by_flag(said: str) -> str:
     place, colon, why = said.partition(":")
     name, dot, below = place.partition(".")
     return f"--{flag_of(name)}{f' {below}' if dot else ''}:{why}" if colon and name in OPTIONS else said
+
+
+def _limit(argument: str) -> dict[str, Any]:
+    name, _, key = argument.partition("=")
+    return {"name": name, **({"key": key} if key else {})}
 
 
 def _tag(argument: str) -> tuple[str, Any]:

@@ -14,6 +14,7 @@ from treadle.client.bound import Bound, Submittable
 from treadle.client.connection import Connection
 from treadle.client.handle import TaskHandle
 from treadle.client.items import check_bound, item_of, over
+from treadle.client.limiting import Limiting
 from treadle.client.names import Names
 from treadle.client.options import Options
 from treadle.client.queries import Queries
@@ -45,7 +46,7 @@ _CHECKED = frozenset({"submit", "submit_each"})
 """Requests whose tasks were checked one by one when they were made."""
 
 
-class Client(Queries, Steering, Scheduling, Admin):
+class Client(Queries, Steering, Scheduling, Limiting, Admin):
     """Submits, awaits and steers tasks; open in an `async with` block, or from `open` to `close`.
 
     `url` and `token` default to `TREADLE_URL` and `TREADLE_TOKEN`, then to a local server's; the token that such a

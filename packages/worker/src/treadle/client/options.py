@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from pydantic import ValidationError, field_validator
 
+from treadle.client.limit import Limit
 from treadle.errors import InvalidArguments
 from treadle.wire.ids import Uuid
 from treadle.wire.options import GivenOptions, TaskEdits, TaskTimes
@@ -47,6 +48,11 @@ class Options(TaskTimes):
     @classmethod
     def _seconds(cls, value: Any) -> Any:
         return seconds(value)
+
+    @field_validator("limits", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return [one.named() if isinstance(one, Limit) else one for one in value] if isinstance(value, list) else value
 
     def wire(self) -> dict[str, Any]:
         """Return the options that were given, as JSON."""

@@ -2,10 +2,11 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import FrameType
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
     Concatenate,
     Literal,
@@ -14,6 +15,9 @@ from typing import (
     overload,
 )
 
+from pydantic import Field, TypeAdapter
+
+from treadle.client.limit import Limit
 from treadle.client.options import Options
 from treadle.errors import DefinitionError
 from treadle.tasks.definition import Isolation, P, R, Task, TaskFunction
@@ -21,6 +25,7 @@ from treadle.tasks.registry import remember
 from treadle.tasks.schedules import Schedule, checked
 from treadle.tasks.signature import Signature
 from treadle.tasks.verdicts import Exceptions, Verdicts
+from treadle.wire.limits import MOST_NAMED, LimitOfJob
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, JobName, parse_job_name
 from treadle.wire.options import OF_JOB, TaskDefaults
 
@@ -75,6 +80,7 @@ def task(
     retry_on: Exceptions | None = None,
     fail_on: Exceptions | None = None,
     encrypted: bool = False,
+    limits: Sequence[Limit] = (),
     **defaults: Unpack[TaskDefaults],
 ) -> Decorator: ...
 def task(
@@ -91,6 +97,7 @@ def task(
     retry_on: Exceptions | None = None,
     fail_on: Exceptions | None = None,
     encrypted: bool = False,
+    limits: Sequence[Limit] = (),
     **defaults: Unpack[TaskDefaults],
 ) -> Any:
     """Make a function a task: `@task`, `@task("name")` or `@task(category="analysis", timeout=30)`.
@@ -101,8 +108,9 @@ def task(
     the job, and what is queued, while no worker lives. `fair="room"` lets rooms take turns. `schedule=Cron(…)` or
     `Every(…)` puts it in again and again, from the start of the first worker that has it. After an exception of
     `retry_on` it is tried again and after no other, after one of `fail_on` never; left out, after all. What an
-    `encrypted` one is given and comes to the server can't read: clients and workers have the keys. The other keywords
-    are the defaults of `Options`.
+    `encrypted` one is given and comes to the server can't read: clients and workers have the keys. `limits`, at most
+    four `Limit(…)`, cap it over all workers; what they allow holds where they are missing, and one that is there stays
+    as it is. The other keywords are the defaults of `Options`.
 
     Raises `DefinitionError` when the function can't be a task, and `DuplicateTask` when its module has one of that
     name already.
@@ -126,6 +134,7 @@ def task(
             schedule=checked(inner.__qualname__, schedule),
             verdicts=Verdicts.of(inner.__qualname__, retry_on, fail_on),
             encrypted=_encrypted(inner, room, encrypted=encrypted),
+            limits=_limits(inner, limits, encrypted=encrypted),
         )
         remember(made.full_name, inner, frame)
         return made
@@ -173,6 +182,22 @@ def _encrypted(function: Callable[..., Any], room: str, *, encrypted: bool) -> b
             " have the keys"
         )
     return encrypted
+
+
+def _limits(function: Callable[..., Any], limits: object, *, encrypted: bool) -> Sequence[Limit]:
+    """Return a decorator's limits, checked in form. Raises `DefinitionError`."""
+    where = f"@task of {function.__qualname__}"
+    if not isinstance(limits, list | tuple) or not all(isinstance(one, Limit) for one in limits):
+        raise DefinitionError(f"{where}: limits={limits!r} is no list of Limit(…)")
+    try:
+        TypeAdapter(Annotated[list[LimitOfJob], Field(max_length=MOST_NAMED)]).validate_python(
+            [one.of_job() for one in limits]
+        )
+    except (ValueError, TypeError) as error:
+        raise DefinitionError(f"{where}: limits: {error}") from None
+    if encrypted and (pointing := [one.key for one in limits if (one.key or "").startswith("/")]):
+        raise DefinitionError(f"{where}: limits: the server reads no arguments of an encrypted task: {pointing[0]}")
+    return limits
 
 
 def _defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) -> Options:

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
@@ -15,6 +15,7 @@ from typing import (
 )
 
 from treadle.client.bound import Bound
+from treadle.client.limit import Limit
 from treadle.client.names import qualified
 from treadle.client.options import Options
 from treadle.tasks.schedules import Schedule
@@ -55,6 +56,7 @@ class Task(Generic[P, R_co]):
         schedule: Schedule | None = None,
         verdicts: Verdicts | None = None,
         encrypted: bool = False,
+        limits: Sequence[Limit] = (),
     ) -> None:
         self.function = function
         self.job = job
@@ -66,6 +68,7 @@ class Task(Generic[P, R_co]):
         self.schedule = schedule
         self.verdicts = verdicts
         self.encrypted = encrypted
+        self.limits = tuple(limits)
         self.full_name: str = str(job)
         self.is_async: bool = inspect.iscoroutinefunction(function)
         functools.update_wrapper(self, function)
@@ -136,6 +139,8 @@ class Task(Generic[P, R_co]):
             body["fair"] = self.fair
         if self.encrypted:
             body["encrypted"] = True
+        if self.limits:
+            body["limits"] = [limit.of_job() for limit in self.limits]
         if (origin := qualified(self)) is not None:
             body["origin"] = origin
         return body | self.defaults.wire()

@@ -4,6 +4,7 @@ from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
 from treadle.wire.fields import Instant, Model, Request
 from treadle.wire.ids import JobId, RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister, Percentiles, QueueHistory, QueueStats
+from treadle.wire.limits import LimitItem, LimitName, LimitOfJob, LimitOfTask, LimitPut, Rate, ShownRate
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, InvalidRoom, JobName, parse_job_name, parse_room
 from treadle.wire.options import OPTIONS, Option, TaskOptions
 from treadle.wire.pages import Page
@@ -123,6 +124,11 @@ __all__ = [
     "JobPatch",
     "JobRegister",
     "KeysRotate",
+    "LimitItem",
+    "LimitName",
+    "LimitOfJob",
+    "LimitOfTask",
+    "LimitPut",
     "LogItem",
     "LogLine",
     "Logs",
@@ -144,6 +150,7 @@ __all__ = [
     "PruneGroup",
     "QueueHistory",
     "QueueStats",
+    "Rate",
     "Reason",
     "Receipt",
     "Received",
@@ -165,6 +172,7 @@ __all__ = [
     "ScheduleItem",
     "SchedulePatch",
     "SchedulePut",
+    "ShownRate",
     "SigningKeyItem",
     "SigningKeys",
     "Stats",

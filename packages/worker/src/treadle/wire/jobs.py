@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from treadle.wire.fields import Flag, GivenObject, Instant, JsonObject, Model, Origin, Request, Text
 from treadle.wire.ids import Uuid
+from treadle.wire.limits import MOST_NAMED, LimitOfJob
 from treadle.wire.options import TaskOptions
 
 Fair = Literal["room"]
@@ -28,6 +29,10 @@ class JobRegister(TaskOptions):
     fair: Fair | None = None
     origin: Origin | None = None
     """Which function it is, `module:qualname`, if the sender can say: others of its name are warned."""
+    limits: list[LimitOfJob] | None = Field(default=None, max_length=MOST_NAMED)
+    """The limits of its room that its tasks count against; a key that begins with `/` points into the payload.
+
+    One that is missing is made by who may, when it says what it allows; one that is there stays as it is."""
     encrypted: Flag = False
     """Whether its tasks are encrypted by those who submit and run them (`treadle.wire.sealed`)."""
 

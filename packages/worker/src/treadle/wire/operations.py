@@ -18,6 +18,7 @@ from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
 from treadle.wire.failures import FailureGroups
 from treadle.wire.frames import Window, WindowPage
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister
+from treadle.wire.limits import LimitItem, LimitPut
 from treadle.wire.prune import Prune, PruneAnswer
 from treadle.wire.runs import (
     Checkpoint,
@@ -115,6 +116,7 @@ _TASK = "/v1/tasks/{task_id}"
 _RUN = _TASK + "/runs/{run_id:int}"
 _UPLOAD = "/v1/uploads/{upload_id}"
 _SCHEDULE = _ROOM + "/schedules/{name}"
+_LIMIT = _ROOM + "/limits/{name}"
 _WORKER = "/v1/workers/{worker_id}"
 _WEBHOOK = _ROOM + "/webhooks/{name}"
 
@@ -126,10 +128,18 @@ OF_RUN = ("task-not-found", "stale-run", "invalid-task-transition", "task-confli
 OF_VERB = ("task-not-found", "invalid-task-transition", "task-conflict", "forbidden")
 OF_SUBMIT = (
     *OF_JOB,
-    *("invalid-payload", "task-conflict", "internal-job-not-configured", "payload-too-large", "too-many-requests"),
+    *(
+        "limit-not-found",
+        "invalid-payload",
+        "task-conflict",
+        "internal-job-not-configured",
+        "payload-too-large",
+        "too-many-requests",
+    ),
 )
 OF_UPLOAD = ("artifact-not-found", "artifact-conflict", "stale-run", "task-not-found", "forbidden")
 OF_SCHEDULE = (*IN_ROOM, "schedule-not-found", "forbidden")
+OF_LIMIT = (*IN_ROOM, "limit-not-found", "forbidden")
 OF_WEBHOOK = (*IN_ROOM, "webhook-not-found", "forbidden")
 MOVED = ("schema-conflict",)
 """The job's schema changes faster than a payload can be checked."""
@@ -173,7 +183,8 @@ _OPTIONAL: dict[str, Any] = {"body_optional": True}
 _JOBS = {
     "register": _put(
         f"{_ROOM}/jobs", JobRegister, JobItem,
-        *IN_ROOM, "forbidden", "invalid-category", "schema-conflict", "worker-not-found", **_REPLACED_OR_MADE,
+        *IN_ROOM, "forbidden", "invalid-category", "schema-conflict", "worker-not-found", "limit-not-found",
+        **_REPLACED_OR_MADE,
     ),
     "jobs": _page(f"{_ROOM}/jobs", JobItem, IN_ROOM, *PAGE),
     "get_job": _get(_JOB, JobItem, OF_JOB),
@@ -198,7 +209,7 @@ _OF_TASKS = {
     "window": _post("/v1/tasks/window", Window, WindowPage, *IN_ROOM),
     "failures": _get("/v1/failures", FailureGroups, IN_ROOM, "room", "job"),
     "get": _get(_TASK, TaskItem, OF_TASK),
-    "edit": _patch(_TASK, TaskPatch, TaskItem, *OF_VERB, "stale-run", "invalid-payload"),
+    "edit": _patch(_TASK, TaskPatch, TaskItem, *OF_VERB, "stale-run", "invalid-payload", "limit-not-found"),
     **{
         action: _post(f"{_TASK}/{action}", _STEERS.get(action, Steer), TaskItem, *OF_VERB, **_OPTIONAL)
         for action in get_args(Action)
@@ -253,19 +264,28 @@ _SCHEDULES = {
     "schedules": _page(f"{_ROOM}/schedules", ScheduleItem, IN_ROOM, *PAGE),
     "put_schedule": _put(
         _SCHEDULE, SchedulePut, ScheduleItem,
-        *OF_JOB, "forbidden", "task-conflict", "invalid-payload", "internal-job-not-configured", *MOVED,
+        *OF_JOB, "forbidden", "task-conflict", "invalid-payload", "internal-job-not-configured", "limit-not-found",
+        *MOVED,
         **_REPLACED_OR_MADE,
     ),
     "get_schedule": _get(_SCHEDULE, ScheduleItem, (*IN_ROOM, "schedule-not-found")),
     "schedule": _patch(
         _SCHEDULE, SchedulePatch, ScheduleItem,
-        *OF_SCHEDULE, "job-not-found", "task-conflict", "invalid-payload", *MOVED,
+        *OF_SCHEDULE, "job-not-found", "task-conflict", "invalid-payload", "limit-not-found", *MOVED,
     ),
     "delete_schedule": _delete(_SCHEDULE, *OF_SCHEDULE),
     "run_schedule": _post(
-        f"{_SCHEDULE}/run", None, TaskItem, *OF_SCHEDULE, "task-conflict", "too-many-requests", **_TAKEN
+        f"{_SCHEDULE}/run", None, TaskItem,
+        *OF_SCHEDULE, "task-conflict", "too-many-requests", "limit-not-found", **_TAKEN,
     ),
 }  # fmt: skip
+
+_LIMITS = {
+    "limits": _page(f"{_ROOM}/limits", LimitItem, IN_ROOM, *PAGE),
+    "put_limit": _put(_LIMIT, LimitPut, LimitItem, *IN_ROOM, "forbidden", **_REPLACED_OR_MADE),
+    "get_limit": _get(_LIMIT, LimitItem, (*IN_ROOM, "limit-not-found")),
+    "delete_limit": _delete(_LIMIT, *OF_LIMIT, "limit-in-use"),
+}
 
 _WORKERS = {
     "open": _post("/v1/workers", WorkerRegister, WorkerItem, "forbidden", **_OPTIONAL, **_MADE),
@@ -312,6 +332,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         **_ARTIFACTS,
         **_TARGETS,
         **_SCHEDULES,
+        **_LIMITS,
         **_WORKERS,
         **_WEBHOOKS,
         **_SERVER,

@@ -7,7 +7,7 @@ command line, the dashboard's editor, and the server's defaults. For type checke
 stand again in `OfJob`, `OfTask` and `ShownOptions`; a test holds them to the models.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Generic, Literal, Never, TypeAlias, TypedDict, TypeVar
@@ -28,6 +28,7 @@ from treadle.wire.fields import (
     Text,
     Weight,
 )
+from treadle.wire.limits import MOST_NAMED, LimitName
 
 OnFailure: TypeAlias = Literal["hold", "release"]
 
@@ -115,6 +116,17 @@ class TaskTraits(TaskOptions):
     unique_key: Annotated[Text | None, Option(help="of the open tasks of a job one may hold the key", null="none")] = (
         None
     )
+    limits: Annotated[
+        list[LimitName] | None,
+        Option(
+            help="the limits of its room that it counts against, beside those of its job",
+            null="none",
+            example='[{"name": "openai", "key": "acme"}]',
+            flag="limit",
+            each="a limit that it counts against, for a key of its own if one is given",
+            form="NAME[=KEY]",
+        ),
+    ] = Field(default=None, max_length=MOST_NAMED)
 
 
 class TaskTimes(TaskTraits):
@@ -180,6 +192,7 @@ class OfTask(OfJob[M, N], Generic[M, N], total=False):
     tags: Mapping[str, Any] | N
     scopes: list[str] | N
     unique_key: str | N
+    limits: Sequence[object] | N
     delay: float | timedelta | M
     scheduled_at: datetime | M
     deadline: datetime | N
@@ -198,8 +211,8 @@ class GivenOptions(OfTask[None, None], total=False):
 class TaskEdits(OfTask[Never, None], total=False):
     """What `Client.edit` changes of a task: all that `Options` says of it but its id, its payload and its checkpoint.
 
-    None takes away what a task need not have: a timeout, deadline, budget, target, pool, tags, scopes, unique key; a
-    `heartbeat_increment` of None is as long as the lease.
+    None takes away what a task need not have: a timeout, deadline, budget, target, pool, tags, scopes, unique key,
+    limits; a `heartbeat_increment` of None is as long as the lease.
     """
 
     payload: Mapping[str, Any]
@@ -228,3 +241,4 @@ class ShownOptions(Model):
     tags: JsonObject | None = None
     scopes: list[str] | None = None
     unique_key: str | None = None
+    limits: list[LimitName] | None = None

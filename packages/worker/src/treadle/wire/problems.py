@@ -90,6 +90,15 @@ _TYPES = (
     ),
     ProblemType("target-not-found", 404, "Target not found", "No task has ever named this target in this room."),
     ProblemType("schedule-not-found", 404, "Schedule not found", "There is no such schedule in this room."),
+    ProblemType(
+        "limit-not-found", 404, "Limit not found", "There is no such limit in this room. Make it before tasks name it."
+    ),
+    ProblemType(
+        "limit-in-use",
+        409,
+        "Limit in use",
+        "Open tasks or jobs name the limit. Let them end, or register the jobs without it, and delete it then.",
+    ),
     ProblemType("artifact-not-found", 404, "Artifact not found", "The task has no such artifact."),
     ProblemType(
         "artifact-conflict", 409, "Artifact conflict", "The run is over, or the artifact exists with other content."

@@ -20,6 +20,7 @@ from treadle.wire.fields import (
     Version,
 )
 from treadle.wire.ids import Uuid, is_uuid
+from treadle.wire.limits import LimitOfTask
 from treadle.wire.names import Room
 from treadle.wire.options import CLEARED, ShownOptions, TaskTimes
 from treadle.wire.status import Ended, Leased, Outcome, Reason, Status
@@ -108,7 +109,10 @@ class TaskItem(ShownOptions, TaskHead):
     worker_id: str | None = None
     taken_until: Instant | None = None
     blocked_by: list[str] | None = None
-    """The tasks that hold its target."""
+    """What keeps it waiting: the tasks that hold its target, and its full limit, `limit:{room}/{name}` or, for a key,
+    `limit:{room}/{name}={key}`."""
+    counts_against: list[LimitOfTask] | None = None
+    """The limits that it counts against: its job's, and those that it names itself."""
     queue_position: int | None = None
     """Its 1-based place in the job's queue; null unless pending."""
     usage: float | None = None

@@ -26,6 +26,7 @@ from treadle.worker.credentials import Credentials
 from treadle.worker.fallback_heartbeat import FallbackHeartbeat
 from treadle.worker.guarded_group import GuardedGroup
 from treadle.worker.lease import Leases
+from treadle.worker.limits import warn_of_others
 from treadle.worker.reports import ENDS, Answer, Report, Reporter
 from treadle.worker.runner import Runner
 from treadle.worker.sealing import RunSealing
@@ -73,6 +74,7 @@ class WorkerRun:
         self._background: list[asyncio.Task[object]] = []
         self._fatal: TreadleError | None = None
         self._has_begun = False
+        self._has_limits = any(task.limits for task in config.tasks.values())
         self._has_schedules = any(task.schedule is not None for task in config.tasks.values())
         """Whether there are schedules that the server has not been told yet."""
         self._runner: Runner
@@ -224,6 +226,9 @@ class WorkerRun:
             task.cancel()
 
     def _on_opened(self, worker_id: str) -> None:
+        if self._has_limits:
+            self._has_limits = False
+            self._spawn(warn_of_others(self._config.tasks.values(), self._helper.request))
         if self._has_schedules:
             # Once in a worker's life: those that connect anew after an outage would undo each other's versions.
             self._has_schedules = False

@@ -6,6 +6,7 @@ from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnU
 from treadle_server.engine.commands.editing import Edit
 from treadle_server.engine.commands.internal import FailDispatch, TakeOver
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
+from treadle_server.engine.commands.limits import DeleteLimit, OpenLimits, SetLimit
 from treadle_server.engine.commands.receives import Receive
 from treadle_server.engine.commands.rechecks import Recheck
 from treadle_server.engine.commands.reports import HandBack, ReportMany, ReportRun, RunReport
@@ -31,6 +32,7 @@ __all__ = [
     "Beat",
     "Beaten",
     "Command",
+    "DeleteLimit",
     "DeleteOrphans",
     "DeleteSchedule",
     "Edit",
@@ -42,6 +44,7 @@ __all__ = [
     "HandBack",
     "LinkJobs",
     "MissDeadlines",
+    "OpenLimits",
     "PatchJob",
     "PatchStatus",
     "PauseSchedule",
@@ -63,6 +66,7 @@ __all__ = [
     "RunSchedule",
     "SchemaMoved",
     "SendMessage",
+    "SetLimit",
     "SetSchedule",
     "Steer",
     "SteerMany",

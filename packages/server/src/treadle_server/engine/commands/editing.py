@@ -14,16 +14,21 @@ from treadle_server.access.checks import check_content, check_task_scopes
 from treadle_server.access.principal import Principal
 from treadle_server.domain.encryption import check_words
 from treadle_server.domain.life import check_version, wake
+from treadle_server.domain.limits import Named, own_of
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
 from treadle_server.engine.commands.submit import held_by, holder_of
+from treadle_server.engine.naming import limits_of, note_limits
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InvalidTaskTransition
 
 _AS_GIVEN = (*(OF_JOB.keys() - {"pool", "heartbeat_increment"}), "payload", "tags", "scopes")
 """What is a task's own field and nothing else."""
+
+_LIMITING = frozenset({"limits", "payload"})
+"""What decides what a task counts against."""
 
 _TIMES = frozenset({"delay", "scheduled_at", "deadline"})
 
@@ -55,6 +60,9 @@ class Edit(OneRow):
             reads.target_edits.add((self.task_id, target))
         if (key := self.changes.get("unique_key")) is not None:
             reads.unique_edits.add((self.task_id, key))
+        if self.changes.keys() & _LIMITING:
+            reads.limit_edits.add(self.task_id)
+            reads.limit_names.update((self.task_id, one["name"]) for one in self.changes.get("limits") or ())
         if "pool" in self.changes:
             reads.pool_edits.add((self.task_id, self.changes["pool"]))
 
@@ -62,8 +70,8 @@ class Edit(OneRow):
         """Return the task; one that is refused is left as it was.
 
         Raises `TaskNotFound`, `Forbidden` (also for scopes that the asker does not hold), `TaskConflict` (it was
-        changed since, or another task holds the unique key), `InvalidTaskTransition`, or `ValidationFailed` for a
-        deadline before it is due.
+        changed since, or another task holds the unique key), `InvalidTaskTransition`, `LimitNotFound`, or
+        `ValidationFailed` for a deadline before it is due and for limits that can't be.
         """
         task = get_task(work, self.task_id)
         # What no call decides a submit passes over too.
@@ -71,6 +79,8 @@ class Edit(OneRow):
         changes = {name: value for name, value in self.changes.items() if name not in fixed}
         due_at = self._due_at(work, task, changes)
         self._check(work, task, changes, due_at)
+        own = changes["limits"] if "limits" in changes else own_of(task.limits)
+        named = self._limits(work, task, changes, own)
         work.open(task)
         self._take(task, changes)
         if "pool" in changes:
@@ -78,6 +88,8 @@ class Edit(OneRow):
             task.lane = work.lanes[work.job_of(task).lane_key(task.room, task.pool)].id
         if "target" in changes:
             self._retarget(work, task, changes["target"])
+        if named is not None:
+            note_limits(task, named, own)
         if "unique_key" in changes:
             work.rekey(task, changes["unique_key"])
         if due_at is not None:
@@ -86,6 +98,15 @@ class Edit(OneRow):
         task.updated_at = work.now
         work.changed(task)
         return task
+
+    def _limits(
+        self, work: UnitOfWork, task: Task, changes: dict[str, Any], own: list[dict[str, Any]] | None
+    ) -> list[Named] | None:
+        """Return what the task counts against from now on; None: as it is."""
+        if not changes.keys() & _LIMITING:
+            return None
+        payload: str = changes.get("payload", task.payload)
+        return limits_of(work, work.job_of(task), task.room, own, payload)
 
     def _due_at(self, work: UnitOfWork, task: Task, changes: dict[str, Any]) -> datetime | None:
         """Return when the task is to be due from now on; None: as it is."""
@@ -131,7 +152,7 @@ class Edit(OneRow):
             work.left_targets.add(task.target_num)
         task.target = target
         task.target_num = None if target is None else work.targets[task.room, target]
-        task.blocked = target is not None
+        task.blocked, task.parked = task.stands_in_line, False
 
     def _reschedule(self, work: UnitOfWork, task: Task, due_at: datetime) -> None:
         task.due_at = due_at

@@ -12,13 +12,20 @@ from typing import Any
 import orjson
 from pydantic_core import from_json, to_json
 
+from treadle_server.domain.limits import Named
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.submit import Submission, holder_of, new_task
+from treadle_server.engine.naming import limits_of, note_limits
 from treadle_server.engine.unit_of_work import UnitOfWork
+from treadle_server.errors import LimitNotFound, ValidationFailed
 
 TAG = "schedule"
 """The tag by which the tasks of a schedule are found, unless its template has one of this name."""
+
+
+MOST_WHY = 1000
+"""Characters of why a tick was skipped."""
 
 
 def options_of(schedule: Schedule) -> dict[str, Any]:
@@ -44,10 +51,13 @@ def key_holder(work: UnitOfWork, schedule: Schedule) -> Task | None:
 
 
 def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -> Task:
-    """Put in the schedule's task for a tick, or by hand (None): then it is due at once and no tick is used up."""
+    """Put in the schedule's task for a tick, or by hand (None): then it is due at once and no tick is used up.
+
+    Raises `LimitNotFound`, or `ValidationFailed` for limits that can't be.
+    """
     options = options_of(schedule)
-    target, tags, scopes, unique_key, seconds = (
-        options.pop(name, None) for name in ("target", "tags", "scopes", "unique_key", "deadline")
+    target, tags, scopes, unique_key, limits, seconds = (
+        options.pop(name, None) for name in ("target", "tags", "scopes", "unique_key", "limits", "deadline")
     )
     job = work.jobs_by_num[schedule.job_num]
     item = Submission(
@@ -61,7 +71,9 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -
         tags=to_json({TAG: schedule.name, **(tags or {})}).decode(),
         scopes=None if scopes is None else orjson.dumps(scopes).decode(),
         unique_key=unique_key,
+        limits=limits,
     )
+    named = _limits_of(work, schedule)
     option = work.rules.options(options, job)
     task = new_task(
         item,
@@ -76,6 +88,8 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -
     )
     task.schema_version = schedule.schema_version
     task.schedule_id = schedule.id
+    note_limits(task, named, limits)
+    task.blocked = task.stands_in_line
     work.add_task(task)
     schedule.last_at, schedule.last_task_id = tick or work.now, task.id
     if tick is not None:
@@ -87,17 +101,33 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -
 def fire(work: UnitOfWork, schedule: Schedule, *, skips: bool) -> Task | None:
     """Use up every tick that has come: return the one task for all of them, or None when they are skipped.
 
-    A tick whose unique key another task holds is skipped too, and the schedule says so.
+    A tick whose unique key another task holds is skipped too, as one with limits that can't be: the schedule says so.
     """
     tick = schedule.next_at
     schedule.advance(work.now)
     holder = key_holder(work, schedule)
-    if skips or holder is not None:
-        if holder is not None:
-            schedule.skipped_at, schedule.skipped_for = tick, holder.id
+    why = _limits_refused(work, schedule)
+    if skips or holder is not None or why is not None:
+        if not skips:
+            schedule.skipped_at, schedule.skipped_why = tick, why
+            schedule.skipped_for = None if holder is None or why is not None else holder.id
         work.change_schedule(schedule)
         return None
     return make_instance(work, schedule, tick)
+
+
+def _limits_refused(work: UnitOfWork, schedule: Schedule) -> str | None:
+    """Return what is wrong with the limits that the schedule's next task is to count against; None: nothing."""
+    try:
+        _limits_of(work, schedule)
+    except (LimitNotFound, ValidationFailed) as error:
+        return error.detail[:MOST_WHY]
+    return None
+
+
+def _limits_of(work: UnitOfWork, schedule: Schedule) -> list[Named]:
+    own = options_of(schedule).get("limits")
+    return limits_of(work, work.jobs_by_num[schedule.job_num], schedule.room, own, schedule.payload)
 
 
 def go_on(work: UnitOfWork) -> None:

@@ -1,15 +1,17 @@
 """Jobs are registered, replaced, revived and paused."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from uuid_utils import uuid7
 
 from treadle.wire.ids import JobId, WorkerId
 from treadle.wire.names import InvalidRoom, JobName, parse_room, visible_from
-from treadle_server.access.checks import check_queue, check_register, check_schema, check_worker, is_own
+from treadle_server.access.checks import check_limit, check_queue, check_register, check_schema, check_worker, is_own
 from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.limits import Caps, Limit, Named, check_named
 from treadle_server.domain.widening import same_value, widens
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.workers import job_name_or_404
@@ -58,14 +60,22 @@ class RegisterJob(OneRow):
     origin: str | None = None
     """Which function registers it, `module:qualname`."""
     encrypted: bool = False
+    missing_limits: dict[str, Caps] = field(default_factory=dict)
+    """What those of its limits are to allow, by their names, that are missing."""
 
     def reads(self, reads: ReadSet) -> None:
         """Read the job and the worker."""
         reads.job_names.add(self._name)
         reads.jobs_change = True
         reads.new_jobs += 1
+        reads.limits.update((self.room, one["name"]) for one in self._limits)
         if self.worker_id is not None:
             reads.workers.add(self.worker_id)
+
+    @property
+    def _limits(self) -> list[dict[str, Any]]:
+        limits: list[dict[str, Any]] = json.loads(self.defaults).get("limits") or []
+        return limits
 
     @property
     def _name(self) -> JobName:
@@ -75,7 +85,8 @@ class RegisterJob(OneRow):
         """Register it.
 
         Raises `InvalidRoomId`, `Forbidden` (a shared room, a scope is missing, another's schema), `InvalidCategory`,
-        `SchemaConflict` or `WorkerNotFound`, checked in this order.
+        `SchemaConflict`, `LimitNotFound` (`ValidationFailed` for a weight that never fits) or `WorkerNotFound`, checked
+        in this order.
         """
         self._check(work)
         job = work.jobs.get(self._name)
@@ -84,7 +95,12 @@ class RegisterJob(OneRow):
                 self._check_flip(job)
             elif not same_json(job.schema, self.schema):
                 self._check_replacement(job)
+        missing = self._missing_limits(work)
+        own = [Named(self.room, one["name"], one.get("key"), one.get("weight") or 1) for one in self._limits]
+        check_named(own, work.limits | missing)
         worker = self._worker(work)
+        for limit in missing.values():
+            work.add_limit(limit)
         created = job is None or job.deleted_at is not None
         job = self._new(work) if job is None else self._renew(work, job)
         if worker is not None:
@@ -95,6 +111,13 @@ class RegisterJob(OneRow):
         check_room(self.room)
         check_register(self.principal, self.room)
         check_category(self.category, work.rules.allowed_categories)
+
+    def _missing_limits(self, work: UnitOfWork) -> dict[tuple[str, str], Limit]:
+        """Return those of its limits that are to be made. Raises `Forbidden` unless the asker may."""
+        missing = {name: caps for name, caps in self.missing_limits.items() if (self.room, name) not in work.limits}
+        if missing:
+            check_limit(self.principal, self.room)
+        return {(self.room, name): caps.limit(self.room, name, work.now) for name, caps in missing.items()}
 
     def _check_replacement(self, job: Job) -> None:
         """Raise `SchemaConflict` unless the asker wants the registered schema replaced, or widened by one that does.

@@ -16,6 +16,7 @@ from treadle_server.engine.commands.instances import fire, has_open_instance, ke
 from treadle_server.engine.commands.jobs import check_room, find_job, same_json
 from treadle_server.engine.commands.submit import SchemaMoved, held_by
 from treadle_server.engine.commands.workers import job_name_or_404
+from treadle_server.engine.naming import limits_of
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InternalJobNotConfigured, ScheduleNotFound, TaskConflict
@@ -96,13 +97,14 @@ class SetSchedule(OneRow):
             reads.targets.add((self.room, target))
         if (key := options.get("unique_key")) is not None:
             reads.unique_keys.add((job_name, key))
+        reads.limits.update((self.room, one["name"]) for one in options.get("limits") or ())
 
     def apply(self, work: UnitOfWork) -> WasSet:
         """Return the schedule.
 
         Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `SchemaMoved`, `Forbidden` (also for scopes
-        that the asker does not hold), `TaskConflict` (it was changed since `if_version`), or `ValidationFailed` for a
-        time that never comes.
+        that the asker does not hold), `LimitNotFound`, `TaskConflict` (it was changed since `if_version`), or
+        `ValidationFailed` for a time that never comes and limits that can't be.
         """
         job = find_job(work, self.room, self.job_name)
         if job.is_internal:
@@ -113,16 +115,18 @@ class SetSchedule(OneRow):
             raise SchemaMoved
         known = work.schedules_by_name.get((self.room, self.name))
         if known is None:
-            self._check_scopes()
+            self._check_options(work, job)
             return WasSet(self._make(work, job), created=True)
         if known.deleted_at is not None:
-            self._check_scopes()
+            self._check_options(work, job)
             return WasSet(self._revive(work, known, job), created=True)
         return WasSet(self._change(work, known, job), created=False)
 
-    def _check_scopes(self) -> None:
-        """Refuse scopes that the asker does not hold: whoever says what its tasks do has them do it with these."""
-        check_task_scopes(self.principal, orjson.loads(self.content.template).get("scopes") or ())
+    def _check_options(self, work: UnitOfWork, job: Job) -> None:
+        """Refuse scopes that the asker does not hold, since its tasks would act with them, and limits that can't be."""
+        options = orjson.loads(self.content.template)
+        check_task_scopes(self.principal, options.get("scopes") or ())
+        limits_of(work, job, self.room, options.get("limits"), self.content.payload)
 
     def _make(self, work: UnitOfWork, job: Job) -> Schedule:
         schedule = self._fresh(work, job, str(uuid7()))
@@ -167,7 +171,7 @@ class SetSchedule(OneRow):
         if is_known_code or not self._differs(known, job):
             return known
         check_schedule(self.principal, known, work.jobs_by_num[known.job_num])
-        self._check_scopes()
+        self._check_options(work, job)
         content = self.content
         is_timed_anew = any(getattr(known, name) != getattr(content, name) for name in _TIMING)
         next_at = _first(content, work.now) if is_timed_anew else known.next_at
@@ -248,8 +252,8 @@ class RunSchedule(OneRow):
     def apply(self, work: UnitOfWork) -> Task:
         """Return the task.
 
-        Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, or `TaskConflict` while its last task is open, or
-        another one holds its unique key.
+        Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, `LimitNotFound` (`ValidationFailed` for limits that
+        can't be), or `TaskConflict` while its last task is open, or another one holds its unique key.
         """
         schedule = get_schedule(work, self.principal, self.room, self.name)
         if has_open_instance(work, schedule):

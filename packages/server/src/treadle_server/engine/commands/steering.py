@@ -28,7 +28,9 @@ def keep_hold(work: UnitOfWork, task: Task, taken_until: datetime | None, *, slo
         return False
     key = (task.seq, task.run_id, task.worker_id)
     is_slot = slot_only and task.target_num is None
-    work.add_hold(Hold(*key, task.target_num, task.weight, taken_until, task.id, task.lease_seconds, is_slot))
+    is_limited = task.limit_key is not None
+    seconds = task.lease_seconds
+    work.add_hold(Hold(*key, task.target_num, task.weight, taken_until, task.id, seconds, is_slot, is_limited))
     return True
 
 
@@ -127,7 +129,7 @@ class Steer(OneRow):
             clear_steps(work, task, self.from_step)
         before = work.open(task)
         function(before, work.now, is_undo=is_undo)
-        task.blocked = task.target_num is not None
+        task.blocked = task.stands_in_line
         work.changed(task)
 
     def _resolve(self, work: UnitOfWork, task: Task) -> None:

@@ -15,6 +15,7 @@ from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.jobs import find_job
 from treadle_server.engine.commands.workers import job_name_or_404
+from treadle_server.engine.naming import limits_of, note_limits
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InternalJobNotConfigured, TaskConflict, TreadleError, UniqueKeyHeld
@@ -45,6 +46,8 @@ class Submission:
     scopes: str | None = None
     unique_key: str | None = None
     trace: str | None = None
+    limits: list[dict[str, Any]] | None = None
+    """Those that the call itself names."""
     schema_version: int | None = None
 
 
@@ -104,12 +107,13 @@ class Submit(_OfItems):
                 reads.targets.add((self.room, item.target))
             if item.unique_key is not None:
                 reads.unique_keys.add((name, item.unique_key))
+            reads.limits.update((self.room, one["name"]) for one in item.limits or ())
 
     def apply(self, work: UnitOfWork) -> list[Submitted]:
         """Return the tasks in order.
 
-        Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, `SchemaMoved`, or
-        `ValidationFailed` for a deadline before the delay is over.
+        Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, `SchemaMoved`,
+        `LimitNotFound`, or `ValidationFailed` for a deadline before the delay is over and limits that can't be.
         """
         jobs = {name: find_job(work, self.room, name) for name in {item.job_name for item in self.items}}
         self._check_twins()
@@ -136,6 +140,8 @@ class Submit(_OfItems):
             check_times(work.now + timedelta(seconds=item.delay), item.deadline, due="the delay is over")
         if item.unique_key is not None:
             self._check_holder(work, item, job)
+        if first is None:
+            limits_of(work, job, self.room, item.limits, item.payload)
 
     def _check_holder(self, work: UnitOfWork, item: Submission, job: Job) -> None:
         """Refuse a unique key that a task holds which the asker may not see: it would be answered with it."""
@@ -165,6 +171,9 @@ class Submit(_OfItems):
             lane=work.lanes[job.lane_key(self.room, option["pool"])].id,
             target_num=None if item.target is None else work.targets[self.room, item.target],
         )
+        named = limits_of(work, job, self.room, item.limits, item.payload)
+        note_limits(task, named, item.limits)
+        task.blocked = task.stands_in_line
         work.add_task(task)
         return Submitted(task, created=True, position=_position(work, task, job))
 

@@ -10,6 +10,7 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status, WorkerState
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
+from treadle_server.domain.limits import Gate
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.dispatch.fairness import LaneHead, Turns, capacities_for, match, serves
 from treadle_server.engine.dispatch.head_cache import HeadCache, behind
@@ -19,6 +20,7 @@ from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot
 from treadle_server.store.transaction.claim_keys import Kept, keep_claims
 from treadle_server.store.transaction.counts import CountKey
+from treadle_server.store.transaction.gates import close_gate, open_gate
 from treadle_server.store.transaction.heads import Claimable, claimable_lanes, lock_claims, waiting_lanes, weights_held
 
 Freed = tuple[WorkerSlot, RunKey, int]
@@ -41,6 +43,8 @@ class Assignments:
     """HTTP claims that were there when the heads were read."""
     left: set[int] = field(default_factory=set)
     """Lanes of which it has read, and so locked, more than it claims: to another server they look empty meanwhile."""
+    opens_at: datetime | None = None
+    """When the first line may go on that waits for a token since then."""
 
     def withdraw(self) -> None:
         """Undo the reservations: the transaction failed."""
@@ -270,18 +274,32 @@ class Dispatcher:
         if not any(head.tasks for head in heads):
             return assignments
         before = {head.lane.id: len(head.tasks) for head in heads}
-        await self._claim(tx, assignments, match(heads, demands, self._turns), now)
+        gate = await open_gate(tx, (task for head in heads for task in head.all_tasks), now)
+        await self._claim(tx, assignments, match(heads, demands, self._turns, gate), now)
+        opened = set() if gate is None else await self._close(tx, assignments, gate, now)
         self.head_cache.taken({head.lane.id: before[head.lane.id] - len(head.tasks) for head in heads})
         self._found_empty({head.lane.id for head in heads if head.is_all and not head.tasks})
         if assignments.given:
             # Not of a try in vain: two servers whose workers can't take what is there would wake each other for ever.
             assignments.left = {head.lane.id for head in heads if head.tasks}
             self._news = True
+        self._ready |= opened
+        assignments.left |= opened
+        self._news = self._news or bool(opened or (gate is not None and gate.shut))
         return assignments
 
     def _found_empty(self, lanes: set[int]) -> None:
         """Note that nothing was claimable in the lanes, but for those that were woken meanwhile."""
         self._ready -= lanes - self._woken
+
+    async def _close(self, tx: Tx, assignments: Assignments, gate: Gate, now: datetime) -> set[int]:
+        """Write what the claims have taken of limits; return the lanes in which a task became claimable by it."""
+        try:
+            opened, assignments.opens_at = await close_gate(tx, gate, now)
+        except BaseException:
+            assignments.withdraw()
+            raise
+        return opened
 
     async def _claim(self, tx: Tx, assignments: Assignments, matched: list[tuple[Demand, Task]], now: datetime) -> None:
         """Write the claims: no target is blocked anew, for a claim takes its one claimable task."""

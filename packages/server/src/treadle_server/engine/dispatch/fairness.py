@@ -1,12 +1,14 @@
 """Who gets which task: in the order of each queue, in turn between jobs and rooms within a priority (L9)."""
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heapify, heappop, heapreplace
+from itertools import chain
 
 from treadle_server.domain.jobs import Lane
+from treadle_server.domain.limits import Gate
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.dispatch.slots import Demand
 
@@ -52,6 +54,11 @@ class LaneHead:
 
     def __post_init__(self) -> None:
         self.group = (self.lane.job_num, self.lane.room)
+
+    @property
+    def all_tasks(self) -> Iterator[Task]:
+        """Return its tasks, and those that stand behind them for some."""
+        return chain(self.tasks, *self.light.values())
 
     def first(self, capacity: int) -> Task | None:
         """Return the first task that is not heavier than `capacity`."""
@@ -160,13 +167,15 @@ class ServiceOrder:
         return None if task is None else (head, task)
 
 
-def match(heads: Sequence[LaneHead], demands: Sequence[Demand], turns: Turns) -> list[tuple[Demand, Task]]:
+def match(
+    heads: Sequence[LaneHead], demands: Sequence[Demand], turns: Turns, gate: Gate | None = None
+) -> list[tuple[Demand, Task]]:
     """Hand the heads' tasks to the demands, one at a time and the demands in turn, until one side has no more.
 
     A task heavier than a worker's whole capacity is left to another worker; one that only does not fit now is waited
     for: the worker gets nothing else before it (E5). Tasks are taken out of `heads`; when one of which more is to be
     read runs dry, for one of the demands at least, the rest waits for the next call, since what stands there may come
-    before what is left.
+    before what is left. What the `gate` does not admit is passed over, and taken out too.
     """
     given: list[tuple[Demand, Task]] = []
     orders: dict[tuple[tuple[int, ...], int], ServiceOrder] = {}
@@ -196,6 +205,13 @@ def match(heads: Sequence[LaneHead], demands: Sequence[Demand], turns: Turns) ->
             waiting.append((demand, order))
             continue
         head.take(task)
+        if gate is not None and not gate.admits(task):
+            unfilled.appendleft((demand, order))
+            if not head.is_all and head.is_dry(capacities[head.lane.id]):
+                break
+            continue
+        if gate is not None:
+            gate.take(task)
         demand.reserve(task)
         turns.served(head.room, head.group)
         given.append((demand, task))

@@ -55,14 +55,14 @@ class CachedHead:
     size: int = 0
     """Characters of payload, of those too that were handed out since it was read."""
     is_lasting: bool = True
-    """Whether it may be kept for the next claim: not where a target blocks and frees its tasks by itself."""
+    """Whether it may be kept for the next claim: not where targets or limits block and free tasks by themselves."""
 
     def add(self, task: Task) -> None:
         """Put a task at the end."""
         self.tasks.append(task)
         self.heaviest = max(self.heaviest, task.weight)
         self.size += len(task.payload)
-        self.is_lasting = self.is_lasting and task.target_num is None and self.size <= MOST_BYTES
+        self.is_lasting = self.is_lasting and not task.stands_in_line and self.size <= MOST_BYTES
         if task.deadline is not None:
             self.until = task.deadline if self.until is None else min(self.until, task.deadline)
 

@@ -2,9 +2,9 @@
 
 Such a run is known here as it stands in the database, so that nothing is read; what its reports change is written in
 three statements for the whole batch, guarded by the task's version. Whatever is not plain (another outcome, a budget,
-a schedule that may go on, a pause that was asked for, a worker that does not serve the job any more, a command of the
-same batch that names the task) takes the slow path through the unit of work, afterwards: both use the same verbs of
-`domain.life`.
+limits, a schedule that may go on, a pause that was asked for, a worker that does not serve the job any more, a command
+of the same batch that names the task) takes the slow path through the unit of work, afterwards: both use the same verbs
+of `domain.life`.
 """
 
 import copy
@@ -19,6 +19,7 @@ from treadle_server.domain import life
 from treadle_server.domain.encryption import seal_in
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
+from treadle_server.domain.limits import Line
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.commands.reports import ReportMany, RunReport
 from treadle_server.engine.dispatch.slots import RunKey
@@ -49,6 +50,8 @@ class ReportEffects:
     """Targets whose task has started or completed."""
     woken: set[int] = field(default_factory=set)
     """Lanes in which a target's next task became claimable."""
+    lines: set[Line] = field(default_factory=set)
+    """Lines in which a target's next task is to wait for its limits."""
 
 
 class FastReports:
@@ -69,7 +72,7 @@ class FastReports:
         if len(self._known) > MOST_KNOWN:
             self._known.clear()
         for task in claimed:
-            if task.budget is None and task.schedule_id is None:
+            if task.budget is None and task.schedule_id is None and task.limit_key is None:
                 self._known[task.id] = task
 
     def note_workers(self, workers: Iterable[Worker], gone: Iterable[WorkerId]) -> None:
@@ -187,7 +190,7 @@ class FastReports:
             await hot.complete(tx, completed, effects.runs, counts)
         else:
             await hot.start(tx, started, counts)
-        effects.woken = await reblock_targets(tx, freed)
+        effects.woken, effects.lines = await reblock_targets(tx, freed)
 
 
 def _is_kept(task: Task, report: RunReport) -> bool:

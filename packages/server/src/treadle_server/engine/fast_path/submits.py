@@ -1,6 +1,6 @@
 """The fast path of new tasks: plain submits to jobs that are remembered, written in one statement.
 
-What is not plain (a unique key, a time, a job that is not remembered or whose schema has moved) goes the long
+What is not plain (a unique key, a time, limits, a job that is not remembered or whose schema has moved) goes the long
 way through the unit of work. That an id is new is not looked up: the database says so when it is not, and then the
 whole batch takes the slow path.
 """
@@ -13,6 +13,7 @@ from datetime import datetime
 from treadle.wire.names import visible_from
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job
+from treadle_server.domain.limits import Line
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.cache import Cache
 from treadle_server.engine.commands.submit import Submission, Submit, SubmitEach, Submitted, new_task
@@ -38,6 +39,8 @@ class SubmitEffects:
     """The lanes among them in which a target's task is claimable."""
     targets: set[int] = field(default_factory=set)
     """Targets that have a new task in line."""
+    lines: set[Line] = field(default_factory=set)
+    """Lines in which a task with limits gave way to one of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,12 @@ class FastSubmits:
 
     async def _place(self, tx: Tx, room: str, item: Submission) -> _Place | None:
         job = await self._cache.job(tx, item.job_name)
-        if job is None or not self._rules.has_executor(job) or not visible_from(room, job.room):
+        if (
+            job is None
+            or self._rules.limits_of(job)
+            or not self._rules.has_executor(job)
+            or not visible_from(room, job.room)
+        ):
             return None
         key = job.lane_key(room, self._rules.options(item.options, job)["pool"])
         lane = self._cache.lane(key)
@@ -153,9 +161,9 @@ class FastSubmits:
                 effects.targets.add(task.target_num)
             effects.changes.append(Change(task, None))
         await hot.insert(tx, new, counts)
-        effects.freed = await reblock_targets(tx, effects.targets)
+        effects.freed, effects.lines = await reblock_targets(tx, effects.targets)
         effects.woken |= effects.freed
 
 
 def _is_plain(item: Submission) -> bool:
-    return item.unique_key is None and item.due_at is None and not item.delay
+    return item.unique_key is None and item.due_at is None and not item.delay and item.limits is None

@@ -58,6 +58,7 @@ class NoticeSender:
             told.has_gap = True
         else:
             self._gather_tasks(batch.tasks)
+        told.due_at = min((at for at in (told.due_at, batch.due_at) if at is not None), default=None)
         here = self._engine.dispatcher.serves_worker
         told.lanes |= batch.lanes
         told.jobs.update(job.num for job in batch.jobs)

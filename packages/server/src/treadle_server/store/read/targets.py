@@ -29,6 +29,7 @@ from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import TargetNotFound
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, bound, is_among, rows_of
+from treadle_server.store.read.limits import full_limits
 from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import holds, runs, status_in, targets, tasks
 from treadle_server.store.transaction.targets import head_of, holding
@@ -132,6 +133,8 @@ async def holders(connection: AsyncConnection, nums: Collection[int]) -> dict[in
 async def blocked_by(connection: AsyncConnection, found: Iterable[Task]) -> dict[int, list[str]]:
     """Return for each pending task among `found` that is kept waiting, by seq, the ids of what holds its target.
 
+    The limit that it waits for is named behind them.
+
     Its own id is among them, with a target and without, while the code of its last run may still be running.
     """
     found = list(found)
@@ -146,6 +149,8 @@ async def blocked_by(connection: AsyncConnection, found: Iterable[Task]) -> dict
     }
     for task in await _held_by_themselves(connection, found):
         blockers.setdefault(task.seq, {})[str(task.id)] = None
+    for seq, limit in (await full_limits(connection, found)).items():
+        blockers.setdefault(seq, {})[limit] = None
     return {seq: list(ids) for seq, ids in blockers.items()}
 
 

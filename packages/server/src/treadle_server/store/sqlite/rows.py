@@ -29,7 +29,7 @@ _REASON = TASK_FIELDS.index("reason")
 
 
 AS_PENDING = {
-    "status": "'pending'", "blocked": "0", "unfenced": "0", "cancel_requested": "0", "settled": "0",
+    "status": "'pending'", "blocked": "0", "unfenced": "0", "parked": "0", "cancel_requested": "0", "settled": "0",
     "claimed_at": "NULL", "started_at": "NULL", "completed_at": "NULL", "taken_until": "NULL", "next_retry_at": "NULL",
     "result": "NULL", "progress": "NULL",
 }  # fmt: skip

@@ -4,6 +4,7 @@ from treadle_server.store.tables.base import metadata, status_in
 from treadle_server.store.tables.of_access import signing_keys, tokens
 from treadle_server.store.tables.of_artifacts import artifacts
 from treadle_server.store.tables.of_jobs import count_deltas, job_schemas, jobs, lane_counts, lanes, past_outcomes
+from treadle_server.store.tables.of_limits import limit_lines, limit_tokens, limit_uses, limits
 from treadle_server.store.tables.of_schedules import schedule_ticks, schedules
 from treadle_server.store.tables.of_servers import SEQUENCES, meta, servers
 from treadle_server.store.tables.of_steps import task_messages, task_steps
@@ -11,7 +12,6 @@ from treadle_server.store.tables.of_tasks import (
     HOLDING,
     failures,
     holds,
-    limits,
     queue_index,
     runs,
     targets,
@@ -35,6 +35,9 @@ __all__ = [
     "jobs",
     "lane_counts",
     "lanes",
+    "limit_lines",
+    "limit_tokens",
+    "limit_uses",
     "limits",
     "meta",
     "metadata",

@@ -42,6 +42,7 @@ schedules = Table(
     Column("version", Integer, nullable=False),
     Column("skipped_at", Instant),
     Column("skipped_for", Id),
+    Column("skipped_why", String(1000)),
     UniqueConstraint("room", "name"),
     CheckConstraint("(cron IS NULL) <> (interval_seconds IS NULL)", name="cron_or_interval"),
     CheckConstraint("missed IN ('late', 'skip')", name="missed_known"),

@@ -93,6 +93,8 @@ tasks = Table(
     Column("goes_first", Boolean, nullable=False, server_default=false()),
     Column("trace", Text),
     Column("steps", Integer, nullable=False, server_default="0"),
+    Column("limits", Json),
+    Column("parked", Boolean, nullable=False, server_default=false()),
     one_of("status", Status),
     CheckConstraint(f"reason IS NULL OR reason IN ({quoted(Reason)})", name="reason_known"),
     CheckConstraint("on_failure IN ('hold', 'release')", name="on_failure_known"),
@@ -156,7 +158,9 @@ partial_index(
     where=f"{_TARGETED} AND status = 'pending'",
 )
 
-partial_index("ix_tasks_target_open", _c.target_num, where=f"{_TARGETED} AND status = 'pending' AND NOT blocked")
+partial_index(
+    "ix_tasks_target_open", _c.target_num, where=f"{_TARGETED} AND status = 'pending' AND (parked OR NOT blocked)"
+)
 
 partial_index("ix_tasks_target_first", _c.target_num, where=f"{_TARGETED} AND status = 'pending' AND goes_first")
 
@@ -173,6 +177,24 @@ partial_index(
     _c.seq,
     where=either("status", "failed", "paused", "cancelled", "scheduled"),
 )
+
+_LIMITED = "limit_key IS NOT NULL"
+
+partial_index(
+    "ix_tasks_line",
+    _c.lane,
+    _c.limit_key,
+    _c.priority.desc(),
+    _c.due_at,
+    _c.seq,
+    where=f"{_LIMITED} AND status = 'pending' AND (parked OR NOT blocked)",
+)
+
+"""Those of a lane that count against the same keys, in their order, as far as nothing but a limit keeps them."""
+
+partial_index("ix_tasks_line_open", _c.lane, _c.limit_key, where=f"{_LIMITED} AND status = 'pending' AND NOT blocked")
+
+partial_index("ix_tasks_limited", _c.limit_key, _c.status, where=f"{_LIMITED} AND completed_at IS NULL")
 
 Index("ix_tasks_job", _c.job_num, _c.seq)
 
@@ -271,13 +293,3 @@ task_dependencies = Table(
     Column("needs_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
     Index(None, "needs_seq"),
 )
-
-limits = Table(
-    "limits",
-    metadata,
-    Column("key", String(255), primary_key=True),
-    Column("most", Integer, nullable=False),
-    CheckConstraint("most >= 0", name="most_not_negative"),
-)
-
-"""How many tasks with one `limit_key` may run at once."""

@@ -293,7 +293,13 @@ async def past_owners(tx: Tx, seqs: Collection[int]) -> dict[int, set[str]]:
 def _holds(dialect: Dialect, *conditions: ColumnElement[bool]) -> Select[Any]:
     names = ("task_seq", "run_id", "worker_id", "target_num", "weight", "until")
     statement = (
-        select(*(holds.c[name] for name in names), tasks.c.id, tasks.c.lease_seconds, holds.c.slot_only)
+        select(
+            *(holds.c[name] for name in names),
+            tasks.c.id,
+            tasks.c.lease_seconds,
+            holds.c.slot_only,
+            tasks.c.limit_key.is_not(None),
+        )
         .join_from(holds, tasks, is_same(dialect, tasks.c.seq, holds.c.task_seq))
         .where(*conditions)
         # Not the column itself, along whose index every hold would be read in this order.

@@ -5,7 +5,7 @@ Only that one has `blocked` false, so a claim never looks at the others, however
 
 from collections.abc import Collection
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ARRAY,
@@ -26,9 +26,10 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from treadle.wire.status import LEASED, Status
+from treadle_server.domain.limits import Line
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import NUMBER, TEXT, bound, is_among, rows_of
-from treadle_server.store.prepared import Prepared
+from treadle_server.store.prepared import Prepared, Rows
 from treadle_server.store.tables import HOLDING, holds, status_in, targets, tasks
 from treadle_server.store.transaction.allocate import allocate
 
@@ -151,16 +152,30 @@ def _state(dialect: Dialect) -> Select[Any]:
 
 def _unblocked(dialect: Dialect) -> Select[Any]:
     condition = is_among(dialect, _c.target_num, "nums", NUMBER)
-    return select(_c.seq).where(condition, _pending, text("NOT tasks.blocked"))
+    return select(_c.seq).where(condition, _pending, text("(tasks.parked OR NOT tasks.blocked)"))
 
 
 def _blocking(dialect: Dialect, *, value: bool) -> ReturningUpdate[Any]:
     return (
         update(tasks)
         .where(is_among(dialect, _c.seq, "seqs", NUMBER), _is_pending)
-        .values(blocked=true() if value else false())
-        .returning(_c.lane)
+        .values(_BLOCKED if value else _UNBLOCKED)
+        .returning(_c.lane, _c.limit_key)
     )
+
+
+_BLOCKED = {"blocked": true(), "parked": false()}
+_UNBLOCKED = {"blocked": _c.limit_key.is_not(None), "parked": _c.limit_key.is_not(None)}
+"""What its target lets through may still have to wait for its limits: `gates.py` decides."""
+
+
+class Unblocked(NamedTuple):
+    """What a decision about targets has changed."""
+
+    lanes: set[int]
+    """Those in which a task became claimable."""
+    lines: set[Line]
+    """Those in which a task with limits came or went."""
 
 
 _states = Prepared(_state)
@@ -169,23 +184,23 @@ _block = Prepared(partial(_blocking, value=True))
 _unblock = Prepared(partial(_blocking, value=False))
 
 
-async def reblock_targets(tx: Tx, nums: Collection[int]) -> set[int]:
-    """Set `blocked` of the targets' pending tasks anew, and return the lanes in which one became claimable."""
+async def reblock_targets(tx: Tx, nums: Collection[int]) -> Unblocked:
+    """Set `blocked` of the targets' pending tasks anew."""
     if not nums:
-        return set()
+        return Unblocked(set(), set())
     among = bound(tx.dialect, nums)
     states = await _states.rows(tx, nums=among)
     wanted = {head for _num, held, head in states if head is not None and not held}
     present = {seq for (seq,) in await _claimable.rows(tx, nums=among)}
-    await _apply(tx, _block, present - wanted)
-    return await _apply(tx, _unblock, wanted - present)
+    blocked = await _apply(tx, _block, present - wanted)
+    free = await _apply(tx, _unblock, wanted - present)
+    lines = {Line(lane, limit_key) for lane, limit_key in (*blocked, *free) if limit_key is not None}
+    return Unblocked({lane for lane, limit_key in free if limit_key is None}, lines)
 
 
-async def _apply(tx: Tx, change: Prepared, seqs: Collection[int]) -> set[int]:
-    """Block or unblock pending tasks, and return their lanes."""
-    if not seqs:
-        return set()
-    return {lane for (lane,) in await change.rows(tx, seqs=bound(tx.dialect, seqs))}
+async def _apply(tx: Tx, change: Prepared, seqs: Collection[int]) -> Rows:
+    """Block or unblock pending tasks, and return their lanes and what they count against."""
+    return await change.rows(tx, seqs=bound(tx.dialect, seqs)) if seqs else ()
 
 
 async def targets_of(tx: Tx, seqs: Collection[int]) -> set[int]:
@@ -207,6 +222,7 @@ async def reblock_tasks(tx: Tx, seqs: Collection[int]) -> set[int]:
             is_among(tx.dialect, _c.seq, "seqs", NUMBER),
             _is_pending,
             _c.target_num.is_(None),
+            _c.limit_key.is_(None),
             _c.blocked != kept,
         )
         .values(blocked=kept)

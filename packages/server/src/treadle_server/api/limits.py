@@ -1,0 +1,46 @@
+"""Limits over HTTP: made, changed, listed with their use, deleted."""
+
+from starlette.responses import Response
+
+from treadle.wire.limits import LimitPut
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
+from treadle_server.engine.commands import DeleteLimit
+from treadle_server.engine.commands.jobs import check_room
+from treadle_server.errors import ValidationFailed
+from treadle_server.operations.encode import page_data
+from treadle_server.operations.limits import set_limit, shown_limit, shown_limits
+
+
+def _name(call: Call) -> str:
+    """Return the limit's name from the path. Raises `ValidationFailed`."""
+    name = call.path("name")
+    if not 0 < len(name) <= 255 or not name.isprintable() or "/" in name:
+        raise ValidationFailed("name: a limit's name has 1 to 255 characters, no '/' and no control characters")
+    return name
+
+
+async def put(call: Call) -> Response:
+    """Make a limit, 201, or change the one of this name, while tasks wait for it and run."""
+    wanted: LimitPut = call.body
+    data, is_new = await set_limit(call.api, call.principal, check_room(call.path("room")), _name(call), wanted)
+    return answer(data, 201 if is_new else 200)
+
+
+async def list_in_room(call: Call) -> Response:
+    """List the limits that the room sees, newest first, with their use and how many tasks wait."""
+    room, limit, offset = check_room(call.path("room")), call.limit(), call.offset()
+    found, total = await shown_limits(call.api, room, call.visibility, limit=limit, offset=offset)
+    return answer(page_data(found, total, limit, offset))
+
+
+async def get(call: Call) -> Response:
+    """Get a limit: what it allows, how much of that is used, and how many tasks wait."""
+    return answer(await shown_limit(call.api, check_room(call.path("room")), _name(call)))
+
+
+async def delete(call: Call) -> Response:
+    """Delete a limit that neither open tasks nor jobs name."""
+    command = DeleteLimit(principal=call.principal, room=check_room(call.path("room")), name=_name(call))
+    await call.api.engine.run(command)
+    return Response(status_code=204)

@@ -1,0 +1,357 @@
+"""Limits: what each allows, which of them a task counts against, and whether there is room: pure rules.
+
+A limit holds for each of its keys by itself: what is counted is a bucket, a limit for one key. Tasks of a lane that
+count against the same buckets stand in one line; none of it goes before the one ahead of it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from hashlib import blake2b
+from math import ceil
+from typing import Any, NamedTuple
+
+import orjson
+from pydantic_core import from_json
+
+from treadle_server.domain.tasks import Task
+from treadle_server.errors import LimitNotFound, ValidationFailed
+
+MOST_NAMED = 4
+"""Limits that one task may count against."""
+
+MOST_KEY = 255
+"""Characters of a key."""
+
+ENDLESS = 2**31
+_WHOLE = 1 - 1e-9
+"""A token, but for what is lost in sums of parts."""
+
+
+@dataclass(slots=True)
+class Limit:
+    """A limit of a room: how much weight at once, how many claims in a time, or both."""
+
+    num: int
+    room: str
+    name: str
+    concurrency: int | None
+    rate_count: int | None
+    rate_seconds: float | None
+    rate_burst: int | None
+    created_at: datetime
+    version: int = 1
+
+    @property
+    def per_second(self) -> float:
+        """Return how many tokens a second fill; 0 without a rate."""
+        return 0.0 if self.rate_count is None or self.rate_seconds is None else self.rate_count / self.rate_seconds
+
+    def filled(self, tokens: float, since: datetime, now: datetime) -> float:
+        """Return how many tokens there are `now` of a bucket that had `tokens`; a clock set back fills none."""
+        passed = max(0.0, (now - since).total_seconds())
+        return min(float(self.rate_burst or 0), tokens + passed * self.per_second)
+
+    def counted(self, weight: int) -> int:
+        """Return what a weight counts: one that a change of the limit left too heavy for it is as much as it allows."""
+        return weight if self.concurrency is None else min(weight, self.concurrency)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """What a limit is to allow."""
+
+    concurrency: int | None
+    rate_count: int | None
+    rate_seconds: float | None
+    rate_burst: int | None
+
+    def limit(self, room: str, name: str, now: datetime) -> Limit:
+        """Return a new limit."""
+        return Limit(num=number_of(room, name), room=room, name=name, created_at=now, **asdict(self))
+
+    def of(self, limit: Limit) -> Limit:
+        """Return a limit that allows this from now on."""
+        return replace(limit, **asdict(self), version=limit.version + 1)
+
+    def differ(self, limit: Limit) -> bool:
+        """Return whether the limit allows something else."""
+        return any(getattr(limit, name) != value for name, value in asdict(self).items())
+
+
+LIMIT_FIELDS = tuple(one.name for one in fields(Limit))
+
+
+def _hashed(*words: object) -> int:
+    text = "\0".join(map(str, words)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
+
+
+@lru_cache(maxsize=4096)
+def number_of(room: str, name: str) -> int:
+    """Return the number of a limit: the same whenever it is made."""
+    return _hashed(room, name)
+
+
+@lru_cache(maxsize=65536)
+def bucket_of(num: int, key: str | None) -> int:
+    """Return the bucket of a limit for one of its keys; None: for all that has no key."""
+    return num if key is None else _hashed(num, key)
+
+
+class Place(NamedTuple):
+    """A bucket, and the number of the limit that it is one of."""
+
+    num: int
+    bucket: int
+
+
+class Named(NamedTuple):
+    """A limit that a task counts against."""
+
+    room: str
+    name: str
+    key: str | None
+    weight: int
+
+    @property
+    def place(self) -> Place:
+        """Return its bucket."""
+        num = number_of(self.room, self.name)
+        return Place(num, bucket_of(num, self.key))
+
+
+class Line(NamedTuple):
+    """The tasks of a lane that count against the same buckets."""
+
+    lane: int
+    limit_key: str
+
+
+def key_of(named: Iterable[Named]) -> str:
+    """Return the buckets as one text, the same for every task with the same ones."""
+    return " ".join(text_of_place(one.place) for one in named)
+
+
+def text_of_place(place: Place) -> str:
+    """Return the text of one bucket alone."""
+    return f"{place.num}:{place.bucket}"
+
+
+@lru_cache(maxsize=65536)
+def places_of(limit_key: str) -> tuple[Place, ...]:
+    """Return the buckets that such a text names."""
+    return tuple(Place(*map(int, part.split(":"))) for part in limit_key.split(" "))
+
+
+@lru_cache(maxsize=4096)
+def weights_of(limits: str) -> tuple[int, ...]:
+    """Return what a task weighs in each of its buckets, in their order; `limits` is what it has as JSON text."""
+    return tuple(int(one["weight"]) for one in orjson.loads(limits))
+
+
+def text_of(named: Iterable[Named], own: Sequence[Mapping[str, Any]]) -> str:
+    """Return the limits of a task as JSON text; those that it names itself say so."""
+    its_own = {(one["name"], one.get("key")) for one in own}
+    return orjson.dumps([{**one._asdict(), "own": (one.name, one.key) in its_own} for one in named]).decode()
+
+
+def own_of(limits: str | None) -> list[dict[str, Any]]:
+    """Return the limits that a task names itself, as it named them."""
+    told = () if limits is None else orjson.loads(limits)
+    return [{name: one[name] for name in ("name", "key", "weight")} for one in told if one["own"]]
+
+
+# What a task names
+
+
+def named_by(
+    job_room: str, of_job: Sequence[Mapping[str, Any]], room: str, of_task: Sequence[Mapping[str, Any]], payload: str
+) -> list[Named]:
+    """Return the limits that a task counts against, in the order of their buckets.
+
+    A job's are its room's, and a key of theirs that begins with `/` points into the payload; a task's own are those of
+    its own room, and one that the job names too has the task's weight. Raises `ValidationFailed` for more than four,
+    and for a key that is none.
+    """
+    content = from_json(payload) if any((one.get("key") or "").startswith("/") for one in of_job) else None
+    named = [
+        Named(job_room, one["name"], _pointed(one["name"], one.get("key"), content), one.get("weight") or 1)
+        for one in of_job
+    ]
+    named += [Named(room, one["name"], one.get("key"), one.get("weight") or 1) for one in of_task]
+    by_place = {one.place: one for one in named}
+    if len(by_place) > MOST_NAMED:
+        raise ValidationFailed(
+            f"limits: the job names {len(of_job)} and the task {len(of_task)}; {MOST_NAMED} in all are the most"
+        )
+    return [by_place[place] for place in sorted(by_place)]
+
+
+def _pointed(name: str, key: str | None, content: Any) -> str | None:
+    """Return the key that a job's registration means, for this payload."""
+    if key is None or not key.startswith("/"):
+        return key
+    found = content
+    for part in key[1:].split("/"):
+        step = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+            found = found[int(step)]
+        elif isinstance(found, dict):
+            found = found.get(step)
+        else:
+            return None
+    if found is None:
+        return None
+    if isinstance(found, dict | list):
+        raise ValidationFailed(
+            f"limits: the key {key} of {name} leads to an object or a list; let it lead to one value"
+        )
+    text = found if isinstance(found, str) else orjson.dumps(found).decode() if abs(found) < 2**53 else str(found)
+    if not 0 < len(text) <= MOST_KEY:
+        raise ValidationFailed(
+            f"limits: the key {key} of {name} leads to a text of {len(text)} characters; it may have 1 to {MOST_KEY}"
+        )
+    return text
+
+
+def check_named(named: Iterable[Named], known: Mapping[tuple[str, str], Limit]) -> None:
+    """Raise `LimitNotFound` for a limit that there is not, `ValidationFailed` for a weight that it can never admit."""
+    for one in named:
+        if (limit := known.get((one.room, one.name))) is None:
+            raise LimitNotFound(
+                f"there is no limit {one.name!r} in room {one.room}: make it first (treadle limits set {one.name}"
+                f" --room {one.room} …)"
+            )
+        if limit.concurrency is not None and one.weight > limit.concurrency:
+            raise ValidationFailed(
+                f"limits: a weight of {one.weight} never fits into {one.name}, whose concurrency is {limit.concurrency}"
+            )
+
+
+# Whether there is room
+
+
+@dataclass(slots=True)
+class Bucket:
+    """What is used of a bucket, and which tokens are left of it."""
+
+    limit: Limit
+    used: int = 0
+    tokens: float = 0.0
+    is_waited_for: bool = False
+    """Whether a line waits for a token."""
+
+    @property
+    def room(self) -> int:
+        """Return how many tasks of weight 1 fit."""
+        free = ENDLESS if self.limit.concurrency is None else max(0, self.limit.concurrency - self.used)
+        return free if self.limit.rate_count is None else min(free, int(self.tokens + 1e-9))
+
+    def fits(self, weight: int, *, used: int = 0, claims: int = 0) -> bool:
+        """Return whether a task fits when so much more was used, and so many more were claimed."""
+        limit = self.limit
+        if limit.rate_count is not None and self.tokens - claims < _WHOLE:
+            return False
+        return limit.concurrency is None or self.used + used + limit.counted(weight) <= limit.concurrency
+
+    def opens_at(self, now: datetime) -> datetime | None:
+        """Return when there will surely be a token, if one is wanted."""
+        if not self.is_waited_for or self.limit.rate_count is None:
+            return None
+        seconds = max(0.0, 1 - self.tokens) / self.limit.per_second
+        # Never a part of a microsecond early; a thousandth of one is what the floats lose.
+        return now + timedelta(microseconds=ceil(seconds * 1e6 - 1e-3))
+
+
+@dataclass(slots=True)
+class Gate:
+    """The buckets that a transaction decides about, and what it takes of them."""
+
+    buckets: dict[int, Bucket] = field(default_factory=dict)
+    """Those of deleted limits are missing: nothing counts against them."""
+    known: set[int] = field(default_factory=set)
+    """The buckets that were read, those of deleted limits too."""
+    changed: set[int] = field(default_factory=set)
+    """Those whose tokens are to be written."""
+    taken: list[tuple[Task, Place, int]] = field(default_factory=list)
+    """What the tasks that were let through count for."""
+    shut: set[Line] = field(default_factory=set)
+    """Lines of which a task did not fit: none behind it goes before it."""
+
+    def fitting(self, limit_key: str, weights: Iterable[Sequence[int]]) -> tuple[int, Place | None]:
+        """Return how many of a line's tasks fit, from its first on, and into which bucket the next one does not."""
+        used: Counter[int] = Counter()
+        count = 0
+        for each in weights:
+            for place, weight in zip(places_of(limit_key), each, strict=True):
+                bucket = self.buckets.get(place.bucket)
+                if bucket is not None and not bucket.fits(weight, used=used[place.bucket], claims=count):
+                    return count, place
+            for place, weight in zip(places_of(limit_key), each, strict=True):
+                if (bucket := self.buckets.get(place.bucket)) is not None:
+                    used[place.bucket] += bucket.limit.counted(weight)
+            count += 1
+        return count, None
+
+    def room(self, limit_key: str) -> int:
+        """Return how many tasks of a line fit at most."""
+        found = [self.buckets[place.bucket].room for place in places_of(limit_key) if place.bucket in self.buckets]
+        return min(found, default=ENDLESS)
+
+    def admits(self, task: Task) -> bool:
+        """Return whether the task may be claimed; if not, nothing of its line may be in this transaction."""
+        if task.limit_key is None or task.limits is None:
+            return True
+        line = Line(task.lane, task.limit_key)
+        if line in self.shut:
+            return False
+        if self.fitting(task.limit_key, [weights_of(task.limits)])[1] is not None:
+            self.shut.add(line)
+            return False
+        return True
+
+    def take(self, task: Task) -> None:
+        """Let a task through that is admitted: it takes its weight, and a token, of each of its buckets."""
+        if task.limit_key is None or task.limits is None:
+            return
+        for place, weight in zip(places_of(task.limit_key), weights_of(task.limits), strict=True):
+            bucket = self.buckets.get(place.bucket)
+            if bucket is None:
+                continue
+            counted = bucket.limit.counted(weight)
+            bucket.used += counted
+            self.taken.append((task, place, counted))
+            if bucket.limit.rate_count is not None:
+                bucket.tokens -= 1
+                self.changed.add(place.bucket)
+
+    def give_back(self, limit_key: str) -> None:
+        """Give the tokens back that a claim took which came to nothing."""
+        for place in places_of(limit_key):
+            bucket = self.buckets.get(place.bucket)
+            if bucket is not None and bucket.limit.rate_burst is not None:
+                bucket.tokens = min(float(bucket.limit.rate_burst), bucket.tokens + 1)
+                self.changed.add(place.bucket)
+
+    def is_waited_for(self, place: Place) -> bool:
+        """Return whether a line waits for a token of a bucket, as far as is known."""
+        bucket = self.buckets.get(place.bucket)
+        return bucket is not None and bucket.is_waited_for
+
+    def note_waiting(self, place: Place, *, is_waited_for: bool) -> None:
+        """Note whether a line waits for a token of a bucket: for none that is there, and without a rate for none."""
+        bucket = self.buckets.get(place.bucket)
+        if bucket is None or bucket.limit.rate_count is None:
+            return
+        wanted = is_waited_for and bucket.tokens < _WHOLE
+        if bucket.is_waited_for != wanted:
+            bucket.is_waited_for = wanted
+            self.changed.add(place.bucket)
+
+    def opens_at(self, now: datetime) -> datetime | None:
+        """Return when the first of the buckets will have a token whose lines begin to wait for one."""
+        found = (self.buckets[number].opens_at(now) for number in self.changed)
+        return min((one for one in found if one is not None), default=None)

@@ -1,0 +1,93 @@
+"""Limits are set and deleted, and lines that wait for them go on."""
+
+from dataclasses import dataclass
+
+from treadle_server.access.checks import check_limit
+from treadle_server.access.principal import Principal
+from treadle_server.domain.limits import Caps, Limit, Place
+from treadle_server.engine.commands.base import OneRow
+from treadle_server.engine.commands.jobs import check_room
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
+from treadle_server.errors import LimitInUse, LimitNotFound
+
+MOST_OPENED = 500
+"""Buckets that one command decides about; those beyond are found by the next one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SetLimit(OneRow):
+    """Makes a limit, or changes it while tasks wait and run."""
+
+    principal: Principal
+    room: str
+    name: str
+    caps: Caps
+
+    def reads(self, reads: ReadSet) -> None:
+        """Read the limit, and which of its buckets are waited for."""
+        reads.limits.add((self.room, self.name))
+        reads.limits_change = True
+
+    def apply(self, work: UnitOfWork) -> tuple[Limit, bool]:
+        """Return the limit, and whether it is new. Raises `InvalidRoomId` or `Forbidden`."""
+        check_room(self.room)
+        check_limit(self.principal, self.room)
+        known = work.limits.get((self.room, self.name))
+        if known is None:
+            return work.add_limit(self.caps.limit(self.room, self.name, work.now)), True
+        if self.caps.differ(known):
+            known = work.change_limit(self.caps.of(known))
+        return known, False
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteLimit(OneRow):
+    """Deletes a limit that nobody names any more."""
+
+    principal: Principal
+    room: str
+    name: str
+
+    def reads(self, reads: ReadSet) -> None:
+        """Read the limit, and whether it is named."""
+        reads.limits.add((self.room, self.name))
+        reads.limits_change = True
+
+    def apply(self, work: UnitOfWork) -> None:
+        """Raises `InvalidRoomId`, `LimitNotFound`, `Forbidden`, or `LimitInUse` when open tasks or jobs name it."""
+        check_room(self.room)
+        check_limit(self.principal, self.room)
+        if (limit := work.limits.pop((self.room, self.name), None)) is None:
+            raise LimitNotFound(f"there is no limit {self.name!r} in room {self.room}")
+        if (self.room, self.name) in work.named_limits:
+            work.limits[self.room, self.name] = limit
+            raise LimitInUse(
+                f"open tasks or jobs name the limit {self.name!r} of room {self.room}: let them end, or register the"
+                " jobs without it (raise the limit meanwhile, if it is in the way)"
+            )
+        work.changes.limits.pop(limit.num, None)
+        work.changes.gone_limits.add(limit.num)
+
+
+@dataclass(slots=True)
+class OpenLimits:
+    """Lets lines go on that wait for room which has come by itself; returns for how many buckets."""
+
+    places: list[Place] | None = None
+    """Buckets that may have room; None: those that have a token by now, at most `MOST_OPENED`."""
+
+    rows = MOST_OPENED
+
+    def reads(self, reads: ReadSet) -> None:
+        """Read which buckets have a token by now."""
+        reads.due_limits = reads.due_limits or self.places is None
+
+    def apply(self, work: UnitOfWork) -> int:
+        """Have them decided about when the batch is written."""
+        places = work.due_places if self.places is None else self.places
+        work.limited.due.update(places)
+        return len(places)
+
+
+__all__ = ["DeleteLimit", "OpenLimits", "SetLimit"]

@@ -1,0 +1,54 @@
+"""Limits are set and shown, with their use and who waits."""
+
+from typing import Any
+
+from treadle.wire.limits import Caps as WireCaps
+from treadle.wire.limits import LimitPut
+from treadle_server.access.principal import Principal
+from treadle_server.domain.limits import Caps
+from treadle_server.domain.visibility import Visibility
+from treadle_server.engine.commands import SetLimit
+from treadle_server.operations.context import Api
+from treadle_server.operations.encode import limit_data
+from treadle_server.store.read import limits as read_limits
+
+MOST_SHOWN = 500
+"""Limits of one answer."""
+
+
+async def set_limit(
+    api: Api, principal: Principal, room: str, name: str, wanted: LimitPut
+) -> tuple[dict[str, Any], bool]:
+    """Make or change a limit; return it as `LimitItem`, and whether it is new.
+
+    Raises `InvalidRoomId` or `Forbidden`.
+    """
+    command = SetLimit(principal=principal, room=room, name=name, caps=caps_of(wanted))
+    _, is_new = await api.engine.run(command)
+    return await shown_limit(api, room, name), is_new
+
+
+def caps_of(wanted: WireCaps) -> Caps:
+    """Return what a limit is to allow; a burst that is not given is the rate's count."""
+    rate = wanted.rate
+    return Caps(
+        concurrency=wanted.concurrency,
+        rate_count=None if rate is None else rate.count,
+        rate_seconds=None if rate is None else rate.seconds,
+        rate_burst=None if rate is None else rate.burst or rate.count,
+    )
+
+
+async def shown_limit(api: Api, room: str, name: str) -> dict[str, Any]:
+    """Return a limit as `LimitItem`. Raises `LimitNotFound`."""
+    async with api.engine.store.read() as connection:
+        return limit_data(await read_limits.get(connection, room=room, name=name))
+
+
+async def shown_limits(
+    api: Api, room: str, visibility: Visibility | None, *, limit: int = MOST_SHOWN, offset: int = 0
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the limits that the room sees as `LimitItem`, newest first, and how many there are."""
+    async with api.engine.store.read() as connection:
+        found, total = await read_limits.page(connection, room=room, visibility=visibility, limit=limit, offset=offset)
+    return [limit_data(view) for view in found], total

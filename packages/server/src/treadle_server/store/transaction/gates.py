@@ -1,0 +1,144 @@
+"""Which of the tasks that have limits may be claimed: of each line the first ones that fit, and no others.
+
+Only those have `blocked` false, so a claim never looks at the others, however many wait. That they fit is a hint: what
+they would use is not used before they are claimed, and the claim counts anew (docs/decisions/0025).
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from treadle_server.domain.limits import Gate, Line, Place, places_of, text_of_place, weights_of
+from treadle_server.domain.tasks import Task
+from treadle_server.store.base import Tx
+from treadle_server.store.transaction import limit_rows as rows
+
+MOST_OPEN = 200
+"""Tasks of a line that may be claimed at once."""
+
+
+@dataclass(slots=True)
+class Touched:
+    """What a batch did to tasks with limits, and what time did."""
+
+    seqs: set[int] = field(default_factory=set)
+    """Tasks of which a run may be over, and those that may wait anew."""
+    lines: set[Line] = field(default_factory=set)
+    """Lines in which a task came, went or moved."""
+    places: set[Place] = field(default_factory=set)
+    """Buckets that may have more room."""
+    due: set[Place] = field(default_factory=set)
+    """Buckets of which it is time to look for a token."""
+    returned: list[str] = field(default_factory=list)
+    """The buckets of runs that were handed back before they started."""
+
+    def __bool__(self) -> bool:
+        return bool(self.seqs or self.lines or self.places or self.due or self.returned)
+
+
+class Settled(NamedTuple):
+    """What a decision about lines came to."""
+
+    lanes: set[int]
+    """Those in which a task became claimable."""
+    opens_at: datetime | None
+    """When the first line may go on that begins to wait for a token."""
+
+
+async def settle(tx: Tx, touched: Touched, now: datetime) -> Settled:
+    """Decide anew about the lines that a batch has touched, and those that it or time made room for."""
+    await rows.stand_in_line(tx, touched.seqs)
+    await rows.lock_limits(tx)
+    places = touched.places | touched.due | await rows.delete_ended_uses(tx, touched.seqs)
+    gate = Gate()
+    await _know(tx, gate, [*touched.returned, *(line.limit_key for line in touched.lines)], now)
+    for limit_key in touched.returned:
+        gate.give_back(limit_key)
+        places.update(places_of(limit_key))
+    woken, _ = await _decide(tx, gate, touched.lines, now)
+    woken |= await _open(tx, gate, places, now)
+    # Also those that have none yet, lest it is time for ever.
+    gate.changed |= gate.buckets.keys() & {place.bucket for place in touched.due}
+    return await _write(tx, gate, woken, now)
+
+
+async def open_gate(tx: Tx, heads: Iterable[Task], now: datetime) -> Gate | None:
+    """Return what is left of the limits of tasks that may be claimed next; None when they have none."""
+    keys = {task.limit_key for task in heads if task.limit_key is not None}
+    if not keys:
+        return None
+    await rows.lock_limits(tx)
+    gate = Gate()
+    await _know(tx, gate, keys, now)
+    return gate
+
+
+async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Settled:
+    """Write what claims have taken, and decide anew about their lines."""
+    await rows.insert_uses(tx, ((task.seq, task.run_id, place, weight) for task, place, weight in gate.taken))
+    lines = {Line(task.lane, task.limit_key) for task, _, _ in gate.taken if task.limit_key is not None}
+    woken, _ = await _decide(tx, gate, lines | gate.shut, now)
+    return await _write(tx, gate, woken, now)
+
+
+async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) -> None:
+    """Read the buckets that are not known yet."""
+    missing = {place for key in limit_keys for place in places_of(key) if place.bucket not in gate.known}
+    if missing:
+        gate.known |= {place.bucket for place in missing}
+        gate.buckets |= await rows.read_buckets(tx, missing, now)
+
+
+async def _write(tx: Tx, gate: Gate, woken: set[int], now: datetime) -> Settled:
+    await rows.write_tokens(tx, {num: gate.buckets[num] for num in gate.changed}, now)
+    return Settled(woken, gate.opens_at(now))
+
+
+async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime) -> tuple[set[int], set[Line]]:
+    """Let the first tasks of each line be claimable that fit.
+
+    Return the lanes in which one became so, and the lines of which none is.
+    """
+    if not lines:
+        return set(), set()
+    await _know(tx, gate, [line.limit_key for line in lines], now)
+    most = min(MOST_OPEN, 1 + max(gate.room(line.limit_key) for line in lines))
+    wanted: set[int] = set()
+    stuck: set[Line] = set()
+    parked: list[rows.Parked] = []
+    for line, waiting in (await rows.first_in_lines(tx, lines, most)).items():
+        fit, full = gate.fitting(line.limit_key, (weights_of(task.limits) for task in waiting))
+        wanted.update(task.seq for task in waiting[:fit])
+        if not fit:
+            stuck.add(line)
+        if full is not None:
+            parked.append(rows.Parked(line, full, waiting[fit]))
+            gate.note_waiting(full, is_waited_for=True)
+    present = await rows.claimable_in_lines(tx, lines)
+    await rows.set_parked(tx, present - wanted, parked=True)
+    woken = await rows.set_parked(tx, wanted - present, parked=False)
+    await rows.write_parked(tx, lines, parked)
+    return woken, stuck
+
+
+async def _open(tx: Tx, gate: Gate, places: Collection[Place], now: datetime) -> set[int]:
+    """Decide anew about lines that wait for room in the buckets: of each lane as many as may fit, in their order."""
+    woken: set[int] = set()
+    seen: set[Line] = set()
+    await _know(tx, gate, map(text_of_place, places), now)
+    left = {place.bucket for place in places}
+    for place in places:
+        gate.note_waiting(place, is_waited_for=gate.is_waited_for(place))
+    while roomy := {bucket for bucket in left if bucket in gate.buckets and gate.buckets[bucket].room}:
+        most = min(MOST_OPEN, max(gate.buckets[bucket].room for bucket in roomy)) + len(seen)
+        waiting = await rows.waiting_for(tx, roomy, most)
+        new = waiting.keys() - seen
+        if not new:
+            break
+        seen |= new
+        opened, stuck = await _decide(tx, gate, new, now)
+        woken |= opened
+        # What a line can't use, for it waits for another bucket too or is too heavy, is the next one's.
+        left = {waiting[line] for line in stuck & new}
+    return woken

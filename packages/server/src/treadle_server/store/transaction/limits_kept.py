@@ -1,0 +1,73 @@
+"""Limits themselves, as the writer reads and writes them, and who names them."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import delete, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from treadle_server.domain.limits import LIMIT_FIELDS, Limit, number_of
+from treadle_server.store.base import Tx
+from treadle_server.store.tables import jobs, limit_lines, limit_tokens, limit_uses, limits, tasks
+from treadle_server.store.transaction.limit_rows import limits_by_num
+
+LimitName = tuple[str, str]
+"""A limit's room and name."""
+
+
+async def limits_by_name(tx: Tx, names: Collection[LimitName], *, to_change: bool) -> dict[LimitName, Limit]:
+    """Return those of the limits that there are. They stay until the commit; `to_change` locks them for this writer."""
+    lock = "FOR UPDATE" if to_change else "FOR SHARE"
+    found = await limits_by_num(tx, {number_of(*name) for name in names}, lock="" if tx.is_exclusive else lock)
+    return {(limit.room, limit.name): limit for limit in found}
+
+
+async def named_limits(tx: Tx, known: Iterable[Limit]) -> set[LimitName]:
+    """Return those of the limits that open tasks or jobs name."""
+    return {(limit.room, limit.name) for limit in known if await _is_named(tx, limit)}
+
+
+async def _is_named(tx: Tx, limit: Limit) -> bool:
+    begins = f"{limit.num}:%"
+    open_task = (
+        select(tasks.c.seq)
+        .where(
+            tasks.c.limit_key.is_not(None),
+            tasks.c.completed_at.is_(None),
+            or_(tasks.c.limit_key.like(begins), tasks.c.limit_key.like(f"% {begins}")),
+        )
+        .limit(1)
+    )
+    if (await tx.connection.execute(open_task)).first() is not None:
+        return True
+    named = select(jobs.c.defaults).where(jobs.c.room == limit.room, jobs.c.deleted_at.is_(None))
+    return any(limit.name in _names(text) for text in (await tx.connection.execute(named)).scalars())
+
+
+def _names(defaults: str) -> set[str]:
+    return {one["name"] for one in orjson.loads(defaults).get("limits") or ()}
+
+
+def _row(limit: Limit) -> dict[str, Any]:
+    return {name: getattr(limit, name) for name in LIMIT_FIELDS}
+
+
+async def write_limits(tx: Tx, changed: Iterable[Limit], now: datetime) -> None:
+    """Write limits that were made or changed; it is time to look at all lines that wait for their tokens."""
+    module: Any = sqlite if tx.dialect == "sqlite" else postgresql
+    for limit in changed:
+        row = _row(limit)
+        statement = module.insert(limits).values(row)
+        await tx.connection.execute(statement.on_conflict_do_update(index_elements=["num"], set_=row))
+        awaited = (limit_tokens.c.limit_num == limit.num, limit_tokens.c.opens_at.is_not(None))
+        await tx.connection.execute(update(limit_tokens).where(*awaited).values(opens_at=now))
+
+
+async def delete_limits(tx: Tx, nums: Collection[int]) -> None:
+    """Delete limits and all that was counted of them."""
+    for num in sorted(nums):
+        for table in (limit_lines, limit_tokens, limit_uses):
+            await tx.connection.execute(delete(table).where(table.c.limit_num == num))
+        await tx.connection.execute(delete(limits).where(limits.c.num == num))

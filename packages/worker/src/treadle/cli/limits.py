@@ -1,0 +1,130 @@
+"""`treadle limits`: how much runs at once and begins in a time, over all workers; set and deleted too."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli.show import as_json, duration, open_client, print_json, print_table, run, say, styled
+
+if TYPE_CHECKING:
+    from treadle.wire.limits import LimitItem
+
+_room = click.option("--room", default="@global", show_default=True, help="The room in which the limit stands.")
+_limit = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def limits(ctx: click.Context) -> None:
+    """List limits over all workers, or set and delete them."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(show_list)
+
+
+@limits.command("list")
+@_room
+@_limit
+@as_json
+def show_list(*, room: str = "@global", limit: int = 50, is_json: bool = False) -> None:
+    """List the limits that are seen from a room, with their use and how many tasks wait."""
+
+    async def work() -> Any:
+        async with open_client() as client:
+            return await client.limits(room, limit=limit)
+
+    page = run(work())
+    if is_json:
+        print_json(page)
+        return
+    columns = ("limit", "room", "at once", "rate", "used", "waiting", "keys")
+    print_table(columns, [_row(item) for item in page.items], empty=f"No limits in {room}.")
+    if page.total > len(page.items):
+        say(f"{len(page.items)} of {page.total}; --limit shows more.")
+
+
+@limits.command()
+@click.argument("name")
+@_room
+@as_json
+def show(name: str, *, room: str, is_json: bool) -> None:
+    """Show a limit."""
+
+    async def work() -> "LimitItem":
+        async with open_client() as client:
+            return await client.limit(name, room=room)
+
+    _print(run(work()), is_json=is_json)
+
+
+@limits.command("set")
+@click.argument("name")
+@click.option("--concurrency", type=click.IntRange(1), help="The most weight at once.")
+@click.option("--rate", metavar="COUNT/SECONDS", help="How many claims in how many seconds, as 100/60.")
+@click.option("--burst", type=click.IntRange(1), help="The most claims at once; left out, the rate's count.")
+@_room
+@as_json
+def set_limit(
+    name: str, *, concurrency: int | None, rate: str | None, burst: int | None, room: str, is_json: bool
+) -> None:
+    """Make or change the limit NAME; tasks that wait for it go on by what it says now."""
+    if concurrency is None and rate is None:
+        raise click.UsageError("give --concurrency, --rate or both")
+    if burst is not None and rate is None:
+        raise click.UsageError("--burst: only with --rate")
+    given = None if rate is None else _rate(rate)
+
+    async def work() -> "LimitItem":
+        async with open_client() as client:
+            return await client.set_limit(name, room=room, concurrency=concurrency, rate=given, burst=burst)
+
+    _print(run(work()), is_json=is_json)
+
+
+@limits.command()
+@click.argument("name")
+@_room
+def delete(name: str, *, room: str) -> None:
+    """Delete a limit that neither open tasks nor jobs name."""
+
+    async def work() -> None:
+        async with open_client() as client:
+            await client.delete_limit(name, room=room)
+
+    run(work())
+    say(f"{name} deleted")
+
+
+def _rate(text: str) -> tuple[int, float]:
+    count, _, seconds = text.partition("/")
+    try:
+        return int(count), float(seconds)
+    except ValueError:
+        raise click.UsageError(f"--rate: {text[:60]!r} is no COUNT/SECONDS, as 100/60") from None
+
+
+def _per(item: "LimitItem") -> str | None:
+    if item.rate is None:
+        return None
+    burst = "" if item.rate.burst == item.rate.count else f", {item.rate.burst} at once"
+    return f"{item.rate.count} in {duration(item.rate.seconds)}{burst}"
+
+
+def _row(item: "LimitItem") -> tuple[object, ...]:
+    return (item.name, item.room_id, item.concurrency, _per(item), item.used, item.waiting, item.keys)
+
+
+def _print(item: "LimitItem", *, is_json: bool) -> None:
+    if is_json:
+        print_json(item)
+        return
+    lines = {
+        "limit": f"{item.name}, in {item.room_id}",
+        "at once": item.concurrency,
+        "rate": _per(item),
+        "used": item.used,
+        "waiting": item.waiting,
+        "keys": item.keys,
+    }
+    for name, line in lines.items():
+        if line is not None:
+            say(styled(f"{name:10}", bold=True), f"{line}")

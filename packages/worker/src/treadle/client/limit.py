@@ -1,0 +1,70 @@
+"""A limit as code names it: `Limit("openai", key="/customer", concurrency=5, rate=(100, 60))`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.errors import InvalidArguments
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit that tasks count against, by its name.
+
+    With `concurrency`, `rate` or both `@task` makes the limit when it is missing. Raises `InvalidArguments` for a rate
+    that is no pair, and for a burst without a rate.
+    """
+
+    name: str
+    """Its name in the job's room, or the task's."""
+    key: str | None = None
+    """Each key has the limit for itself. Of `@task` one that begins with `/` points into the arguments, as `/customer`
+    or `/order/id`; all else is the key itself."""
+    weight: int | None = None
+    """How much of the concurrency a task takes; 1 when it is left out."""
+    concurrency: int | None = None
+    """The most weight at once, over all workers."""
+    rate: tuple[int, float] | None = None
+    """How many claims in how many seconds."""
+    burst: int | None = None
+    """How many claims may come at once; as many as the rate's count when it is left out."""
+
+    def __post_init__(self) -> None:
+        """Check the rate. Raises `InvalidArguments` for one that is no pair, and for a burst without one."""
+        if self.rate is not None and not (isinstance(self.rate, tuple | list) and len(self.rate) == 2):
+            raise InvalidArguments(
+                f"Limit({self.name!r}): rate={self.rate!r} is no pair of count and seconds, as (100, 60)"
+            )
+        if self.burst is not None and self.rate is None:
+            raise InvalidArguments(
+                f"Limit({self.name!r}): burst={self.burst!r} says how much of a rate comes at once: give rate"
+            )
+
+    @property
+    def caps(self) -> dict[str, Any]:
+        """Return what it allows, as it goes over the wire; nothing when it only names a limit."""
+        found: dict[str, Any] = {}
+        if self.concurrency is not None:
+            found["concurrency"] = self.concurrency
+        if self.rate is not None:
+            count, seconds = self.rate
+            found["rate"] = {"count": count, "seconds": float(seconds)}
+            if self.burst is not None:
+                found["rate"]["burst"] = self.burst
+        return found
+
+    def named(self) -> dict[str, Any]:
+        """Return how one task names it. Raises `InvalidArguments` for what a single task can't say of a limit."""
+        if self.caps:
+            raise InvalidArguments(
+                f"limits: a submit names {self.name!r} and does not set it: give concurrency and rate to @task, or to"
+                " set_limit"
+            )
+        return self._name()
+
+    def of_job(self) -> dict[str, Any]:
+        """Return how a job's registration names it, with what it allows when it is missing."""
+        return {**self._name(), **self.caps}
+
+    def _name(self) -> dict[str, Any]:
+        given = {"name": self.name, "key": self.key, "weight": self.weight}
+        return {name: value for name, value in given.items() if value is not None}

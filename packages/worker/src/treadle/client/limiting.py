@@ -1,0 +1,48 @@
+"""What a client does with limits: lists, sets and deletes them, over HTTP."""
+
+from treadle.client.limit import Limit
+from treadle.client.requests import Listing, Requester, path_part
+from treadle.wire.limits import LimitItem
+from treadle.wire.names import GLOBAL
+
+
+class Limiting(Requester):
+    """The part of `Client` that is about limits.
+
+    Every method raises `ConnectionFailed` and the server's `ProblemError`: `LimitNotFound`, `LimitInUse`, `Forbidden` …
+    """
+
+    def limits(self, room: str = GLOBAL, *, limit: int | None = None, offset: int = 0) -> Listing[LimitItem]:
+        """Return the limits that are seen from a room, newest first: with their use and how many tasks wait."""
+        return self._list(LimitItem, f"/v1/rooms/{path_part(room)}/limits", limit, offset)
+
+    async def limit(self, name: str, *, room: str = GLOBAL) -> LimitItem:
+        """Return one limit; raises `LimitNotFound`."""
+        return LimitItem.model_validate(await self.request("GET", limit_path(room, name)))
+
+    async def set_limit(
+        self,
+        name: str,
+        *,
+        room: str = GLOBAL,
+        concurrency: int | None = None,
+        rate: tuple[int, float] | None = None,
+        burst: int | None = None,
+    ) -> LimitItem:
+        """Make a limit, or change the one of this name while tasks wait for it and run.
+
+        `concurrency` is the most weight at once, `rate` how many claims in how many seconds; one of them at least.
+        `burst` is the most claims at once, the rate's count unless given. Raises `ValidationFailed` for neither, and
+        `InvalidArguments` for a rate that is no pair or a burst without one.
+        """
+        caps = Limit(name, concurrency=concurrency, rate=rate, burst=burst).caps
+        return LimitItem.model_validate(await self.request("PUT", limit_path(room, name), caps))
+
+    async def delete_limit(self, name: str, *, room: str = GLOBAL) -> None:
+        """Delete a limit; raises `LimitInUse` while open tasks or jobs name it."""
+        await self.request("DELETE", limit_path(room, name), resend=False)
+
+
+def limit_path(room: str, name: str) -> str:
+    """Return where a limit is read, set and deleted."""
+    return f"/v1/rooms/{path_part(room)}/limits/{path_part(name)}"

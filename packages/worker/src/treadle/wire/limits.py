@@ -1,0 +1,106 @@
+"""Limits: how much of some tasks runs at once or begins in a time, over all workers and servers."""
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from treadle.wire.fields import Instant, Model, PositiveSeconds, Request, Text
+
+MOST_NAMED = 4
+"""Limits that a task may count against."""
+
+Cap = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+"""How much a limit allows."""
+
+
+def _no_slash(text: str) -> str:
+    if "/" in text or not text.isprintable():
+        raise ValueError("a limit's name has no '/' and no control characters")
+    return text
+
+
+LimitTitle = Annotated[Text, AfterValidator(_no_slash)]
+"""A limit's name."""
+
+
+class LimitName(Request):
+    """A limit that a task counts against."""
+
+    name: LimitTitle
+    key: Text | None = None
+    """Each key has the limit for itself. Of a job, one that begins with `/` points into the payload."""
+    weight: Cap | None = None
+    """How much of the concurrency it takes; 1 when it is left out."""
+
+
+class Rate(Request):
+    """How many claims in a time: tokens that fill evenly, up to `burst` of them."""
+
+    count: Cap
+    seconds: PositiveSeconds
+    burst: Cap | None = None
+    """The most tokens; as many as `count` when it is left out."""
+
+
+class Caps(Request):
+    """What a limit allows."""
+
+    concurrency: Cap | None = None
+    """The most weight of claimed and running tasks, and of cancelled ones until their code has stopped."""
+    rate: Rate | None = None
+
+
+class LimitOfJob(LimitName, Caps):
+    """A limit that a job's tasks count against; one that says what it allows is made if it is missing."""
+
+    @property
+    def caps(self) -> Caps | None:
+        """Return what it is to allow when it is missing; None: it is there already."""
+        if self.concurrency is None and self.rate is None:
+            return None
+        return Caps(concurrency=self.concurrency, rate=self.rate)
+
+
+class LimitPut(Caps):
+    """Makes or changes a limit: `PUT /v1/rooms/{room}/limits/{name}`."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.concurrency is None and self.rate is None:
+            raise ValueError("give concurrency, rate or both: a limit limits something")
+        return self
+
+
+class ShownRate(Model):
+    """The rate of a limit as the server shows it."""
+
+    count: int
+    seconds: float
+    burst: int
+
+
+class LimitItem(Model):
+    """A limit, with its use and who waits."""
+
+    id: str
+    room_id: str
+    name: str
+    concurrency: int | None = None
+    rate: ShownRate | None = None
+    used: int = 0
+    """The weight that counts now, over all keys."""
+    waiting: int = 0
+    """Pending tasks that count against it."""
+    keys: int = 0
+    """Keys that are in use or waited for."""
+    created_at: Instant
+    version: int = 1
+
+
+class LimitOfTask(Model):
+    """A limit that a task counts against: its own, or its job's."""
+
+    room: str
+    name: str
+    key: str | None = None
+    weight: int = 1

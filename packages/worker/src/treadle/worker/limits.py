@@ -1,0 +1,58 @@
+"""Whether the limits that a worker's code names allow what it says: those that are registered count."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from treadle.client.limiting import limit_path
+from treadle.errors import TreadleError
+from treadle.wire.limits import LimitItem
+
+if TYPE_CHECKING:
+    from treadle.client.limit import Limit
+    from treadle.tasks.definition import Task
+
+log = logging.getLogger("treadle.worker")
+
+
+async def warn_of_others(
+    tasks: "Iterable[Task[..., Any]]", request: Callable[[str, str], Awaitable[dict[str, Any]]]
+) -> None:
+    """Warn of each limit that allows something else than the code says; `request` asks the server over HTTP."""
+    for task in tasks:
+        for limit in task.limits:
+            if limit.caps:
+                await _compare(task, limit, request)
+
+
+async def _compare(
+    task: "Task[..., Any]", limit: "Limit", request: Callable[[str, str], Awaitable[dict[str, Any]]]
+) -> None:
+    try:
+        known = LimitItem.model_validate(await request("GET", limit_path(task.job.room, limit.name)))
+    except TreadleError as error:
+        log.info("the limit %s can't be compared with what %s says: %s", limit.name, task.full_name, error)
+        return
+    if said(known) != _wanted(limit):
+        log.warning(
+            "the limit %s of %s allows %s, and %s says %s: the first counts; `treadle limits set` changes it",
+            limit.name, task.job.room, said(known), task.full_name, _wanted(limit),
+        )  # fmt: skip
+
+
+def said(known: LimitItem) -> str:
+    """Return in words what a limit allows."""
+    rate = None if known.rate is None else (known.rate.count, known.rate.seconds, known.rate.burst)
+    return _words(known.concurrency, rate)
+
+
+def _wanted(limit: "Limit") -> str:
+    rate = None if limit.rate is None else (limit.rate[0], float(limit.rate[1]), limit.burst or limit.rate[0])
+    return _words(limit.concurrency, rate)
+
+
+def _words(concurrency: int | None, rate: tuple[int, float, int] | None) -> str:
+    parts = [] if concurrency is None else [f"{concurrency} at once"]
+    if rate is not None:
+        parts.append("{} in {:g} s, {} together".format(*rate))
+    return " and ".join(parts)

@@ -1,0 +1,86 @@
+"""Limits over HTTP: set, shown with their use, named by jobs and tasks, deleted; and what of them is refused (G9)."""
+
+import pytest
+
+from tests.api.rooms import Room, problem
+
+PATH = "/v1/rooms/lab/limits/api"
+
+
+async def test_a_limit_is_made_changed_shown_with_its_use_and_deleted(lab: Room) -> None:
+    made = await lab.client.put(PATH, json={"concurrency": 1})
+    changed = await lab.client.put(PATH, json={"concurrency": 1, "rate": {"count": 100, "seconds": 60}})
+    for n in range(3):
+        await lab.submit(n, limits=[{"name": "api", "key": "acme"}])
+    running = (await lab.claim())["task"]
+    [waits, _] = (await lab.client.get("/v1/tasks", params={"status": "pending"})).json()["items"]
+
+    assert (made.status_code, changed.status_code) == (201, 200)
+    shown = (await lab.client.get(PATH)).json()
+    assert shown["rate"] == {"count": 100, "seconds": 60.0, "burst": 100}
+    assert (shown["used"], shown["waiting"], shown["keys"], shown["version"]) == (1, 2, 1, 2)
+    assert (await lab.client.get("/v1/rooms/lab/limits")).json()["items"] == [shown]
+    assert waits["blocked_by"] == ["limit:lab/api=acme"]
+    assert waits["limits"] == [{"name": "api", "key": "acme", "weight": 1}]
+    assert running["limits"] == waits["limits"]
+    assert problem(await lab.client.delete(PATH)) == "limit-in-use"
+    for item in (await lab.client.get("/v1/tasks")).json()["items"]:
+        await lab.client.post(f"/v1/tasks/{item['id']}/cancel")
+    assert (await lab.client.delete(PATH)).status_code == 204
+    assert problem(await lab.client.get(PATH)) == "limit-not-found"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {}, {"concurrency": 0}, {"concurrency": 1.5}, {"concurrency": True}, {"rate": {"count": 1}},
+        {"rate": {"count": 1, "seconds": 0}}, {"rate": {"count": 0, "seconds": 1}},
+        {"concurrency": 1, "on_full": "drop"},
+        {"rate": {"count": 1, "seconds": 1, "burst": 0}}, {"burst": 3},
+    ],
+)  # fmt: skip
+async def test_what_is_no_limit_is_refused_and_changes_nothing_g9(lab: Room, body) -> None:
+    assert problem(await lab.client.put(PATH, json=body)) == "validation-error"
+    assert problem(await lab.client.get(PATH)) == "limit-not-found"
+
+
+@pytest.mark.parametrize(
+    ("limits", "kind"),
+    [
+        ([{"name": "none"}], "limit-not-found"),
+        ([{"name": "api", "weight": 2}], "validation-error"),
+        ([{"name": "api", "weight": 0}], "validation-error"),
+        ([{"name": "a/b"}], "validation-error"),
+        ([{"name": "api", "key": ""}], "validation-error"),
+        ([{"name": "api", "key": str(n)} for n in range(5)], "validation-error"),
+    ],
+)
+async def test_a_task_or_a_job_whose_limits_can_not_be_is_refused_and_changes_nothing_g9(
+    lab: Room, limits, kind
+) -> None:
+    await lab.client.put(PATH, json={"concurrency": 1})
+    job = {"category": "tasks", "name": "limited", "retain": True, "limits": limits}
+
+    assert (
+        problem(await lab.client.post(f"/v1/rooms/lab/tasks/{lab.job}", json={"payload": {"n": 1}, "limits": limits}))
+        == kind
+    )
+    assert problem(await lab.client.put("/v1/rooms/lab/jobs", json=job)) == kind
+
+    assert (await lab.client.get("/v1/tasks")).json()["total"] == 0
+    assert problem(await lab.client.get("/v1/rooms/lab/jobs/lab:tasks:limited")) == "job-not-found"
+
+
+async def test_a_registration_makes_the_limits_that_are_missing_and_changes_none(lab: Room) -> None:
+    job = {"category": "tasks", "name": "limited", "retain": True}
+
+    for concurrency in (5, 9):
+        limits = [{"name": "api", "key": "/customer", "concurrency": concurrency}]
+        assert (await lab.client.put("/v1/rooms/lab/jobs", json={**job, "limits": limits})).is_success
+    submitted = await lab.client.post("/v1/rooms/lab/tasks/lab:tasks:limited", json={"payload": {"customer": "acme"}})
+
+    assert (await lab.client.get(PATH)).json()["concurrency"] == 5
+    assert submitted.json()["counts_against"] == [
+        {"room": "lab", "name": "api", "key": "acme", "weight": 1, "own": False}
+    ]
+    assert problem(await lab.client.delete(PATH)) == "limit-in-use"

@@ -1,0 +1,86 @@
+"""Limits under two servers of one PostgreSQL: counted from inside, by what runs at once and by what begins (G11)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conftest import FakeClock
+from tests.engine.conftest import Shop, two_shops
+from tests.engine.test_limits import named, set_limit
+from treadle.wire.status import Reason, Status
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import OpenLimits
+from treadle_server.store.base import Tx
+from treadle_server.store.transaction.heads import waiting_lanes
+
+pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
+
+TASKS = 12
+CONCURRENCY = 2
+
+
+@pytest.fixture
+async def shops(postgres_database: str, clock: FakeClock) -> AsyncIterator[list[Shop]]:
+    """The same job, seen through two servers."""
+    async with two_shops(postgres_database, clock) as found:
+        yield list(found)
+
+
+async def look(shop: Shop) -> None:
+    """Do what the poller does every second: find what another server has made claimable."""
+    async with shop.engine.store.read() as connection:
+        shop.engine.wake(await waiting_lanes(Tx(connection, "postgresql")))
+
+
+async def work(shop: Shop, worker, live: set[str], done: list[Task]) -> None:
+    """Claim and run until everything is done; every third run fails, and is tried again at once."""
+    while len(done) < TASKS:
+        await look(shop)
+        for task in await shop.claim(worker, 3):
+            live.add(task.id)
+            assert len(live) <= CONCURRENCY, "more at once than the limit allows"
+            await shop.report(task, "started")
+            await asyncio.sleep(0)
+            live.discard(task.id)
+            if task.run_id == 0 and task.seq % 3 == 0:
+                await shop.report(task, "failed", reason=Reason.ERROR, error="x")
+            else:
+                await shop.report(task, "completed")
+                done.append(task)
+
+
+async def test_two_servers_never_run_more_at_once_than_a_limit_allows_and_forget_none_g11(shops) -> None:
+    first, second = shops
+    await set_limit(first, concurrency=CONCURRENCY)
+    workers = [await first.worker(), await second.worker(), await second.worker()]
+    options = {"max_retries": 2, "retry_base": 0}
+    submits = [shop.submit(TASKS // 2, limits=named(), options=options) for shop in (first, second)]
+    tasks = [task for submitted in await asyncio.gather(*submits) for task in submitted]
+    live: set[str] = set()
+    done: list[Task] = []
+
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
+        for shop, worker in zip((first, second, second), workers, strict=True):
+            group.create_task(work(shop, worker, live, done))
+
+    assert sorted(task.id for task in done) == sorted(task.id for task in tasks)
+    for task in tasks:
+        assert (await first.get(task.id)).status is Status.COMPLETED
+
+
+async def test_two_servers_begin_no_more_than_a_rate_has_tokens_and_all_of_that_g11(shops, clock) -> None:
+    await set_limit(shops[0], rate=(3, 30), burst=2)
+    workers = [await shop.worker() for shop in shops]
+    await asyncio.gather(*(shop.submit(4, limits=named()) for shop in shops))
+
+    begun = []
+    for seconds in (0, 10, 5, 5, 100):
+        clock.advance(seconds)
+        await shops[0].engine.run(OpenLimits())
+        for shop in shops:
+            await look(shop)
+        found = await asyncio.gather(*(shop.claim(w, 5) for shop, w in zip(shops, workers, strict=True)))
+        begun.append(sum(map(len, found)))
+
+    assert begun == [2, 1, 0, 1, 2]

@@ -1,0 +1,32 @@
+"""`treadle limits`: set, listed, shown and deleted; tasks that name them."""
+
+import pytest
+
+from tests.worker.cli.conftest import Command, Shop
+
+
+def test_a_limit_is_set_listed_shown_and_deleted(command: Command, shop: Shop) -> None:
+    assert command.said("limits", "--help").startswith("Usage: treadle limits")
+    made = command.said("limits", "set", "cli", "--concurrency", "2", "--rate", "100/60", "--burst", "10")
+    task = command.said("submit", shop.job, "n=1", "--limit", "cli=acme").split()[0]
+
+    assert made.splitlines()[:3] == ["limit      cli, in @global", "at once    2", "rate       100 in 1m, 10 at once"]
+    assert command.said("limits", "list").splitlines()[1].split()[:3] == ["cli", "@global", "2"]
+    assert command.read("limits", "show", "cli")["waiting"] == 1
+    assert "open tasks or jobs name the limit 'cli'" in command.refused("limits", "delete", "cli")
+    command.said("cancel", task)
+    assert command.said("limits", "delete", "cli") == "cli deleted\n"
+    assert "there is no limit 'cli'" in command.refused("limits", "show", "cli")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give --concurrency, --rate or both"),
+        (["--concurrency", "1", "--burst", "2"], "--burst: only with --rate"),
+        (["--rate", "often"], "'often' is no COUNT/SECONDS, as 100/60"),
+        (["--rate", "5/"], "'5/' is no COUNT/SECONDS, as 100/60"),
+    ],
+)
+def test_what_is_no_limit_is_said(command: Command, words: list[str], message: str) -> None:
+    assert message in command.refused("limits", "set", "cli", *words, code=2)

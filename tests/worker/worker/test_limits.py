@@ -1,0 +1,94 @@
+"""`@task(limits=…)`: registered with the job, kept over all workers, and compared with what is there."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from treadle import Client, Limit, Options, errors, task
+
+pytestmark = pytest.mark.anyio
+
+Working = Callable[..., Any]
+
+LIVE: set[str] = set()
+MOST: list[int] = []
+
+
+@task(limits=[Limit("openai", key="/customer", concurrency=2, rate=(1000, 1))])
+async def ask(customer: str, n: int) -> int:
+    LIVE.add(f"{customer}{n}")
+    MOST.append(sum(one.startswith(customer) for one in LIVE))
+    await asyncio.sleep(0)
+    LIVE.discard(f"{customer}{n}")
+    return n
+
+
+async def test_a_tasks_limits_are_made_and_kept_over_two_workers(client: Client, working: Working) -> None:
+    handles = await client.submit_many([ask.bind("ab"[n % 2], n) for n in range(12)])
+
+    async with working(ask, concurrency=6), working(ask, concurrency=6):
+        assert [await handle.result(timeout=60) for handle in handles] == list(range(12))
+
+    limit = await client.limit("openai")
+    assert (limit.concurrency, limit.rate and limit.rate.count, limit.used, limit.waiting) == (2, 1000, 0, 0)
+    assert max(MOST) <= 2
+
+
+async def test_a_worker_warns_of_a_limit_that_allows_something_else_and_leaves_it(
+    client: Client, working: Working, caplog: pytest.LogCaptureFixture
+) -> None:
+    await client.set_limit("openai", concurrency=7)
+    handle = await ask.submit("c", 1)
+
+    with caplog.at_level(logging.WARNING, "treadle.worker"):
+        async with working(ask):
+            assert await handle.result(timeout=60) == 1
+            async with asyncio.timeout(20):
+                while not caplog.records:  # noqa: ASYNC110 - nothing tells of what the worker has logged
+                    await asyncio.sleep(0)
+
+    assert (await client.limit("openai")).concurrency == 7
+    [said] = [record.getMessage() for record in caplog.records if "openai" in record.getMessage()]
+    assert said == (
+        "the limit openai of @global allows 7 at once, and @global:tasks:ask says 2 at once and 1000 in 1 s,"
+        " 1000 together: the first counts; `treadle limits set` changes it"
+    )
+
+
+async def test_a_submit_names_limits_and_does_not_set_them(client: Client) -> None:
+    await client.set_limit("gpu", concurrency=1)
+
+    handle = await ask.submit("c", 1, options=Options(limits=[Limit("gpu", key="a")]))
+
+    told = (await client.get(handle.id)).counts_against or ()
+    assert {(one.name, one.key, one.weight) for one in told} == {("openai", "c", 1), ("gpu", "a", 1)}
+    with pytest.raises(errors.InvalidArguments, match="names 'gpu' and does not set it"):
+        Options(limits=[Limit("gpu", concurrency=1)])
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ("openai", "is no list of Limit"),
+        ([{"name": "openai"}], "is no list of Limit"),
+        ([Limit("a/b")], "has no '/'"),
+        ([Limit("a", concurrency=0)], "greater than or equal to 1"),
+        ([Limit("a", rate=(1, 0))], "greater than 0"),
+        ([Limit(str(n)) for n in range(5)], "at most 4"),
+    ],
+)
+def test_limits_that_can_not_be_are_refused_where_they_are_written(limits, said) -> None:
+    with pytest.raises(errors.DefinitionError, match=said):
+
+        @task("refused", limits=limits)
+        def refused() -> None: ...
+
+
+def test_a_rate_that_is_none_is_refused_where_it_is_written() -> None:
+    with pytest.raises(errors.InvalidArguments, match="is no pair"):
+        Limit("a", rate=5)  # type: ignore[arg-type]
+    with pytest.raises(errors.InvalidArguments, match="give rate"):
+        Limit("a", concurrency=1, burst=3)
