@@ -74,6 +74,7 @@ WEBHOOK = "   u u u f f f f + n f f f +"
 HOOK = {"url": "https://hooks.example/", "jobs": ["lab:tasks:none"], "statuses": ["completed"]}
 """Of a job without tasks, so that nothing is ever sent."""
 SCHEDULE = "  u u u f n n + + f n n n +"
+FLOW = "     u u u f n n + + f n n n +"
 TICKING = {"job": JOB, "interval": 86_400}
 LIMIT = "     u u u f f f + + + f f f +"
 OWN_WORKER = "u u u f f f f + f f f f +"
@@ -144,6 +145,12 @@ ROUTES = {
     "PUT /v1/rooms/{room}/limits/{name}": Row(LIMIT, body={"concurrency": 1}, once=True),
     "GET /v1/rooms/{room}/limits/{name}": Row(READ_ROOM, "limited"),
     "DELETE /v1/rooms/{room}/limits/{name}": Row(LIMIT, "limited", once=True),
+    "GET /v1/flows": Row(READ_LIST),
+    "GET /v1/flows/{flow_id}": Row(READ_ROOM),
+    "POST /v1/flows/{flow_id}/cancel": Row(FLOW, once=True),
+    "POST /v1/flows/{flow_id}/pause": Row(FLOW),
+    "POST /v1/flows/{flow_id}/resume": Row(FLOW, "paused", once=True),
+    "POST /v1/flows/{flow_id}/rerun-failed": Row(FLOW, "failed", once=True),
     "GET /v1/workers": Row(READ_LIST),
     "GET /v1/rooms/{room}/workers": Row(READ_LIST),
     "GET /v1/workers/{worker_id}": Row(READ_ROOM),
@@ -230,6 +237,7 @@ class Scene:
     worker_id: str
     target: str
     token_id: str
+    flow_id: str
     credential: str | None = None
     """What the task's claim gave, if it has been claimed."""
 
@@ -240,6 +248,7 @@ class Scene:
             "task_id": self.task_id,
             "run_id:int": "0",
             "token_id": self.token_id,
+            "flow_id": self.flow_id,
             "worker_id": self.worker_id,
             "upload_id": ELSEWHERE,
             "name:path": self.target,
@@ -285,9 +294,9 @@ class Site:
         job = {"category": "tasks", "name": "add", "worker_id": worker["id"], "retain": True}
         await self.do("owner", "PUT", "/v1/rooms/lab/jobs", job)
         made = await self.do("root", "POST", "/v1/tokens", {"name": "spare"})
-        options = {"target": f"t{number}", "priority": number}
+        options = {"target": f"t{number}", "priority": number, "flow_name": JOB}
         task = await self.do("owner", "POST", f"/v1/rooms/lab/tasks/{JOB}", options)
-        scene = Scene(task["id"], worker["id"], f"t{number}", made["id"])
+        scene = Scene(task["id"], worker["id"], f"t{number}", made["id"], task["flow_id"])
         for verb, body in _WAY[state]:
             await self._step(scene, verb, body)
         if state == "stored":

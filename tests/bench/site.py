@@ -57,7 +57,7 @@ class Site:
         self.client = client
         self._root = root
         self._stack = stack
-        self._process = psutil.Process(server._process.pid)
+        self.process = psutil.Process(server._process.pid)
 
     async def open_workers(self, module: str, count: int, *, concurrency: int) -> None:
         """Start so many worker processes, and wait until the server has seen all of them."""
@@ -70,7 +70,7 @@ class Site:
 
     def cpu_seconds(self) -> float:
         """Return the processor time that the server has taken until now."""
-        times = self._process.cpu_times()
+        times = self.process.cpu_times()
         return times.user + times.system
 
     async def ended(self, total: int) -> dict[str, int]:

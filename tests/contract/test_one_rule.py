@@ -138,13 +138,13 @@ def test_each_action_is_carried_out_by_the_verbs_of_its_name() -> None:
         assert verb.sources <= ADMITS[action]
         assert verb.targets <= LEADS_TO[action]
     assert ADMITS["pause"] == WAITING | LEASED
-    assert LEADS_TO["rerun"] == {Status.PENDING} | LEASED
+    assert LEADS_TO["rerun"] == {Status.PENDING, Status.BLOCKED} | LEASED
 
 
 def test_what_type_checkers_are_told_of_the_options_is_what_the_models_say() -> None:
     assert OfJob.__annotations__.keys() == TaskOptions.model_fields.keys() == OF_JOB.keys()
     assert OfTask.__annotations__.keys() == TaskTimes.model_fields.keys() == OPTIONS.keys()
-    assert GivenOptions.__annotations__.keys() == OPTIONS.keys() | {"id"}
+    assert GivenOptions.__annotations__.keys() == OPTIONS.keys() | {"id", "depends_on", "flow_id", "flow_name"}
     assert ShownOptions.model_fields.keys() == TaskTraits.model_fields.keys()
 
 

@@ -20,9 +20,10 @@ from treadle_server.errors import InvalidTaskTransition, Refused
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WORKER = WorkerId("00000000-0000-7000-8000-000000000001")
 
-# DESIGN.md, section 3, written out again by hand: (verb, from, to).
+# DESIGN.md, sections 3 and 13, written out again by hand: (verb, from, to).
 EXPECTED = {
     (Verb.PROMOTE, "scheduled", "pending"),
+    *((Verb.UNBLOCK, "blocked", target) for target in ("pending", "scheduled")),
     (Verb.DEFER, "pending", "scheduled"),
     (Verb.CLAIM, "pending", "claimed"),
     (Verb.START, "claimed", "running"),
@@ -35,12 +36,12 @@ EXPECTED = {
         for t in ("scheduled", "pending")
     ),
     *((Verb.INTERRUPT, source, "paused") for source in ("claimed", "running")),
-    *((Verb.PAUSE, source, "paused") for source in ("scheduled", "pending")),
-    *((Verb.CANCEL, s, "cancelled") for s in ("scheduled", "pending", "claimed", "running", "paused")),
-    *((Verb.EXPIRE, s, "failed") for s in ("scheduled", "pending", "claimed", "running", "paused")),
-    *((Verb.RESUME, s, t) for s in ("paused", "failed") for t in ("pending", "scheduled")),
+    *((Verb.PAUSE, source, "paused") for source in ("scheduled", "blocked", "pending")),
+    *((Verb.CANCEL, s, "cancelled") for s in ("scheduled", "blocked", "pending", "claimed", "running", "paused")),
+    *((Verb.EXPIRE, s, "failed") for s in ("scheduled", "blocked", "pending", "claimed", "running", "paused")),
+    *((Verb.RESUME, s, t) for s in ("paused", "failed") for t in ("pending", "scheduled", "blocked")),
     *((Verb.RESOLVE, s, t) for s in ("paused", "failed") for t in ("completed", "failed", "cancelled")),
-    *((Verb.RERUN, s, "pending") for s in ("completed", "failed", "cancelled")),
+    *((Verb.RERUN, s, t) for s in ("completed", "failed", "cancelled") for t in ("pending", "blocked")),
 }
 
 

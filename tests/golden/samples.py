@@ -59,6 +59,8 @@ CHOSEN: dict[tuple[str, str], Any] = {
     ("BulkAction", "if_versions"): {NAMED["id"]: 1},
     ("Prune", "status"): ["completed"],
     ("SchedulePut", "deadline"): 60.0,
+    ("TaskOfMany", "arguments_from"): {"parts": "key"},
+    ("TaskSubmit", "arguments_from"): {"parts": "key"},
     ("TaskFilter", "failure"): "0123456789abcdef",
     ("WebhookSet", "statuses"): ["failed"],
 }

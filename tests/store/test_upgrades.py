@@ -54,6 +54,7 @@ DIGESTS = {
     "0024_encrypted_jobs.py": "b69d944ec243ade091f2573e7d67bd9ff679e8b2109873da81d27b1b53aa4a3c",
     "0025_steps.py": "645cbd8ad8834e8975ac47163322fc3bccd2709973798ed0fd6677e5b60d44b2",
     "0026_limits.py": "04bf5c0afc3be37d3df658d3363d87cd86d8dc5b4255953b8efcfcfbcb1b7d2f",
+    "0027_flows.py": "56a7635cf82048f6a255d3a96e232a448833ca0c1446115b046b995c1465e1d9",
 }
 """SHA-256 of each migration. A new one is added here; one that is here stays as it is, and the next mends it."""
 

@@ -6,7 +6,21 @@ Checked by mypy and by pyright, never run. An ignore that nothing needs is an er
 from collections.abc import Coroutine
 from typing import Any, assert_type
 
-from treadle import CallNext, Client, Context, Middleware, Options, SyncClient, SyncHandle, TaskHandle, Worker, task
+from treadle import (
+    CallNext,
+    Client,
+    Context,
+    Flow,
+    Middleware,
+    Options,
+    SyncClient,
+    SyncHandle,
+    TaskHandle,
+    Worker,
+    chain,
+    group,
+    task,
+)
 from treadle.client.bound import Bound
 from treadle.wire.pages import Page
 from treadle.wire.tasks import TaskItem
@@ -130,3 +144,31 @@ def classes(n: int) -> str:
 assert_type(classes.bind(1), Bound[str])
 task(retry_on=ValueError("x"))  # type: ignore[call-overload]
 task(fail_on="ValueError")  # type: ignore[call-overload]
+
+
+@task
+def total(parts: list[str], more: int = 0) -> int:
+    return 0
+
+
+async def flows() -> None:
+    flow = Flow("report")
+    names = [flow.add(name, n=n) for n in range(3)]
+    summed = flow.add(total, parts=names)
+    assert_type(await flow.result(summed), int)
+    assert_type(flow.handle(flow.add(measure.with_options(NOW), n=summed, label=names[0])), TaskHandle[float])
+    assert_type(flow.add(name.bind(1)), str)
+    assert_type(await flow.result(flow.add(nothing)), None)
+    flow.add(total, parts=summed)  # type: ignore[call-overload]
+    flow.add(total)  # type: ignore[call-overload]
+
+
+async def chains_and_groups() -> None:
+    both = group(name.bind(1), name.bind(2))
+    assert_type(await both.submit(), list[TaskHandle[str]])
+    line = chain(both, total.with_options(NOW), name)
+    assert_type(await line.submit(), TaskHandle[str])
+    assert_type(line.submit_sync(), SyncHandle[str])
+    assert_type(Flow().add(both), list[str])
+    assert_type(Flow().add(line), str)
+    chain(name.bind(1), name)  # type: ignore[misc]

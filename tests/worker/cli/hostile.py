@@ -56,6 +56,13 @@ class Filled:
             self._submitted[task_id] += [f"--{name.replace('_', '-')}", str(value)]
         return task_id
 
+    def flow(self) -> str:
+        """Submit a task that is a flow, cancel it with what a failure says, and return the flow's id."""
+        task_id = self.open(flow_name=f"{VALUE}{secrets.token_hex(4)}")
+        self._sent("POST", f"/v1/tasks/{task_id}/pause")
+        self._sent("POST", f"/v1/tasks/{task_id}/resolve", status="failed", error=LINES)
+        return str(self._sent("GET", f"/v1/tasks/{task_id}")["flow_id"])
+
     def cancelled(self) -> str:
         """Return the id of a task that is cancelled."""
         task_id = self.open()

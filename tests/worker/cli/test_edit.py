@@ -56,5 +56,5 @@ def test_an_edit_that_is_refused_is_said_and_the_others_are_done(command: Comman
     result = command("edit", over, task, "--priority", "3")
 
     assert (result.exit_code, result.stdout) == (1, f"{task} pending\n")
-    assert "only a scheduled or pending one can be changed" in result.stderr
+    assert "only a scheduled, blocked or pending one can be changed" in result.stderr
     assert "version 2, not 1" in command.refused("edit", task, "--weight", "2", "--if-version", "1")

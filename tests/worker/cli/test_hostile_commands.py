@@ -38,6 +38,11 @@ def _quiet(words: Words, code: int = 0) -> Use:
     return Use(words, shows=False, code=code)
 
 
+def _beside_a_flow(it: Filled, *words: str) -> list[str]:
+    it.flow()
+    return list(words)
+
+
 USES: dict[str, list[Use] | str] = {
     "artifacts": [
         _quiet(lambda it: [it.done]),
@@ -67,6 +72,13 @@ USES: dict[str, list[Use] | str] = {
         _quiet(lambda it: [it.open(), "--payload", VALUE], code=2),
         _quiet(lambda it: [it.failed, "--priority", "1"], code=1),
     ],
+    "flow": [
+        Use(lambda it: [it.flow()]),
+        Use(lambda it: [it.flow(), "--json"]),
+        _quiet(lambda it: [it.flow(), "rerun-failed"]),
+        Use(lambda _: [VALUE], code=1),
+    ],
+    "flows": [Use(_beside_a_flow), Use(lambda it: _beside_a_flow(it, "--json"))],
     "jobs": [Use(lambda it: ["--room", it.room]), Use(lambda it: ["--room", it.room, "--json"])],
     "limits": [_quiet(lambda _: []), Use(lambda _: [VALUE], code=2)],
     "limits delete": [

@@ -23,6 +23,8 @@ TreadleError
 │   ├── ValidationFailed        422 validation-error
 │   ├── PayloadTooLarge         413 payload-too-large
 │   ├── WebhookNotFound         404 webhook-not-found
+│   ├── FlowNotFound            404 flow-not-found
+│   ├── DependencyCycle         422 dependency-cycle
 │   ├── TooManyRequests         429 too-many-requests
 │   ├── InternalJobNotConfigured 503 internal-job-not-configured
 │   └── NoSuchRoute             404 not-found
@@ -194,6 +196,18 @@ class WebhookNotFound(Refused):
     """No such webhook in the room, or not the asker's to see."""
 
     problem = "webhook-not-found"
+
+
+class FlowNotFound(Refused):
+    """No such flow, or not for the asker to see."""
+
+    problem = "flow-not-found"
+
+
+class DependencyCycle(Refused):
+    """Tasks of one request wait for each other in a circle."""
+
+    problem = "dependency-cycle"
 
 
 class TooManyRequests(Refused):

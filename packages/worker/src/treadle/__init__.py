@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from treadle.errors import TaskCancelled, TaskFailed, TreadleError, WaitTimeout
     from treadle.ids import new_task_id
     from treadle.settings import Settings
+    from treadle.tasks.chains import chain, group
     from treadle.tasks.context import Context
     from treadle.tasks.decorator import task
     from treadle.tasks.definition import Task
+    from treadle.tasks.flows import Flow
     from treadle.tasks.outcomes import Intermittent, Interrupted, MalformedPayload, Pause, ResourceUnavailable, Retry
     from treadle.tasks.schedules import Cron, Every
     from treadle.worker.middleware import CallNext, Middleware
@@ -37,6 +39,7 @@ _HOMES = {
     "Context": "treadle.tasks.context",
     "Cron": "treadle.tasks.schedules",
     "Every": "treadle.tasks.schedules",
+    "Flow": "treadle.tasks.flows",
     "Intermittent": "treadle.tasks.outcomes",
     "Interrupted": "treadle.tasks.outcomes",
     "Limit": "treadle.client.limit",
@@ -56,7 +59,9 @@ _HOMES = {
     "TreadleError": "treadle.errors",
     "WaitTimeout": "treadle.errors",
     "Worker": "treadle.worker.worker",
+    "chain": "treadle.tasks.chains",
     "current_client": "treadle.client.current",
+    "group": "treadle.tasks.chains",
     "new_task_id": "treadle.ids",
     "task": "treadle.tasks.decorator",
 }
@@ -69,6 +74,7 @@ __all__ = [
     "Context",
     "Cron",
     "Every",
+    "Flow",
     "Intermittent",
     "Interrupted",
     "Limit",
@@ -89,8 +95,10 @@ __all__ = [
     "WaitTimeout",
     "Worker",
     "__version__",
+    "chain",
     "current_client",
     "errors",
+    "group",
     "new_task_id",
     "task",
 ]

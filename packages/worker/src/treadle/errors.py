@@ -162,6 +162,18 @@ class TaskNotFound(ProblemError):
     name = "task-not-found"
 
 
+class FlowNotFound(ProblemError):
+    """There is no such flow, or you may not see it."""
+
+    name = "flow-not-found"
+
+
+class DependencyCycle(ProblemError):
+    """Tasks of one request wait for each other in a circle."""
+
+    name = "dependency-cycle"
+
+
 class WorkerNotFound(ProblemError):
     """The worker was removed, or lost for too long."""
 

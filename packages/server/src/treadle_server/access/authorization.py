@@ -31,6 +31,7 @@ from treadle_server.store.base import Store
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read import workers as read_workers
+from treadle_server.store.read.dependencies import waits_for
 
 
 def check_user(
@@ -98,6 +99,8 @@ async def _check_task(store: Store, principal: Principal, task_id: TaskId, run_i
         task = await read_tasks.get(connection, task_id)
         has_run = run_id is not None and principal.may(rights.claim_task(task_id, run_id))
         if has_run or sees(principal, task) or controls(principal, task):
+            return
+        if principal.run is not None and await waits_for(connection, principal.run[0], task_id):
             return
         for worker_id in await read_runs.workers_of(connection, task, run_id):
             worker = await read_workers.find(connection, worker_id)

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Protocol
 
 import orjson
 
 from treadle.wire.names import INTERNAL, SHARED_ROOMS
 from treadle_server.access import rights
 from treadle_server.access.principal import Principal
+from treadle_server.domain.flows import Flow
 from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
@@ -110,14 +112,50 @@ def check_task_scopes(principal: Principal, scopes: Iterable[str]) -> None:
         raise Forbidden(f"a task carries no scope that its submitter does not hold: {', '.join(lacking)[:1000]}")
 
 
-def submitted(principal: Principal, task: Task) -> bool:
+class Shown(Protocol):
+    """What of a task says who reads it."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def room(self) -> str:
+        """The room that it was submitted from."""
+        ...
+
+    @property
+    def job_name(self) -> str:
+        """Its job's full name."""
+        ...
+
+    @property
+    def submitter(self) -> str:
+        """Whose it is."""
+        ...
+
+    @property
+    def run_id(self) -> int:
+        """Its last run."""
+        ...
+
+
+def submitted(principal: Principal, task: Shown) -> bool:
     """Return whether the asker stands for the user who submitted the task, and might submit it now."""
     if principal.user != task.submitter or principal.run is not None:
         return False
     return principal.scopes is None or principal.may(rights.create_task(task.room, task.job_name))
 
 
-def sees(principal: Principal, task: Task) -> bool:
+def sees_flow(principal: Principal, flow: Flow) -> bool:
+    """Return whether the asker reads the flow: its room, or as its submitter."""
+    visibility = visibility_of(principal)
+    is_own = principal.run is None and principal.user == flow.submitter
+    return visibility is None or visibility.admits(flow.room) or is_own
+
+
+def sees(principal: Principal, task: Shown) -> bool:
     """Return whether the asker reads the task: its room, or as its submitter, or with the scope of a run of it."""
     visibility = visibility_of(principal)
     if visibility is None or visibility.admits(task.room) or submitted(principal, task):

@@ -36,6 +36,7 @@ class Permission(Enum):
     """Each task is answered by itself."""
     CHANGE_TASK = "what CONTROL_TASK or RUN needs"
     """The update of a status: a verb or a report, as its body says."""
+    READ_FLOW = "queue:read:<room of the flow>, else flow-not-found"
     READ_SCHEDULE = "queue:read:<room>, else schedule-not-found"
     SET_SCHEDULE = "queue:create-task:<room>/<job>, and what CONTROL_SCHEDULE needs to change one"
     CONTROL_SCHEDULE = "queue:control-task:<room>, or to have made it"

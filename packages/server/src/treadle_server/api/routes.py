@@ -2,12 +2,14 @@
 
 from typing import get_args
 
+from treadle.wire.flows import FLOW_VERBS
 from treadle.wire.operations import REPORTS
 from treadle.wire.transitions import Action
 from treadle_server.api import (
     artifacts,
     bulk,
     failure_groups,
+    flows,
     jobs,
     keys,
     limits,
@@ -77,6 +79,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     _on("put_limit", limits.put),
     _on("get_limit", limits.get),
     _on("delete_limit", limits.delete),
+    _on("flows", flows.list_all),
+    _on("get_flow", flows.get),
+    *(_on(f"flow_{verb.replace('-', '_')}", flows.verb(verb)) for verb in FLOW_VERBS),
     _on("open", workers.register),
     _on("workers", workers.list_all),
     _on("workers_of_room", workers.list_in_room),

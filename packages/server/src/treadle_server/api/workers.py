@@ -13,6 +13,7 @@ from treadle_server.engine.commands import RemoveWorker
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.dispatch.slots import ClaimKey
 from treadle_server.errors import ValidationFailed
+from treadle_server.operations.carrying import carried_by
 from treadle_server.operations.encode import claim_data, page_data
 from treadle_server.operations.reporting import ReportsOutline, names_of, report_answer, report_many
 from treadle_server.operations.worker_rows import beaten_data, beats_data, plain_worker, worker_data
@@ -81,8 +82,11 @@ async def claim(call: Call) -> Response:
     claiming = call.api.engine.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait, key=key)
     invalid = call.api.access.until_invalid(call.token) if wanted.wait else None
     now_claimed = await while_connected(call.request, claiming, call.api.waits.closing, invalid)
+    carried = await carried_by(call.api, now_claimed)
     now = call.api.now()
-    tasks = [claim_data(task, now, credentials.mint(task, call.principal.user)) for task in now_claimed]
+    tasks = [
+        claim_data(task, now, credentials.mint(task, call.principal.user), carried.get(task.id)) for task in now_claimed
+    ]
     return answer({"task": tasks[0] if tasks else None, "tasks": tasks})
 
 

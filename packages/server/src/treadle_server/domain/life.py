@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import REQUEUED, RETRIED, Outcome, Reason, Status
 from treadle.wire.transitions import Verb
+from treadle_server.domain.dependencies import TAKE_BACK, UNTOLD
 from treadle_server.domain.retry import backoff, requeue_delay
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Run, Task
@@ -311,6 +312,19 @@ def wake(task: Task) -> None:
         task.reason = None
 
 
+def unblock(task: Task, now: datetime) -> None:
+    """The last task that it waits for has ended as it needs it: it is due now, or at its own time if that is later."""
+    task.due_at = max(task.due_at, now)
+    _move(task, Verb.UNBLOCK, _ready(task, now), now)
+
+
+def _ready(task: Task, now: datetime) -> Status:
+    """Return where a task goes that is to run: it waits for other tasks, then for its time, then in its queue."""
+    if task.unmet:
+        return Status.BLOCKED
+    return Status.SCHEDULED if task.due_at > now else Status.PENDING
+
+
 def check_deadline(task: Task, now: datetime) -> None:
     """Raise `InvalidTaskTransition` when the task's deadline has passed: it could never run."""
     if task.deadline is not None and task.deadline <= now:
@@ -322,7 +336,7 @@ def resume(task: Task, now: datetime, *, is_undo: bool = False) -> None:
 
     It goes first among its target's tasks, whether it had run or not; an undo leaves that as it was.
     """
-    to = Status.SCHEDULED if task.due_at > now else Status.PENDING
+    to = _ready(task, now)
     advance(task.status, Verb.RESUME, to)
     check_deadline(task, now)
     if task.status is Status.FAILED:
@@ -341,6 +355,8 @@ def _reopen(task: Task) -> None:
     task.reason = None
     task.cancel_requested = False
     task.settled = False
+    if task.telling is not None:
+        task.telling = TAKE_BACK
 
 
 def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> None:
@@ -348,9 +364,10 @@ def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> None:
 
     What had run queues up anew, at the back; what had not, and what an undo brings back, gets its place again.
     """
-    advance(task.status, Verb.RERUN, Status.PENDING)
+    to = Status.BLOCKED if task.unmet else Status.PENDING
+    advance(task.status, Verb.RERUN, to)
     check_deadline(task, now)
-    _move(task, Verb.RERUN, Status.PENDING, now)
+    _move(task, Verb.RERUN, to, now)
     is_anew = task.has_run and not is_undo
     if is_anew or task.due_at > now:
         task.due_at = now
@@ -375,5 +392,7 @@ def resolve(task: Task, to: Status, result: str | None, error: str | None, now: 
     task.error = error
     task.reason = reason
     task.settled = True
+    if task.telling is not None:
+        task.telling = UNTOLD
     task.cancel_requested = False
     return run

@@ -92,6 +92,13 @@ class Task:
     """The limits that it counts against, as JSON text; `limit_key` names their buckets, in the same order."""
     parked: bool = False
     """Whether nothing but a limit keeps it waiting."""
+    flow_id: str | None = None
+    on_dependency_failure: str | None = None
+    arguments_from: str | None = None
+    unmet: int | None = None
+    """How many of its dependencies have not ended as it needs them; None: it has none."""
+    telling: int | None = None
+    """How far the tasks that wait for it were told of where it is (`domain/dependencies.py`); None: none wait."""
 
     @property
     def stands_in_line(self) -> bool:
@@ -125,6 +132,11 @@ class Task:
     def is_encrypted(self) -> bool:
         """Return whether the server can't read what it carries: its payload says so, and stays what it is."""
         return is_sealed(self.payload)
+
+    @property
+    def is_bound(self) -> bool:
+        """Return whether it is of a flow, waits for tasks, or is waited for."""
+        return not (self.flow_id is None and self.unmet is None and self.telling is None)
 
     @property
     def has_run(self) -> bool:

@@ -352,6 +352,7 @@ class Engine:
     def _remember(self, work: UnitOfWork, assignments: Assignments) -> None:
         """Keep what is known current with what was committed."""
         self.fast_reports.follow(work.tasks[task_id] for task_id in work.opened)
+        self.fast_reports.forget(work.dependencies.watched_ids)
         if work.changes.restamped:
             self.fast_reports.clear()
         self.fast_reports.know(change.task for change in assignments.changes)

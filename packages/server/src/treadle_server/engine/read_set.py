@@ -73,6 +73,13 @@ class ReadSet:
     prunings: list[Pruning] = field(default_factory=list)
     """Steps of a removal, which are to find what may go."""
     steps: StepReads = field(default_factory=StepReads)
+    needed: set[TaskId] = field(default_factory=set)
+    """Tasks that new ones are to wait for."""
+    stands_of: set[TaskId] = field(default_factory=set)
+    """Tasks of which it is wanted where those stand that they wait for."""
+    flows: set[str] = field(default_factory=set)
+    tellings: int = 0
+    """How many tasks are wanted of which others are to be told where they are, and about how many of these others."""
 
     def report(self, task_id: TaskId, run_id: int | None) -> None:
         """Want what a report is held against: the task with its worker, and the run's record if that is over."""

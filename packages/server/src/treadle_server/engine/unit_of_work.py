@@ -19,6 +19,7 @@ from treadle_server.domain.jobs import Job, Lane, Worker
 from treadle_server.domain.limits import Limit, Place
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
+from treadle_server.engine.dependencies import Dependencies
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.step_book import StepBook
@@ -141,6 +142,7 @@ class UnitOfWork:
         self.seqs: deque[int] = deque()
         self.job_nums: list[int] = []
         self.changes = Changes()
+        self.dependencies = Dependencies()
         self.counted: Counter[tuple[int, str, int]] = Counter()
         """What was written changes of the kept counts."""
         self.left_ends: Counter[tuple[int, str]] = Counter()
@@ -165,7 +167,7 @@ class UnitOfWork:
                 continue
             if before[_STATUS] is Status.PENDING or task.status is Status.PENDING:
                 lanes |= {before[_LANE], task.lane}
-        return lanes | self.woken
+        return lanes | self.woken | self.dependencies.lanes
 
     # What commands read
 

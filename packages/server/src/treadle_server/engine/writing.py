@@ -7,6 +7,7 @@ from treadle.wire.status import LEASED, TERMINAL, Reason, Status
 from treadle_server.domain.failures import FAILING
 from treadle_server.domain.limits import Line
 from treadle_server.domain.tasks import TASK_FIELDS, Run, Task
+from treadle_server.engine.telling import write_dependencies
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
 from treadle_server.store.transaction import flush, hot, load
@@ -51,6 +52,7 @@ async def write(work: UnitOfWork) -> None:
     await flush.update_tasks(tx, changed)
     # After what is over or let go of its unique key by this batch: the new ones may have it.
     await flush.insert_tasks(tx, work.changes.new_tasks)
+    await write_dependencies(work)
     await hot.insert_runs(tx, work.changes.new_runs)
     await insert_failures(tx, _failing(work))
     await insert_failed_without_run(tx, _failed_without_run(work))

@@ -31,6 +31,7 @@ from treadle_server.errors import StoreUnavailable, TreadleError, WorkerNotFound
 from treadle_server.internal.executors import Executors
 from treadle_server.internal.process_locks import ProcessLocks
 from treadle_server.internal.tokens import Tokens
+from treadle_server.operations.carrying import carried_by
 from treadle_server.operations.context import Api
 from treadle_server.operations.encode import claim_data, dumps
 from treadle_server.operations.jobs import register_job
@@ -193,7 +194,8 @@ class Bridge(Interval):
     async def _claim(self, task: Task) -> dict[str, Any]:
         """Return the claim as its executor gets it, with what it shows to the server."""
         token = await self._tokens.current()
-        claim: dict[str, Any] = orjson.loads(dumps(claim_data(task, self._api.now(), token)))
+        carried = (await carried_by(self._api, [task])).get(task.id)
+        claim: dict[str, Any] = orjson.loads(dumps(claim_data(task, self._api.now(), token, carried)))
         return claim
 
     async def _dispatched(self, task_ids: Collection[TaskId] | None = None) -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 from starlette.websockets import WebSocket
 
@@ -97,6 +98,13 @@ class Live:
             observer_ops.forget(session)
             self.results.drop(session, session.awaited)
             self._leave(session)
+
+    def soon(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Have something done beside the requests; nothing while the sessions end."""
+        if self._group is None or self._closing:
+            work.close()
+        else:
+            self._group.create_task(work, name=name)
 
     def kinds(self) -> Counter[str]:
         """Return how many sessions there are of those that have a worker, that watch something, and of the others."""

@@ -1,5 +1,6 @@
 """What a worker asks for on the session socket."""
 
+import logging
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -17,9 +18,10 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Beaten, HandBack, LinkJobs, Reattach, RemoveWorker
 from treadle_server.engine.dispatch.presence import Presence
 from treadle_server.engine.dispatch.slots import WorkerSlot
-from treadle_server.errors import TreadleError, ValidationFailed, WorkerNotFound
+from treadle_server.errors import StoreUnavailable, TreadleError, ValidationFailed, WorkerNotFound
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.operations import values
+from treadle_server.operations.carrying import carried_by
 from treadle_server.operations.encode import brief_claim, job_data, leases_data, run_names
 from treadle_server.operations.jobs import register_job
 from treadle_server.operations.reporting import (
@@ -37,6 +39,8 @@ from treadle_server.operations.worker_rows import beaten_data
 from treadle_server.operations.workers import in_range, register_worker, shown_worker, take_beat
 from treadle_server.store.read import jobs as read_jobs
 from treadle_server.store.read import workers as read_workers
+
+log = logging.getLogger(__name__)
 
 
 class JobOfRoom(JobRegister):
@@ -153,7 +157,22 @@ async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten
 
 def _deliver(session: Session, tasks: list[Task]) -> None:
     now = session.live.api.now()
-    session.push_tasks("claim", [brief_claim(task, now) for task in tasks])
+    if plain := [task for task in tasks if task.unmet is None]:
+        session.push_tasks("claim", [brief_claim(task, now) for task in plain])
+    if waited := [task for task in tasks if task.unmet is not None]:
+        session.live.soon(_deliver_with_results(session, waited), name="claims with results")
+
+
+async def _deliver_with_results(session: Session, tasks: list[Task]) -> None:
+    """Push claims with what their tasks have waited for, which is read first."""
+    api = session.live.api
+    try:
+        carried = await carried_by(api, tasks)
+    except StoreUnavailable as error:
+        # Their start timeout returns them.
+        log.warning("the results that %d claims carry could not be read: %s", len(tasks), error.detail)
+        return
+    session.push_tasks("claim", [brief_claim(task, api.now(), carried[task.id]) for task in tasks])
 
 
 async def reports(session: Session, fields: dict[str, Any]) -> Reply:

@@ -84,6 +84,11 @@ async def bulk(api: Api, principal: Principal, wanted: BulkAction) -> dict[str, 
 
     Raises `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done.
     """
+    return await act_on(api, principal, wanted, await _ids(api, principal, wanted))
+
+
+async def act_on(api: Api, principal: Principal, wanted: BulkAction, ids: Sequence[TaskId]) -> dict[str, Any]:
+    """Apply the verb to these tasks, in portions, and return `BulkResult`; raises as `bulk`."""
     versions = {TaskId(task_id): version for task_id, version in (wanted.if_versions or {}).items()}
 
     async def act(ids: Sequence[TaskId]) -> Sequence[Outcome]:
@@ -98,8 +103,8 @@ async def bulk(api: Api, principal: Principal, wanted: BulkAction) -> dict[str, 
         )
         return await api.engine.run(command)
 
-    outcomes = await _in_portions(await _ids(api, principal, wanted), act, of=lambda task_id: task_id)
-    return await outcomes.shown(api, wanted.action, most=MOST_PROBLEMS if wanted.ids is None else None)
+    outcomes = await _in_portions(ids, act, of=lambda task_id: task_id)
+    return await outcomes.shown(api, wanted.action, most=None if wanted.ids else MOST_PROBLEMS)
 
 
 async def bulk_edit(api: Api, principal: Principal, given: Edits) -> dict[str, Any]:

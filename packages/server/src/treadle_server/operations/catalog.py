@@ -1,5 +1,7 @@
 """The jobs in memory, so that a submit needs no read: kept current by the hub, and checked again by the writer."""
 
+import copy
+import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -11,15 +13,18 @@ from treadle_server.domain.encryption import check_payload
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.weight import weigh
 from treadle_server.engine.hub import Batch
-from treadle_server.errors import JobNotFound
+from treadle_server.errors import JobNotFound, ValidationFailed
 from treadle_server.operations.checker_process import CheckerProcess, Outcome
-from treadle_server.operations.schemas import Validators, compile_schema, is_checked
+from treadle_server.operations.schemas import Validators, compile_schema, is_checked, schema_without
 from treadle_server.store.base import Store
 from treadle_server.store.read import jobs
 from treadle_server.store.tables import job_schemas
 
 MOST_JOBS = 10_000
 """Jobs in memory; the one that was not used for longest goes first."""
+
+MOST_PARTIALS = 2000
+"""Sets of arguments that come from other tasks, of which it is known as what their schemas are kept."""
 
 
 class Catalog:
@@ -29,6 +34,8 @@ class Catalog:
         self._store = store
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._validators = Validators()
+        self._partials: OrderedDict[tuple[int, int, frozenset[str]], int] = OrderedDict()
+        self._numbers = itertools.count(1)
         self.checker = CheckerProcess()
 
     def on_commit(self, batch: Batch) -> None:
@@ -85,19 +92,45 @@ class Catalog:
         """
         return await self.checker.check(job.schema, texts)
 
-    async def check_edit(self, job_num: int, version: int, payload: dict[str, object], text: str) -> None:
-        """Check a payload against the version of the schema that its task keeps.
+    def leaving_out(self, job: Job, arguments: frozenset[str]) -> Job:
+        """Return the job as payloads are checked that lack these arguments.
 
-        Raises `InvalidPayload` or `TooManyRequests`.
+        Raises `ValidationFailed` for one that it does not have.
         """
-        known = self._validators.known(job_num, version)
+        if job.encrypted or not arguments:
+            return job
+        left = copy.copy(job)
+        left.schema = schema_without(job.schema, arguments)
+        left.schema_version = self._partial(job.num, job.schema_version, arguments)
+        return left
+
+    def _partial(self, job_num: int, version: int, arguments: frozenset[str]) -> int:
+        """Return the number, which no version has, under which a schema without some arguments is kept."""
+        key = (job_num, version, arguments)
+        number = self._partials.pop(key, None) or -next(self._numbers)
+        self._partials[key] = number
+        if len(self._partials) > MOST_PARTIALS:
+            self._partials.popitem(last=False)
+        return number
+
+    async def check_edit(
+        self, job_num: int, version: int, payload: dict[str, object], text: str, arguments: frozenset[str]
+    ) -> None:
+        """Check a payload against the version of the schema that its task keeps; it lacks these `arguments`.
+
+        Raises `InvalidPayload`, `TooManyRequests`, or `ValidationFailed` for one of them that stands in it.
+        """
+        if twice := sorted(arguments & payload.keys()):
+            raise ValidationFailed(f"payload.{twice[0]}: comes from a task that it waits for, by arguments_from")
+        kept_as = self._partial(job_num, version, arguments) if arguments else version
+        known = self._validators.known(job_num, kept_as)
         if known is not None and is_checked(known, payload, len(text)):
             return
         statement = select(job_schemas.c.schema)
         wanted = statement.where(job_schemas.c.job_num == job_num, job_schemas.c.version == version)
         async with self._store.read() as connection:
-            schema = (await connection.execute(wanted)).scalar_one()
-        if known is None and is_checked(self._validators.add(job_num, version, schema), payload, len(text)):
+            schema = schema_without((await connection.execute(wanted)).scalar_one(), arguments)
+        if known is None and is_checked(self._validators.add(job_num, kept_as, schema), payload, len(text)):
             return
         if (refusal := (await self.checker.check(schema, [text]))[0]) is not None:
             raise refusal

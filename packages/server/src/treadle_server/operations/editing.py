@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import orjson
+
 from treadle.wire.ids import TaskId
 from treadle.wire.tasks import TaskChanges
 from treadle_server.access.checks import controls, sees, unseen
@@ -52,5 +54,6 @@ async def edit_command(api: Api, principal: Principal, task_id: TaskId, patch: T
         text = changes["payload"] = values.text_of(patch.payload)
         check_payload(patch.payload, known.job_name, encrypted=known.is_encrypted)
         if not known.is_encrypted:
-            await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload, text)
+            given_later = frozenset(orjson.loads(known.arguments_from)) if known.arguments_from else frozenset()
+            await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload, text, given_later)
     return Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)

@@ -1,6 +1,6 @@
 """From the domain to the wire: dicts for orjson, with JSON that was kept as text passed through untouched."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -18,6 +18,7 @@ from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.steps import Step
 from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.commands import Beaten, Submitted
+from treadle_server.store.read.dependencies import Depended, by_name
 from treadle_server.store.read.history import Happening
 from treadle_server.store.read.jobs import JobView
 from treadle_server.store.read.limits import LimitView
@@ -81,7 +82,19 @@ def light_task(task: Task) -> dict[str, Any]:
         "version": task.version,
     }
     data.update(zip(_SHOWN, _shown(task), strict=True))
+    if task.is_bound:
+        data.update(bound_data(task))
     return data
+
+
+def bound_data(task: Task) -> dict[str, Any]:
+    """Return what is said of a task that is of a flow or waits for others; of other tasks it is left out."""
+    return {
+        "flow_id": task.flow_id,
+        "waits_for": task.unmet,
+        "on_dependency_failure": task.on_dependency_failure,
+        "arguments_from": _json(task.arguments_from),
+    }
 
 
 def task_data(task: Task, position: int | None = None, blocked_by: list[str] | None = None) -> dict[str, Any]:
@@ -115,16 +128,31 @@ def seen_data(seen: Seen) -> dict[str, Any]:
     return task_data(seen.task, seen.position, seen.blocked_by)
 
 
-def claim_data(task: Task, now: datetime, credentials: str) -> dict[str, Any]:
-    """Return a claimed task as `Claim`, with the temporary credentials of its run."""
+def carried_data(found: Sequence[Depended], *, is_left_out: bool) -> dict[str, Any]:
+    """Return what a task waited for as its claim carries it."""
+    told = [
+        (
+            one.places,
+            {"id": one.id, "status": one.status}
+            | ({"result": _json(one.result)} if one.result is not None else {})
+            | ({"error": one.error} if one.error is not None else {}),
+        )
+        for one in found
+    ]
+    return {"dependencies": by_name(told)} | ({"results_left_out": True} if is_left_out else {})
+
+
+def claim_data(task: Task, now: datetime, credentials: str, carried: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a claimed task as `Claim`, with the temporary credentials of its run; `carried` is what it waited for."""
     data = task_data(task)
+    data.update(carried or {})
     data["seconds_left"] = seconds_left(task, now)
     data["credentials"] = credentials
     data.update(task.trace_context)
     return data
 
 
-def brief_claim(task: Task, now: datetime) -> dict[str, Any]:
+def brief_claim(task: Task, now: datetime, carried: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return a claimed task as `Claim`, without what is null or as it is by default: for the socket's pushes."""
     data: dict[str, Any] = {
         "id": task.id,
@@ -156,6 +184,8 @@ def brief_claim(task: Task, now: datetime) -> dict[str, Any]:
         data["encrypted"] = True
     if task.trace is not None:
         data.update(task.trace_context, trace_id=task.trace_id)
+    if task.is_bound:
+        data.update(bound_data(task) | dict(carried or {}))
     return data
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import get_args
 
+from treadle.wire.flows import FLOW_VERBS
 from treadle.wire.operations import REPORTS
 from treadle.wire.transitions import Action
 from treadle_server.access.permission import Permission
@@ -51,6 +52,9 @@ PERMISSIONS: Mapping[str, Permission] = {
     "put_limit": Permission.SET_LIMIT,
     "get_limit": Permission.READ_LIMIT,
     "delete_limit": Permission.SET_LIMIT,
+    "flows": Permission.READ_LIST,
+    "get_flow": Permission.READ_FLOW,
+    **dict.fromkeys((f"flow_{verb.replace('-', '_')}" for verb in FLOW_VERBS), Permission.CONTROL_MANY),
     "open": Permission.BE_WORKER,
     "workers": Permission.READ_LIST,
     "workers_of_room": Permission.READ_LIST,

@@ -10,6 +10,7 @@ from treadle_server.engine.commands import Submitted
 from treadle_server.operations.context import Api
 from treadle_server.operations.encode import seen_data, task_data
 from treadle_server.store.read import tasks as read_tasks
+from treadle_server.store.read.dependencies import named
 from treadle_server.store.read.targets import blocked_by
 from treadle_server.store.read.tasks import Seen
 
@@ -23,7 +24,11 @@ async def read_task(api: Api, task_id: TaskId) -> Task:
 async def shown_task(api: Api, task_id: TaskId) -> dict[str, Any]:
     """Return the task as `TaskItem`, with its position. Raises `TaskNotFound`."""
     async with api.engine.store.read() as connection:
-        return seen_data(await read_tasks.see_one(connection, task_id))
+        seen = await read_tasks.see_one(connection, task_id)
+        data = seen_data(seen)
+        if seen.task.unmet is not None:
+            data["depends_on"] = await named(connection, seen.task.seq)
+        return data
 
 
 async def shown_after(api: Api, task: Task) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from treadle_server.domain.payloads import compiled, errors_of
 from treadle_server.domain.weight import HEAVY, Weight, weigh
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations.checker_process import refusal
+from treadle_server.operations.values import text_of
 
 MOST_VALIDATORS = 2000
 """Compiled schemas that are kept; the one that was not used for longest goes first."""
@@ -74,3 +75,20 @@ def is_checked(known: Known, payload: dict[str, Any], size: int) -> bool:
     if weight.visits * size > MOST_EXPLAINED:
         return False
     raise refusal(errors_of(validator, payload))
+
+
+def schema_without(schema: str, arguments: frozenset[str]) -> str:
+    """Return a job's schema, JSON text, that does not require these arguments: the worker puts them in and checks them.
+
+    Raises `ValidationFailed` for one that the schema does not admit.
+    """
+    if not arguments:
+        return schema
+    document = orjson.loads(schema)
+    known = document.get("properties", {})
+    is_closed = document.get("additionalProperties") is False and "patternProperties" not in document
+    if is_closed and (unknown := sorted(arguments - known.keys())):
+        raise ValidationFailed(f"arguments_from.{unknown[0]}: the job has no such argument; it has {', '.join(known)}")
+    if isinstance(required := document.get("required"), list):
+        document["required"] = [name for name in required if name not in arguments]
+    return text_of(document)

@@ -25,6 +25,7 @@ from treadle_server.engine.commands import SchemaMoved, Submission, Submit, Subm
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import Forbidden, InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
 from treadle_server.operations import values
+from treadle_server.operations.binding import bind, bonds_of
 from treadle_server.operations.checking import Checked, refusals
 from treadle_server.operations.context import Api
 
@@ -96,17 +97,21 @@ async def submit(
     """Check payloads against their jobs' schemas and put the tasks in, all or none.
 
     Raises `InvalidRoomId`, `Forbidden`, `JobNotFound`, `InvalidPayload`, `ValidationFailed`, `TaskConflict`,
-    `InternalJobNotConfigured`, `TooManyRequests` or `StoreUnavailable`.
+    `InternalJobNotConfigured`, `TooManyRequests` or `StoreUnavailable`; of tasks that wait for others `TaskNotFound`,
+    `FlowNotFound` and `DependencyCycle`.
     """
     check_room(room)
+    bonds = bonds_of([item for _, item in wanted])
     names = {name for name, _ in wanted}
     check_create(principal, room, names)
     _check_scopes(principal, (item for _, item in wanted))
     for _ in range(TRIES):
         jobs = {name: await api.catalog.find(name, room=room) for name in names}
         items = await _checked(api, room, [(jobs[name], item) for name, item in wanted])
+        bind(items, bonds)
+        command = Submit(principal=principal, room=room, items=items, order=None if bonds is None else bonds.order)
         try:
-            done = await api.engine.run(Submit(principal=principal, room=room, items=items))
+            done = await api.engine.run(command)
             now = await _handed_over(api, done)
             return [_as_of(one, now) for one in done] if now else done
         except SchemaMoved:
@@ -202,7 +207,7 @@ def _unstable() -> SchemaConflict:
 async def _checked(api: Api, room: str, wanted: Sequence[tuple[Job, TaskSubmit | PlainTask]]) -> list[Submission]:
     """Return the submissions, all of them or none. Raises as `submit` does."""
     texts = [values.text_of(item.payload) for _, item in wanted]
-    checked = [(job, item.payload, text) for (job, item), text in zip(wanted, texts, strict=True)]
+    checked = [(_partly(api, *one), one[1].payload, text) for one, text in zip(wanted, texts, strict=True)]
     for i, error in (await refusals(api.catalog, checked, all_or_none=True)).items():
         if len(wanted) == 1 or not isinstance(error, InvalidPayload):
             raise error
@@ -221,8 +226,9 @@ async def _checked_each(
             continue
         try:
             job, text = await api.catalog.find(item.job, room=room), values.text_of(item.payload)
-            items[i] = build(job, room, item, text)
-            found[i] = job, item.payload, text
+            submission, partly = build(job, room, item, text), _partly(api, job, item)
+            bind([submission], bonds_of([item]))
+            items[i], found[i] = submission, (partly, item.payload, text)
         except TreadleError as refusal:
             taken[i] = refusal
     places = list(found)
@@ -230,6 +236,13 @@ async def _checked_each(
         del items[places[place]]
         taken[places[place]] = error
     return items
+
+
+def _partly(api: Api, job: Job, item: TaskSubmit | PlainTask) -> Job:
+    """Return the job as the payload is checked: without what comes from tasks that it waits for."""
+    if isinstance(item, PlainTask) or not item.arguments_from:
+        return job
+    return api.catalog.leaving_out(job, frozenset(item.arguments_from))
 
 
 def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> Submission:
@@ -271,6 +284,8 @@ def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> 
         unique_key=wanted.unique_key,
         limits=given.get("limits"),
         trace=_trace(wanted),
+        on_dependency_failure=wanted.on_dependency_failure,
+        arguments_from=values.text_or_none(wanted.arguments_from),
         schema_version=job.schema_version,
     )
 

@@ -9,6 +9,7 @@ from treadle_server.artifacts.objects import Objects
 from treadle_server.engine.engine import Engine
 from treadle_server.services.artifacts import ArtifactSweeper
 from treadle_server.services.base import Health, Service, supervise
+from treadle_server.services.dependants import Dependants
 from treadle_server.services.folder import Folder
 from treadle_server.services.leader import Leader
 from treadle_server.services.poller import Poller
@@ -45,6 +46,7 @@ def services_of(
     services: list[Service] = [
         Sweeper(engine, interval=sweeper_interval, worker_timeout=worker_timeout),
         Promoter(engine),
+        Dependants(engine),
         Scheduler(engine),
         Poller(engine),
         Probe(engine),

@@ -27,6 +27,8 @@ OWN = {
     "cancel": Entry("treadle.cli.steer:cancel", "Cancel tasks, at once."),
     "doctor": Entry("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
     "edit": Entry("treadle.cli.edit:edit", "Change tasks that wait."),
+    "flow": Entry("treadle.cli.flow:flow", "Show a flow as a tree, or steer all of its tasks."),
+    "flows": Entry("treadle.cli.flow:flows", "List flows and how far they are."),
     "jobs": Entry("treadle.cli.lists:jobs", "List jobs and the counts of their queues."),
     "limits": Entry("treadle.cli.limits:limits", "List, set and delete limits over all workers."),
     "outbox": Entry("treadle.cli.outbox:outbox", "Hand over what programs submitted inside their own transactions."),

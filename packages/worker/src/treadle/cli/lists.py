@@ -72,7 +72,7 @@ def _job_row(item: "JobItem") -> tuple[object, ...]:
     counts = item.counts
     return (
         item.full_name,
-        counts.get("pending", 0) + counts.get("scheduled", 0),
+        counts.get("pending", 0) + counts.get("scheduled", 0) + counts.get("blocked", 0),
         counts.get("running", 0) + counts.get("claimed", 0),
         item.retrying,
         counts.get("failed", 0),

@@ -1,6 +1,6 @@
 """A task with its arguments, and what a client has to know of a task: no more, so that it works for every kind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -60,3 +60,5 @@ class Bound(Generic[R_co]):
     """Its arguments by name, in JSON."""
     options: Options | None = None
     """How it is run, over what the task says; None: as the task says."""
+    arguments_from: Mapping[str, str] | None = None
+    """Arguments that are results of tasks that it waits for, each by its name in the options' `depends_on`."""

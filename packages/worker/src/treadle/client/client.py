@@ -12,8 +12,9 @@ from treadle.client import open_clients
 from treadle.client.admin import Admin
 from treadle.client.bound import Bound, Submittable
 from treadle.client.connection import Connection
+from treadle.client.flows import Flows
 from treadle.client.handle import TaskHandle
-from treadle.client.items import check_bound, item_of, over
+from treadle.client.items import MOST_OF_REQUEST, check_bound, common_room, item_of, over
 from treadle.client.limiting import Limiting
 from treadle.client.names import Names
 from treadle.client.options import Options
@@ -28,7 +29,7 @@ from treadle.errors import Forbidden, InvalidArguments, InvalidPayload, JobNotFo
 from treadle.transport.bearer import Bearer, TokenSource, bearer_of
 from treadle.values import plain_request
 from treadle.wire.jobs import JobItem
-from treadle.wire.names import GLOBAL, SHARED_ROOMS, InvalidJobName, JobName, parse_job_name
+from treadle.wire.names import GLOBAL, InvalidJobName, JobName, parse_job_name
 from treadle.wire.runs import LogItem
 from treadle.wire.tasks import RunItem
 
@@ -39,14 +40,11 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_MANY = 10_000
-"""Tasks of one request at most."""
-
 _CHECKED = frozenset({"submit", "submit_each"})
 """Requests whose tasks were checked one by one when they were made."""
 
 
-class Client(Queries, Steering, Scheduling, Limiting, Admin):
+class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     """Submits, awaits and steers tasks; open in an `async with` block, or from `open` to `close`.
 
     `url` and `token` default to `TREADLE_URL` and `TREADLE_TOKEN`, then to a local server's; the token that such a
@@ -198,14 +196,22 @@ class Client(Queries, Steering, Scheduling, Limiting, Admin):
             return await self._send_one(room, item, task, wait=wait)
 
     async def submit_many(
-        self, bounds: Sequence[Bound[R]], *, options: Options | None = None, wait: bool = False
+        self,
+        bounds: Sequence[Bound[R]],
+        *,
+        options: Options | None = None,
+        wait: bool = False,
+        room: str | None = None,
     ) -> list[TaskHandle[R]]:
-        """Submit many tasks, all or none (of each 10,000), in one request; raises as `submit`."""
+        """Submit many tasks, all or none (of each 10,000), in one request; raises as `submit`.
+
+        They are submitted from `room`; left out, from the client's, or the one that their jobs stand in.
+        """
         for bound in bounds:
             check_bound(bound)
             self._names.check(bound.task)
         items = [self._item_of(bound, options) for bound in bounds]
-        room = self.room or _common_room({bound.task.job.room for bound in bounds})
+        room = room or self.room or common_room(bounds)
         tasks = [bound.task for bound in bounds]
         try:
             return await self._send(room, items, tasks, wait=wait)
@@ -276,6 +282,8 @@ class Client(Queries, Steering, Scheduling, Limiting, Admin):
 
     def _item_of(self, bound: Bound[Any], options: Options | None) -> dict[str, Any]:
         item = item_of(bound.task.full_name, bound.payload, over(options, bound.options))
+        if bound.arguments_from:
+            item["arguments_from"] = dict(bound.arguments_from)
         return sealed_item(self.sealer, item) if bound.task.encrypted else item
 
     async def _send(
@@ -294,8 +302,8 @@ class Client(Queries, Steering, Scheduling, Limiting, Admin):
         endings = {item["id"]: waiters.expect(item["id"]) for item in items} if wait and not opening.is_plain else {}
         answers: list[RawTask] = []
         try:
-            for start in range(0, len(items), _MANY):
-                body = {"room": room, "tasks": items[start : start + _MANY], "wait": wait, "brief": True}
+            for start in range(0, len(items), MOST_OF_REQUEST):
+                body = {"room": room, "tasks": items[start : start + MOST_OF_REQUEST], "wait": wait, "brief": True}
                 # Sent again after a lost answer: the same ids with the same content are the same tasks.
                 answers += (await opening.call("submit", body))["tasks"]
         except BaseException:
@@ -363,12 +371,3 @@ def _parsed(job: str) -> JobName:
         return parse_job_name(job)
     except InvalidJobName as error:
         raise InvalidArguments(str(error)) from None
-
-
-def _common_room(rooms: set[str]) -> str:
-    own = rooms - SHARED_ROOMS
-    if len(own) > 1:
-        raise InvalidArguments(
-            f"the tasks are of several rooms ({', '.join(sorted(own))}): submit each room's by itself"
-        )
-    return next(iter(own or rooms), GLOBAL)

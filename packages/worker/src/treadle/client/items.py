@@ -1,12 +1,16 @@
 """A submit as it goes over the wire: what is made of a task with its arguments and options, and what is none."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from treadle.client.bound import Bound
 from treadle.client.options import Options
 from treadle.errors import InvalidArguments
 from treadle.ids import new_task_id
-from treadle.wire.names import JobName
+from treadle.wire.names import GLOBAL, SHARED_ROOMS, JobName
+
+MOST_OF_REQUEST = 10_000
+"""Tasks of one request at most."""
 
 
 def item_of(job: str, payload: dict[str, Any], options: Options | None) -> dict[str, Any]:
@@ -29,3 +33,14 @@ def check_bound(bound: object) -> None:
 def over(options: Options | None, base: Options | None) -> Options | None:
     """Return the options with `base` under them, None when there are neither."""
     return base if options is None else options.over(base)
+
+
+def common_room(bounds: Sequence[Bound[Any]]) -> str:
+    """Return the room that tasks are submitted from together; raise `InvalidArguments` when there are several."""
+    rooms = {bound.task.job.room for bound in bounds}
+    own = rooms - SHARED_ROOMS
+    if len(own) > 1:
+        raise InvalidArguments(
+            f"the tasks are of several rooms ({', '.join(sorted(own))}): submit each room's by itself"
+        )
+    return next(iter(own or rooms), GLOBAL)

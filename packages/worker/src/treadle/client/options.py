@@ -7,10 +7,14 @@ from pydantic import ValidationError, field_validator
 
 from treadle.client.limit import Limit
 from treadle.errors import InvalidArguments
+from treadle.wire.fields import Text
+from treadle.wire.flows import DependsOn
 from treadle.wire.ids import Uuid
 from treadle.wire.options import GivenOptions, TaskEdits, TaskTimes
 
-_OF_ONE_TASK = frozenset({"id", "delay", "scheduled_at", "deadline"})
+_OF_ONE_TASK = frozenset(
+    {"id", "depends_on", "flow_id", "flow_name", "delay", "scheduled_at", "deadline", "on_dependency_failure"}
+)
 
 
 @overload
@@ -31,6 +35,12 @@ class Options(TaskTimes):
 
     id: Uuid | None = None
     """The task's id, a UUID: the same id with the same content is the same task."""
+    depends_on: DependsOn | None = None
+    """The tasks that it waits for, by the names under which their results come: an id, or a list of ids."""
+    flow_id: Uuid | None = None
+    """The flow that it belongs to: a new one, or the submitter's own."""
+    flow_name: Text | None = None
+    """What a new flow is called."""
 
     if TYPE_CHECKING:
 

@@ -313,10 +313,16 @@ class SyncClient:
         return SyncHandle(self.run(self.client.submit(bound, options=options, wait=wait)))
 
     def submit_many(
-        self, bounds: Sequence[Bound[R]], *, options: Options | None = None, wait: bool = False
+        self,
+        bounds: Sequence[Bound[R]],
+        *,
+        options: Options | None = None,
+        wait: bool = False,
+        room: str | None = None,
     ) -> list[SyncHandle[R]]:
         """Submit many tasks, all or none; as `Client.submit_many`."""
-        return [SyncHandle(handle) for handle in self.run(self.client.submit_many(bounds, options=options, wait=wait))]
+        work = self.client.submit_many(bounds, options=options, wait=wait, room=room)
+        return [SyncHandle(handle) for handle in self.run(work)]
 
     def submit_raw(
         self, job: str, payload: Mapping[str, Any], *, options: Options | None = None, wait: bool = False
@@ -343,6 +349,12 @@ class SyncClient:
     resolve = _of_client(Client.resolve)
     edit = _of_client(Client.edit)
     act = _of_client(Client.act)
+    flows = _list_of_client(Client.flows)
+    flow = _of_client(Client.flow)
+    cancel_flow = _of_client(Client.cancel_flow)
+    pause_flow = _of_client(Client.pause_flow)
+    resume_flow = _of_client(Client.resume_flow)
+    rerun_failed = _of_client(Client.rerun_failed)
     jobs = _list_of_client(Client.jobs)
     job = _of_client(Client.job)
     pause_queue = _of_client(Client.pause_queue)

@@ -47,7 +47,7 @@ def words(text: str) -> Iterator[Word]:
             raise FilterError(_unknown(key[2]), at)
         elif key[1] and not KEYS[key[2]].negates:
             negated = ", ".join(name for name, known in KEYS.items() if known.negates)
-            hint = "" if key[2] in {"id", "failure"} else "; turn its sign round, < for >"
+            hint = "" if key[2] in {"id", "flow", "failure"} else "; turn its sign round, < for >"
             raise FilterError(f"-{key[2]}: is not known, - goes with {negated}{hint}", at)
         else:
             yield Word(at, raw, key[2], unquoted(key[3]), negates=bool(key[1]))

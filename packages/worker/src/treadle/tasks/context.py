@@ -118,6 +118,16 @@ class Context:
         return payload
 
     @property
+    def results(self) -> dict[str, Any]:
+        """The results of the tasks that this one waited for, by the names of its `depends_on`: one, or a list.
+
+        None stands for a task that did not complete; `task.dependencies` tells where each of them stands.
+        """
+        from treadle.tasks.dependencies import results
+
+        return results(self._claim)
+
+    @property
     def checkpoint(self) -> Any:
         """What an earlier run, or this one, saved last; None at first."""
         return self._checkpoint

@@ -49,6 +49,7 @@ class Signature:
             self._check(parameter)
         self.names: tuple[str, ...] = tuple(parameter.name for parameter in self.parameters)
         self._model: type[BaseModel] | None = None
+        self._partial: dict[frozenset[str], type[BaseModel]] = {}
         self._returns: TypeAdapter[Any] | None = None
 
     @property
@@ -73,34 +74,36 @@ class Signature:
             self._returns = self._make_returns()
         return self._returns
 
-    def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments as a JSON payload that holds what was given; raise `InvalidArguments`."""
+    def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by name, as they were given; raise `InvalidArguments` for too many or one twice."""
         if len(args) > len(self.names):
             raise InvalidArguments(f"{self.name} takes {len(self.names)} arguments, {len(args)} were given")
         given = dict(zip(self.names, args, strict=False))
         twice = given.keys() & kwargs.keys()
         if twice:
             raise InvalidArguments(f"{self.name} got {', '.join(sorted(twice))} twice, by position and by name")
+        return {**given, **kwargs}
+
+    def payload(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, without: frozenset[str] = frozenset()
+    ) -> dict[str, Any]:
+        """Return the arguments as a JSON payload that holds what was given; raise `InvalidArguments`.
+
+        Those in `without` are put in by the worker, and no part of it.
+        """
+        given = self.named(args, kwargs)
         try:
-            model = self.model.model_validate({**given, **kwargs})
+            model = self._model_without(without).model_validate(given)
         except ValidationError as error:
             raise InvalidArguments(self._explain(error)) from None
         try:
             dumped: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
             found: object = fault(dumped)
         except Exception as error:  # noqa: BLE001 - a class may serialise itself, and raise whatever it likes
-            dumped, found = {}, self._bad_value(model, error)
+            dumped, found = {}, _bad_value(model, error)
         if found is not None:
             raise InvalidArguments(f"{self.name} can't be called so: {found}")
         return dumped
-
-    def _bad_value(self, model: BaseModel, error: Exception) -> object:
-        """Return what can't be sent of the arguments, and where."""
-        try:
-            plain(dict(zip(self.names, model.__dict__.values(), strict=True)), "")
-        except BadValue as found:
-            return found
-        return said_by(error)
 
     def arguments(self, payload: Any) -> dict[str, Any]:
         """Return a payload as keyword arguments, with defaults filled in; raise `InvalidArguments`."""
@@ -159,11 +162,20 @@ class Signature:
                 " runtime, not under TYPE_CHECKING"
             ) from error
 
-    def _make_model(self) -> type[BaseModel]:
+    def _model_without(self, names: frozenset[str]) -> type[BaseModel]:
+        if not names:
+            return self.model
+        if names not in self._partial:
+            self._partial[names] = self._make_model(names)
+        return self._partial[names]
+
+    def _make_model(self, without: frozenset[str] = frozenset()) -> type[BaseModel]:
         # Fields are numbered and arguments are their aliases: an argument may be called json, copy or _x,
         # which BaseModel keeps for itself.
         fields: dict[str, Any] = {}
         for number, parameter in enumerate(self.parameters):
+            if parameter.name in without:
+                continue
             annotation: Any = typing.Annotated[self._resolve(parameter.annotation), Field(alias=parameter.name)]
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[f"a{number}"] = (annotation, default)
@@ -193,6 +205,16 @@ class Signature:
             return TypeAdapter(or_none, config=_BYTES)
         except PydanticUserError:
             return TypeAdapter(Any)
+
+
+def _bad_value(model: BaseModel, error: Exception) -> object:
+    """Return what can't be sent of the arguments, and where."""
+    fields = type(model).model_fields
+    try:
+        plain({str(fields[name].alias): value for name, value in model.__dict__.items()}, "")
+    except BadValue as found:
+        return found
+    return said_by(error)
 
 
 def _with_kept_defaults(schema: Any) -> Any:

@@ -17,6 +17,7 @@ from treadle.tasks import endings
 from treadle.tasks.content import Content, Uploading
 from treadle.tasks.context import Context, Credential, Done, Level, Saved, check_steps
 from treadle.tasks.definition import Task
+from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending
 from treadle.tasks.outcomes import Suspend
 from treadle.tasks.registry import by_name
@@ -27,6 +28,7 @@ from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.tasks import TaskItem
 from treadle.worker.link import HttpLink
 from treadle.worker.middleware import Middleware, chained
+from treadle.worker.sealing import opened_results
 from treadle.worker.uploads import Uploader
 
 
@@ -94,7 +96,7 @@ class InlineWorker:
         while len(ended) < limit and (claims := await link.claim(1, wait=0)):
             for given in claims:
                 is_encrypted = bool(given.get("encrypted"))
-                claim = opened_claim(self._sealer, given) if is_encrypted else given
+                claim = opened_results(self._sealer, opened_claim(self._sealer, given) if is_encrypted else given)
                 ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
                 port = _Port(claim, partial(self._upload, claim), partial(self._of_steps, claim))
                 ending = await run_claim(
@@ -194,7 +196,7 @@ async def run_claim(
 ) -> Ending:
     """Run a claimed task in this coroutine and return its ending."""
     try:
-        arguments = task.signature.arguments(claim["payload"])
+        arguments = task.signature.arguments(payload_of(claim))
     except InvalidArguments as error:
         return endings.malformed(str(error))
     context = Context(claim, port, resources, urls=urls, is_async=task.is_async)

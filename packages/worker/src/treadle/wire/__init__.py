@@ -2,6 +2,7 @@
 
 from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
 from treadle.wire.fields import Instant, Model, Request
+from treadle.wire.flows import Dependency, FlowEdge, FlowItem, FlowTask, FlowView
 from treadle.wire.ids import JobId, RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister, Percentiles, QueueHistory, QueueStats
 from treadle.wire.limits import LimitItem, LimitName, LimitOfJob, LimitOfTask, LimitPut, Rate, ShownRate
@@ -106,8 +107,13 @@ __all__ = [
     "ClaimRequest",
     "Completed",
     "DeliveryItem",
+    "Dependency",
     "ExceptionReport",
     "Failed",
+    "FlowEdge",
+    "FlowItem",
+    "FlowTask",
+    "FlowView",
     "Freeze",
     "Frozen",
     "FrozenTask",

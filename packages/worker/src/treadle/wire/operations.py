@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
 from treadle.wire.failures import FailureGroups
+from treadle.wire.flows import FLOW_VERBS, FlowItem, FlowView
 from treadle.wire.frames import Window, WindowPage
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister
 from treadle.wire.limits import LimitItem, LimitPut
@@ -136,6 +137,7 @@ OF_SUBMIT = (
         "payload-too-large",
         "too-many-requests",
     ),
+    *("task-not-found", "flow-not-found", "dependency-cycle"),
 )
 OF_UPLOAD = ("artifact-not-found", "artifact-conflict", "stale-run", "task-not-found", "forbidden")
 OF_SCHEDULE = (*IN_ROOM, "schedule-not-found", "forbidden")
@@ -287,6 +289,17 @@ _LIMITS = {
     "delete_limit": _delete(_LIMIT, *OF_LIMIT, "limit-in-use"),
 }
 
+_FLOW = "/v1/flows/{flow_id}"
+
+_FLOWS = {
+    "flows": _page("/v1/flows", FlowItem, IN_ROOM, "room", *PAGE),
+    "get_flow": _get(_FLOW, FlowView, ("flow-not-found",)),
+    **{
+        f"flow_{verb.replace('-', '_')}": _post(f"{_FLOW}/{verb}", None, BulkResult, "flow-not-found")
+        for verb in FLOW_VERBS
+    },
+}
+
 _WORKERS = {
     "open": _post("/v1/workers", WorkerRegister, WorkerItem, "forbidden", **_OPTIONAL, **_MADE),
     "workers": _page("/v1/workers", WorkerItem, (), *PAGE),
@@ -333,6 +346,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         **_TARGETS,
         **_SCHEDULES,
         **_LIMITS,
+        **_FLOWS,
         **_WORKERS,
         **_WEBHOOKS,
         **_SERVER,

@@ -31,6 +31,7 @@ from treadle.wire.fields import (
 from treadle.wire.limits import MOST_NAMED, LimitName
 
 OnFailure: TypeAlias = Literal["hold", "release"]
+OnDependencyFailure: TypeAlias = Literal["cancel", "run", "hold"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +138,10 @@ class TaskTimes(TaskTraits):
         GivenInstant | None, Option(help="when it is due, with a zone", example="2026-11-21T12:00:00Z", flag="at")
     ] = None
     deadline: Annotated[GivenInstant | None, Option(help="past it the task fails", null="never")] = None
+    on_dependency_failure: Annotated[
+        OnDependencyFailure | None,
+        Option(help="what becomes of it when a task that it waits for does not complete", default="cancel"),
+    ] = None
 
 
 def options_of(model: type[BaseModel]) -> dict[str, Option]:
@@ -196,6 +201,7 @@ class OfTask(OfJob[M, N], Generic[M, N], total=False):
     delay: float | timedelta | M
     scheduled_at: datetime | M
     deadline: datetime | N
+    on_dependency_failure: OnDependencyFailure | M
 
 
 class TaskDefaults(OfJob[Never, Never], total=False):
@@ -206,6 +212,9 @@ class GivenOptions(OfTask[None, None], total=False):
     """What `Options` takes; None leaves it to the job."""
 
     id: str | None
+    depends_on: Mapping[str, str | list[str]] | None
+    flow_id: str | None
+    flow_name: str | None
 
 
 class TaskEdits(OfTask[Never, None], total=False):

@@ -106,6 +106,13 @@ _TYPES = (
     ProblemType(
         "webhook-not-found", 404, "Webhook not found", "There is no such webhook in this room, or it is another user's."
     ),
+    ProblemType("flow-not-found", 404, "Flow not found", "There is no such flow, or you may not see it."),
+    ProblemType(
+        "dependency-cycle",
+        422,
+        "Dependency cycle",
+        "The tasks wait for each other in a circle, which the detail shows: none of them could ever run.",
+    ),
     ProblemType(
         "too-many-requests", 429, "Too many requests", "The server is busy; try again after Retry-After seconds."
     ),

@@ -17,6 +17,7 @@ from treadle.wire.fields import (
     Share,
     Text,
 )
+from treadle.wire.flows import Dependency
 from treadle.wire.ids import Uuid
 from treadle.wire.sealed import MARK, seal_of_text
 from treadle.wire.status import Reason
@@ -70,6 +71,10 @@ class Claim(TaskItem):
     traceparent: str | None = None
     """The context of its submit, as W3C writes it."""
     tracestate: str | None = None
+    dependencies: dict[str, Dependency | list[Dependency]] = Field(default_factory=dict)
+    """The tasks that it waited for, by name, with their results."""
+    results_left_out: bool = False
+    """Whether the results were left out, because they are more than 1 MiB: the run's credential reads each task."""
 
 
 class ClaimAnswer(Model):

@@ -18,6 +18,8 @@ class Status(Word):
 
     SCHEDULED = "scheduled"
     """Not due yet, waiting for a retry, asleep, or waiting for a message."""
+    BLOCKED = "blocked"
+    """Waits for other tasks."""
     PENDING = "pending"
     """In its job's queue, at a queue position."""
     CLAIMED = "claimed"
@@ -82,6 +84,7 @@ class Reason(Word):
     DEADLINE_EXCEEDED = "deadline-exceeded"
     RETURNED = "returned"
     SUSPENDED = "suspended"
+    DEPENDENCY_FAILED = "dependency-failed"
 
     @classmethod
     def _missing_(cls, value: object) -> "Reason | None":

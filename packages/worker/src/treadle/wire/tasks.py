@@ -19,10 +19,11 @@ from treadle.wire.fields import (
     Text,
     Version,
 )
+from treadle.wire.flows import ArgumentsFrom, DependsOn
 from treadle.wire.ids import Uuid, is_uuid
 from treadle.wire.limits import LimitOfTask
 from treadle.wire.names import Room
-from treadle.wire.options import CLEARED, ShownOptions, TaskTimes
+from treadle.wire.options import CLEARED, OnDependencyFailure, ShownOptions, TaskTimes
 from treadle.wire.status import Ended, Leased, Outcome, Reason, Status
 from treadle.wire.transitions import Action
 from treadle.wire.values import MOST_INTEGER
@@ -50,12 +51,31 @@ class TaskSubmit(_Timed):
     """The trace that it belongs to, as W3C writes it: no part of what makes two submits the same."""
     tracestate: TraceState | None = None
     """What belongs to that; it means nothing by itself."""
+    depends_on: DependsOn | None = None
+    """The tasks that it waits for: it is `blocked` until they have ended."""
+    arguments_from: ArgumentsFrom | None = None
+    """Arguments that are results of those, by the names of both: the worker puts them into the payload."""
+    flow_id: Uuid | None = None
+    """The flow that it belongs to, a new one or its submitter's own."""
+    flow_name: Text | None = None
+    """What a new flow is called."""
+
+    @model_validator(mode="after")
+    def _named_by_a_dependency(self) -> Self:
+        for argument, name in (self.arguments_from or {}).items():
+            if name not in (self.depends_on or {}):
+                raise ValueError(f"arguments_from.{argument}: {name!r} is no name in depends_on")
+            if argument in self.payload:
+                raise ValueError(f"arguments_from.{argument}: stands in the payload too; leave one of them out")
+        return self
 
 
 class TaskOfMany(TaskSubmit):
     """A task among many; its job may stand in another room than the one submitted from."""
 
     job: Text
+    ref: Text | None = None
+    """What other tasks of the same request call it in their `depends_on`."""
 
 
 class TaskSubmitMany(Request):
@@ -127,6 +147,15 @@ class TaskItem(ShownOptions, TaskHead):
     """Whether its payload, result, checkpoint, error, logs and progress message are sealed (`treadle.wire.sealed`)."""
     steps: int = 0
     """How many steps it keeps (`GET /v1/tasks/{task_id}/steps`)."""
+    flow_id: str | None = None
+    """The flow that it belongs to."""
+    waits_for: int | None = None
+    """How many of the tasks that it depends on have not ended as it needs them; null when it depends on none."""
+    depends_on: dict[str, str | list[str]] | None = None
+    """The tasks that it depends on, by name: of a task that is got by itself, up to 1,000 of them."""
+    on_dependency_failure: OnDependencyFailure | None = None
+    """Null when it depends on none."""
+    arguments_from: dict[str, str] | None = None
     version: int = 1
 
 
@@ -295,6 +324,8 @@ class TaskFilter(Request):
     """All of which it has."""
     id: Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]-?){1,32}$", to_lower=True)] | None = None
     """The beginning of the id, or all of it."""
+    flow: Uuid | None = None
+    """The id of the flow that it belongs to."""
     text: Text | None = None
     """Part of the id, the job's name, the payload or the error."""
     created_from: GivenInstant | None = None

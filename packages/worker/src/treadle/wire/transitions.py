@@ -13,6 +13,8 @@ class Verb(Word):
 
     PROMOTE = "promote"
     """Its time has come."""
+    UNBLOCK = "unblock"
+    """The last task that it waits for has ended as it needs it."""
     DEFER = "defer"
     """An edit moved its time into the future."""
     CLAIM = "claim"
@@ -52,6 +54,7 @@ _S = Status
 TRANSITIONS: Mapping[Verb, Transition] = MappingProxyType(
     {
         Verb.PROMOTE: _from(_S.SCHEDULED, to=(_S.PENDING,)),
+        Verb.UNBLOCK: _from(_S.BLOCKED, to=(_S.PENDING, _S.SCHEDULED)),
         Verb.DEFER: _from(_S.PENDING, to=(_S.SCHEDULED,)),
         Verb.CLAIM: _from(_S.PENDING, to=(_S.CLAIMED,)),
         Verb.START: _from(_S.CLAIMED, to=(_S.RUNNING,)),
@@ -64,9 +67,9 @@ TRANSITIONS: Mapping[Verb, Transition] = MappingProxyType(
         Verb.PAUSE: _from(*WAITING, to=(_S.PAUSED,)),
         Verb.CANCEL: _from(*OPEN, to=(_S.CANCELLED,)),
         Verb.EXPIRE: _from(*OPEN, to=(_S.FAILED,)),
-        Verb.RESUME: _from(_S.PAUSED, _S.FAILED, to=(_S.PENDING, _S.SCHEDULED)),
+        Verb.RESUME: _from(_S.PAUSED, _S.FAILED, to=(_S.PENDING, _S.SCHEDULED, _S.BLOCKED)),
         Verb.RESOLVE: _from(_S.PAUSED, _S.FAILED, to=tuple(TERMINAL)),
-        Verb.RERUN: _from(*TERMINAL, to=(_S.PENDING,)),
+        Verb.RERUN: _from(*TERMINAL, to=(_S.PENDING, _S.BLOCKED)),
     }
 )
 """Every transition there is; anything else is an `InvalidTaskTransition`."""

@@ -11,6 +11,7 @@ from treadle.encryption.sealer import Sealer
 from treadle.errors import InvalidArguments, ProblemError
 from treadle.tasks import endings
 from treadle.tasks.definition import Task
+from treadle.tasks.dependencies import payload_of
 from treadle.tasks.endings import Ending
 from treadle.wire.log_lines import bind
 from treadle.worker.calls import Caller
@@ -18,6 +19,7 @@ from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, Leases
 from treadle.worker.middleware import Middleware
 from treadle.worker.reports import Reporter
+from treadle.worker.results import read_results
 from treadle.worker.sealing import RunSealing
 from treadle.worker.steps import StepKeeper, StepLink
 from treadle.worker.stopping import log_failure, stopped
@@ -61,6 +63,7 @@ class Runner:
         self._concurrency = concurrency
         self._give_back = give_back
         self._sealing = sealing or RunSealing(Sealer(None), leases.held)
+        self._credentials = credentials
         self._caller = Caller(
             reporter,
             leases,
@@ -208,7 +211,10 @@ class Runner:
             log.error("task %s is of the job %s, which this worker doesn't have", held.key[0], claim["job_name"])
             return endings.malformed(f"the worker has no function for the job {claim['job_name']}")
         try:
-            arguments = task.signature.arguments(claim["payload"])
+            if (unread := await read_results(self._credentials, held)) is not None:
+                return unread
+            claim = self._sealing.open_results(held)
+            arguments = task.signature.arguments(payload_of(claim))
         except InvalidArguments as error:
             log.error("task %s has a payload that %s can't take: %s", held.key[0], task.full_name, error)  # noqa: TRY400
             return endings.malformed(str(error))

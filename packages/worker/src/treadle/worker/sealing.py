@@ -6,10 +6,28 @@ from typing import Any
 from treadle.encryption.codec import Codec
 from treadle.encryption.fields import opened_claim, sealed_report
 from treadle.encryption.sealer import Sealer
-from treadle.errors import EncryptionError, StaleRun, problem_named
+from treadle.errors import CantDecrypt, EncryptionError, StaleRun, problem_named
+from treadle.tasks.dependencies import replaced
 from treadle.tasks.endings import Ending
-from treadle.wire.sealed import UNOPENED
+from treadle.wire.sealed import UNOPENED, seal_of
 from treadle.worker.lease import Held, Key, log
+
+
+def opened_results(sealer: Sealer, claim: dict[str, Any]) -> dict[str, Any]:
+    """Return a claim with the results opened that those returned that its task waited for, where a key fits."""
+    if not (sealer.has_codec and claim.get("dependencies")):
+        return claim
+
+    def opened(one: dict[str, Any]) -> dict[str, Any]:
+        result = one.get("result")
+        if not isinstance(result, Mapping) or seal_of(result) is None:
+            return one
+        try:
+            return {**one, "result": sealer.open_value(result)}
+        except CantDecrypt:
+            return one
+
+    return replaced(claim, opened)
 
 
 class RunSealing:
@@ -43,6 +61,11 @@ class RunSealing:
         if not held.claim.get("encrypted"):
             return step
         return {**step, "result": self._sealer.open_value(step.get("result"))}
+
+    def open_results(self, held: Held) -> dict[str, Any]:
+        """Let a run's claim say in plain what those returned that its task waited for, where a key fits; return it."""
+        held.claim = opened_results(self._sealer, held.claim)
+        return held.claim
 
     def seal(self, report: dict[str, Any]) -> dict[str, Any] | None:
         """Return a report as it is to be sent; None when nothing is.

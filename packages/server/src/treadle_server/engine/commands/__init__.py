@@ -3,6 +3,7 @@
 from treadle_server.engine.commands.artifacts import AnnounceArtifact, StoreArtifact, SweepArtifacts
 from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
+from treadle_server.engine.commands.dependants import TellWaiters
 from treadle_server.engine.commands.editing import Edit
 from treadle_server.engine.commands.internal import FailDispatch, TakeOver
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
@@ -79,5 +80,6 @@ __all__ = [
     "SweepWorkers",
     "TakeOver",
     "Taken",
+    "TellWaiters",
     "Told",
 ]

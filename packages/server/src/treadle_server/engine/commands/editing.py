@@ -127,7 +127,7 @@ class Edit(OneRow):
             check_words({name: changes.get(name) for name in _SEALED}, {})
         if task.status not in WAITING:
             raise InvalidTaskTransition(
-                f"edit: the task is {task.status}; only a scheduled or pending one can be changed"
+                f"edit: the task is {task.status}; only a scheduled, blocked or pending one can be changed"
             )
         if changes.keys() & _TIMES:
             check_times(due_at or task.due_at, changes.get("deadline", task.deadline), due="the task is due")
@@ -138,7 +138,7 @@ class Edit(OneRow):
 
     def _take(self, task: Task, changes: dict[str, Any]) -> None:
         lease, increment = task.lease_seconds, task.heartbeat_increment
-        for name in (*_AS_GIVEN, "deadline", "checkpoint"):
+        for name in (*_AS_GIVEN, "deadline", "checkpoint", "on_dependency_failure"):
             if name in changes:
                 setattr(task, name, changes[name])
         if changes.get("heartbeat_increment") is not None:
@@ -156,6 +156,8 @@ class Edit(OneRow):
 
     def _reschedule(self, work: UnitOfWork, task: Task, due_at: datetime) -> None:
         task.due_at = due_at
+        if task.status is Status.BLOCKED:
+            return
         to = Status.SCHEDULED if due_at > work.now else Status.PENDING
         if to is not task.status:
             task.status = advance(task.status, Verb.DEFER if to is Status.SCHEDULED else Verb.PROMOTE, to)

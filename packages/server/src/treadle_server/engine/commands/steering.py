@@ -12,6 +12,7 @@ from treadle_server.domain.encryption import check_words
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
+from treadle_server.engine.commands.standing import look_again
 from treadle_server.engine.commands.steps import clear_steps
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
@@ -60,6 +61,10 @@ def _close(work: UnitOfWork, task: Task, run: Run | None, until: datetime | None
     work.maybe_orphan(task.job_num)
 
 
+_AGAIN = frozenset({"resume", "rerun"})
+"""Verbs after which a task waits for those again that it depends on."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Steer(OneRow):
     """One verb for one task."""
@@ -76,11 +81,13 @@ class Steer(OneRow):
     """For rerun: the first step that is not kept."""
 
     def reads(self, reads: ReadSet) -> None:
-        """Read the task."""
+        """Read the task, and where those stand that it waits for."""
         reads.tasks.add(self.task_id)
         reads.jobs_of.add(self.task_id)
         if self.from_step is not None:
             reads.steps.want_step(self.task_id, self.from_step, 0, receives=False)
+        if self.action in _AGAIN:
+            reads.stands_of.add(self.task_id)
 
     def apply(self, work: UnitOfWork) -> Task:
         """Return the task after it.
@@ -128,6 +135,7 @@ class Steer(OneRow):
         if self.action == "rerun" and not is_undo:
             clear_steps(work, task, self.from_step)
         before = work.open(task)
+        look_again(work, before)
         function(before, work.now, is_undo=is_undo)
         task.blocked = task.stands_in_line
         work.changed(task)
@@ -165,6 +173,8 @@ class SteerMany:
         """Read the tasks."""
         reads.tasks.update(self.ids)
         reads.jobs_of.update(self.ids)
+        if self.action in _AGAIN:
+            reads.stands_of.update(self.ids)
 
     def apply(self, work: UnitOfWork) -> list[tuple[TaskId, Task | TreadleError]]:
         """Return for each id the task, or why nothing was done to it."""

@@ -1,6 +1,6 @@
 """New tasks are put in, all of a request or each by itself; one that is there already is answered again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,14 +11,19 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import OPEN, Status
 from treadle_server.access.checks import sees
 from treadle_server.access.principal import Principal
+from treadle_server.domain.dependencies import Need
+from treadle_server.domain.flows import FlowWanted
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
+from treadle_server.engine.commands.dependants import check_needs, found, put_in_waiting
+from treadle_server.engine.commands.flows import check_flow, flow_of, read_bound
 from treadle_server.engine.commands.jobs import find_job
 from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.naming import limits_of, note_limits
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InternalJobNotConfigured, TaskConflict, TreadleError, UniqueKeyHeld
+from treadle_server.store.transaction.dependencies import Needed
 
 
 class SchemaMoved(Exception):
@@ -49,6 +54,16 @@ class Submission:
     limits: list[dict[str, Any]] | None = None
     """Those that the call itself names."""
     schema_version: int | None = None
+    needs: Sequence[Need] = ()
+    """What it waits for: places of the same request, and ids."""
+    on_dependency_failure: str | None = None
+    arguments_from: str | None = None
+    flow: FlowWanted | None = None
+
+    @property
+    def is_bound(self) -> bool:
+        """Return whether it waits for tasks, or is of a flow."""
+        return bool(self.needs) or self.flow is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +99,8 @@ class _OfItems:
     principal: Principal
     room: str
     items: list[Submission]
+    order: Sequence[int] | None = None
+    """An order in which each stands behind those of the same request that it waits for; None: their own."""
 
     @property
     def rows(self) -> int:
@@ -108,18 +125,24 @@ class Submit(_OfItems):
             if item.unique_key is not None:
                 reads.unique_keys.add((name, item.unique_key))
             reads.limits.update((self.room, one["name"]) for one in item.limits or ())
+            if item.is_bound:
+                read_bound(reads, self.principal, item.needs, item.flow)
 
     def apply(self, work: UnitOfWork) -> list[Submitted]:
         """Return the tasks in order.
 
-        Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, `SchemaMoved`,
+        Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, `SchemaMoved`, `TaskNotFound`
+        (what it is to wait for is not there, or not seen), `FlowNotFound`, `Forbidden` (another user's flow),
         `LimitNotFound`, or `ValidationFailed` for a deadline before the delay is over and limits that can't be.
         """
         jobs = {name: find_job(work, self.room, name) for name in {item.job_name for item in self.items}}
         self._check_twins()
         for item in self.items:
             self._check(work, item, jobs[item.job_name])
-        return [self._put(work, item, jobs[item.job_name]) for item in self.items]
+        done: dict[int, Submitted] = {}
+        for i in range(len(self.items)) if self.order is None else self.order:
+            done[i] = self._put(work, self.items[i], jobs[self.items[i].job_name], done)
+        return [done[i] for i in range(len(self.items))]
 
     def _check_twins(self) -> None:
         """Raise `TaskConflict` when one id stands for two different tasks of this request."""
@@ -142,6 +165,9 @@ class Submit(_OfItems):
             self._check_holder(work, item, job)
         if first is None:
             limits_of(work, job, self.room, item.limits, item.payload)
+        if first is None and item.is_bound:
+            check_needs(work, self.principal, item.needs)
+            check_flow(work, self.principal, self.room, item.flow)
 
     def _check_holder(self, work: UnitOfWork, item: Submission, job: Job) -> None:
         """Refuse a unique key that a task holds which the asker may not see: it would be answered with it."""
@@ -153,7 +179,7 @@ class Submit(_OfItems):
         if first.content_hash not in {item.content_hash, *item.older_hashes} or first.submitter != self.principal.user:
             raise TaskConflict(f"task {item.id} exists with other content; choose another id")
 
-    def _put(self, work: UnitOfWork, item: Submission, job: Job) -> Submitted:
+    def _put(self, work: UnitOfWork, item: Submission, job: Job, done: Mapping[int, Submitted]) -> Submitted:
         first = work.tasks.get(item.id) if item.id is not None else None
         if first is None and item.unique_key is not None:
             first = holder_of(work, job.num, item.unique_key)
@@ -174,8 +200,18 @@ class Submit(_OfItems):
         named = limits_of(work, job, self.room, item.limits, item.payload)
         note_limits(task, named, item.limits)
         task.blocked = task.stands_in_line
-        work.add_task(task)
+        if item.flow is not None:
+            task.flow_id = flow_of(work, self.principal, self.room, item.flow)
+        if item.needs:
+            task.on_dependency_failure = item.on_dependency_failure or "cancel"
+            task.arguments_from = item.arguments_from
+            put_in_waiting(work, task, [(need, self._other(work, need, done)) for need in item.needs])
+        else:
+            work.add_task(task)
         return Submitted(task, created=True, position=_position(work, task, job))
+
+    def _other(self, work: UnitOfWork, need: Need, done: Mapping[int, Submitted]) -> Task | Needed:
+        return done[need.of].task if isinstance(need.of, int) else found(work, need.of)
 
 
 @dataclass(slots=True, kw_only=True)

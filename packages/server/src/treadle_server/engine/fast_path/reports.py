@@ -96,6 +96,11 @@ class FastReports:
                 # Its own object: whoever asked for the change is answered with the task as it was then.
                 self.know([copy.copy(task)])
 
+    def forget(self, task_ids: Iterable[TaskId]) -> None:
+        """Forget tasks that others wait for from now on: what is known of them does not say so."""
+        for task_id in task_ids:
+            self._known.pop(task_id, None)
+
     def clear(self) -> None:
         """Forget everything: a transaction failed, and with it what was noted of its tasks."""
         self._known.clear()

@@ -166,4 +166,6 @@ class FastSubmits:
 
 
 def _is_plain(item: Submission) -> bool:
-    return item.unique_key is None and item.due_at is None and not item.delay and item.limits is None
+    if item.limits is not None or item.is_bound:
+        return False
+    return item.unique_key is None and item.due_at is None and not item.delay

@@ -28,6 +28,7 @@ MOST_OTHERS = 100
 _CODES: dict[Status | None, str] = {
     None: "-",
     Status.SCHEDULED: "s",
+    Status.BLOCKED: "b",
     Status.PENDING: "p",
     Status.CLAIMED: "c",
     Status.RUNNING: "r",

@@ -141,6 +141,8 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> Where:
         found.append(tasks.c.worker_id.in_(await worker_ids(connection, [wanted.worker])))
     if wanted.id is not None:
         found.append(tasks.c.id.between(*ids_from(wanted.id)))
+    if wanted.flow is not None:
+        found.append(tasks.c.flow_id == wanted.flow)
     if wanted.text is not None:
         found.append(_holding(wanted.text))
     found += _of_its_time(wanted, connection.dialect.name)

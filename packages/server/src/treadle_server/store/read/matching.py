@@ -48,6 +48,8 @@ def _parts(wanted: TaskFilter) -> list[Matches]:
         parts.append(lambda task: task.target == target)
     if (worker := wanted.worker) is not None:
         parts.append(lambda task: task.worker_id == worker)
+    if (flow := wanted.flow) is not None:
+        parts.append(lambda task: task.flow_id == flow)
     if wanted.id is not None:
         first, last = ids_from(wanted.id)
         parts.append(lambda task: first <= task.id <= last)

@@ -1,8 +1,8 @@
 """The orders of the task list (docs/protocol.md), and places in them.
 
 An order is made of segments, one behind the other: `position` has what runs, what is pending, what is scheduled, what
-is paused, the rest; the others have one. A place is where a task stood in an order when it was looked up: it stays
-where it is when the task moves on, so that a window that hangs on it stands still.
+is blocked, what is paused, the rest; the others have one. A place is where a task stood in an order when it was looked
+up: it stays where it is when the task moves on, so that a window that hangs on it stands still.
 
 A rank says the same in memory: of two tasks the one with the lesser rank stands first.
 """
@@ -88,6 +88,7 @@ ORDERS: dict[str, tuple[Segment, ...]] = {
         Segment(LEASED, (("claimed_at", True), ("seq", True))),
         PENDING,
         Segment(frozenset({Status.SCHEDULED}), (("due_at", True), ("seq", True))),
+        Segment(frozenset({Status.BLOCKED}), (("seq", True),)),
         Segment(frozenset({Status.PAUSED}), (("seq", False),)),
         Segment(TERMINAL, (("seq", False),)),
     ),

@@ -10,7 +10,9 @@ from treadle_server.store.tables.of_servers import SEQUENCES, meta, servers
 from treadle_server.store.tables.of_steps import task_messages, task_steps
 from treadle_server.store.tables.of_tasks import (
     HOLDING,
+    TO_TELL,
     failures,
+    flows,
     holds,
     queue_index,
     runs,
@@ -26,10 +28,12 @@ from treadle_server.store.tables.of_workers import claim_keys, worker_jobs, work
 __all__ = [
     "HOLDING",
     "SEQUENCES",
+    "TO_TELL",
     "artifacts",
     "claim_keys",
     "count_deltas",
     "failures",
+    "flows",
     "holds",
     "job_schemas",
     "jobs",

@@ -15,9 +15,12 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
+    true,
 )
 
 from treadle.wire.status import LEASED, Outcome, Reason, Status
+from treadle_server.domain.dependencies import TOLD
 from treadle_server.store.tables.base import either, metadata, one_of, partial_index, quoted, status_is_in
 from treadle_server.store.types import BigKey, Id, Instant, Json
 
@@ -29,6 +32,19 @@ targets = Table(
     Column("name", String(255), nullable=False),
     UniqueConstraint("room", "name"),
 )
+
+flows = Table(
+    "flows",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", String(255)),
+    Column("room", String(255), nullable=False),
+    Column("submitter", String(255), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Index(None, "created_at", "id"),
+)
+
+"""Flows: tasks that were put in as one. They go when the last of their tasks is removed."""
 
 tasks = Table(
     "tasks",
@@ -95,6 +111,11 @@ tasks = Table(
     Column("steps", Integer, nullable=False, server_default="0"),
     Column("limits", Json),
     Column("parked", Boolean, nullable=False, server_default=false()),
+    Column("flow_id", Id),
+    Column("on_dependency_failure", String(8)),
+    Column("arguments_from", Json),
+    Column("unmet", Integer),
+    Column("telling", BigKey),
     one_of("status", Status),
     CheckConstraint(f"reason IS NULL OR reason IN ({quoted(Reason)})", name="reason_known"),
     CheckConstraint("on_failure IN ('hold', 'release')", name="on_failure_known"),
@@ -122,6 +143,15 @@ queue_index = partial_index(
 )
 
 """The queue itself: claims read its head, positions count in it. Its order is DESIGN.md's."""
+
+partial_index("ix_tasks_blocked", _c.seq, where="status = 'blocked'")
+
+partial_index("ix_tasks_flow", _c.flow_id, _c.status, _c.seq, where="flow_id IS NOT NULL")
+
+TO_TELL = f"(telling < 0 OR (telling < {TOLD} AND completed_at IS NOT NULL))"
+"""The condition that tasks wait to be told where this one is, as the index says it (`domain/dependencies.py`)."""
+
+partial_index("ix_tasks_to_tell", _c.seq, where=TO_TELL)
 
 partial_index("ix_tasks_due", _c.due_at, where="status = 'scheduled'")
 
@@ -175,7 +205,7 @@ partial_index(
     _c.job_num,
     _c.status,
     _c.seq,
-    where=either("status", "failed", "paused", "cancelled", "scheduled"),
+    where=either("status", "failed", "paused", "cancelled", "scheduled", "blocked"),
 )
 
 _LIMITED = "limit_key IS NOT NULL"
@@ -291,5 +321,9 @@ task_dependencies = Table(
     metadata,
     Column("task_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
     Column("needs_seq", ForeignKey("tasks.seq", ondelete="CASCADE"), primary_key=True),
-    Index(None, "needs_seq"),
+    Column("met", Boolean, nullable=False, server_default=true()),
+    Column("places", Json, nullable=False, server_default=text("'[]'")),
+    Index(None, "needs_seq", "task_seq"),
 )
+
+"""Which task waits for which, and under what names its result comes: `places` is a list of [name, its place]."""

@@ -35,8 +35,10 @@ _RUN = TASK_FIELDS.index("run_id")
 async def insert_tasks(tx: Tx, new: Sequence[Task]) -> None:
     """Insert tasks. Raises SQLAlchemy's IntegrityError when an id or unique key was taken meanwhile."""
     plain = [task for task in new if task.version == 1 and task.limits is None]
-    if plain:
-        await hot.insert(tx, plain)
+    if unbound := [task for task in plain if not task.is_bound]:
+        await hot.insert(tx, unbound)
+    if bound := [task for task in plain if task.is_bound]:
+        await hot.insert(tx, bound, names=hot.NEW_AND_BOUND)
     if others := [task for task in new if task.version != 1 or task.limits is not None]:
         await tx.connection.execute(
             insert(tasks), [dict(zip(TASK_FIELDS, task_values(task), strict=True)) for task in others]

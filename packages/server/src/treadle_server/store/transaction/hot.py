@@ -118,9 +118,8 @@ _CONSTANTS = {
     "version": "1", "run_id": "-1", "unfenced": "false", "retry_count": "0", "requeue_count": "0",
     "cancel_requested": "false", "settled": "false",
 }  # fmt: skip
-_INSERT_INTO = f"INSERT INTO tasks ({', '.join((*_NEW, *_CONSTANTS))})"
-_INSERT = f"{_INSERT_INTO} VALUES ({', '.join('?' * len(_NEW))}, {', '.join(_CONSTANTS.values())})"
-_new_values = attrgetter(*_NEW)
+NEW_AND_BOUND = (*_NEW, "flow_id", "on_dependency_failure", "arguments_from", "unmet", "telling")
+"""The columns in which new tasks differ that are of flows, wait for tasks, or are waited for."""
 _NEW_STATUS = _NEW.index("status")
 _NEW_INSTANTS = tuple(_NEW.index(name) for name in ("due_at", "created_at", "updated_at", "deadline"))
 
@@ -147,38 +146,54 @@ def _all_of(changed: int, rows: Sequence[Any]) -> None:
         raise LostUpdate(f"{len(rows) - changed} of {len(rows)} tasks were changed by another writer")
 
 
-async def insert(tx: Tx, new: Sequence[Task], counts: Counts = _NO_COUNTS) -> None:
-    """Put in tasks that nothing has happened to yet, and count them as `counts` says.
+async def insert(tx: Tx, new: Sequence[Task], counts: Counts = _NO_COUNTS, *, names: tuple[str, ...] = _NEW) -> None:
+    """Put in tasks that nothing has happened to yet, and count them as `counts` says; `names` are their columns.
 
     Raises IntegrityError when an id or unique key is taken.
     """
     if tx.dialect == "postgresql":
-        rows = [_new_values(task) for task in new]
-        await _arrays(tx, _pg_insert(), rows, counts)
+        rows = [_new_values(names)(task) for task in new]
+        await _arrays(tx, _pg_insert(names), rows, counts)
     else:
         await apply_counts(tx, counts)
         at = _shared()
         written = []
+        new_values = _new_values(names)
         for task in new:
-            values = list(_new_values(task))
+            values = list(new_values(task))
             values[_NEW_STATUS] = task.status.value
             for i in _NEW_INSTANTS:
                 values[i] = at(values[i])
             written.append(values)
-        _inline(tx).run_many(_INSERT, written)
+        _inline(tx).run_many(_sqlite_insert(names), written)
     await insert_tags(tx, new)
 
 
 @cache
-def _pg_insert() -> str:
+def _new_values(names: tuple[str, ...]) -> Callable[[Task], tuple[Any, ...]]:
+    return attrgetter(*names)
+
+
+@cache
+def _insert_into(names: tuple[str, ...]) -> str:
+    return f"INSERT INTO tasks ({', '.join((*names, *_CONSTANTS))})"
+
+
+@cache
+def _sqlite_insert(names: tuple[str, ...]) -> str:
+    return f"{_insert_into(names)} VALUES ({', '.join('?' * len(names))}, {', '.join(_CONSTANTS.values())})"
+
+
+@cache
+def _pg_insert(names: tuple[str, ...]) -> str:
     """Return PostgreSQL's statement: a row for each place of the arrays, whose types are the columns'."""
     dialect: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    kinds = [tasks.c[name].type.compile(dialect=dialect) for name in _NEW]
+    kinds = [tasks.c[name].type.compile(dialect=dialect) for name in names]
     arrays = ", ".join(f"${i}::{'text' if kind == 'JSONB' else kind}[]" for i, kind in enumerate(kinds, 5))
-    values = [f"v.{name}::jsonb" if kind == "JSONB" else f"v.{name}" for name, kind in zip(_NEW, kinds, strict=True)]
+    values = [f"v.{name}::jsonb" if kind == "JSONB" else f"v.{name}" for name, kind in zip(names, kinds, strict=True)]
     selected = ", ".join([*values, *_CONSTANTS.values()])
     # Names of columns and types only; every value is bound.
-    return f"{_INSERT_INTO} SELECT {selected} FROM unnest({arrays}) AS v ({', '.join(_NEW)})"  # noqa: S608
+    return f"{_insert_into(names)} SELECT {selected} FROM unnest({arrays}) AS v ({', '.join(names)})"  # noqa: S608
 
 
 async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = _NO_COUNTS) -> None:

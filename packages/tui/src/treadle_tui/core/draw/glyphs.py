@@ -54,6 +54,7 @@ class Glyphs:
 UNICODE = Glyphs(
     task={
         Status.SCHEDULED: "◷",
+        Status.BLOCKED: "◇",
         Status.PENDING: "○",
         Status.CLAIMED: "◐",
         Status.RUNNING: "●",
@@ -98,6 +99,7 @@ UNICODE = Glyphs(
 ASCII = Glyphs(
     task={
         Status.SCHEDULED: "~",
+        Status.BLOCKED: "&",
         Status.PENDING: ".",
         Status.CLAIMED: ">",
         Status.RUNNING: "*",
@@ -141,6 +143,7 @@ ASCII = Glyphs(
 
 TASK_TONES: dict[Status, Tone] = {
     Status.SCHEDULED: "dim",
+    Status.BLOCKED: "dim",
     Status.PENDING: "wait",
     Status.CLAIMED: "run",
     Status.RUNNING: "run",

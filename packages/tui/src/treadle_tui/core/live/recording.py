@@ -237,7 +237,7 @@ def _window_of(fields: Mapping[str, Any]) -> Window:
         return Window(limit=1)
 
 
-_RANKS = {Status.PENDING: 1, Status.SCHEDULED: 2, Status.PAUSED: 3}
+_RANKS = {Status.PENDING: 1, Status.SCHEDULED: 2, Status.BLOCKED: 3, Status.PAUSED: 4}
 
 
 def _place(row: Mapping[str, Any], order: Order) -> tuple[Any, ...]:
@@ -245,4 +245,4 @@ def _place(row: Mapping[str, Any], order: Order) -> tuple[Any, ...]:
         return ()
     status = Status(row["status"])
     due = str(row.get("scheduled_at") or "") if status is Status.SCHEDULED else ""
-    return (0 if status in LEASED else _RANKS.get(status, 4), row.get("queue_position") or 0, due)
+    return (0 if status in LEASED else _RANKS.get(status, 5), row.get("queue_position") or 0, due)

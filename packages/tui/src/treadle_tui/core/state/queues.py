@@ -76,7 +76,7 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         slots=slots,
         told=slots,
         pool=pool,
-        scheduled=counts.get(Status.SCHEDULED, 0),
+        scheduled=counts.get(Status.SCHEDULED, 0) + counts.get(Status.BLOCKED, 0),
         held=counts.get(Status.PAUSED, 0),
         failed=counts.get(Status.FAILED, 0),
         retrying=min(job.retrying, counts.get(Status.SCHEDULED, 0)),

@@ -1,0 +1,38 @@
+"""Flows over HTTP: a list, one with its tasks and edges, and the verbs for all of its tasks."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.responses import Response
+
+from treadle_server.api.answers import answer
+from treadle_server.api.call import Call
+from treadle_server.engine.commands.jobs import check_room
+from treadle_server.operations.encode import page_data
+from treadle_server.operations.flows import act_on_flow, flow_data, flow_id_of, shown_flow
+from treadle_server.store.read import flows as read_flows
+
+
+async def list_all(call: Call) -> Response:
+    """List flows, newest first; `room` narrows to those of a room."""
+    limit, offset, room = call.limit(), call.offset(), call.text("room")
+    room = None if room is None else check_room(room)
+    async with call.api.engine.store.read() as connection:
+        found, total = await read_flows.page(
+            connection, room=room, visibility=call.visibility, limit=limit, offset=offset
+        )
+    return answer(page_data([flow_data(view) for view in found], total, limit, offset))
+
+
+async def get(call: Call) -> Response:
+    """Get a flow: its counts, its progress, its first tasks and what they wait for."""
+    return answer(await shown_flow(call.api, call.principal, flow_id_of(call.path("flow_id"))))
+
+
+def verb(name: str) -> Callable[[Call], Awaitable[Response]]:
+    """Return the handler of one verb."""
+
+    async def handler(call: Call) -> Response:
+        return answer(await act_on_flow(call.api, call.principal, flow_id_of(call.path("flow_id")), name))
+
+    handler.__doc__ = f"{name.capitalize()} the tasks of a flow that it is for, each with its own answer."
+    return handler

@@ -1,0 +1,53 @@
+"""What a batch knows and changes of tasks that wait for tasks, and of flows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from treadle.wire.ids import TaskId
+from treadle_server.domain.flows import Flow
+from treadle_server.domain.tasks import Task
+from treadle_server.store.transaction.dependencies import Edge, Ended, Needed, Stand, Waiter
+
+
+@dataclass(slots=True)
+class Dependencies:
+    """Edges between tasks: those that were read, and what is to be written of them."""
+
+    needed: dict[TaskId, Needed] = field(default_factory=dict)
+    """Tasks that new ones are to wait for, as they were when the batch began."""
+    stands: dict[int, list[Stand]] = field(default_factory=dict)
+    """What tasks wait for that are to run again, by their numbers."""
+    flows: dict[str, Flow] = field(default_factory=dict)
+    ended: list[Ended] = field(default_factory=list)
+    """Tasks of which others are to be told where they are."""
+    waiters: dict[int, list[Waiter]] = field(default_factory=dict)
+    """Some of those others, by the number of the task that they wait for."""
+    most_waiters: int = 0
+    """How many of each were read at most."""
+    free: set[int] = field(default_factory=set)
+    """Those of the others that no other server is at."""
+    by_seq: dict[int, Task] = field(default_factory=dict)
+    """Those of these that may wait."""
+
+    new_edges: list[Edge] = field(default_factory=list)
+    met: dict[tuple[int, int], bool] = field(default_factory=dict)
+    """Edges that were changed, by (task, what it waits for)."""
+    new_flows: list[Flow] = field(default_factory=list)
+    watched: dict[int, TaskId] = field(default_factory=dict)
+    """Open tasks that new ones wait for, where their rows were not read whole."""
+    over: set[int] = field(default_factory=set)
+    """Ended ones likewise."""
+    told: dict[int, int] = field(default_factory=dict)
+    """How far the others were told, by the number of the task that they wait for."""
+    lanes: set[int] = field(default_factory=set)
+    """Lanes in which what is remembered of a watched task does not say that it is."""
+
+    @property
+    def watched_ids(self) -> Iterator[TaskId]:
+        """Return the open tasks that others wait for from now on."""
+        return iter(self.watched.values())
+
+    def add_flow(self, flow: Flow) -> None:
+        """Put in a new flow."""
+        self.flows[flow.id] = flow
+        self.new_flows.append(flow)

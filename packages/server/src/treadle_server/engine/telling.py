@@ -1,0 +1,45 @@
+"""Reads and writes what a batch needs of tasks that wait for tasks; of a batch without any nothing is asked."""
+
+from treadle_server.domain.dependencies import last_told
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
+from treadle_server.store.transaction import dependencies as stored
+
+
+async def read_dependencies(work: UnitOfWork, reads: ReadSet) -> None:
+    """Read the tasks that new ones need, what tasks wait for that run again, flows, and whom to tell of what ended."""
+    known = work.dependencies
+    # One that another command of the batch has read is changed by it as an object.
+    known.needed = await stored.tasks_needed(work.tx, reads.needed - work.tasks.keys())
+    waiting = [work.tasks[task_id] for task_id in reads.stands_of & work.tasks.keys()]
+    known.stands = await stored.stands_of(work.tx, {task.seq for task in waiting if task.unmet is not None})
+    known.flows = await stored.flows_by_id(work.tx, reads.flows)
+    if reads.tellings:
+        await _read_waiters(work, reads.tellings)
+
+
+async def _read_waiters(work: UnitOfWork, most: int) -> None:
+    known = work.dependencies
+    known.ended = await stored.tasks_to_tell(work.tx, most)
+    if not known.ended:
+        return
+    # Each has its share, so that one with 100,000 behind it keeps nobody waiting.
+    known.most_waiters = max(1, most // len(known.ended))
+    told = [(ended.seq, last_told(ended.telling, ended.status)) for ended in known.ended]
+    found = await stored.waiters_of(work.tx, told, known.most_waiters)
+    known.waiters = {ended.seq: [] for ended in known.ended}
+    for waiter in found:
+        known.waiters[waiter.needs_seq].append(waiter)
+    known.free, waiting = await stored.free_waiters(work.tx, {waiter.task_seq for waiter in found})
+    known.by_seq = {task.seq: task for task in work.remember(waiting)}
+
+
+async def write_dependencies(work: UnitOfWork) -> None:
+    """Write new flows and edges, which edges are met, and who was told of what."""
+    changed = work.dependencies
+    await stored.insert_flows(work.tx, changed.new_flows)
+    await stored.insert_edges(work.tx, changed.new_edges)
+    await stored.update_edges(work.tx, changed.met)
+    await stored.watch(work.tx, changed.watched.keys(), is_open=True)
+    await stored.watch(work.tx, changed.over, is_open=False)
+    await stored.note_told(work.tx, changed.told)

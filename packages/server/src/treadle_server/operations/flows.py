@@ -1,0 +1,80 @@
+"""Flows as they are shown, and verbs for all of a flow's tasks."""
+
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.flows import FLOW_VERBS
+from treadle.wire.ids import is_uuid
+from treadle.wire.status import TERMINAL
+from treadle.wire.tasks import BulkAction
+from treadle_server.access.checks import sees_flow
+from treadle_server.access.principal import Principal
+from treadle_server.access.rights import CONTROL
+from treadle_server.errors import FlowNotFound
+from treadle_server.operations.bulk import MOST_MATCHED, act_on
+from treadle_server.operations.context import Api
+from treadle_server.store.read import flows as read_flows
+from treadle_server.store.read.flows import FlowView
+
+
+def flow_id_of(text: str) -> str:
+    """Return a flow's id in lower case. Raises `FlowNotFound` when it is no UUID."""
+    if not is_uuid(text.lower()):
+        raise FlowNotFound(f"{text[:80]!r} is no flow's id: that is a UUID")
+    return text.lower()
+
+
+def flow_data(view: FlowView) -> dict[str, Any]:
+    """Return the flow as `FlowItem`."""
+    total = sum(view.counts.values())
+    ended = sum(n for status, n in view.counts.items() if status in TERMINAL)
+    return {
+        "id": view.flow.id,
+        "name": view.flow.name,
+        "room_id": view.flow.room,
+        "submitter": view.flow.submitter,
+        "created_at": view.flow.created_at,
+        "total": total,
+        "counts": view.counts,
+        "progress": ended / total if total else 1.0,
+    }
+
+
+async def _find(connection: AsyncConnection, principal: Principal, flow_id: str) -> FlowView:
+    view = await read_flows.find(connection, flow_id)
+    if not sees_flow(principal, view.flow):
+        raise unseen(flow_id)
+    return view
+
+
+def unseen(flow_id: str) -> FlowNotFound:
+    """Return what is said of a flow that the asker may not see: as if it were not there."""
+    return FlowNotFound(f"there is no flow {flow_id}")
+
+
+async def shown_flow(api: Api, principal: Principal, flow_id: str) -> dict[str, Any]:
+    """Return the flow as `FlowView`. Raises `FlowNotFound`."""
+    async with api.engine.store.read() as connection:
+        view = await _find(connection, principal, flow_id)
+        shown = await read_flows.shown(connection, flow_id)
+    names = ("id", "job_name", "status", "reason", "error", "created_at", "started_at", "completed_at")
+    return {
+        **flow_data(view),
+        "tasks": [{**{name: getattr(row, name) for name in names}, "waits_for": row.unmet} for row in shown.tasks],
+        "edges": [{"task_id": task, "needs_id": needs, "names": listed} for task, needs, listed in shown.edges],
+        "is_capped": shown.is_capped,
+    }
+
+
+async def act_on_flow(api: Api, principal: Principal, flow_id: str, verb: str) -> dict[str, Any]:
+    """Apply a verb to the tasks of a flow that it is for, and return `BulkResult`.
+
+    Raises `FlowNotFound`, and `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done.
+    """
+    async with api.engine.store.read() as connection:
+        view = await read_flows.find(connection, flow_id)
+        if not (sees_flow(principal, view.flow) or principal.may(CONTROL + view.flow.room)):
+            raise unseen(flow_id)
+        ids = await read_flows.meant(connection, flow_id, verb, MOST_MATCHED)
+    return await act_on(api, principal, BulkAction(action=FLOW_VERBS[verb], ids=[]), ids)

@@ -1,0 +1,41 @@
+"""The service that lets tasks follow those that they wait for: as soon as these have ended, in portions."""
+
+from treadle_server.engine.commands import TellWaiters
+from treadle_server.engine.engine import Engine
+from treadle_server.engine.hub import Batch
+from treadle_server.services.base import Interval
+from treadle_server.store.read.dependencies import has_news
+
+LONGEST_SLEEP = 1.0
+"""Seconds: the poll behind the wake-up."""
+
+SOON = 0.05
+"""Seconds until it looks again where another server was at a row."""
+
+
+class Dependants(Interval):
+    """Wakes with each commit that ended a task, or had one run again, for which others wait.
+
+    It runs on each server, for what that has committed; what one leaves, because it was killed, another finds.
+    """
+
+    name = "dependants"
+    everywhere = True
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+        engine.hub.listen(self._heard)
+
+    def _heard(self, batch: Batch) -> None:
+        if batch.has_gap or any(
+            task.is_bound and (task.completed_at is not None or (task.telling or 0) < 0) for task, _ in batch.tasks
+        ):
+            self.wake()
+
+    async def turn(self) -> float:
+        """Tell a portion, and return how long nothing else is known to be told."""
+        async with self._engine.store.read() as connection:
+            if not await has_news(connection):
+                return LONGEST_SLEEP
+        return 0.0 if await self._engine.run(TellWaiters()) else SOON

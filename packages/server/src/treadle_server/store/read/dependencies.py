@@ -1,0 +1,119 @@
+"""What a task waits for: the tasks by name, and their results as a claim carries them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+import orjson
+from sqlalchemy import Select, String, bindparam, func, select, text
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle_server.domain.dependencies import Place
+from treadle_server.store.base import Dialect
+from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
+from treadle_server.store.tables import TO_TELL, task_dependencies, tasks
+
+_c = tasks.c
+_e = task_dependencies.c
+
+_NEWS = select(_c.seq).where(text(TO_TELL)).limit(1)
+
+
+async def has_news(connection: AsyncConnection) -> bool:
+    """Return whether tasks wait to be told where another one is."""
+    return (await connection.execute(_NEWS)).first() is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Depended:
+    """A task that another one waits for."""
+
+    id: TaskId
+    status: Status
+    places: list[Place]
+    error: str | None = None
+    result: str | None = None
+    """JSON text; None where it was not read."""
+
+
+@cache
+def _of_tasks(dialect: Dialect, *, with_results: bool) -> Select[Any]:
+    size = func.length(sql_cast(_c.result, String))
+    last = _c.result if with_results else func.coalesce(size, 0)
+    return (
+        select(_e.task_seq, _c.id, _c.status, _e.places, _c.error, last)
+        .join_from(task_dependencies, tasks, is_same(dialect, _c.seq, _e.needs_seq))
+        .where(is_among(dialect, _e.task_seq, "seqs", NUMBER))
+        .order_by(_e.task_seq, _e.needs_seq)
+    )
+
+
+async def depended(connection: AsyncConnection, seq: int, *, most_bytes: int) -> tuple[list[Depended], bool]:
+    """Return the tasks that a task waits for, and whether their results were left out.
+
+    They are when they have more than `most_bytes` in all, as text; 0 leaves them out in any case.
+    """
+    dialect = cast("Dialect", connection.dialect.name)
+    seqs = {"seqs": bound(dialect, [seq])}
+    sizes = (await connection.execute(_of_tasks(dialect, with_results=False), seqs)).all()
+    is_left_out = sum(row[-1] for row in sizes) > most_bytes
+    rows: Sequence[Any] = sizes
+    if not is_left_out:
+        rows = (await connection.execute(_of_tasks(dialect, with_results=True), seqs)).all()
+    return [_depended(row, None if is_left_out else row[-1]) for row in rows], is_left_out
+
+
+def _depended(row: Any, result: str | None) -> Depended:
+    _, id_, status, places, error, _ = row
+    listed = [(name, place) for name, place in orjson.loads(places)]
+    return Depended(TaskId(str(id_)), Status(status), listed, error, result)
+
+
+async def waits_for(connection: AsyncConnection, task_id: TaskId, needs_id: TaskId) -> bool:
+    """Return whether the first task waits, or waited, for the second."""
+    own, other = tasks.alias("own"), tasks.alias("other")
+    seq_of = select(own.c.seq).where(own.c.id == task_id).scalar_subquery()
+    needs_of = select(other.c.seq).where(other.c.id == needs_id).scalar_subquery()
+    statement = select(_e.met).where(_e.task_seq == seq_of, _e.needs_seq == needs_of)
+    return (await connection.execute(statement)).first() is not None
+
+
+@cache
+def _named(dialect: Dialect) -> Select[Any]:
+    return (
+        select(_c.id, _e.places)
+        .join_from(task_dependencies, tasks, is_same(dialect, _c.seq, _e.needs_seq))
+        .where(_e.task_seq == bindparam("seq"))
+        .order_by(_e.needs_seq)
+        .limit(bindparam("most"))
+    )
+
+
+MOST_NAMED = 1000
+"""Tasks that are named of those that one waits for, where it is shown by itself."""
+
+
+async def named(connection: AsyncConnection, seq: int) -> dict[str, str | list[str]]:
+    """Return the ids of the tasks that a task waits for, up to `MOST_NAMED` of them, by name."""
+    dialect = cast("Dialect", connection.dialect.name)
+    rows = await connection.execute(_named(dialect), {"seq": seq, "most": MOST_NAMED})
+    return by_name([(orjson.loads(places), str(id_)) for id_, places in rows])
+
+
+def by_name(found: Sequence[tuple[Sequence[Any], Any]]) -> dict[str, Any]:
+    """Return things by the names of their places: one by itself, or a list of them in the order of their places."""
+    lists: dict[str, list[tuple[int, Any]]] = {}
+    single: dict[str, Any] = {}
+    for places, thing in found:
+        for name, place in places:
+            if place is None:
+                single[name] = thing
+            else:
+                lists.setdefault(name, []).append((place, thing))
+    return single | {
+        name: [thing for _, thing in sorted(things, key=lambda one: one[0])] for name, things in lists.items()
+    }

@@ -1,0 +1,145 @@
+"""Flows: a page of the newest, one with its tasks and edges, and which of its tasks a verb is for."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, cast
+
+import orjson
+from sqlalchemy import ColumnElement, Select, bindparam, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.flows import MOST_SHOWN_EDGES, MOST_SHOWN_TASKS
+from treadle.wire.ids import TaskId
+from treadle.wire.names import SHARED_ROOMS
+from treadle.wire.status import Reason, Status
+from treadle.wire.transitions import ADMITS
+from treadle_server.domain.flows import Flow
+from treadle_server.domain.visibility import Visibility
+from treadle_server.errors import FlowNotFound
+from treadle_server.store.base import Dialect
+from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, is_same
+from treadle_server.store.read.visibility import within
+from treadle_server.store.tables import flows, task_dependencies, tasks
+
+_c = tasks.c
+_e = task_dependencies.c
+_COLUMNS = (flows.c.id, flows.c.name, flows.c.room, flows.c.submitter, flows.c.created_at)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowView:
+    """A flow with how many of its tasks are in which status."""
+
+    flow: Flow
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a picture of a flow shows: rows of its tasks, and edges as (task, what it needs, names)."""
+
+    tasks: Sequence[Any]
+    edges: Sequence[tuple[str, str, list[str]]]
+    is_capped: bool
+
+
+@cache
+def _counts(dialect: Dialect) -> Select[Any]:
+    among = is_among(dialect, _c.flow_id, "ids", UUID)
+    return select(_c.flow_id, _c.status, func.count()).where(among).group_by(_c.flow_id, _c.status)
+
+
+async def _counted(connection: AsyncConnection, found: Sequence[Flow]) -> list[FlowView]:
+    dialect = cast("Dialect", connection.dialect.name)
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    for id_, status, n in await connection.execute(
+        _counts(dialect), {"ids": bound(dialect, [flow.id for flow in found])}
+    ):
+        counts[str(id_)][status] = n
+    return [FlowView(flow, counts[flow.id]) for flow in found]
+
+
+async def page(
+    connection: AsyncConnection, *, room: str | None, visibility: Visibility | None, limit: int, offset: int
+) -> tuple[list[FlowView], int]:
+    """Return flows of a room (None: of all that are read), newest first, and how many there are."""
+    where: list[ColumnElement[bool]] = [within(visibility, flows.c.room)]
+    if room is not None:
+        where.append(flows.c.room.in_(sorted({room, *SHARED_ROOMS})))
+    total = (await connection.execute(select(func.count()).select_from(flows).where(*where))).scalar_one()
+    statement = select(*_COLUMNS).where(*where).order_by(flows.c.created_at.desc(), flows.c.id.desc())
+    rows = await connection.execute(statement.limit(limit).offset(offset))
+    return await _counted(connection, [Flow(str(id_), *rest) for id_, *rest in rows]), total
+
+
+async def find(connection: AsyncConnection, flow_id: str) -> FlowView:
+    """Return a flow. Raises `FlowNotFound`."""
+    row = (await connection.execute(select(*_COLUMNS).where(flows.c.id == flow_id))).first()
+    if row is None:
+        raise FlowNotFound(f"there is no flow {flow_id}")
+    return (await _counted(connection, [Flow(str(row[0]), *row[1:])]))[0]
+
+
+_SHOWN = (
+    _c.seq, _c.id, _c.job_name, _c.status, _c.reason, _c.error, _c.unmet, _c.created_at, _c.started_at, _c.completed_at
+)  # fmt: skip
+
+
+@cache
+def _edges(dialect: Dialect) -> Select[Any]:
+    own, other = tasks.alias("own"), tasks.alias("other")
+    return (
+        select(own.c.id, other.c.id, _e.places)
+        .join_from(task_dependencies, own, is_same(dialect, own.c.seq, _e.task_seq))
+        .join(other, is_same(dialect, other.c.seq, _e.needs_seq))
+        .where(is_among(dialect, _e.task_seq, "seqs", NUMBER))
+        .order_by(_e.task_seq, _e.needs_seq)
+        .limit(bindparam("most"))
+    )
+
+
+async def shown(connection: AsyncConnection, flow_id: str) -> Shown:
+    """Return the first tasks of a flow and what they wait for."""
+    dialect = cast("Dialect", connection.dialect.name)
+    statement = select(*_SHOWN).where(_c.flow_id == flow_id).order_by(_c.seq).limit(MOST_SHOWN_TASKS + 1)
+    rows = (await connection.execute(statement)).all()
+    seqs = bound(dialect, [row.seq for row in rows[:MOST_SHOWN_TASKS]])
+    found = (await connection.execute(_edges(dialect), {"seqs": seqs, "most": MOST_SHOWN_EDGES + 1})).all()
+    edges = [
+        (str(task), str(needs), sorted({name for name, _ in orjson.loads(places)}))
+        for task, needs, places in found[:MOST_SHOWN_EDGES]
+    ]
+    is_capped = len(rows) > MOST_SHOWN_TASKS or len(found) > MOST_SHOWN_EDGES
+    return Shown(rows[:MOST_SHOWN_TASKS], edges, is_capped)
+
+
+async def meant(connection: AsyncConnection, flow_id: str, verb: str, most: int) -> list[TaskId]:
+    """Return up to `most` tasks of a flow that a verb is for.
+
+    They come so that each stands before those that it waits for: what is cancelled or paused keeps nobody busy who is
+    to follow it. Those that failed are run again first, then those that were cancelled with them.
+    """
+    of_flow = select(_c.id).where(_c.flow_id == flow_id)
+    parts = [of_flow.where(_c.status.in_([status.value for status in sorted(_statuses(verb))])).order_by(_c.seq.desc())]
+    if verb == "rerun-failed":
+        cancelled = (_c.status == Status.CANCELLED.value, _c.reason == Reason.DEPENDENCY_FAILED.value)
+        parts.append(of_flow.where(*cancelled).order_by(_c.seq.desc()))
+    found: list[TaskId] = []
+    for part in parts:
+        rows = await connection.execute(part.limit(most - len(found)))
+        found += [TaskId(str(id_)) for (id_,) in rows]
+    return found
+
+
+def _statuses(verb: str) -> frozenset[Status]:
+    match verb:
+        case "cancel":
+            return ADMITS["cancel"]
+        case "pause":
+            return ADMITS["pause"]
+        case "resume":
+            return frozenset({Status.PAUSED})
+        case _:
+            return frozenset({Status.FAILED})

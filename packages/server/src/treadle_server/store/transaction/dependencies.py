@@ -1,0 +1,269 @@
+"""What the writer reads and writes of tasks that wait for tasks: edges, what they lead to, and flows.
+
+Who is told of a task's end is read along the index of edges, in portions. A row that another server has locked is left
+to it, and looked at again: who tells never waits, so that nobody waits in a circle.
+"""
+
+from collections.abc import Collection, Sequence
+from functools import cache
+from typing import Any, NamedTuple, cast
+
+import orjson
+from sqlalchemy import Select, and_, bindparam, delete, exists, insert, or_, select, text, update
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import Status
+from treadle_server.domain.dependencies import TOLD, UNTOLD, Place
+from treadle_server.domain.flows import Flow
+from treadle_server.domain.tasks import Task
+from treadle_server.store.base import Dialect, Tx
+from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, is_same
+from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.sqlite.rows import STATUS
+from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.tables import TO_TELL, flows, task_dependencies, tasks
+from treadle_server.store.transaction.load import to_task
+
+_c = tasks.c
+_e = task_dependencies.c
+
+
+class Needed(NamedTuple):
+    """A task that another one is to wait for, as far as that needs it."""
+
+    seq: int
+    id: TaskId
+    status: Status
+    room: str
+    submitter: str
+    job_name: str
+    run_id: int
+    lane: int
+    telling: int | None
+
+
+class Edge(NamedTuple):
+    """That one task waits for another."""
+
+    task_seq: int
+    needs_seq: int
+    met: bool
+    places: list[Place]
+
+
+class Stand(NamedTuple):
+    """An edge, with where the task at its other end stands."""
+
+    needs_seq: int
+    needs_id: TaskId
+    status: Status
+    met: bool
+
+
+class Ended(NamedTuple):
+    """A task of which others are to be told where it is."""
+
+    seq: int
+    id: TaskId
+    status: Status
+    telling: int
+
+
+class Waiter(NamedTuple):
+    """One of those that wait for a task."""
+
+    needs_seq: int
+    task_seq: int
+    met: bool
+
+
+def _locked(statement: Select[Any], dialect: Dialect, *, skip: bool = False) -> Select[Any]:
+    return statement.with_for_update(of=tasks, skip_locked=skip) if dialect == "postgresql" else statement
+
+
+@cache
+def _needed(dialect: Dialect) -> Select[Any]:
+    columns = (_c.seq, _c.id, _c.status, _c.room, _c.submitter, _c.job_name, _c.run_id, _c.lane, _c.telling)
+    return _locked(select(*columns).where(is_among(dialect, _c.id, "ids", UUID)).order_by(_c.seq), dialect)
+
+
+async def tasks_needed(tx: Tx, ids: Collection[TaskId]) -> dict[TaskId, Needed]:
+    """Return those of the tasks that exist, without their payloads and results; they can't end until the commit."""
+    if not ids:
+        return {}
+    rows = await tx.connection.execute(_needed(tx.dialect), {"ids": bound(tx.dialect, ids)})
+    found = (Needed(seq, TaskId(str(id_)), STATUS[status], *rest) for seq, id_, status, *rest in rows)
+    return {one.id: one for one in found}
+
+
+@cache
+def _stands(dialect: Dialect) -> Select[Any]:
+    return (
+        select(_e.task_seq, _e.needs_seq, _c.id, _c.status, _e.met)
+        .join_from(task_dependencies, tasks, is_same(dialect, _c.seq, _e.needs_seq))
+        .where(is_among(dialect, _e.task_seq, "seqs", NUMBER))
+    )
+
+
+async def stands_of(tx: Tx, seqs: Collection[int]) -> dict[int, list[Stand]]:
+    """Return by task what each waits for; those are not locked: what they come to, whoever waits is told again."""
+    found: dict[int, list[Stand]] = {seq: [] for seq in seqs}
+    if seqs:
+        for seq, needs, id_, status, met in await tx.connection.execute(
+            _stands(tx.dialect), {"seqs": bound(tx.dialect, seqs)}
+        ):
+            found[seq].append(Stand(needs, TaskId(str(id_)), STATUS[status], bool(met)))
+    return found
+
+
+@cache
+def _to_tell(dialect: Dialect) -> Select[Any]:
+    found = select(_c.seq, _c.id, _c.status, _c.telling).where(text(TO_TELL)).order_by(_c.seq)
+    return _locked(found.limit(bindparam("most")), dialect, skip=True)
+
+
+async def tasks_to_tell(tx: Tx, most: int) -> list[Ended]:
+    """Return up to `most` tasks of which others are to be told where they are; the oldest first."""
+    rows = await tx.connection.execute(_to_tell(tx.dialect), {"most": most})
+    return [Ended(seq, TaskId(str(id_)), STATUS[status], telling) for seq, id_, status, telling in rows]
+
+
+_WAITERS = (
+    "SELECT task_seq, met FROM task_dependencies WHERE needs_seq = {needs} AND task_seq > {told}"
+    " ORDER BY task_seq LIMIT {most}"
+)
+_SQLITE_WAITERS = _WAITERS.format(needs="?", told="?", most="?")
+_PG_WAITERS = """
+SELECT d.seq, e.task_seq, e.met FROM unnest($1::bigint[], $2::bigint[]) AS d (seq, told)
+ CROSS JOIN LATERAL ({}) AS e
+""".format(_WAITERS.format(needs="d.seq", told="d.told", most="$3::int"))
+
+
+async def waiters_of(tx: Tx, told: Sequence[tuple[int, int]], each: int) -> list[Waiter]:
+    """Return up to `each` of those that wait for each task, behind the last one that was told: (task, that one)."""
+    if not told:
+        return []
+    if isinstance(tx.connection, InlineConnection):
+        return [
+            Waiter(needs, seq, bool(met))
+            for needs, last in told
+            for seq, met in tx.connection.fetch(_SQLITE_WAITERS, (needs, last, each))
+        ]
+    seqs, lasts = zip(*told, strict=True)
+    rows = await cast("DirectConnection", tx.connection).fetch(_PG_WAITERS, (list(seqs), list(lasts), each))
+    return [Waiter(needs, seq, met) for needs, seq, met in rows]
+
+
+@cache
+def _free(dialect: Dialect) -> Select[Any]:
+    found = select(_c.seq, _c.status).where(is_among(dialect, _c.seq, "seqs", NUMBER)).order_by(_c.seq)
+    return _locked(found, dialect, skip=True)
+
+
+@cache
+def _whole(dialect: Dialect) -> Select[Any]:
+    return select(tasks).where(is_among(dialect, _c.seq, "seqs", NUMBER)).order_by(_c.seq)
+
+
+async def free_waiters(tx: Tx, seqs: Collection[int]) -> tuple[set[int], list[Task]]:
+    """Lock those of the tasks that no other server is at: return all of these, and those of them that wait."""
+    if not seqs:
+        return set(), []
+    rows = (await tx.connection.execute(_free(tx.dialect), {"seqs": bound(tx.dialect, seqs)})).all()
+    waiting = [seq for seq, status in rows if status in _WAITING]
+    if not waiting:
+        return {seq for seq, _ in rows}, []
+    whole = await tx.connection.execute(_whole(tx.dialect), {"seqs": bound(tx.dialect, waiting)})
+    return {seq for seq, _ in rows}, [to_task(row) for row in whole]
+
+
+_WAITING = frozenset({Status.BLOCKED, Status.PAUSED})
+"""Where a task may be that waits for another one."""
+
+
+# What is written
+
+
+_EDGE = "INSERT INTO task_dependencies (task_seq, needs_seq, met, places) VALUES (?, ?, ?, ?)"
+_PG_EDGE = (
+    "INSERT INTO task_dependencies (task_seq, needs_seq, met, places)"
+    " SELECT v.task_seq, v.needs_seq, v.met, v.places::jsonb"
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bool[], $4::text[]) AS v (task_seq, needs_seq, met, places)"
+)
+
+
+async def insert_edges(tx: Tx, new: Sequence[Edge]) -> None:
+    """Insert edges between tasks that are there."""
+    if not new:
+        return
+    rows = [(edge.task_seq, edge.needs_seq, edge.met, orjson.dumps(edge.places).decode()) for edge in new]
+    if isinstance(tx.connection, InlineConnection):
+        tx.connection.run_many(_EDGE, [(task, needs, int(met), places) for task, needs, met, places in rows])
+    else:
+        columns = tuple(list(column) for column in zip(*rows, strict=True))
+        await cast("DirectConnection", tx.connection).change(_PG_EDGE, columns)
+
+
+async def update_edges(tx: Tx, met: dict[tuple[int, int], bool]) -> None:
+    """Write whether edges are met, by (task, what it waits for)."""
+    if met:
+        statement = (
+            update(task_dependencies)
+            .where(_e.task_seq == bindparam("_task"), _e.needs_seq == bindparam("_needs"))
+            .values(met=bindparam("_met"))
+        )
+        rows = [{"_task": task, "_needs": needs, "_met": is_met} for (task, needs), is_met in sorted(met.items())]
+        await tx.connection.execute(statement, rows)
+
+
+async def note_told(tx: Tx, told: dict[int, int]) -> None:
+    """Write how far those were told that wait for each task, which are locked."""
+    if told:
+        statement = update(tasks).where(_c.seq == bindparam("_seq")).values(telling=bindparam("_telling"))
+        await tx.connection.execute(
+            statement, [{"_seq": seq, "_telling": telling} for seq, telling in sorted(told.items())]
+        )
+
+
+@cache
+def _watch(dialect: Dialect, *, is_open: bool) -> Any:
+    among = is_among(dialect, _c.seq, "seqs", NUMBER)
+    if is_open:
+        return update(tasks).where(among, or_(_c.telling.is_(None), _c.telling > UNTOLD)).values(telling=UNTOLD)
+    return update(tasks).where(and_(among, _c.telling.is_(None))).values(telling=TOLD)
+
+
+async def watch(tx: Tx, seqs: Collection[int], *, is_open: bool) -> None:
+    """Note of tasks, which are locked, that others wait for them; those that are not `is_open` have ended."""
+    if seqs:
+        await tx.connection.execute(_watch(tx.dialect, is_open=is_open), {"seqs": bound(tx.dialect, seqs)})
+
+
+# Flows
+
+_FLOWS = (flows.c.id, flows.c.name, flows.c.room, flows.c.submitter, flows.c.created_at)
+
+
+async def flows_by_id(tx: Tx, ids: Collection[str]) -> dict[str, Flow]:
+    """Return those of the flows that exist, which can't go until the commit."""
+    if not ids:
+        return {}
+    statement = select(*_FLOWS).where(is_among(tx.dialect, flows.c.id, "ids", UUID))
+    if tx.dialect == "postgresql":
+        statement = statement.with_for_update(read=True)
+    rows = await tx.connection.execute(statement, {"ids": bound(tx.dialect, ids)})
+    return {flow.id: flow for flow in (Flow(str(id_), *rest) for id_, *rest in rows)}
+
+
+async def insert_flows(tx: Tx, new: Sequence[Flow]) -> None:
+    """Insert flows. Raises IntegrityError when one was made meanwhile."""
+    if new:
+        await tx.connection.execute(insert(flows), [flow._asdict() for flow in new])
+
+
+async def delete_empty_flows(tx: Tx, ids: Collection[str]) -> None:
+    """Delete those of the flows that have no task any more."""
+    if ids:
+        of_flow = select(_c.seq).where(_c.flow_id == flows.c.id).correlate(flows)
+        empty = delete(flows).where(is_among(tx.dialect, flows.c.id, "ids", UUID), ~exists(of_flow))
+        await tx.connection.execute(empty, {"ids": bound(tx.dialect, ids)})

@@ -1,0 +1,156 @@
+"""`treadle flows`, `treadle flow ID`: flows, one as a tree of its tasks, and what is done to all of these."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from treadle.cli.show import age, as_json, duration, open_client, print_json, print_table, run, say, styled, told
+from treadle.wire.flows import FLOW_VERBS
+
+if TYPE_CHECKING:
+    from treadle.client.client import Client
+    from treadle.wire.flows import FlowItem, FlowTask, FlowView
+    from treadle.wire.pages import Page
+    from treadle.wire.tasks import BulkResult
+
+MOST_PROBLEMS = 10
+"""Refusals that are shown one by one."""
+
+DEEPEST = 12
+"""Steps that a line is indented at most; deeper ones say how deep they stand."""
+
+
+@click.command()
+@click.option("--room", help="Those that are seen from a room; left out, all that you read.")
+@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
+@as_json
+def flows(room: str | None, *, limit: int, is_json: bool) -> None:
+    """List flows, newest first: how far they are, and what their tasks do."""
+
+    async def work() -> "Page[FlowItem]":
+        async with open_client() as client:
+            return await client.flows(room=room, limit=limit)
+
+    page = run(work())
+    if is_json:
+        print_json(page)
+        return
+    rows = [
+        (item.id, item.name, item.room_id, item.total, f"{item.progress:.0%}", _counts(item), age(item.created_at))
+        for item in page.items
+    ]
+    print_table(("id", "name", "room", "tasks", "ended", "counts", "created"), rows, empty="No flows.")
+    if page.total > len(page.items):
+        say(f"{len(page.items)} of {page.total}; --limit shows more.")
+
+
+@click.command()
+@click.argument("flow_id", metavar="ID")
+@click.argument("verb", type=click.Choice(list(FLOW_VERBS)), required=False)
+@as_json
+def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
+    """Show a flow as a tree: beneath each task those that it waits for. Or cancel, pause or resume all its tasks.
+
+    A task that several wait for is drawn once, and then named as `above`. `rerun-failed` runs what failed again, and
+    puts back what was cancelled because of it. ID is the flow's whole id, which `treadle flows` lists.
+    """
+    if verb is not None:
+        _steer(flow_id, verb, is_json=is_json)
+        return
+
+    async def work() -> "FlowView":
+        async with open_client() as client:
+            return await client.flow(flow_id)
+
+    view = run(work())
+    if is_json:
+        print_json(view)
+        return
+    say(styled(view.name or view.id, bold=True), f"{view.total} tasks, {view.progress:.0%} ended: {_counts(view)}")
+    for line in tree(view):
+        say(line)
+    if view.is_capped:
+        say(f"The first {len(view.tasks)} tasks; `treadle tasks flow:{view.id}` lists all.")
+
+
+def _steer(flow_id: str, verb: str, *, is_json: bool) -> None:
+    async def work() -> "BulkResult":
+        async with open_client() as client:
+            return await _verb(client, flow_id, verb)
+
+    result = run(work())
+    if is_json:
+        print_json(result)
+    else:
+        say(f"{verb}: {result.changed} of {result.matched} tasks")
+    shown = result.problems[:MOST_PROBLEMS]
+    for problem in shown:
+        say(f"Error: {problem.id}: {problem.detail}", err=True)
+    refused = result.matched - result.changed
+    if refused > len(shown):
+        say(f"Error: and {refused - len(shown)} more", err=True)
+    if refused:
+        raise SystemExit(1)
+
+
+async def _verb(client: "Client", flow_id: str, verb: str) -> "BulkResult":
+    methods = {
+        "cancel": client.cancel_flow,
+        "pause": client.pause_flow,
+        "resume": client.resume_flow,
+        "rerun-failed": client.rerun_failed,
+    }
+    return await methods[verb](flow_id)
+
+
+def tree(view: "FlowView") -> Iterator[str]:
+    """Return the lines of a flow's tree: what nothing waits for first, and beneath each task what it waits for."""
+    tasks = {task.id: task for task in view.tasks}
+    needs: dict[str, list[str]] = defaultdict(list)
+    for edge in view.edges:
+        if edge.task_id in tasks and edge.needs_id in tasks:
+            needs[edge.task_id].append(edge.needs_id)
+    needed = {one for listed in needs.values() for one in listed}
+    waiting = [(task_id, 0) for task_id in tasks if task_id not in needed]
+    drawn: set[str] = set()
+    waiting.reverse()
+    while waiting:
+        task_id, depth = waiting.pop()
+        is_above = task_id in drawn
+        drawn.add(task_id)
+        yield _indent(depth) + _line(tasks[task_id], is_above=is_above)
+        if not is_above:
+            waiting += [(one, depth + 1) for one in reversed(needs[task_id])]
+
+
+def _indent(depth: int) -> str:
+    return "  " * depth if depth <= DEEPEST else f"{'  ' * DEEPEST}{depth}: "
+
+
+def _line(task: "FlowTask", *, is_above: bool) -> str:
+    parts = [f"{task.status:<9}", task.job_name, task.id]
+    if is_above:
+        return " ".join([*parts, "(above)"])
+    if task.reason:
+        parts.append(f"({task.reason})")
+    if task.waits_for:
+        parts.append(f"waits for {task.waits_for}")
+    if task.started_at:
+        until = task.completed_at or datetime.now(UTC)
+        parts.append(f"in {duration(max(0.0, (until - task.started_at).total_seconds()))}")
+    if task.error:
+        parts.append(f"- {_first_line(task.error)}")
+    return " ".join(parts)
+
+
+def _first_line(error: str) -> str:
+    lines: Sequence[str] = (told(error) or "").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _counts(item: "FlowItem") -> str:
+    counts: Mapping[str, int] = item.counts
+    return ", ".join(f"{number} {status}" for status, number in counts.items()) or "none"

@@ -1,0 +1,143 @@
+"""Chains and groups: flows of the two usual shapes, without a flow to name."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
+
+from treadle.client.bound import Bound
+from treadle.client.handle import TaskHandle
+from treadle.errors import InvalidArguments
+from treadle.tasks.definition import Configured, Task
+from treadle.tasks.flows import Flow
+
+if TYPE_CHECKING:
+    from treadle.client.client import Client
+    from treadle.client.sync import SyncHandle
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class _Takes(Protocol[T_contra, R_co]):
+    def __call__(self, taken: T_contra, /) -> Bound[R_co]: ...
+
+
+class Step(Protocol[T_contra, R_co]):
+    """A task, with options or without, that can be called with one argument: what the one before it returned."""
+
+    @property
+    def bind(self) -> _Takes[T_contra, R_co]:
+        """What takes its arguments."""
+
+
+class Group(Generic[R_co]):
+    """Tasks beside each other, whose results are a list; submit it, begin a chain with it, or add it to a flow."""
+
+    def __init__(self, members: "Sequence[Bound[R_co] | Chain[R_co]]") -> None:
+        self.members = members
+
+    def into(self, flow: Flow) -> list[R_co]:
+        """Put its tasks into a flow and return their nodes."""
+        return [flow.add(member) for member in self.members]
+
+    async def submit(self, client: "Client | None" = None) -> list[TaskHandle[R_co]]:
+        """Submit its tasks as one flow and return their handles; raises as `Flow.submit`."""
+        flow = Flow()
+        nodes = self.into(flow)
+        await flow.submit(client)
+        return [flow.handle(node) for node in nodes]
+
+    def submit_sync(self, client: "Client | None" = None) -> "list[SyncHandle[R_co]]":
+        """Do as `submit`, and block."""
+        from treadle.client.sync import SyncHandle
+
+        flow = Flow()
+        nodes = self.into(flow)
+        flow.submit_sync(client)
+        return [SyncHandle(flow.handle(node)) for node in nodes]
+
+
+class Chain(Generic[R_co]):
+    """Tasks of which each takes what the one before returned; submit it, or add it to a flow."""
+
+    def __init__(self, first: "_First[Any]", then: "Sequence[Task[Any, Any] | Configured[Any, Any]]") -> None:
+        self.first = first
+        self.then = then
+
+    def into(self, flow: Flow) -> R_co:
+        """Put its tasks into a flow and return the last one's node."""
+        node: Any = flow.add(self.first)
+        for task in self.then:
+            node = flow.add(task, node)
+        return node  # type: ignore[no-any-return]  # it stands for the result
+
+    async def submit(self, client: "Client | None" = None) -> TaskHandle[R_co]:
+        """Submit its tasks as one flow and return the last one's handle; raises as `Flow.submit`."""
+        flow = Flow()
+        node = self.into(flow)
+        await flow.submit(client)
+        return flow.handle(node)
+
+    def submit_sync(self, client: "Client | None" = None) -> "SyncHandle[R_co]":
+        """Do as `submit`, and block."""
+        from treadle.client.sync import SyncHandle
+
+        flow = Flow()
+        node = self.into(flow)
+        flow.submit_sync(client)
+        return SyncHandle(flow.handle(node))
+
+
+_First: TypeAlias = "Bound[R] | Chain[R]"
+
+
+def group(*members: "Bound[R] | Chain[R]") -> Group[R]:
+    """Return tasks beside each other, `task.bind(…)` or chains: `group(*[fetch.bind(url=url) for url in urls])`.
+
+    Raises `InvalidArguments` for none, and for what is neither.
+    """
+    if not members:
+        raise InvalidArguments("a group has at least one task")
+    for member in members:
+        _check_first(member, "a group is of", Chain)
+    return Group(members)
+
+
+# What a group gives, a list, is told apart from what one task gives by the first overloads.
+@overload
+def chain(first: Group[A], second: Step[list[A], B], /) -> Chain[B]: ...
+@overload
+def chain(first: Group[A], second: Step[list[A], B], third: Step[B, C], /) -> Chain[C]: ...
+@overload
+def chain(first: Group[A], second: Step[list[A], B], third: Step[B, C], fourth: Step[C, D], /) -> Chain[D]: ...
+@overload
+def chain(first: "_First[A]", second: Step[A, B], /) -> Chain[B]: ...
+@overload
+def chain(first: "_First[A]", second: Step[A, B], third: Step[B, C], /) -> Chain[C]: ...
+@overload
+def chain(first: "_First[A]", second: Step[A, B], third: Step[B, C], fourth: Step[C, D], /) -> Chain[D]: ...
+@overload
+def chain(
+    first: "_First[A]", second: Step[A, B], third: Step[B, C], fourth: Step[C, D], fifth: Step[D, E], /
+) -> Chain[E]: ...
+def chain(first: Any, /, *then: Any) -> Chain[Any]:
+    """Return tasks of which each takes what the one before returned, as its first argument.
+
+    The first is `task.bind(…)`, a chain, or a group, whose results are a list; the others are tasks, or
+    `task.with_options(…)`: `chain(fetch.bind(url=url), clean, count)`. Raises `InvalidArguments` for anything else.
+    """
+    _check_first(first, "a chain begins with", Chain, Group)
+    for one in then:
+        if not isinstance(one, Task | Configured):
+            raise InvalidArguments(f"a chain goes on with tasks, or task.with_options(…), not {one!r}")
+    return Chain(first, then)
+
+
+def _check_first(first: object, what: str, *kinds: type) -> None:
+    if not isinstance(first, (Bound, *kinds)):
+        raise InvalidArguments(f"{what} task.bind(…), a chain{' or a group' if Group in kinds else ''}, not {first!r}")

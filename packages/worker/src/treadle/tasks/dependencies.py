@@ -1,0 +1,53 @@
+"""The results of the tasks that a run's task waited for: as its code sees them, and as its arguments."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from treadle.errors import InvalidArguments
+
+Raw = dict[str, Any]
+
+
+def each(claim: Raw) -> Iterator[Raw]:
+    """Return every dependency that a claim carries."""
+    for said in (claim.get("dependencies") or {}).values():
+        yield from said if isinstance(said, list) else [said]
+
+
+def replaced(claim: Raw, change: Callable[[Raw], Raw]) -> Raw:
+    """Return a claim with each of its dependencies changed."""
+    found = claim.get("dependencies")
+    if not found:
+        return claim
+    changed = {
+        name: [change(one) for one in said] if isinstance(said, list) else change(said) for name, said in found.items()
+    }
+    return {**claim, "dependencies": changed}
+
+
+def results(claim: Raw) -> dict[str, Any]:
+    """Return the results by name; None for a task that did not complete."""
+    return {
+        name: [one.get("result") for one in said] if isinstance(said, list) else said.get("result")
+        for name, said in (claim.get("dependencies") or {}).items()
+    }
+
+
+def payload_of(claim: Raw) -> Mapping[str, Any]:
+    """Return the payload with the results in it that are arguments.
+
+    Raises `InvalidArguments` where one of these tasks did not complete: it has no result.
+    """
+    arguments: dict[str, str] | None = claim.get("arguments_from")
+    payload: Mapping[str, Any] = claim["payload"]
+    if not arguments:
+        return payload
+    found = claim.get("dependencies") or {}
+    for argument, name in arguments.items():
+        for one in found[name] if isinstance(found[name], list) else [found[name]]:
+            if one["status"] != "completed":
+                raise InvalidArguments(
+                    f"{argument} is the result of task {one['id']}, which is {one['status']} and has none"
+                )
+    said = results(claim)
+    return {**payload, **{argument: said[name] for argument, name in arguments.items()}}

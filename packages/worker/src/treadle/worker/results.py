@@ -1,0 +1,29 @@
+"""Results that were too large together for a claim: read one by one with the run's credential, before its code runs."""
+
+from typing import Any
+
+from treadle.errors import ConnectionFailed
+from treadle.tasks.dependencies import each, replaced
+from treadle.tasks.endings import Ending
+from treadle.transport.http import HttpChannel
+from treadle.worker.credentials import Credentials
+from treadle.worker.lease import Held, log
+
+
+async def read_results(credentials: Credentials, held: Held) -> Ending | None:
+    """Put the results into the run's claim; return how the run ends when they can't be had: another one may."""
+    if not held.claim.get("results_left_out"):
+        return None
+    channel = HttpChannel(credentials.urls, await credentials.of(held), patience=30.0)
+    found: dict[str, Any] = {}
+    try:
+        for one in each(held.claim):
+            if one["id"] not in found and one["status"] == "completed":
+                found[one["id"]] = (await channel.request("GET", f"/v1/tasks/{one['id']}"))["result"]
+    except ConnectionFailed as error:
+        log.warning("task %s, run %s, has not got the results that it needs: %s", *held.key, error)
+        return {"kind": "exception", "reason": "intermittent-task", "error": f"its results could not be read: {error}"}
+    finally:
+        await channel.close()
+    held.claim = replaced(held.claim, lambda one: {**one, "result": found.get(one["id"])})
+    return None

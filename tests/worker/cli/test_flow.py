@@ -1,0 +1,74 @@
+"""F2: `treadle flows` and `treadle flow`."""
+
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any
+
+from tests.worker.cli.conftest import Command, Shop
+from treadle.cli.flow import DEEPEST, tree
+from treadle.ids import new_task_id
+from treadle.wire.flows import FlowEdge, FlowTask, FlowView
+from treadle.wire.status import Status
+
+
+def put(shop: Shop, *items: dict[str, Any]) -> list[str]:
+    """Submit tasks of one flow, and return their ids and the flow's."""
+    given = [{"id": new_task_id(), "job": shop.job, "payload": {}, **item} for item in items]
+    answer = shop.http.post("/v1/rooms/@global/tasks", json={"tasks": given}).raise_for_status().json()
+    tasks = answer["tasks"]
+    return [*(one["id"] for one in tasks), tasks[0]["flow_id"]]
+
+
+def test_f2_a_flow_is_a_tree_in_which_each_task_stands_above_those_that_it_waits_for(
+    command: Command, shop: Shop
+) -> None:
+    first, left, right, last, flow_id = put(
+        shop,
+        {"ref": "a", "flow_name": "fork"},
+        {"ref": "l", "depends_on": {"x": "a"}},
+        {"ref": "r", "depends_on": {"x": "a"}},
+        {"depends_on": {"x": ["l", "r"]}},
+    )
+
+    lines = command.said("flow", flow_id).splitlines()
+
+    assert lines == [
+        "fork 4 tasks, 0% ended: 3 blocked, 1 pending",
+        f"blocked   {shop.job} {last} waits for 2",
+        f"  blocked   {shop.job} {left} waits for 1",
+        f"    pending   {shop.job} {first}",
+        f"  blocked   {shop.job} {right} waits for 1",
+        f"    pending   {shop.job} {first} (above)",
+    ]
+    assert command.read("flow", flow_id)["total"] == 4
+    listed = command.said("flows").splitlines()
+    assert any(line.startswith(f"{flow_id}  fork") and "0%" in line for line in listed)
+    assert flow_id in {item["id"] for item in command.read("flows", "--room", "@global")["items"]}
+
+
+def test_f2_all_tasks_of_a_flow_are_steered(command: Command, shop: Shop) -> None:
+    *_, flow_id = put(shop, {"ref": "a"}, {"depends_on": {"x": "a"}})
+
+    assert command.said("flow", flow_id, "pause") == "pause: 2 of 2 tasks\n"
+    assert command.said("flow", flow_id, "resume") == "resume: 2 of 2 tasks\n"
+    assert command.read("flow", flow_id, "cancel")["changed"] == 2
+    assert command.said("flow", flow_id, "rerun-failed").startswith("rerun-failed: ")
+    assert "100% ended" in command.said("flow", flow_id).splitlines()[0]
+
+
+def test_f2_a_flow_that_is_not_there_is_told(command: Command) -> None:
+    assert "there is no flow" in command.refused("flow", new_task_id())
+    assert "is no flow's id" in command.refused("flow", "x")
+    assert "there is no flow" in command.refused("flow", new_task_id(), "cancel")
+
+
+def test_f2_a_long_line_of_tasks_is_not_indented_without_end() -> None:
+    ids = [str(n) for n in range(DEEPEST + 3)]
+    tasks = [FlowTask(id=one, job_name="j", status=Status.PENDING, created_at=datetime.now(UTC)) for one in ids]
+    edges = [FlowEdge(task_id=after, needs_id=one, names=["x"]) for one, after in pairwise(ids)]
+    view = FlowView(id="f", room_id="r", created_at=datetime.now(UTC), tasks=tasks, edges=edges)
+
+    lines = list(tree(view))
+
+    assert len(lines) == len(ids)
+    assert lines[-1].startswith(f"{'  ' * DEEPEST}{DEEPEST + 2}: pending")

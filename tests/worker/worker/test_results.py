@@ -1,0 +1,111 @@
+"""F2: results of the tasks that a run's task waited for, from a server through a worker to the code that uses them."""
+
+from typing import Any
+
+import pytest
+
+from treadle import Client, Context, Options, TaskFailed, task
+from treadle.ids import new_task_id
+from treadle_server.operations import carrying
+
+pytestmark = pytest.mark.anyio
+
+
+@task(max_retries=0)
+async def makes(n: int) -> int:
+    if n < 0:
+        raise ValueError("below 0")
+    return n
+
+
+@task(max_retries=0)
+async def sees(ctx: Context) -> Any:
+    return ctx.results
+
+
+@task(max_retries=0)
+def adds(parts: list[int], more: int = 0) -> int:
+    return sum(parts) + more
+
+
+@task(max_retries=0)
+async def says(text: str) -> str:
+    return text
+
+
+@pytest.fixture(params=["carried", "read"])
+def carries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results that a claim carries, and those that are too large together and are read with its credential."""
+    if request.param == "read":
+        monkeypatch.setattr(carrying, "MOST_BYTES", 0)
+
+
+async def put(client: Client, *items: dict[str, Any]) -> list[str]:
+    """Submit tasks of one request, and return their ids."""
+    given = [{"id": new_task_id(), **item} for item in items]
+    answer = await client.call("submit", {"room": "@global", "tasks": given, "brief": True})
+    return [one["id"] for one in answer["tasks"]]
+
+
+async def register(client: Client) -> None:
+    for one in (makes, sees, adds, says):
+        await client.register(one)
+
+
+async def test_f2_the_code_finds_results_by_name(client: Client, either: Any, carries: None) -> None:
+    first, second = [await client.submit(makes.bind(n=n)) for n in (1, 2)]
+    await client.register(sees)
+
+    waits = Options(depends_on={"one": first.id, "both": [second.id, first.id]})
+    handle = await client.submit(sees.bind(), options=waits)
+    assert handle.submitted is not None
+    assert handle.submitted.status == "blocked"
+
+    async with either(makes, sees):
+        assert await handle.result(timeout=30) == {"one": 1, "both": [2, 1]}
+
+
+async def test_f2_results_become_arguments_and_a_thread_gets_them_too(
+    client: Client, either: Any, carries: None
+) -> None:
+    await register(client)
+    items = [{"job": makes.full_name, "payload": {"n": n}, "ref": f"n{n}"} for n in (1, 2, 3)]
+    total = {"job": adds.full_name, "payload": {"more": 10}, "depends_on": {"x": ["n1", "n2", "n3"]}}
+
+    *_, last = await put(client, *items, {**total, "arguments_from": {"parts": "x"}})
+
+    async with either(makes, adds):
+        assert await client.handle(last).result(timeout=30) == 16
+
+
+async def test_f2_a_result_that_the_argument_does_not_take_is_a_malformed_payload(client: Client, working: Any) -> None:
+    await register(client)
+    first = {"job": says.full_name, "payload": {"text": "a"}, "ref": "a"}
+    wrong = {"job": adds.full_name, "payload": {}, "depends_on": {"x": "a"}, "arguments_from": {"parts": "x"}}
+
+    _, last = await put(client, first, wrong)
+
+    async with working(says, adds):
+        with pytest.raises(TaskFailed, match="parts"):
+            await client.handle(last).result(timeout=30)
+    assert (await client.get(last)).reason == "malformed-payload"
+
+
+async def test_f2_a_task_that_runs_whatever_happened_has_no_argument_of_one_that_failed(
+    client: Client, working: Any
+) -> None:
+    await register(client)
+    failing = {"job": makes.full_name, "payload": {"n": -1}, "ref": "bad"}
+    after = {"depends_on": {"x": "bad"}, "on_dependency_failure": "run"}
+
+    _, looks, wants = await put(
+        client,
+        failing,
+        {"job": sees.full_name, **after},
+        {"job": adds.full_name, "payload": {"parts": []}, "arguments_from": {"more": "x"}, **after},
+    )
+
+    async with working(makes, sees, adds):
+        assert await client.handle(looks).result(timeout=30) == {"x": None}
+        with pytest.raises(TaskFailed, match="is failed and has none"):
+            await client.handle(wants).result(timeout=30)
