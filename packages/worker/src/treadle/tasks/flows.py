@@ -140,9 +140,10 @@ class Flow:
         return _block(handle.client, handle.result(timeout))
 
     async def completed(self) -> AsyncIterator[Any]:
-        """Go through the nodes in the order in which their tasks end, however they end; `result` gives or raises it.
+        """Go through the nodes as their tasks end, however they end; `result` gives or raises what each came to.
 
-        Raises as `TaskHandle.wait`, and `InvalidArguments` when one was not submitted.
+        Those that have ended already come first, in any order. Raises as `TaskHandle.wait`, and
+        `InvalidArguments` when one was not submitted.
         """
         ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
         waiting = {asyncio.ensure_future(self.handle(node).wait()): node for node in self._nodes}
