@@ -97,14 +97,16 @@ async def test_a_kept_step_is_a_sign_of_life_and_stays_with_the_task_over_its_ru
 async def test_the_same_step_twice_is_one_and_another_result_is_refused(shop: Shop) -> None:
     task = await begun(shop)
     await keep(shop, task, "charge", {"b": 1e2, "a": "é"})
+    await keep(shop, task, "zero", -0.0)
 
     await keep(shop, task, "charge", {"a": "é", "b": 100.0})
+    await keep(shop, task, "zero", -0.0)
     with pytest.raises(TaskConflict, match="kept since run 0"):
         await keep(shop, task, "charge", {"b": 101})
     with pytest.raises(TaskConflict):
         await keep(shop, task, "charge", {"b": 1e2, "a": "é"}, function="refund")
 
-    assert await kept(shop, task) == [("charge", 0, {"b": 100.0, "a": "é"})]
+    assert await kept(shop, task) == [("charge", 0, {"b": 100.0, "a": "é"}), ("zero", 0, 0.0)]
 
 
 async def test_steps_of_one_name_are_told_apart_by_how_often_it_came(shop: Shop) -> None:

@@ -88,8 +88,9 @@ def _canonical(text: str) -> str:
 
 
 def _number(digits: str) -> str:
-    """Return a number as a text that no JSON string is: 1e2 and 100.0 are 100, as PostgreSQL writes them."""
-    plain = format(Decimal(digits), "f")
+    """Return a number as a text that no JSON string is: 1e2 and 100.0 are 100, -0.0 is 0, as PostgreSQL has them."""
+    number = Decimal(digits)
+    plain = format(number, "f") if number else "0"
     return "\0" + (plain.rstrip("0").rstrip(".") if "." in plain else plain)
 
 
