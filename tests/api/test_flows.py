@@ -333,3 +333,23 @@ async def test_f2_who_may_not_steer_its_tasks_changes_nothing_of_a_flow(lab: Roo
     assert answer.status_code == 200
     assert (answer.json()["changed"], answer.json()["problems"][0]["type"]) == (0, "/v1/problems/forbidden")
     assert await statuses(lab, [task]) == ["pending"]
+
+
+async def test_f1_f2_a_task_that_waited_for_another_stands_in_the_line_of_its_limit(served: Served, lab: Room):
+    made = await lab.client.put("/v1/rooms/lab/limits/one", json={"concurrency": 1})
+    assert made.is_success, made.text
+    limits = [{"name": "one"}]
+    first, second, last = await flow_of(
+        lab,
+        {"ref": "a"},
+        {"depends_on": {"x": "a"}, "limits": limits},
+        {"depends_on": {"x": "a"}, "limits": limits},
+    )
+    await finish(lab, result=1)
+    await settled(served)
+    assert await statuses(lab, [second, last]) == ["pending", "pending"]
+
+    claimed = (await lab.claim())["task"]
+
+    assert (claimed["id"], (await lab.claim())["task"]) == (second["id"], None)
+    assert first["status"] == "pending"
