@@ -31,6 +31,16 @@ CLAIM = {
 }  # fmt: skip
 
 
+class NoSteps:
+    """Of code that calls no step."""
+
+    async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
+        raise AssertionError(f"{ref} was asked for its steps")
+
+    async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
+        raise AssertionError(f"{body} was to receive a message")
+
+
 @dataclass
 class Scene:
     """A runner whose one task has a target, and a server that answers it nothing before it may."""
@@ -87,6 +97,7 @@ async def staged() -> AsyncIterator[Scene]:
             give_back=lambda _: None,
             uploader=Uploader((), None),
             credentials=Credentials(beat, reporter.online, ()),
+            step_link=NoSteps(),
         )
         scene = Scene(runner, leases, speaks, told, begun, asked)
         sending = group.create_task(reporter.run())
