@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from treadle.wire.ids import WorkerId
 from treadle_server.access.principal import Principal
-from treadle_server.clock import Clock, Drift, Steps
+from treadle_server.clock import Clock, Drift
 from treadle_server.distribution import COMMITS, ROWS, Distribution
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.cache import Cache
@@ -24,11 +24,13 @@ from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.dispatch.dispatcher import Assignments, Dispatcher, Freed
 from treadle_server.engine.dispatch.http_claims import HttpClaims
 from treadle_server.engine.dispatch.slots import ClaimKey, RunKey, WorkerSlot
+from treadle_server.engine.effects import Effects
 from treadle_server.engine.fast_path.reports import FastReports, ReportEffects
 from treadle_server.engine.fast_path.submits import FastSubmits, SubmitEffects
 from treadle_server.engine.hooks import Hooks
 from treadle_server.engine.hub import Batch, Hub
 from treadle_server.engine.in_flight import BeforeFailed, InFlight
+from treadle_server.engine.limits import LimitKeeper
 from treadle_server.engine.pending import Pending
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.reading import read
@@ -38,16 +40,11 @@ from treadle_server.engine.unit_of_work import LogLineNumbers, UnitOfWork
 from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.store.base import LostUpdate, Store, Tx
-from treadle_server.store.transaction.gates import settle
 from treadle_server.store.transaction.heads import lanes_of_job
-from treadle_server.store.transaction.limit_rows import forget_time
 from treadle_server.store.transaction.past_outcomes import add_past_outcomes
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
-
-STEP = 5.0
-"""Seconds by which the clock may part from the time that passes between two transactions before it counts as set."""
 
 AFTER_FAILURE = 0.02
 """Seconds that the writer rests after a batch that failed: what comes meanwhile is tried, or refused, together."""
@@ -77,9 +74,7 @@ class Engine:
         self.dispatcher = Dispatcher(self.clock.monotonic, worker_timeout=self.rules.worker_timeout)
         self.fast_reports = FastReports(self.hub)
         self.hooks = Hooks()
-        self._steps = Steps(self.clock.monotonic)
-        self._clock_was_set = False
-        """Whether the clock was seen to be set by a transaction that was not committed."""
+        self._limits = LimitKeeper(self.clock.monotonic)
         self._log_lines = LogLineNumbers()
         self._cache = Cache(self.dispatcher.forget_lanes)
         self._fast_submits = FastSubmits(self.rules, self._cache)
@@ -285,6 +280,7 @@ class Engine:
         """Apply the batch in one transaction, if `fast` by the fast path what can be, and tell what was done."""
         batch = flight.batch
         assignments = Assignments()
+        clock_was_set = False
         freed: list[Freed] = []
         is_written = False
         began = self.clock.monotonic()
@@ -292,16 +288,17 @@ class Engine:
             async with self.store.write(after=flight.land if fast else None) as tx:
                 now = self.clock.now()
                 self.drift.look(now)
-                self._clock_was_set = self._steps.look(now) > STEP or self._clock_was_set
+                clock_was_set = self._limits.take_step(now)
                 fast = self._cache.look(tx) and fast
-                submit_effects = await self._submit_fast(tx, batch, now) if fast else SubmitEffects()
-                report_effects, work = await self._apply(tx, batch, now)
-                await self._settle_limits(tx, submit_effects, report_effects, work)
+                submits = await self._submit_fast(tx, batch, now) if fast else SubmitEffects()
+                effects = Effects(submits, *await self._apply(tx, batch, now))
+                work = effects.work
+                await self._limits.settle(tx, effects, was_set=clock_was_set)
                 if self.hooks:
-                    await self.hooks.note(tx, [*report_effects.changes, *work.batch.tasks], now)
-                self._note_claimable(submit_effects, report_effects, work)
-                freed = self.dispatcher.release([*report_effects.released, *work.released], self.clock.monotonic())
-                assignments = await self._assign(tx, work)
+                    await self.hooks.note(tx, [*effects.reports.changes, *work.batch.tasks], now)
+                self._note_claimable(effects)
+                freed = self.dispatcher.release(effects.released, self.clock.monotonic())
+                assignments = effects.claims = await self._assign(tx, work)
                 await add_past_outcomes(tx, work.left_ends)
                 is_written = True
                 self._cache.count(assignments.counted)
@@ -316,38 +313,27 @@ class Engine:
             self.dispatcher.hold_again(freed)
             self.fast_reports.clear()
             self._cache.clear()
+            self._limits.give_back(was_set=clock_was_set)
             if is_written and isinstance(error, StoreUnavailable):
                 self._unconfirmed.tell()
             await flight.fail()
             raise
-        self._clock_was_set = False
         self.commit_seconds.add(self.clock.monotonic() - began)
         for pending in batch:
             pending.send_answer()
         self.hooks.committed()
         self.link(work.batch.links)
         self._remember(work, assignments)
-        self._publish(submit_effects, report_effects, work, assignments)
+        self._publish(effects.batch())
         for slot in self.dispatcher.deliver(assignments, self.clock.monotonic()):
             self._hand_back(slot.worker_id, assignments.given[slot])
         return True
 
-    async def _settle_limits(
-        self, tx: Tx, submit_effects: SubmitEffects, report_effects: ReportEffects, work: UnitOfWork
-    ) -> None:
-        """Let tasks with limits be claimable where there is room by now, and no others."""
-        if self._clock_was_set:
-            await forget_time(tx, work.now)
-        work.limited.lines |= submit_effects.lines | report_effects.lines
-        if work.limited:
-            woken, work.batch.due_at = await settle(tx, work.limited, work.now)
-            work.woken |= woken
-
-    def _note_claimable(self, submit_effects: SubmitEffects, report_effects: ReportEffects, work: UnitOfWork) -> None:
+    def _note_claimable(self, effects: Effects) -> None:
         """Tell the dispatcher where there is something new to claim, before the commit."""
-        self.dispatcher.head_cache.add(change.task for change in submit_effects.changes)
-        self.dispatcher.head_cache.drop(submit_effects.freed | report_effects.woken | work.reordered)
-        self.dispatcher.wake(submit_effects.woken | report_effects.woken | work.woken)
+        self.dispatcher.head_cache.add(change.task for change in effects.submits.changes)
+        self.dispatcher.head_cache.drop(effects.submits.freed | effects.reports.woken | effects.work.reordered)
+        self.dispatcher.wake(effects.woken)
 
     def _remember(self, work: UnitOfWork, assignments: Assignments) -> None:
         """Keep what is known current with what was committed."""
@@ -360,19 +346,9 @@ class Engine:
         self._cache.count(work.counted)
         self._cache.invalidate(work.batch.jobs, work.lanes.values(), new_tasks=bool(work.changes.new_tasks))
 
-    def _publish(
-        self, submit_effects: SubmitEffects, report_effects: ReportEffects, work: UnitOfWork, assignments: Assignments
-    ) -> None:
-        """Tell what the commit changed, in the order in which it was done."""
-        told: Batch = work.batch
-        told.is_exclusive = work.tx.is_exclusive
-        told.lanes = self.dispatcher.still_ready(
-            submit_effects.woken | report_effects.woken | work.woken | assignments.left
-        )
-        told.tasks = [*submit_effects.changes, *report_effects.changes, *told.tasks, *assignments.changes]
-        told.runs = report_effects.runs + told.runs
-        told.targets |= submit_effects.targets | report_effects.targets | assignments.targets
-        told.due_at = min((at for at in (told.due_at, assignments.opens_at) if at is not None), default=None)
+    def _publish(self, told: Batch) -> None:
+        """Tell what the commit changed."""
+        told.lanes = self.dispatcher.still_ready(told.lanes)
         self.batch_rows.add(len(told.tasks))
         if told:
             self.trouble = None  # something was written

@@ -1,0 +1,41 @@
+"""Lets tasks with limits be claimable where there is room, batch by batch, and heeds a clock that was set."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from treadle_server.clock import Steps
+from treadle_server.engine.effects import Effects
+from treadle_server.store.base import Tx
+from treadle_server.store.transaction.gates import settle
+from treadle_server.store.transaction.limit_rows import forget_time
+
+STEP = 5.0
+"""Seconds by which the clock may part from the time that passes between two transactions before it counts as set."""
+
+
+class LimitKeeper:
+    """The clock's steps, each kept until a transaction that knew of it was committed."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._steps = Steps(monotonic)
+        self._was_set = False
+
+    def take_step(self, now: datetime) -> bool:
+        """Return whether the clock was set, and leave that to the one who asks."""
+        found = self._steps.look(now) > STEP or self._was_set
+        self._was_set = False
+        return found
+
+    def give_back(self, *, was_set: bool) -> None:
+        """Keep for the next transaction what the one that took it can't heed."""
+        self._was_set = self._was_set or was_set
+
+    async def settle(self, tx: Tx, effects: Effects, *, was_set: bool) -> None:
+        """Let tasks with limits be claimable where there is room by now, and no others."""
+        work = effects.work
+        if was_set:
+            await forget_time(tx, work.now)
+        work.limited.lines |= effects.submits.lines | effects.reports.lines
+        if work.limited:
+            woken, work.batch.due_at = await settle(tx, work.limited, work.now)
+            work.woken |= woken
