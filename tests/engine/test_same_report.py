@@ -7,7 +7,7 @@ import pytest
 from tests.engine.conftest import Shop
 from treadle.wire.status import Reason
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands.reports import in_order
+from treadle_server.engine.commands.run_report import in_order
 from treadle_server.errors import StaleRun
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from tests.retention.conftest import ended
 from tests.webhooks.conftest import hook, outbox
 from treadle.wire.status import Reason, Status
-from treadle_server.engine import engine as engine_module
+from treadle_server.engine import applying
 from treadle_server.engine.commands import ExpireLeases, MissDeadlines, ReportMany, RunReport
 from treadle_server.store import tables
 from treadle_server.store.base import LostUpdate
@@ -119,7 +119,7 @@ async def test_an_outcome_whose_commit_failed_is_owed_nothing_and_one_that_was_d
 ) -> None:
     await hook(shop.engine, "http://x")
     [task] = await shop.submit()
-    write, tries = engine_module.write, []
+    write, tries = applying.write, []
 
     async def overtaken(world) -> None:
         await write(world)
@@ -129,7 +129,7 @@ async def test_an_outcome_whose_commit_failed_is_owed_nothing_and_one_that_was_d
         if len(tries) == 1:
             raise LostUpdate("another server was faster")
 
-    monkeypatch.setattr(engine_module, "write", overtaken)
+    monkeypatch.setattr(applying, "write", overtaken)
     note = shop.engine.hooks.note
 
     async def failing(*args) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from treadle_server.engine.dispatch.dispatcher import Assignments
+from treadle_server.engine.dispatch.assignments import Assignments
 from treadle_server.engine.dispatch.slots import RunKey
 from treadle_server.engine.fast_path.reports import ReportEffects
 from treadle_server.engine.fast_path.submits import SubmitEffects

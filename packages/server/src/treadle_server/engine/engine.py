@@ -15,13 +15,14 @@ from treadle_server.access.principal import Principal
 from treadle_server.clock import Clock, Drift
 from treadle_server.distribution import COMMITS, ROWS, Distribution
 from treadle_server.domain.tasks import Task
+from treadle_server.engine.applying import apply
 from treadle_server.engine.cache import Cache
 from treadle_server.engine.command_queue import MOST_ROWS, MOST_WAITING, CommandQueue
 from treadle_server.engine.commands import Submit, SubmitEach
 from treadle_server.engine.commands.base import Command
-from treadle_server.engine.commands.instances import go_on
 from treadle_server.engine.commands.reports import ReportMany
-from treadle_server.engine.dispatch.dispatcher import Assignments, Dispatcher, Freed
+from treadle_server.engine.dispatch.assignments import Assignments
+from treadle_server.engine.dispatch.dispatcher import Dispatcher, Freed
 from treadle_server.engine.dispatch.http_claims import HttpClaims
 from treadle_server.engine.dispatch.slots import ClaimKey, RunKey, WorkerSlot
 from treadle_server.engine.effects import Effects
@@ -33,14 +34,11 @@ from treadle_server.engine.in_flight import BeforeFailed, InFlight
 from treadle_server.engine.limits import LimitKeeper
 from treadle_server.engine.pending import Pending
 from treadle_server.engine.read_set import ReadSet
-from treadle_server.engine.reading import read
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.unconfirmed import Unconfirmed, hand_back
 from treadle_server.engine.unit_of_work import LogLineNumbers, UnitOfWork
-from treadle_server.engine.writing import write
 from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.store.base import LostUpdate, Store, Tx
-from treadle_server.store.transaction.heads import lanes_of_job
 from treadle_server.store.transaction.past_outcomes import add_past_outcomes
 
 log = logging.getLogger(__name__)
@@ -376,21 +374,8 @@ class Engine:
                     wanted.add(pending)
         work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines)
         if wanted:
-            await self._work(work, reads, [pending for pending in left if pending in wanted])
+            await apply(work, reads, [pending for pending in left if pending in wanted])
         return report_effects, work
-
-    async def _work(self, work: UnitOfWork, reads: ReadSet, wanted: Sequence[Pending]) -> None:
-        await read(work, reads)
-        for pending in wanted:
-            try:
-                pending.outcome = pending.command.apply(work)
-            except Exception as error:  # noqa: BLE001 - told to the one who asked
-                pending.refusal = error
-        if work.schedules:
-            go_on(work)
-        await write(work)
-        for job_num in work.wake_jobs:
-            work.woken |= await lanes_of_job(work.tx, job_num)
 
     async def _assign(self, tx: Tx, work: UnitOfWork) -> Assignments:
         if work.batch.jobs:

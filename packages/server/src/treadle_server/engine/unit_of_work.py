@@ -6,10 +6,8 @@ one bulk statement for each kind of change. See docs/decisions/0001.
 
 import copy
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Callable, Iterable
+from datetime import datetime
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import INTERNAL, JobName
@@ -19,6 +17,7 @@ from treadle_server.domain.jobs import Job, Lane, Worker
 from treadle_server.domain.limits import Limit, Place
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
+from treadle_server.engine.changes import Changes
 from treadle_server.engine.dependencies import Dependencies
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.engine.rules import Rules
@@ -27,48 +26,9 @@ from treadle_server.store.base import Tx
 from treadle_server.store.transaction import flush
 from treadle_server.store.transaction.claim_keys import Kept, KeyOf
 from treadle_server.store.transaction.gates import Touched
-from treadle_server.store.transaction.prune import Pruning
-from treadle_server.store.transaction.schedules import Tick
 
 _STATUS = TASK_FIELDS.index("status")
 _LANE = TASK_FIELDS.index("lane")
-
-
-@dataclass(slots=True)
-class Changes:
-    """What is to be written, by kind."""
-
-    before: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    was: dict[int, Status | None] = field(default_factory=dict)
-    last_change: dict[int, int] = field(default_factory=dict)
-    new_tasks: list[Task] = field(default_factory=list)
-    new_runs: list[Run] = field(default_factory=list)
-    new_jobs: list[Job] = field(default_factory=list)
-    changed_jobs: dict[int, Job] = field(default_factory=dict)
-    new_schemas: list[Job] = field(default_factory=list)
-    new_workers: list[Worker] = field(default_factory=list)
-    changed_workers: dict[WorkerId, Worker] = field(default_factory=dict)
-    gone_workers: set[WorkerId] = field(default_factory=set)
-    links: set[tuple[WorkerId, int]] = field(default_factory=set)
-    unlinked: set[WorkerId] = field(default_factory=set)
-    new_holds: dict[tuple[int, int], Hold] = field(default_factory=dict)
-    renewed_holds: dict[tuple[int, int], Hold] = field(default_factory=dict)
-    gone_holds: set[tuple[int, int]] = field(default_factory=set)
-    logs: list[dict[str, Any]] = field(default_factory=list)
-    orphans: set[int] = field(default_factory=set)
-    new_schedules: list[Schedule] = field(default_factory=list)
-    changed_schedules: dict[str, Schedule] = field(default_factory=dict)
-    ticks: list[Tick] = field(default_factory=list)
-    freed_targets: set[int] = field(default_factory=set)
-    limits: dict[int, Limit] = field(default_factory=dict)
-    """Limits that were made or changed."""
-    gone_limits: set[int] = field(default_factory=set)
-    new_artifacts: list[Artifact] = field(default_factory=list)
-    stored_artifacts: list[Artifact] = field(default_factory=list)
-    gone_artifacts: set[str] = field(default_factory=set)
-    prunings: list[Pruning] = field(default_factory=list)
-    restamped: list[tuple[Sequence[int], timedelta]] = field(default_factory=list)
-    """Tasks whose leases are given anew, and by how much the clock has jumped."""
 
 
 class LogLineNumbers:

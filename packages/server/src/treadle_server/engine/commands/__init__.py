@@ -5,12 +5,14 @@ from treadle_server.engine.commands.base import Command
 from treadle_server.engine.commands.beats import Beat, Beaten, Reattach, ReturnUnstarted
 from treadle_server.engine.commands.dependants import TellWaiters
 from treadle_server.engine.commands.editing import Edit
+from treadle_server.engine.commands.hand_back import HandBack
 from treadle_server.engine.commands.internal import FailDispatch, TakeOver
 from treadle_server.engine.commands.jobs import PatchJob, Registered, RegisterJob
 from treadle_server.engine.commands.limits import DeleteLimit, OpenLimits, SetLimit
 from treadle_server.engine.commands.receives import Receive
 from treadle_server.engine.commands.rechecks import Recheck
-from treadle_server.engine.commands.reports import HandBack, ReportMany, ReportRun, RunReport
+from treadle_server.engine.commands.reports import ReportMany, ReportRun
+from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.schedules import DeleteSchedule, FireDue, PauseSchedule, RunSchedule, SetSchedule
 from treadle_server.engine.commands.statuses import PatchStatus
 from treadle_server.engine.commands.steering import Steer, SteerMany

@@ -11,7 +11,8 @@ from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import Hold, Task
-from treadle_server.engine.commands.reports import RunReport, take_report
+from treadle_server.engine.commands.reports import take_report
+from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.steering import expire_task
 from treadle_server.engine.commands.workers import check_present, get_worker, revive, runs_of
 from treadle_server.engine.read_set import ReadSet

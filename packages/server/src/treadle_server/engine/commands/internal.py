@@ -12,7 +12,8 @@ from treadle_server.domain import life
 from treadle_server.domain.life import Ending
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
-from treadle_server.engine.commands.reports import RunReport, take_report
+from treadle_server.engine.commands.reports import take_report
+from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.steering import keep_hold
 from treadle_server.engine.commands.workers import DISCONNECTED
 from treadle_server.engine.read_set import ReadSet

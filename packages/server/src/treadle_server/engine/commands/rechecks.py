@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import WorkerState
 from treadle_server.domain.jobs import Worker
-from treadle_server.engine.commands.reports import RunReport, take_report
+from treadle_server.engine.commands.reports import take_report
+from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.workers import runs_of
 from treadle_server.engine.hub import Orders
 from treadle_server.engine.read_set import ReadSet

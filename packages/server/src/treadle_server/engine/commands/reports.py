@@ -1,13 +1,8 @@
 """What workers report of the runs that they hold; each report is fenced by (task, run)."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
-from hashlib import blake2b
-
-import orjson
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.runs import LogLine
@@ -17,100 +12,20 @@ from treadle_server.access.checks import speaks_for
 from treadle_server.access.principal import Principal
 from treadle_server.access.rights import claim_task
 from treadle_server.domain import life
-from treadle_server.domain.encryption import check_words, digests_in, identity
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.commands.base import OneRow, get_task
+from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.steering import keep_hold
 from treadle_server.engine.commands.steps import Told, check_suspension, keep_step, suspend, take_message
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.errors import Forbidden, InvalidTaskTransition, Refused, StaleRun, TreadleError, ValidationFailed
+from treadle_server.errors import Forbidden, InvalidTaskTransition, StaleRun, TreadleError, ValidationFailed
 
 ENDINGS = frozenset({"completed", "failed", "exception", "paused", "suspended", "returned"})
 """Kinds of reports after which the run is over."""
-
-
-@dataclass(slots=True, kw_only=True)
-class RunReport:
-    """What is reported; `kind` says which fields count. JSON fields are text."""
-
-    kind: str
-    starts: bool = False
-    """Whether the start, which was not reported before, is told with it."""
-    result: str | None = None
-    error: str | None = None
-    traceback: str | None = None
-    reason: Reason | None = None
-    usage: float | None = None
-    retry_after: float | None = None
-    checkpoint: str | None = None
-    progress: str | None = None
-    detail: str | None = None
-    lines: list[LogLine] | None = None
-    code_runs: bool = False
-    """Whether the code runs on though its run failed, as a thread does that ignores its timeout: it keeps its slot."""
-    step: Told | None = None
-    """Which step is kept, or waits."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Return whether it says no more than that the run has started, or completed with a result."""
-        return self.usage is None and (self.kind in {"completed", "started"})
-
-    def check_sealed(self) -> None:
-        """Refuse what an encrypted task must not carry. Raises `ValidationFailed`."""
-        message = None if self.progress is None else orjson.loads(self.progress)["message"]
-        texts = {"error": self.error, "traceback": self.traceback, "detail": self.detail, "message": message}
-        check_words({"result": self.result, "checkpoint": self.checkpoint}, texts)
-        for line in self.lines or ():
-            check_words({}, {"lines": line.message})
-
-    def digests(self) -> set[bytes]:
-        """Return all that the digest of the same report may be: what is sealed may name several keys' digests."""
-        most = max(map(digests_in, (self.result, self.error, self.checkpoint, self.detail)))
-        return {self.digest(number) for number in range(most)}
-
-    def digest(self, number: int = 0) -> bytes:
-        """Return what two reports must share to be the same report: the order of keys in JSON is no difference.
-
-        Of what is sealed its digests count, the first of them or that of another `number`.
-        """
-        # A failure that gives no reason is an error, by whichever route it came.
-        cause = self.reason or (Reason.ERROR if self.kind == "failed" else None)
-        detail = self.detail if self.step is None else repr(self.step)
-        said = (self.result, self.error, cause and str(cause), self.checkpoint, detail)
-        if said == _NOTHING and self.usage is None:
-            return _digest_of_nothing(self.kind)
-        result, error, reason, checkpoint, detail = said
-        result, checkpoint = in_order(identity(result, number)), in_order(identity(checkpoint, number))
-        parts = (self.kind, result, identity(error, number), reason, checkpoint, identity(detail, number))
-        return _digest(parts if self.usage is None else (*parts, f"used {self.usage!r}"))
-
-
-_NOTHING = (None,) * 5
-
-
-def _digest(parts: tuple[str | None, ...]) -> bytes:
-    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-@cache
-def _digest_of_nothing(kind: str) -> bytes:
-    return _digest((kind, *_NOTHING))
-
-
-def in_order(text: str | None) -> str | None:
-    """Return JSON text, as the server writes it, with its keys in order."""
-    if text is None or "{" not in text:
-        return text
-    sorted_text = orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS).decode()
-    # orjson reads integers beyond 64 bits as floats, which gives the text another length or an `e` more.
-    if len(sorted_text) == len(text) and sorted_text.count("e") == text.count("e"):
-        return sorted_text
-    return json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -382,43 +297,3 @@ class ReportMany:
             except TreadleError as error:
                 refused[i] = error
         return refused
-
-
-@dataclass(slots=True, kw_only=True)
-class HandBack:
-    """Gives back runs that were claimed and not started; costs no budget."""
-
-    principal: Principal
-    worker_id: WorkerId
-    runs: list[tuple[TaskId, int]]
-
-    @property
-    def rows(self) -> int:
-        """Return how many tasks it may write."""
-        return len(self.runs)
-
-    def reads(self, reads: ReadSet) -> None:
-        """Read the tasks."""
-        reads.workers.add(self.worker_id)
-        for task_id, run_id in self.runs:
-            reads.tasks.add(task_id)
-            reads.runs.add((task_id, run_id))
-
-    def apply(self, work: UnitOfWork) -> list[TreadleError | None]:
-        """Return for each run why it could not be handed back, or None."""
-        answers: list[TreadleError | None] = []
-        for task_id, run_id in self.runs:
-            one = ReportRun(
-                principal=self.principal,
-                worker_id=self.worker_id,
-                task_id=task_id,
-                run_id=run_id,
-                report=RunReport(kind="returned"),
-            )
-            try:
-                one.apply(work)
-            except Refused as refusal:
-                answers.append(refusal)
-            else:
-                answers.append(None)
-        return answers

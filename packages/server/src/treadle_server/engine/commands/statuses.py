@@ -11,7 +11,8 @@ from treadle_server.domain import life
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
-from treadle_server.engine.commands.reports import RunReport, take_report
+from treadle_server.engine.commands.reports import take_report
+from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.steering import cancel_task
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork

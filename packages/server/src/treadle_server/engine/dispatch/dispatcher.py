@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
 
@@ -10,16 +9,14 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status, WorkerState
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
-from treadle_server.domain.limits import Gate
 from treadle_server.domain.tasks import Task
+from treadle_server.engine.dispatch.assignments import Assignments, keep_keyed
 from treadle_server.engine.dispatch.fairness import LaneHead, Turns, capacities_for, match, serves
 from treadle_server.engine.dispatch.head_cache import HeadCache, behind
 from treadle_server.engine.dispatch.slots import Capacity, ClaimKey, Demand, RunKey, WaitingClaim, WorkerSlot
 from treadle_server.engine.hub import Change
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.claim_keys import Kept, keep_claims
-from treadle_server.store.transaction.counts import CountKey
 from treadle_server.store.transaction.gates import close_gate, open_gate
 from treadle_server.store.transaction.heads import Claimable, claimable_lanes, lock_claims, waiting_lanes, weights_held
 
@@ -28,32 +25,6 @@ Freed = tuple[WorkerSlot, RunKey, int]
 
 MOST_HEADS = 500
 """Tasks that one transaction hands out of one lane."""
-
-
-@dataclass(slots=True)
-class Assignments:
-    """The claims of one transaction, not committed yet."""
-
-    given: dict[Demand, list[Task]] = field(default_factory=lambda: defaultdict(list))
-    changes: list[Change] = field(default_factory=list)
-    counted: Counter[CountKey] = field(default_factory=Counter)
-    targets: set[int] = field(default_factory=set)
-    """The targets that the claimed tasks hold from now on."""
-    asked: list[WaitingClaim] = field(default_factory=list)
-    """HTTP claims that were there when the heads were read."""
-    left: set[int] = field(default_factory=set)
-    """Lanes of which it has read, and so locked, more than it claims: to another server they look empty meanwhile."""
-    opens_at: datetime | None = None
-    """When the first line may go on that waits for a token since then."""
-
-    def withdraw(self) -> None:
-        """Undo the reservations: the transaction failed."""
-        for demand, tasks in self.given.items():
-            demand.withdraw([(task.id, task.run_id) for task in tasks])
-
-    def claimed(self) -> list[tuple[RunKey, Demand]]:
-        """Return whose each claimed run is."""
-        return [((task.id, task.run_id), demand) for demand, tasks in self.given.items() for task in tasks]
 
 
 class Dispatcher:
@@ -275,8 +246,14 @@ class Dispatcher:
             return assignments
         before = {head.lane.id: len(head.tasks) for head in heads}
         gate = await open_gate(tx, (task for head in heads for task in head.all_tasks), now)
-        await self._claim(tx, assignments, match(heads, demands, self._turns, gate), now)
-        opened = set() if gate is None else await self._close(tx, assignments, gate, now)
+        opened: set[int] = set()
+        try:
+            await self._claim(tx, assignments, match(heads, demands, self._turns, gate), now)
+            if gate is not None:
+                opened, assignments.opens_at = await close_gate(tx, gate, now)
+        except BaseException:
+            assignments.withdraw()
+            raise
         self.head_cache.taken({head.lane.id: before[head.lane.id] - len(head.tasks) for head in heads})
         self._found_empty({head.lane.id for head in heads if head.is_all and not head.tasks})
         if assignments.given:
@@ -292,15 +269,6 @@ class Dispatcher:
         """Note that nothing was claimable in the lanes, but for those that were woken meanwhile."""
         self._ready -= lanes - self._woken
 
-    async def _close(self, tx: Tx, assignments: Assignments, gate: Gate, now: datetime) -> set[int]:
-        """Write what the claims have taken of limits; return the lanes in which a task became claimable by it."""
-        try:
-            opened, assignments.opens_at = await close_gate(tx, gate, now)
-        except BaseException:
-            assignments.withdraw()
-            raise
-        return opened
-
     async def _claim(self, tx: Tx, assignments: Assignments, matched: list[tuple[Demand, Task]], now: datetime) -> None:
         """Write the claims: no target is blocked anew, for a claim takes its one claimable task."""
         moved: list[hot.Moved] = []
@@ -312,31 +280,9 @@ class Dispatcher:
             assignments.changes.append(Change(task, Status.PENDING))
             counts[task.lane, "pending", task.priority] -= 1
             counts[task.lane, "claimed", 0] += 1
-        try:
-            await self._keep(tx, assignments, now)
-            assignments.targets = {task.target_num for _, task in matched if task.target_num is not None}
-            await hot.claim(tx, moved, counts)
-        except BaseException:
-            assignments.withdraw()
-            raise
-
-    async def _keep(self, tx: Tx, assignments: Assignments, now: datetime) -> None:
-        """Keep what is claimed under a key, for a lease; where the key has claims already, these are under none."""
-        keyed = [
-            (w, w.key, tasks)
-            for w, tasks in assignments.given.items()
-            if isinstance(w, WaitingClaim) and w.key is not None
-        ]
-        if not keyed:
-            return
-        new = [
-            Kept(w.worker_id, key.text, key.body, [(task.id, task.run_id) for task in tasks], _last_lease(tasks, now))
-            for w, key, tasks in keyed
-        ]
-        kept = await keep_claims(tx, new, now)
-        for waiting, key, _ in keyed:
-            if (waiting.worker_id, key.text) not in kept:
-                waiting.key = None
+        await keep_keyed(tx, assignments, now)
+        assignments.targets = {task.target_num for _, task in matched if task.target_num is not None}
+        await hot.claim(tx, moved, counts)
 
     async def _weigh(self, tx: Tx, asked: list[WaitingClaim]) -> None:
         """Find out what those who claim over HTTP hold; the claims of one worker share one capacity (E5)."""
@@ -422,11 +368,6 @@ class Dispatcher:
                 if not waiting.answer.done():
                     waiting.answer.set_result(claimed)
         return closed
-
-
-def _last_lease(tasks: list[Task], now: datetime) -> datetime:
-    """Return when the last of the leases ends."""
-    return max((task.taken_until for task in tasks if task.taken_until is not None), default=now)
 
 
 def _appetite(demand: Demand) -> int:

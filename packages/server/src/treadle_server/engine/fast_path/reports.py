@@ -21,7 +21,8 @@ from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.limits import Line
 from treadle_server.domain.tasks import Run, Task
-from treadle_server.engine.commands.reports import ReportMany, RunReport
+from treadle_server.engine.commands.reports import ReportMany
+from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.dispatch.slots import RunKey
 from treadle_server.engine.hub import Change, Hub
 from treadle_server.store.base import Tx

@@ -1,0 +1,53 @@
+"""What a batch of commands has changed in memory, and is to be written, by kind."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from treadle.wire.ids import WorkerId
+from treadle.wire.status import Status
+from treadle_server.domain.artifacts import Artifact
+from treadle_server.domain.jobs import Job, Worker
+from treadle_server.domain.limits import Limit
+from treadle_server.domain.schedules import Schedule
+from treadle_server.domain.tasks import Hold, Run, Task
+from treadle_server.store.transaction.prune import Pruning
+from treadle_server.store.transaction.schedules import Tick
+
+
+@dataclass(slots=True)
+class Changes:
+    """What is to be written, by kind."""
+
+    before: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    was: dict[int, Status | None] = field(default_factory=dict)
+    last_change: dict[int, int] = field(default_factory=dict)
+    new_tasks: list[Task] = field(default_factory=list)
+    new_runs: list[Run] = field(default_factory=list)
+    new_jobs: list[Job] = field(default_factory=list)
+    changed_jobs: dict[int, Job] = field(default_factory=dict)
+    new_schemas: list[Job] = field(default_factory=list)
+    new_workers: list[Worker] = field(default_factory=list)
+    changed_workers: dict[WorkerId, Worker] = field(default_factory=dict)
+    gone_workers: set[WorkerId] = field(default_factory=set)
+    links: set[tuple[WorkerId, int]] = field(default_factory=set)
+    unlinked: set[WorkerId] = field(default_factory=set)
+    new_holds: dict[tuple[int, int], Hold] = field(default_factory=dict)
+    renewed_holds: dict[tuple[int, int], Hold] = field(default_factory=dict)
+    gone_holds: set[tuple[int, int]] = field(default_factory=set)
+    logs: list[dict[str, Any]] = field(default_factory=list)
+    orphans: set[int] = field(default_factory=set)
+    new_schedules: list[Schedule] = field(default_factory=list)
+    changed_schedules: dict[str, Schedule] = field(default_factory=dict)
+    ticks: list[Tick] = field(default_factory=list)
+    freed_targets: set[int] = field(default_factory=set)
+    limits: dict[int, Limit] = field(default_factory=dict)
+    """Limits that were made or changed."""
+    gone_limits: set[int] = field(default_factory=set)
+    new_artifacts: list[Artifact] = field(default_factory=list)
+    stored_artifacts: list[Artifact] = field(default_factory=list)
+    gone_artifacts: set[str] = field(default_factory=set)
+    prunings: list[Pruning] = field(default_factory=list)
+    restamped: list[tuple[Sequence[int], timedelta]] = field(default_factory=list)
+    """Tasks whose leases are given anew, and by how much the clock has jumped."""
