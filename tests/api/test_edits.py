@@ -29,22 +29,28 @@ CHANGES: dict[str, tuple[Any, Any]] = {
     "unique_key": ("k", ""),
     "scheduled_at": (LATER, "soon"),
     "deadline": (LATEST, "1800-01-01T00:00:00Z"),
+    "limits": ([{"name": "api", "key": "acme", "weight": 1}], [{"name": "api", "weight": 0}]),
     "payload": ({"n": 7}, {"n": "x"}),
 }
 """What each field is changed to, and what it can't be."""
 
 
-OF_ITS_TRACE = ("traceparent", "tracestate")
-"""Where a submit belongs, once for all."""
+WHERE_IT_BELONGS = ("traceparent", "tracestate", "flow_id", "flow_name", "depends_on", "arguments_from")
+"""The trace and the place in a flow, which a submit says once for all."""
 
 
 def test_what_an_edit_may_change_is_what_a_submit_says_and_the_sdk_knows_its_name() -> None:
-    assert {*CHANGES, "delay"} == EDITABLE == TaskSubmit.model_fields.keys() - {"id", *OF_ITS_TRACE}
+    assert (
+        {*CHANGES, "delay", "on_dependency_failure"}
+        == EDITABLE
+        == TaskSubmit.model_fields.keys() - {"id", *WHERE_IT_BELONGS}
+    )
     assert TaskEdits.__annotations__.keys() == TaskChanges.model_fields.keys() - {"if_version"}
-    assert Options.model_fields.keys() == EDITABLE - {"payload"} | {"id"}
+    assert Options.model_fields.keys() == EDITABLE - {"payload"} | {"id", "depends_on", "flow_id", "flow_name"}
 
 
 async def test_every_field_of_a_submit_is_edited_and_a_bad_value_is_refused_as_at_submit(lab: Room) -> None:
+    await lab.client.put("/v1/rooms/lab/limits/api", json={"concurrency": 1})
     task = await lab.submit(1)
     url = f"/v1/tasks/{task['id']}"
 
@@ -63,6 +69,7 @@ async def test_every_field_of_a_submit_is_edited_and_a_bad_value_is_refused_as_a
 
 
 async def test_null_takes_away_what_a_task_need_not_have_and_nothing_else(lab: Room) -> None:
+    await lab.client.put("/v1/rooms/lab/limits/api", json={"concurrency": 1})
     options = {name: good for name, (good, _) in CHANGES.items() if name != "payload"}
     task = await lab.submit(1, **options)
     url = f"/v1/tasks/{task['id']}"

@@ -21,6 +21,9 @@ async def listed(lab: Room, text: str) -> list[str]:
     return ids
 
 
+FLOW = "019aa5c0-0000-7000-8000-000000000001"
+
+
 async def test_each_key_narrows_a_list_over_http(lab: Room) -> None:
     worker = (await lab.client.post("/v1/workers", json={"name": "web-2"})).json()
     _, category, name = lab.job.split(":")
@@ -31,7 +34,7 @@ async def test_each_key_narrows_a_list_over_http(lab: Room) -> None:
     await lab.start()
     failed = await lab.client.post(f"/v1/tasks/{task['id']}/runs/0/failed", json={"error": "boom"})
     assert failed.status_code == 200, failed.text
-    other = await lab.submit(2, tags={"kind": "real"})
+    other = await lab.submit(2, tags={"kind": "real"}, flow_id=FLOW)
     found = {
         "status:failed": [task], "tries:1": [task], "tries:0": [other], "worker:web-2": [task],
         "-worker:web-2": [other], "-status:failed": [other],
@@ -41,7 +44,7 @@ async def test_each_key_narrows_a_list_over_http(lab: Room) -> None:
         "-target:cam-1": [other, task], "target:cam-1": [], f"job:{lab.job}": [other, task],
         f"id:{task['id'][:30]}": [task],
         f"worker:{worker['id']}": [task], "room:lab": [other, task],
-        "error:boom": [task], "-error:boom": [other], "failure:00ff00ff00ff00ff": [],
+        "error:boom": [task], "-error:boom": [other], "failure:00ff00ff00ff00ff": [], f"flow:{FLOW}": [other],
     }  # fmt: skip
 
     for text, wanted in found.items():

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from treadle.ids import new_task_id
 from treadle_server.testing import Served, serve_in_thread
 
 PATIENCE = 5.0
@@ -57,6 +58,8 @@ class House:
             self.ids[state] = self._in_state(state, worker)
         self.ids["pending"] = self._submitted(target="busy")
         self.ids["scheduled"] = self._submitted(delay=3600)
+        self.ids["flow"] = str(new_task_id())
+        self.ids["blocked"] = self._submitted(depends_on={"first": self.ids["scheduled"]}, flow_id=self.ids["flow"])
         self._sent("PUT", "/v1/rooms/lab/schedules/hourly", job=JOB, cron="0 * * * *")
         hook = {"url": "http://localhost:1/", "jobs": [JOB], "statuses": ["cancelled"]}
         self._sent("PUT", "/v1/rooms/lab/webhooks/hook", **hook)

@@ -24,11 +24,12 @@ from tests.golden.samples import sample
 from treadle_server.api.endpoint import Endpoint
 from treadle_server.api.routes import ENDPOINTS
 
-TASKS = ["$running", "$claimed", "$pending", "$scheduled", "$completed", "$failed", "$paused"]
+TASKS = ["$running", "$claimed", "$pending", "$scheduled", "$blocked", "$completed", "$failed", "$paused"]
 PLACES = {
     "room": ["lab"] * 8 + ["@global", "@internal"],
     "job_name": [JOB],
     "task_id": TASKS,
+    "flow_id": ["$flow"],
     "run_id:int": ["0"],
     "worker_id": ["$worker"],
     "token_id": ["$token_id"],

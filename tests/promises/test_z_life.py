@@ -13,7 +13,7 @@ from treadle.wire.status import OPEN, Status
 from treadle.wire.transitions import TRANSITIONS, Verb
 from treadle_server.engine.commands import ReleaseHolds
 
-STATUSES = ("scheduled", "pending", "claimed", "running", "paused", "completed", "failed", "cancelled")
+STATUSES = ("scheduled", "blocked", "pending", "claimed", "running", "paused", "completed", "failed", "cancelled")
 
 TABLE: Mapping[str, Mapping[str, str]] = {
     "start": {"claimed": "running", "running": "running"},
@@ -25,14 +25,20 @@ TABLE: Mapping[str, Mapping[str, str]] = {
     "checkpoint": {"claimed": "claimed", "running": "running"},
     "progress": {"claimed": "claimed", "running": "running"},
     "log": {"claimed": "claimed", "running": "running"},
-    "cancel": dict.fromkeys(("scheduled", "pending", "claimed", "running", "paused"), "cancelled"),
-    "pause": {"scheduled": "paused", "pending": "paused", "claimed": "claimed", "running": "running"},
+    "cancel": dict.fromkeys(("scheduled", "blocked", "pending", "claimed", "running", "paused"), "cancelled"),
+    "pause": {
+        "scheduled": "paused",
+        "blocked": "paused",
+        "pending": "paused",
+        "claimed": "claimed",
+        "running": "running",
+    },
     "resume": {"paused": "pending", "failed": "pending"},
     "rerun": {"completed": "pending", "failed": "pending", "cancelled": "pending"},
     "resolve": {"paused": "completed", "failed": "completed"},
     "resolve failed": {"paused": "failed", "failed": "failed"},
     "resolve cancelled": {"paused": "cancelled", "failed": "cancelled"},
-    "edit": {"scheduled": "scheduled", "pending": "pending"},
+    "edit": {"scheduled": "scheduled", "blocked": "blocked", "pending": "pending"},
 }
 """DESIGN.md section 3 by hand, for a task without budgets: what each word makes of each status; all else is a 409.
 
@@ -44,7 +50,7 @@ PATCHES: Mapping[str, Mapping[str, str]] = {
     "completed": {"running": "completed"},
     "failed": {"claimed": "failed", "running": "failed"},
     "paused": {"claimed": "paused", "running": "paused"},
-    "cancelled": dict.fromkeys(("scheduled", "pending", "claimed", "running", "paused"), "cancelled"),
+    "cancelled": dict.fromkeys(("scheduled", "blocked", "pending", "claimed", "running", "paused"), "cancelled"),
     "scheduled": {},
     "pending": {},
     "claimed": {},
@@ -54,9 +60,12 @@ PATCHES: Mapping[str, Mapping[str, str]] = {
 
 async def brought_to(status: str, user: User, worker: Worker, job: str) -> Task:
     """Return a task in that status; it names its last run, or the first when it had none."""
-    task = {"run_id": 0, **(await user.submit(job, delay=3600 if status == "scheduled" else 0))}
+    options: dict[str, Any] = {"delay": 3600 if status == "scheduled" else 0}
+    if status == "blocked":
+        options["depends_on"] = {"first": (await user.submit(job, delay=3600))["id"]}
+    task = {"run_id": 0, **(await user.submit(job, **options))}
     task["run_id"] = 0
-    if status in {"scheduled", "pending"}:
+    if status in {"scheduled", "blocked", "pending"}:
         return task
     run = await worker.take()
     if status != "claimed":
@@ -154,6 +163,7 @@ def test_z7_the_table_by_hand_and_the_one_in_the_code_agree():
     """The verbs that only the server says are here as well."""
     by_hand: dict[Verb, tuple[set[str], set[str]]] = {
         Verb.PROMOTE: ({"scheduled"}, {"pending"}),
+        Verb.UNBLOCK: ({"blocked"}, {"pending", "scheduled"}),
         Verb.DEFER: ({"pending"}, {"scheduled"}),
         Verb.CLAIM: ({"pending"}, {"claimed"}),
         Verb.START: (set(TABLE["start"]) - {"running"}, {"running"}),
@@ -161,13 +171,14 @@ def test_z7_the_table_by_hand_and_the_one_in_the_code_agree():
         Verb.FAIL: (set(TABLE["fail"]), {"failed"}),
         Verb.RETRY: (set(TABLE["fail"]), {"scheduled", "pending"}),
         Verb.REQUEUE: (set(TABLE["exception"]), {"scheduled", "pending"}),
+        Verb.SUSPEND: (set(TABLE["fail"]), {"scheduled", "pending"}),
         Verb.INTERRUPT: (set(TABLE["pause report"]), {"paused"}),
         Verb.PAUSE: (set(TABLE["pause"]) - {"claimed", "running"}, {"paused"}),
         Verb.CANCEL: (set(TABLE["cancel"]), {"cancelled"}),
         Verb.EXPIRE: (set(OPEN), {"failed"}),
-        Verb.RESUME: (set(TABLE["resume"]), {"pending", "scheduled"}),
+        Verb.RESUME: (set(TABLE["resume"]), {"pending", "scheduled", "blocked"}),
         Verb.RESOLVE: (set(TABLE["resolve"]), {"completed", "failed", "cancelled"}),
-        Verb.RERUN: (set(TABLE["rerun"]), {"pending"}),
+        Verb.RERUN: (set(TABLE["rerun"]), {"pending", "blocked"}),
     }
 
     assert {verb: (set(one.sources), set(one.targets)) for verb, one in TRANSITIONS.items()} == by_hand

@@ -30,7 +30,9 @@ def in_position_order(task: Task) -> tuple[Any, ...]:
         return (1, -task.priority, task.due_at, task.seq)
     if task.status is Status.SCHEDULED:
         return (2, task.due_at, task.seq)
-    return (3 if task.status is Status.PAUSED else 4, -task.seq)
+    if task.status is Status.BLOCKED:
+        return (3, task.seq)
+    return (4 if task.status is Status.PAUSED else 5, -task.seq)
 
 
 KEYS = {

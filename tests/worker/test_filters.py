@@ -261,7 +261,9 @@ def test_how_long_ago_is_told_from_now_and_a_day_is_that_day() -> None:
 
 
 def test_a_state_that_is_not_meant_is_taken_from_those_that_are() -> None:
-    assert parse("status:open -status:paused,running").status == [Status.SCHEDULED, Status.PENDING, Status.CLAIMED]
+    assert parse("status:open -status:paused,running").status == [
+        Status.SCHEDULED, Status.BLOCKED, Status.PENDING, Status.CLAIMED,
+    ]  # fmt: skip
     assert parse("-status:open") == parse("status:done")
 
 

@@ -125,7 +125,7 @@ async def test_what_cannot_be_taken_is_said_and_can_be_edited_again_with_nothing
 
     async with staged(server, clock) as stage:
         await stage.press("2", "e")
-        await stage.until(lambda: "line 27, column 14: expecting value" in stage.text())
+        await stage.until(lambda: "line 29, column 14: expecting value" in stage.text())
         await stage.press("e")
         await stage.until(lambda: "there is no 'wieght'" in stage.text())
         assert '"priority": }' in turns.seen(1)

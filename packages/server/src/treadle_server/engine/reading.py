@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 from treadle.wire.names import JobName
 from treadle_server.domain.jobs import Lane
+from treadle_server.domain.limits import own_of
 from treadle_server.domain.schedules import Schedule
 from treadle_server.engine.commands.instances import options_of
 from treadle_server.engine.read_set import ReadSet
@@ -180,8 +181,9 @@ async def _load_schedules(work: UnitOfWork, reads: ReadSet) -> None:
 async def _load_limits(work: UnitOfWork, reads: ReadSet) -> None:
     """Read the limits that are named, by the commands and by the jobs of tasks that are new or told anew."""
     jobs = {work.jobs[name].num for name, _, _ in reads.new_tasks if name in work.jobs}
-    jobs |= {work.tasks[task_id].job_num for task_id in reads.limit_edits if task_id in work.tasks}
-    wanted = set(reads.limits)
+    edited = [work.tasks[task_id] for task_id in reads.limit_edits if task_id in work.tasks]
+    jobs |= {task.job_num for task in edited}
+    wanted = {*reads.limits, *((task.room, one["name"]) for task in edited for one in own_of(task.limits))}
     for num in jobs & work.jobs_by_num.keys():
         job = work.jobs_by_num[num]
         wanted |= {(job.room, one["name"]) for one in work.rules.limits_of(job)}

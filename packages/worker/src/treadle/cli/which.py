@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 _FILTER = """
 A FILTER is words with spaces between, all of which must hold: status:failed (several with commas; open, done and all
 are groups), job:@global:tasks:hello, room:lab, target:robot, worker:NAME (or id), tag:key or tag:key=value (in a nested
-one tag.region.name:eu; several), id:0199 (how it begins), error:ValueError (or the reason), failure:ID (a group of
-failures), tries:>2, created:<1h, started:>5m, ended:2026-01-31 (or a time behind < or >), duration:>1m30s. A - before
-status:, job:, room:, target:, worker:, tag: and error: means what is not so, behind -- on the command line or as
---where=-tag:x. Anything else is text to be found in the id, the job's name, the payload or the error.
+one tag.region.name:eu; several), id:0199 (how it begins), flow:ID, error:ValueError (or the reason), failure:ID (a
+group of failures), tries:>2, created:<1h, started:>5m, ended:2026-01-31 (or a time behind < or >), duration:>1m30s.
+A - before status:, job:, room:, target:, worker:, tag: and error: means what is not so, behind -- on the command line
+or as --where=-tag:x. Anything else is text to be found in the id, the job's name, the payload or the error.
 Quotes keep spaces.
 """
 

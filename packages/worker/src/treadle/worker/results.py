@@ -5,7 +5,6 @@ from typing import Any
 from treadle.errors import ConnectionFailed
 from treadle.tasks.dependencies import each, replaced
 from treadle.tasks.endings import Ending
-from treadle.transport.http import HttpChannel
 from treadle.worker.credentials import Credentials
 from treadle.worker.lease import Held, log
 
@@ -14,6 +13,8 @@ async def read_results(credentials: Credentials, held: Held) -> Ending | None:
     """Put the results into the run's claim; return how the run ends when they can't be had: another one may."""
     if not held.claim.get("results_left_out"):
         return None
+    from treadle.transport.http import HttpChannel  # most workers never need it
+
     channel = HttpChannel(credentials.urls, await credentials.of(held), patience=30.0)
     found: dict[str, Any] = {}
     try:

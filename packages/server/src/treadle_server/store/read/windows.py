@@ -61,11 +61,15 @@ async def ahead_of(
         at = place_of(found[0], wanted.order)
     elif wanted.before is not None:
         return 0, False
-    return await ahead(connection, wanted, at)
+    # Behind the last one that matches there is nothing, and it stands before that itself.
+    return await ahead(connection, wanted, at, inclusive=not found and wanted.after is not None)
 
 
-async def ahead(connection: AsyncConnection, wanted: Window, at: Place) -> tuple[int, bool]:
-    """Return how many matching tasks stand before the place, and whether counting stopped at `filters.COUNT_CAP`."""
+async def ahead(connection: AsyncConnection, wanted: Window, at: Place, *, inclusive: bool = False) -> tuple[int, bool]:
+    """Return how many matching tasks stand before the place, with `inclusive` there too.
+
+    The other one says whether counting stopped at `filters.COUNT_CAP`.
+    """
     cap, found = filters.COUNT_CAP, 0
     where = await filters.conditions(connection, wanted.filter)
     for number, segment in _segments(wanted):
@@ -76,11 +80,11 @@ async def ahead(connection: AsyncConnection, wanted: Window, at: Place) -> tuple
         if number < at.segment:
             found += await _count(connection, select(tasks.c.seq).where(*bounds).limit(most))
         elif segment is PENDING and not where.is_narrow:
-            ranges = segment.ranges(at.values, backward=True)
+            ranges = segment.ranges(at.values, backward=True, inclusive=inclusive)
             async for union in _queue(connection, wanted.filter.job, bounds, ranges, most, backward=True):
                 found += await _count(connection, union.limit(most))
         else:
-            before = segment.beyond(at.values, backward=True)
+            before = segment.beyond(at.values, backward=True, inclusive=inclusive)
             found += await _count(connection, select(tasks.c.seq).where(*bounds, before).limit(most))
         if found > cap:
             break
