@@ -35,7 +35,7 @@ async def test_a_limit_is_made_changed_shown_with_its_use_and_deleted(lab: Room)
     [
         {}, {"concurrency": 0}, {"concurrency": 1.5}, {"concurrency": True}, {"rate": {"count": 1}},
         {"rate": {"count": 1, "seconds": 0}}, {"rate": {"count": 0, "seconds": 1}},
-        {"concurrency": 1, "on_full": "drop"},
+        {"concurrency": 1, "on_full": "drop"}, {"concurrency": 1, "on_full": "newest"}, {"on_full": "reject"},
         {"rate": {"count": 1, "seconds": 1, "burst": 0}}, {"burst": 3},
     ],
 )  # fmt: skip
@@ -84,3 +84,22 @@ async def test_a_registration_makes_the_limits_that_are_missing_and_changes_none
         {"room": "lab", "name": "api", "key": "acme", "weight": 1, "own": False}
     ]
     assert problem(await lab.client.delete(PATH)) == "limit-in-use"
+
+
+async def test_a_limit_that_rejects_answers_429_with_retry_after_and_a_bulk_is_refused_whole(lab: Room) -> None:
+    job = {"category": "tasks", "name": "limited", "retain": True}
+    limits = [{"name": "api", "concurrency": 2, "on_full": "reject"}]
+    alone = await lab.client.put("/v1/rooms/lab/jobs", json={**job, "limits": [{"name": "x", "on_full": "reject"}]})
+    assert (await lab.client.put("/v1/rooms/lab/jobs", json={**job, "limits": limits})).is_success
+    item = {"job": "lab:tasks:limited", "payload": {}}
+
+    bulk = await lab.client.post("/v1/rooms/lab/tasks", json={"tasks": [item] * 3})
+    taken = [await lab.client.post("/v1/rooms/lab/tasks/lab:tasks:limited", json={"payload": {}}) for _ in range(3)]
+    newest = (await lab.client.put(PATH, json={"concurrency": 2, "on_full": "newest"})).json()
+
+    assert problem(alone) == "validation-error"
+    assert (problem(bulk), bulk.headers["Retry-After"]) == ("limit-full", "1")
+    assert [answer.status_code for answer in taken] == [202, 202, 429]
+    assert (await lab.client.get("/v1/tasks")).json()["total"] == 2
+    assert "'newest' is not there yet; give 'wait' or 'reject'" in str(newest["errors"])
+    assert (await lab.client.get(PATH)).json()["on_full"] == "reject"

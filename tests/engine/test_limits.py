@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from treadle.wire.limits import OnFull
 from treadle.wire.status import Status
 from treadle_server.access.principal import SYSTEM, Principal
 from treadle_server.domain.limits import Caps
@@ -32,12 +33,14 @@ pytestmark = pytest.mark.anyio
 async def set_limit(
     shop, name: str = "api", *, room: str = "@global", concurrency: int | None = None,
     rate: tuple[int, float] | None = None, burst: int | None = None, principal: Principal | None = None,
+    on_full: OnFull = "wait",
 ) -> None:  # fmt: skip
     caps = Caps(
         concurrency=concurrency,
         rate_count=None if rate is None else rate[0],
         rate_seconds=None if rate is None else rate[1],
         rate_burst=None if rate is None else burst or rate[0],
+        on_full=on_full,
     )
     await shop.engine.run(SetLimit(principal=principal or shop.principal, room=room, name=name, caps=caps))
 

@@ -22,6 +22,7 @@ from treadle_server.engine.commands.submit import SchemaMoved
 from treadle_server.errors import (
     Forbidden,
     JobNotFound,
+    LimitFull,
     LimitNotFound,
     Refused,
     ScheduleNotFound,
@@ -610,3 +611,43 @@ async def test_cron_is_kept_to_the_minute_over_a_change_of_the_year_e10(plan: Pl
         await plan.shop.steer((await plan.tasks())[-1], "cancel")
 
     assert made == ["03-29 01:00", "03-30 00:30", "03-31 00:30"]
+
+
+async def test_a_tick_that_meets_a_full_limit_that_rejects_is_skipped_and_told_and_the_next_one_is_not(
+    plan: Plan, clock: FakeClock
+) -> None:
+    caps = Caps(concurrency=1, rate_count=None, rate_seconds=None, rate_burst=None, on_full="reject")
+    limit = {"principal": SYSTEM, "room": "@global", "name": "api"}
+    await plan.shop.engine.run(SetLimit(**limit, caps=caps))
+    [other] = await plan.shop.submit(limits=[{"name": "api", "key": None, "weight": None}])
+    await plan.set(template='{"limits": [{"name": "api", "key": null, "weight": null}]}')
+    tick = clock.now() + timedelta(seconds=60)
+
+    await plan.pass_time(60)
+    skipped = await plan.get()
+    with pytest.raises(LimitFull, match="'api' of room @global is full"):
+        await plan.run_now()
+    await plan.shop.steer(other, "cancel")
+    await plan.pass_time(60)
+
+    assert (skipped.skipped_at, skipped.skipped_for) == (tick, None)
+    assert "concurrency is 1" in (skipped.skipped_why or "")
+    [task] = await plan.tasks()
+    assert task.due_at == tick + timedelta(seconds=60)
+
+
+async def test_the_task_that_follows_the_last_one_takes_the_room_that_this_one_leaves(
+    plan: Plan, clock: FakeClock
+) -> None:
+    caps = Caps(concurrency=1, rate_count=None, rate_seconds=None, rate_burst=None, on_full="reject")
+    await plan.shop.engine.run(SetLimit(principal=SYSTEM, room="@global", name="api", caps=caps))
+    await plan.set(template='{"limits": [{"name": "api", "key": null, "weight": null}]}')
+    worker = await plan.shop.worker()
+    await plan.pass_time(60)
+    [first] = await plan.shop.claim(worker)
+
+    await plan.pass_time(60)
+    await plan.shop.run(first)
+
+    assert (await plan.get()).skipped_at is None
+    assert [task.run_id for task in await plan.shop.claim(worker, 5)] == [0]

@@ -7,11 +7,17 @@ from tests.worker.cli.conftest import Command, Shop
 
 def test_a_limit_is_set_listed_shown_and_deleted(command: Command, shop: Shop) -> None:
     assert command.said("limits", "--help").startswith("Usage: treadle limits")
-    made = command.said("limits", "set", "cli", "--concurrency", "2", "--rate", "100/60", "--burst", "10")
+    made = command.said("limits", "set", "cli", "--concurrency", "1", "--rate", "100/60", "--burst", "10",
+                        "--on-full", "reject")  # fmt: skip
     task = command.said("submit", shop.job, "n=1", "--limit", "cli=acme").split()[0]
 
-    assert made.splitlines()[:3] == ["limit      cli, in @global", "at once    2", "rate       100 in 1m, 10 at once"]
-    assert command.said("limits", "list").splitlines()[1].split()[:3] == ["cli", "@global", "2"]
+    full = command.refused("submit", shop.job, "n=2", "--limit", "cli=acme")
+
+    assert "the limit 'cli' of room @global is full for 'acme'" in full
+    assert made.splitlines()[:4] == [
+        "limit      cli, in @global", "at once    1", "rate       100 in 1m, 10 at once", "when full  reject",
+    ]  # fmt: skip
+    assert command.said("limits", "list").splitlines()[1].split()[:3] == ["cli", "@global", "1"]
     assert command.read("limits", "show", "cli")["waiting"] == 1
     assert "open tasks or jobs name the limit 'cli'" in command.refused("limits", "delete", "cli")
     command.said("cancel", task)

@@ -92,3 +92,23 @@ def test_a_rate_that_is_none_is_refused_where_it_is_written() -> None:
         Limit("a", rate=5)  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidArguments, match="give rate"):
         Limit("a", concurrency=1, burst=3)
+    with pytest.raises(errors.InvalidArguments, match="give concurrency or rate"):
+        Limit("a", on_full="reject")
+
+
+@task(limits=[Limit("scarce", concurrency=2, on_full="reject")])
+async def take() -> None: ...
+
+
+async def test_a_submit_into_a_full_limit_that_rejects_raises_limit_full_and_a_bulk_puts_nothing_in(
+    client: Client,
+) -> None:
+    await take.submit()
+
+    with pytest.raises(errors.LimitFull, match="'scarce' of room @global is full"):
+        await client.submit_many([take.bind(), take.bind()])
+    await take.submit()
+    with pytest.raises(errors.LimitFull, match="concurrency is 2"):
+        await take.submit()
+
+    assert (await client.limit("scarce")).waiting == 2

@@ -14,6 +14,7 @@ TreadleError
 │   ├── ScheduleNotFound        404 schedule-not-found
 │   ├── LimitNotFound           404 limit-not-found
 │   ├── LimitInUse              409 limit-in-use
+│   ├── LimitFull               429 limit-full
 │   ├── InvalidTaskTransition   409 invalid-task-transition
 │   ├── StaleRun                409 stale-run
 │   ├── TaskConflict            409 task-conflict
@@ -138,6 +139,12 @@ class LimitInUse(Refused):
     """Open tasks or jobs name the limit."""
 
     problem = "limit-in-use"
+
+
+class LimitFull(Refused):
+    """A limit that rejects has no room for the task."""
+
+    problem = "limit-full"
 
 
 class InvalidTaskTransition(Refused):

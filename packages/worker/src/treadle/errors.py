@@ -258,6 +258,12 @@ class LimitInUse(ProblemError):
     name: ClassVar[str] = "limit-in-use"
 
 
+class LimitFull(ProblemError):
+    """A limit that rejects has no room for the task: nothing was put in."""
+
+    name: ClassVar[str] = "limit-full"
+
+
 class ArtifactNotFound(ProblemError):
     """The task has no such artifact."""
 

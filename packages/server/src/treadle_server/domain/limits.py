@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 from pydantic_core import from_json
 
+from treadle.wire.limits import OnFull
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import LimitNotFound, ValidationFailed
 
@@ -43,6 +44,7 @@ class Limit:
     rate_burst: int | None
     created_at: datetime
     version: int = 1
+    on_full: OnFull = "wait"
 
     @property
     def per_second(self) -> float:
@@ -67,6 +69,7 @@ class Caps:
     rate_count: int | None
     rate_seconds: float | None
     rate_burst: int | None
+    on_full: OnFull = "wait"
 
     def limit(self, room: str, name: str, now: datetime) -> Limit:
         """Return a new limit."""

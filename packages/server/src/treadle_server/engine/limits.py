@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from treadle_server.clock import Steps
+from treadle_server.engine.admission import confirm_admission
 from treadle_server.engine.effects import Effects
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.gates import settle
@@ -31,7 +32,10 @@ class LimitKeeper:
         self._was_set = self._was_set or was_set
 
     async def settle(self, tx: Tx, effects: Effects, *, was_set: bool) -> None:
-        """Let tasks with limits be claimable where there is room by now, and no others."""
+        """Let tasks with limits be claimable where there is room by now, and no others.
+
+        Raises `LostUpdate` when another server has filled a limit that rejects.
+        """
         work = effects.work
         if was_set:
             await forget_time(tx, work.now)
@@ -39,3 +43,4 @@ class LimitKeeper:
         if work.limited:
             woken, work.batch.due_at = await settle(tx, work.limited, work.now)
             work.woken |= woken
+        await confirm_admission(work)

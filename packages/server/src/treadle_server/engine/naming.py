@@ -1,8 +1,9 @@
-"""The limits that new and edited tasks count against: looked up, checked, and noted in the task."""
+"""The limits that new and edited tasks count against: looked up, checked, asked for room, and noted in the task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from treadle_server.domain.admission import Wanted
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.limits import Named, check_named, key_of, named_by, text_of
 from treadle_server.domain.tasks import Task
@@ -33,3 +34,17 @@ def note_limits(task: Task, named: Sequence[Named], own: Given | None) -> None:
     if task.limit_key is None and was_parked:
         # Nothing but its limits kept it: its target, if it has one, decides anew.
         task.blocked, task.parked = task.target_num is not None, False
+
+
+def admit(work: UnitOfWork, wanted: Iterable[Wanted]) -> None:
+    """Raise `LimitFull` unless the limits that reject have room for all of these; nothing is changed."""
+    by_seq = {task.seq: task for task in work.tasks.values()} if work.own_uses else {}
+    for seq, run_id, bucket, weight in work.own_uses:
+        crowd = work.admission.crowds.get(bucket)
+        if crowd is not None and by_seq[seq].completed_at is not None and (seq, run_id) not in work.holds:
+            # The batch has ended it.
+            crowd.bucket.used -= weight
+    work.own_uses = [
+        use for use in work.own_uses if by_seq[use[0]].completed_at is None or (use[0], use[1]) in work.holds
+    ]
+    work.admission.check(wanted)

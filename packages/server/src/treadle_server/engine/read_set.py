@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import JobName
@@ -25,6 +26,8 @@ class ReadSet:
     jobs_change: bool = False
     new_tasks: list[tuple[JobName, str, str | None]] = field(default_factory=list)
     """For each new task: its job, the room it is submitted from, and the pool that the call names."""
+    submits: list[tuple[JobName, str, list[dict[str, Any]] | None, str]] = field(default_factory=list)
+    """Of those that are submitted: the job, the room, the limits that the call names, and the payload."""
     targets: set[tuple[str, str]] = field(default_factory=set)
     unique_keys: set[tuple[JobName, str]] = field(default_factory=set)
     runs: set[tuple[TaskId, int]] = field(default_factory=set)

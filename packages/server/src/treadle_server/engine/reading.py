@@ -7,6 +7,7 @@ from treadle.wire.names import JobName
 from treadle_server.domain.jobs import Lane
 from treadle_server.domain.limits import own_of
 from treadle_server.domain.schedules import Schedule
+from treadle_server.engine.admission import read_admission
 from treadle_server.engine.commands.instances import options_of
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.telling import read_dependencies
@@ -56,6 +57,7 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
     await _load_holds(work, reads)
     await _load_schedules(work, reads)
     await _load_limits(work, reads)
+    await read_admission(work, reads)
     await _load_new(work, reads)
     await read_dependencies(work, reads)
     for pruning in reads.prunings:

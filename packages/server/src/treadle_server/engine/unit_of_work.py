@@ -12,6 +12,7 @@ from datetime import datetime
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import INTERNAL, JobName
 from treadle.wire.status import Status
+from treadle_server.domain.admission import Admission
 from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job, Lane, Worker
 from treadle_server.domain.limits import Limit, Place
@@ -89,6 +90,10 @@ class UnitOfWork:
         """Buckets of the limits that are to be changed for which lines wait."""
         self.due_places: list[Place] = []
         """Buckets that lines wait for and that have a token by now."""
+        self.admission = Admission()
+        """The limits that reject."""
+        self.own_uses: list[tuple[int, int, int, int]] = []
+        """What runs of the tasks count for which the batch may end: task, run, bucket, weight."""
         self.limited = Touched()
         """What was done to tasks with limits."""
         self.stale: list[WorkerId] = []

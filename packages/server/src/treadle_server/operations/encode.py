@@ -346,6 +346,7 @@ def limit_data(view: LimitView) -> dict[str, Any]:
         "name": limit.name,
         "concurrency": limit.concurrency,
         "rate": None if limit.rate_count is None else rate,
+        "on_full": limit.on_full,
         "used": view.used,
         "waiting": view.waiting,
         "keys": len(view.buckets),

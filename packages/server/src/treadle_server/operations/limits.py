@@ -36,6 +36,7 @@ def caps_of(wanted: WireCaps) -> Caps:
         rate_count=None if rate is None else rate.count,
         rate_seconds=None if rate is None else rate.seconds,
         rate_burst=None if rate is None else rate.burst or rate.count,
+        on_full=wanted.on_full,
     )
 
 

@@ -1,6 +1,6 @@
 """`treadle limits`: how much runs at once and begins in a time, over all workers; set and deleted too."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -36,7 +36,7 @@ def show_list(*, room: str = "@global", limit: int = 50, is_json: bool = False) 
     if is_json:
         print_json(page)
         return
-    columns = ("limit", "room", "at once", "rate", "used", "waiting", "keys")
+    columns = ("limit", "room", "at once", "rate", "when full", "used", "waiting", "keys")
     print_table(columns, [_row(item) for item in page.items], empty=f"No limits in {room}.")
     if page.total > len(page.items):
         say(f"{len(page.items)} of {page.total}; --limit shows more.")
@@ -61,10 +61,24 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 @click.option("--concurrency", type=click.IntRange(1), help="The most weight at once.")
 @click.option("--rate", metavar="COUNT/SECONDS", help="How many claims in how many seconds, as 100/60.")
 @click.option("--burst", type=click.IntRange(1), help="The most claims at once; left out, the rate's count.")
+@click.option(
+    "--on-full",
+    type=click.Choice(["wait", "reject"]),
+    default="wait",
+    show_default=True,
+    help="What becomes of a task that is put in when there is no room.",
+)
 @_room
 @as_json
 def set_limit(
-    name: str, *, concurrency: int | None, rate: str | None, burst: int | None, room: str, is_json: bool
+    name: str,
+    *,
+    concurrency: int | None,
+    rate: str | None,
+    burst: int | None,
+    on_full: Literal["wait", "reject"],
+    room: str,
+    is_json: bool,
 ) -> None:
     """Make or change the limit NAME; tasks that wait for it go on by what it says now."""
     if concurrency is None and rate is None:
@@ -75,7 +89,9 @@ def set_limit(
 
     async def work() -> "LimitItem":
         async with open_client() as client:
-            return await client.set_limit(name, room=room, concurrency=concurrency, rate=given, burst=burst)
+            return await client.set_limit(
+                name, room=room, concurrency=concurrency, rate=given, burst=burst, on_full=on_full
+            )
 
     _print(run(work()), is_json=is_json)
 
@@ -110,7 +126,7 @@ def _per(item: "LimitItem") -> str | None:
 
 
 def _row(item: "LimitItem") -> tuple[object, ...]:
-    return (item.name, item.room_id, item.concurrency, _per(item), item.used, item.waiting, item.keys)
+    return (item.name, item.room_id, item.concurrency, _per(item), item.on_full, item.used, item.waiting, item.keys)
 
 
 def _print(item: "LimitItem", *, is_json: bool) -> None:
@@ -121,6 +137,7 @@ def _print(item: "LimitItem", *, is_json: bool) -> None:
         "limit": f"{item.name}, in {item.room_id}",
         "at once": item.concurrency,
         "rate": _per(item),
+        "when full": item.on_full,
         "used": item.used,
         "waiting": item.waiting,
         "keys": item.keys,

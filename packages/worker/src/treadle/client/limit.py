@@ -1,9 +1,12 @@
 """A limit as code names it: `Limit("openai", key="/customer", concurrency=5, rate=(100, 60))`."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treadle.errors import InvalidArguments
+
+if TYPE_CHECKING:
+    from treadle.wire.limits import OnFull
 
 
 @dataclass(frozen=True)
@@ -11,7 +14,7 @@ class Limit:
     """A limit that tasks count against, by its name.
 
     With `concurrency`, `rate` or both `@task` makes the limit when it is missing. Raises `InvalidArguments` for a rate
-    that is no pair, and for a burst without a rate.
+    that is no pair, for a burst without a rate, and for `on_full` without either.
     """
 
     name: str
@@ -27,9 +30,11 @@ class Limit:
     """How many claims in how many seconds."""
     burst: int | None = None
     """How many claims may come at once; as many as the rate's count when it is left out."""
+    on_full: "OnFull | None" = None
+    """`reject`: a submit raises `LimitFull` when there is no room; `wait`, when it is left out."""
 
     def __post_init__(self) -> None:
-        """Check the rate. Raises `InvalidArguments` for one that is no pair, and for a burst without one."""
+        """Check that it fits together. Raises `InvalidArguments`."""
         if self.rate is not None and not (isinstance(self.rate, tuple | list) and len(self.rate) == 2):
             raise InvalidArguments(
                 f"Limit({self.name!r}): rate={self.rate!r} is no pair of count and seconds, as (100, 60)"
@@ -37,6 +42,10 @@ class Limit:
         if self.burst is not None and self.rate is None:
             raise InvalidArguments(
                 f"Limit({self.name!r}): burst={self.burst!r} says how much of a rate comes at once: give rate"
+            )
+        if self.on_full is not None and self.concurrency is None and self.rate is None:
+            raise InvalidArguments(
+                f"Limit({self.name!r}): on_full={self.on_full!r} is of a limit that is made: give concurrency or rate"
             )
 
     @property
@@ -50,6 +59,8 @@ class Limit:
             found["rate"] = {"count": count, "seconds": float(seconds)}
             if self.burst is not None:
                 found["rate"]["burst"] = self.burst
+        if self.on_full is not None:
+            found["on_full"] = self.on_full
         return found
 
     def named(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from treadle.client.limit import Limit
 from treadle.client.requests import Listing, Requester, path_part
-from treadle.wire.limits import LimitItem
+from treadle.wire.limits import LimitItem, OnFull
 from treadle.wire.names import GLOBAL
 
 
@@ -28,14 +28,16 @@ class Limiting(Requester):
         concurrency: int | None = None,
         rate: tuple[int, float] | None = None,
         burst: int | None = None,
+        on_full: OnFull | None = None,
     ) -> LimitItem:
         """Make a limit, or change the one of this name while tasks wait for it and run.
 
         `concurrency` is the most weight at once, `rate` how many claims in how many seconds; one of them at least.
-        `burst` is the most claims at once, the rate's count unless given. Raises `ValidationFailed` for neither, and
-        `InvalidArguments` for a rate that is no pair or a burst without one.
+        `burst` is the most claims at once, the rate's count unless given. When it is full, tasks that are put in wait,
+        or with `on_full` of `reject` the submit raises `LimitFull`. Raises `ValidationFailed` for neither of the first
+        two, and `InvalidArguments` for a rate that is no pair, a burst without one or `on_full` alone.
         """
-        caps = Limit(name, concurrency=concurrency, rate=rate, burst=burst).caps
+        caps = Limit(name, concurrency=concurrency, rate=rate, burst=burst, on_full=on_full).caps
         return LimitItem.model_validate(await self.request("PUT", limit_path(room, name), caps))
 
     async def delete_limit(self, name: str, *, room: str = GLOBAL) -> None:

@@ -13,6 +13,7 @@ from treadle.errors import (
     Forbidden,
     InvalidArguments,
     JobNotFound,
+    LimitFull,
     MethodNotAllowed,
     ProblemError,
     RouteNotFound,
@@ -30,7 +31,7 @@ SECONDS = 60.0
 _OF_ALL = (Unauthorized, StoreUnavailable, RouteNotFound, MethodNotAllowed)
 """Problems that say nothing of a row: with them all wait."""
 
-_OF_NOW = (TooManyRequests, SchemaConflict)
+_OF_NOW = (TooManyRequests, SchemaConflict, LimitFull)
 """Problems of a row that may be gone a moment later."""
 
 Answer = dict[str, Any] | BaseException

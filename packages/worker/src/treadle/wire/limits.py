@@ -1,8 +1,8 @@
 """Limits: how much of some tasks runs at once or begins in a time, over all workers and servers."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from treadle.wire.fields import Instant, Model, PositiveSeconds, Request, Text
 
@@ -21,6 +21,16 @@ def _no_slash(text: str) -> str:
 
 LimitTitle = Annotated[Text, AfterValidator(_no_slash)]
 """A limit's name."""
+
+
+def _built(given: object) -> object:
+    if given in ("newest", "replace"):
+        raise ValueError(f"{given!r} is not there yet; give 'wait' or 'reject'")
+    return given
+
+
+OnFull = Literal["wait", "reject"]
+"""What becomes of a task that is put in when a limit is full: it waits, or is refused with `limit-full`."""
 
 
 class LimitName(Request):
@@ -48,6 +58,7 @@ class Caps(Request):
     concurrency: Cap | None = None
     """The most weight of claimed and running tasks, and of cancelled ones until their code has stopped."""
     rate: Rate | None = None
+    on_full: Annotated[OnFull, BeforeValidator(_built)] = "wait"
 
 
 class LimitOfJob(LimitName, Caps):
@@ -58,7 +69,13 @@ class LimitOfJob(LimitName, Caps):
         """Return what it is to allow when it is missing; None: it is there already."""
         if self.concurrency is None and self.rate is None:
             return None
-        return Caps(concurrency=self.concurrency, rate=self.rate)
+        return Caps(concurrency=self.concurrency, rate=self.rate, on_full=self.on_full)
+
+    @model_validator(mode="after")
+    def _of_caps(self) -> Self:
+        if self.caps is None and "on_full" in self.model_fields_set:
+            raise ValueError("on_full is for a limit that is made: give concurrency or rate with it")
+        return self
 
 
 class LimitPut(Caps):
@@ -87,6 +104,7 @@ class LimitItem(Model):
     name: str
     concurrency: int | None = None
     rate: ShownRate | None = None
+    on_full: str = "wait"
     used: int = 0
     """The weight that counts now, over all keys."""
     waiting: int = 0

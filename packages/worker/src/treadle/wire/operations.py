@@ -131,6 +131,7 @@ OF_SUBMIT = (
     *OF_JOB,
     *(
         "limit-not-found",
+        "limit-full",
         "invalid-payload",
         "task-conflict",
         "internal-job-not-configured",
@@ -278,7 +279,7 @@ _SCHEDULES = {
     "delete_schedule": _delete(_SCHEDULE, *OF_SCHEDULE),
     "run_schedule": _post(
         f"{_SCHEDULE}/run", None, TaskItem,
-        *OF_SCHEDULE, "task-conflict", "too-many-requests", "limit-not-found", **_TAKEN,
+        *OF_SCHEDULE, "task-conflict", "too-many-requests", "limit-not-found", "limit-full", **_TAKEN,
     ),
 }  # fmt: skip
 

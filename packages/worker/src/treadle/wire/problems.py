@@ -99,6 +99,12 @@ _TYPES = (
         "Limit in use",
         "Open tasks or jobs name the limit. Let them end, or register the jobs without it, and delete it then.",
     ),
+    ProblemType(
+        "limit-full",
+        429,
+        "Limit full",
+        "A limit that rejects has no room for the task, or for the whole request. Nothing was put in; try again later.",
+    ),
     ProblemType("artifact-not-found", 404, "Artifact not found", "The task has no such artifact."),
     ProblemType(
         "artifact-conflict", 409, "Artifact conflict", "The run is over, or the artifact exists with other content."

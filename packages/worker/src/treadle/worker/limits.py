@@ -43,16 +43,18 @@ async def _compare(
 def said(known: LimitItem) -> str:
     """Return in words what a limit allows."""
     rate = None if known.rate is None else (known.rate.count, known.rate.seconds, known.rate.burst)
-    return _words(known.concurrency, rate)
+    return _words(known.concurrency, rate, known.on_full)
 
 
 def _wanted(limit: "Limit") -> str:
     rate = None if limit.rate is None else (limit.rate[0], float(limit.rate[1]), limit.burst or limit.rate[0])
-    return _words(limit.concurrency, rate)
+    return _words(limit.concurrency, rate, limit.on_full or "wait")
 
 
-def _words(concurrency: int | None, rate: tuple[int, float, int] | None) -> str:
+def _words(concurrency: int | None, rate: tuple[int, float, int] | None, on_full: str) -> str:
     parts = [] if concurrency is None else [f"{concurrency} at once"]
     if rate is not None:
         parts.append("{} in {:g} s, {} together".format(*rate))
+    if on_full != "wait":
+        parts.append(f"{on_full} when it is full")
     return " and ".join(parts)

@@ -12,13 +12,15 @@ from typing import Any
 import orjson
 from pydantic_core import from_json, to_json
 
+from treadle.wire.status import Status
+from treadle_server.domain.admission import Wanted
 from treadle_server.domain.limits import Named
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.submit import Submission, holder_of, new_task
-from treadle_server.engine.naming import limits_of, note_limits
+from treadle_server.engine.naming import admit, limits_of, note_limits
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.errors import LimitNotFound, ValidationFailed
+from treadle_server.errors import LimitFull, LimitNotFound, ValidationFailed
 
 TAG = "schedule"
 """The tag by which the tasks of a schedule are found, unless its template has one of this name."""
@@ -53,7 +55,7 @@ def key_holder(work: UnitOfWork, schedule: Schedule) -> Task | None:
 def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -> Task:
     """Put in the schedule's task for a tick, or by hand (None): then it is due at once and no tick is used up.
 
-    Raises `LimitNotFound`, or `ValidationFailed` for limits that can't be.
+    Raises `LimitNotFound`, `LimitFull`, or `ValidationFailed` for limits that can't be.
     """
     options = options_of(schedule)
     target, tags, scopes, unique_key, limits, seconds = (
@@ -91,6 +93,8 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -
     note_limits(task, named, limits)
     task.blocked = task.stands_in_line
     work.add_task(task)
+    if task.status is Status.PENDING:
+        work.admission.add(named)
     schedule.last_at, schedule.last_task_id = tick or work.now, task.id
     if tick is not None:
         work.changes.ticks.append((schedule.id, tick, task.seq))
@@ -117,17 +121,20 @@ def fire(work: UnitOfWork, schedule: Schedule, *, skips: bool) -> Task | None:
 
 
 def _limits_refused(work: UnitOfWork, schedule: Schedule) -> str | None:
-    """Return what is wrong with the limits that the schedule's next task is to count against; None: nothing."""
+    """Return what keeps the schedule's next task from being put in, of its limits; None: nothing."""
     try:
         _limits_of(work, schedule)
-    except (LimitNotFound, ValidationFailed) as error:
+    except (LimitNotFound, LimitFull, ValidationFailed) as error:
         return error.detail[:MOST_WHY]
     return None
 
 
 def _limits_of(work: UnitOfWork, schedule: Schedule) -> list[Named]:
     own = options_of(schedule).get("limits")
-    return limits_of(work, work.jobs_by_num[schedule.job_num], schedule.room, own, schedule.payload)
+    named = limits_of(work, work.jobs_by_num[schedule.job_num], schedule.room, own, schedule.payload)
+    if work.admission:
+        admit(work, [Wanted(named, is_due=True)])
+    return named
 
 
 def go_on(work: UnitOfWork) -> None:

@@ -252,8 +252,8 @@ class RunSchedule(OneRow):
     def apply(self, work: UnitOfWork) -> Task:
         """Return the task.
 
-        Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, `LimitNotFound` (`ValidationFailed` for limits that
-        can't be), or `TaskConflict` while its last task is open, or another one holds its unique key.
+        Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, `LimitNotFound`, `LimitFull` (`ValidationFailed` for
+        limits that can't be), or `TaskConflict` while its last task is open, or another one holds its unique key.
         """
         schedule = get_schedule(work, self.principal, self.room, self.name)
         if has_open_instance(work, schedule):

@@ -11,6 +11,7 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import OPEN, Status
 from treadle_server.access.checks import sees
 from treadle_server.access.principal import Principal
+from treadle_server.domain.admission import Wanted
 from treadle_server.domain.dependencies import Need
 from treadle_server.domain.flows import FlowWanted
 from treadle_server.domain.jobs import Job
@@ -19,7 +20,7 @@ from treadle_server.engine.commands.dependants import check_needs, found, put_in
 from treadle_server.engine.commands.flows import check_flow, flow_of, read_bound
 from treadle_server.engine.commands.jobs import find_job
 from treadle_server.engine.commands.workers import job_name_or_404
-from treadle_server.engine.naming import limits_of, note_limits
+from treadle_server.engine.naming import admit, limits_of, note_limits
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import InternalJobNotConfigured, TaskConflict, TreadleError, UniqueKeyHeld
@@ -118,6 +119,7 @@ class Submit(_OfItems):
             name = job_name_or_404(item.job_name)
             reads.job_names.add(name)
             reads.new_tasks.append((name, self.room, item.options.get("pool")))
+            reads.submits.append((name, self.room, item.limits, item.payload))
             if item.id is not None:
                 reads.tasks.add(item.id)
             if item.target is not None:
@@ -133,16 +135,33 @@ class Submit(_OfItems):
 
         Raises `InvalidRoomId`, `JobNotFound`, `InternalJobNotConfigured`, `TaskConflict`, `SchemaMoved`, `TaskNotFound`
         (what it is to wait for is not there, or not seen), `FlowNotFound`, `Forbidden` (another user's flow),
-        `LimitNotFound`, or `ValidationFailed` for a deadline before the delay is over and limits that can't be.
+        `LimitNotFound`, `LimitFull`, or `ValidationFailed` for a deadline before the delay is over and limits that
+        can't be.
         """
         jobs = {name: find_job(work, self.room, name) for name in {item.job_name for item in self.items}}
         self._check_twins()
         for item in self.items:
             self._check(work, item, jobs[item.job_name])
+        if work.admission:
+            admit(work, self._wanted(work, jobs))
         done: dict[int, Submitted] = {}
         for i in range(len(self.items)) if self.order is None else self.order:
             done[i] = self._put(work, self.items[i], jobs[self.items[i].job_name], done)
         return [done[i] for i in range(len(self.items))]
+
+    def _wanted(self, work: UnitOfWork, jobs: Mapping[str, Job]) -> Iterator[Wanted]:
+        """Return those that are not there yet, each once."""
+        seen: set[object] = set()
+        for item in self.items:
+            job = jobs[item.job_name]
+            marks = {item.id, None if item.unique_key is None else (job.num, item.unique_key)} - {None}
+            is_there = item.id in work.tasks or (
+                item.unique_key is not None and holder_of(work, job.num, item.unique_key) is not None
+            )
+            if not is_there and not marks & seen:
+                is_due = not item.needs and not item.delay and (item.due_at is None or item.due_at <= work.now)
+                yield Wanted(limits_of(work, job, self.room, item.limits, item.payload), is_due)
+            seen |= marks
 
     def _check_twins(self) -> None:
         """Raise `TaskConflict` when one id stands for two different tasks of this request."""
@@ -208,6 +227,8 @@ class Submit(_OfItems):
             put_in_waiting(work, task, [(need, self._other(work, need, done)) for need in item.needs])
         else:
             work.add_task(task)
+        if task.status is Status.PENDING:
+            work.admission.add(named)
         return Submitted(task, created=True, position=_position(work, task, job))
 
     def _other(self, work: UnitOfWork, need: Need, done: Mapping[int, Submitted]) -> Task | Needed:

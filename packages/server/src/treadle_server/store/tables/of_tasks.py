@@ -226,6 +226,10 @@ partial_index("ix_tasks_line_open", _c.lane, _c.limit_key, where=f"{_LIMITED} AN
 
 partial_index("ix_tasks_limited", _c.limit_key, _c.status, where=f"{_LIMITED} AND completed_at IS NULL")
 
+partial_index("ix_tasks_several_limits", _c.limit_key, where="limit_key LIKE '% %' AND status = 'pending'")
+
+"""Waiting tasks that count against several limits: of one bucket those can't be found along the others."""
+
 Index("ix_tasks_job", _c.job_num, _c.seq)
 
 Index("ix_tasks_room", _c.room, _c.seq)

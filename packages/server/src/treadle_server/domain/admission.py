@@ -1,0 +1,112 @@
+"""Whether limits that reject have room for what is put in: pure rules.
+
+Such a limit takes a task as long as what is used, what waits and the task itself are within it. Only what could begin
+at once is counted as waiting: what is due later, or waits for other tasks, waits for the limit when its time comes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from treadle_server.domain.limits import Bucket, Named
+from treadle_server.errors import LimitFull
+
+SOON = 1.0
+"""Seconds after which it is worth a try again where nobody knows when a run will end."""
+
+
+class Wanted(NamedTuple):
+    """A task that is to be put in."""
+
+    named: Sequence[Named]
+    is_due: bool
+    """Whether it could begin at once."""
+
+
+@dataclass(slots=True)
+class Crowd:
+    """A bucket of a limit that rejects, and what waits for it."""
+
+    bucket: Bucket
+    count: int = 0
+    weight: int = 0
+
+    def note(self, weight: int, count: int = 1) -> None:
+        """Note that so many tasks of this weight wait."""
+        self.count += count
+        self.weight += count * self.bucket.limit.counted(weight)
+
+    @property
+    def total(self) -> int:
+        """Return what is used and waits."""
+        return self.bucket.used + self.weight
+
+    def excess(self, weight: int = 0, *, ahead: int = 0, count: int = 0) -> str | None:
+        """Return in words why there is no room for one more of `weight`; None: there is.
+
+        `ahead` is the weight of those that the same request puts in before it, `count` how many these are.
+        """
+        limit = self.bucket.limit
+        if limit.concurrency is not None and self.total + ahead + limit.counted(weight) > limit.concurrency:
+            return (
+                f"its concurrency is {limit.concurrency}, {self.bucket.used} of that is used, {self.weight + ahead}"
+                f" waits, and {weight} would come"
+            )
+        if limit.rate_count is not None and self.count + count + 1 > self.bucket.tokens + 1e-9:
+            return f"it has {int(self.bucket.tokens + 1e-9)} tokens, and {self.count + count} tasks wait for one"
+        return None
+
+    def opens_in(self, count: int) -> float:
+        """Return the seconds after which another try is worth it, behind `count` of the same request."""
+        limit = self.bucket.limit
+        missing = self.count + count + 1 - self.bucket.tokens
+        return SOON if limit.rate_count is None or missing <= 0 else max(SOON, missing / limit.per_second)
+
+
+@dataclass(slots=True)
+class Admission:
+    """What is known of the limits that reject, of all tasks that a batch is to put in."""
+
+    crowds: dict[int, Crowd] = field(default_factory=dict)
+    """By bucket."""
+    grown: set[int] = field(default_factory=set)
+    """The buckets for which something was put in."""
+
+    def __bool__(self) -> bool:
+        return bool(self.crowds)
+
+    def check(self, wanted: Iterable[Wanted]) -> None:
+        """Raise `LimitFull` unless there is room for all of these, one behind the other; nothing is noted."""
+        ahead: Counter[int] = Counter()
+        counts: Counter[int] = Counter()
+        for task in wanted:
+            found = [(one, crowd) for one in task.named if (crowd := self.crowds.get(one.place.bucket)) is not None]
+            for one, crowd in found:
+                bucket = one.place.bucket
+                why = crowd.excess(one.weight, ahead=ahead[bucket], count=counts[bucket])
+                if why is not None:
+                    raise LimitFull(_told(one, why), retry_after=crowd.opens_in(counts[bucket]))
+            for one, crowd in found if task.is_due else ():
+                ahead[one.place.bucket] += crowd.bucket.limit.counted(one.weight)
+                counts[one.place.bucket] += 1
+
+    def add(self, named: Iterable[Named]) -> None:
+        """Note that a task which could begin was put in."""
+        for one in named:
+            if (crowd := self.crowds.get(one.place.bucket)) is not None:
+                crowd.note(one.weight)
+                self.grown.add(one.place.bucket)
+
+    def is_passed(self, bucket: int, now: Crowd) -> bool:
+        """Return whether a bucket is beyond its limit by what was not known when its tasks were let in."""
+        known = self.crowds[bucket]
+        limit = now.bucket.limit
+        if limit.concurrency is not None and limit.concurrency < now.total > known.total:
+            return True
+        return limit.rate_count is not None and now.bucket.tokens + 1e-9 < now.count > known.count
+
+
+def _told(one: Named, why: str) -> str:
+    key = "" if one.key is None else f" is full for {one.key!r}"
+    return f"the limit {one.name!r} of room {one.room}{key or ' is full'}: {why}"
