@@ -1,4 +1,4 @@
-"""The crawler's promise: a hundred hosts at once, and none asked more than once a second."""
+"""The crawler's promise: many hosts at once, and none asked more than once a second."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from typing import Any
 from treadle import Client
 from treadle.wire.status import Status
 
-HOSTS = 100
+HOSTS = 10
 PAGE = b'<a href="/a">a</a> <a href="http://elsewhere.example/">out</a>'
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(PAGE), PAGE)
 
@@ -30,15 +30,17 @@ async def hosts() -> AsyncIterator[list[str]]:
         yield [f"http://127.0.0.{n}:{port}" for n in range(1, HOSTS + 1)]
 
 
-async def test_the_crawler_asks_each_of_a_hundred_hosts_once_a_second_and_all_of_them_at_once(
+async def test_the_crawler_asks_each_host_once_a_second_and_all_of_them_at_once(
     example: Any, worker: Any, until: Any
 ) -> None:
     module = example("examples.crawler")
-    async with hosts() as found, Client() as client, worker(module, concurrency=50), worker(module, concurrency=50):
-        await module.main(found)
+    # Whichever of the two takes the first pages has room for all of them: nothing but the limit keeps one back.
+    room = 2 * HOSTS
+    async with hosts() as found, Client() as client, worker(module, concurrency=room), worker(module, concurrency=room):
+        await module.main(found * 2)
 
         async def all_done() -> bool:
-            return (await client.list(status=Status.COMPLETED, limit=1)).total >= 2 * HOSTS
+            return (await client.list(status=Status.COMPLETED, limit=1)).total >= 3 * HOSTS
 
         await until(all_done)
         tasks = [task async for task in client.list()]
@@ -46,9 +48,7 @@ async def test_the_crawler_asks_each_of_a_hundred_hosts_once_a_second_and_all_of
     begun: dict[str, list[datetime]] = {}
     for task in sorted(tasks, key=lambda task: task.claimed_at):
         begun.setdefault(task.payload["host"], []).append(task.claimed_at)
-    assert {len(times) for times in begun.values()} == {2}
+    # Its first page twice, put in at once, and the one that it leads to.
+    assert {len(times) for times in begun.values()} == {3}
     assert min(b - a for times in begun.values() for a, b in pairwise(times)) >= timedelta(seconds=1)
-    # One host after the other they would have taken a hundred seconds.
-    assert max(times[-1] for times in begun.values()) - min(times[0] for times in begun.values()) < timedelta(
-        seconds=60
-    )
+    assert max(times[0] for times in begun.values()) < min(times[1] for times in begun.values())
