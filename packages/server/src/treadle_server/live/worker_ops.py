@@ -21,7 +21,7 @@ from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.errors import StoreUnavailable, TreadleError, ValidationFailed, WorkerNotFound
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.operations import values
-from treadle_server.operations.carrying import carried_by
+from treadle_server.operations.carrying import carried_by, carries
 from treadle_server.operations.encode import brief_claim, job_data, leases_data, run_names
 from treadle_server.operations.jobs import register_job
 from treadle_server.operations.reporting import (
@@ -157,22 +157,24 @@ async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten
 
 def _deliver(session: Session, tasks: list[Task]) -> None:
     now = session.live.api.now()
-    if plain := [task for task in tasks if task.unmet is None]:
+    if plain := [task for task in tasks if not carries(task)]:
         session.push_tasks("claim", [brief_claim(task, now) for task in plain])
-    if waited := [task for task in tasks if task.unmet is not None]:
-        session.live.soon(_deliver_with_results(session, waited), name="claims with results")
+    if laden := [task for task in tasks if carries(task)]:
+        session.live.soon(_deliver_laden(session, laden), name="claims that carry more")
 
 
-async def _deliver_with_results(session: Session, tasks: list[Task]) -> None:
-    """Push claims with what their tasks have waited for, which is read first."""
+async def _deliver_laden(session: Session, tasks: list[Task]) -> None:
+    """Push claims with what they carry, which is read first."""
     api = session.live.api
     try:
         carried = await carried_by(api, tasks)
     except StoreUnavailable as error:
-        # Their start timeout returns them.
-        log.warning("the results that %d claims carry could not be read: %s", len(tasks), error.detail)
-        return
-    session.push_tasks("claim", [brief_claim(task, api.now(), carried[task.id]) for task in tasks])
+        # What kept its steps asks for them by itself; of the others their start timeout returns them.
+        carried, tasks = {}, [task for task in tasks if task.unmet is None]
+        log.warning("what claims carry could not be read: %s", error.detail)
+    if tasks:
+        now = api.now()
+        session.push_tasks("claim", [brief_claim(task, now, carried.get(task.id)) for task in tasks])
 
 
 async def reports(session: Session, fields: dict[str, Any]) -> Reply:

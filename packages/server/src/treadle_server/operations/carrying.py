@@ -1,4 +1,4 @@
-"""What claims carry of the tasks that they waited for: their results, unless these are too large together."""
+"""What claims carry beside their tasks: the steps that these keep, and the results of the tasks that they waited for."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,21 +6,45 @@ from typing import Any
 from treadle.wire.ids import TaskId
 from treadle_server.domain.tasks import Task
 from treadle_server.operations.context import Api
-from treadle_server.operations.encode import carried_data
+from treadle_server.operations.encode import carried_data, step_data
 from treadle_server.store.read.dependencies import depended
+from treadle_server.store.read.steps import of_tasks
 
 MOST_BYTES = 1024 * 1024
 """Text of all results of one claim; when they are more, it carries the ids alone."""
 
+MOST_STEPS = 100
+"""Steps of one claim; when a task keeps more, or its steps have more text, its run asks for them."""
+
+MOST_STEP_TEXT = 64 * 1024
+"""Characters of the results of one claim's steps."""
+
+MOST_TEXT_AT_ONCE = 4 * 1024 * 1024
+"""Characters of the results of all steps that are read for claims at once."""
+
+
+def carries(task: Task) -> bool:
+    """Return whether something is to be read for the task's claim; for most there is nothing."""
+    return task.unmet is not None or 0 < task.steps <= MOST_STEPS
+
 
 async def carried_by(api: Api, tasks: Iterable[Task]) -> dict[TaskId, dict[str, Any]]:
-    """Return by task what its claim carries beside it; of tasks that waited for none nothing is asked.
+    """Return by task what its claim carries beside it; of tasks that it carries nothing for nothing is asked.
 
     Raises `StoreUnavailable`.
     """
-    waited = [task for task in tasks if task.unmet is not None]
-    if not waited:
+    asked = [task for task in tasks if carries(task)]
+    if not asked:
         return {}
+    waited = [task for task in asked if task.unmet is not None]
+    stepped = [task.seq for task in asked if 0 < task.steps <= MOST_STEPS]
     async with api.engine.store.read() as connection:
         found = {task.id: await depended(connection, task.seq, most_bytes=MOST_BYTES) for task in waited}
-    return {task_id: carried_data(listed, is_left_out=is_left_out) for task_id, (listed, is_left_out) in found.items()}
+        kept = {}
+        if stepped:
+            kept = await of_tasks(connection, stepped, most_each=MOST_STEP_TEXT, most_in_all=MOST_TEXT_AT_ONCE)
+    carried = {id_: carried_data(listed, is_left_out=is_left_out) for id_, (listed, is_left_out) in found.items()}
+    for task in asked:
+        if (steps := kept.get(task.seq)) is not None:
+            carried.setdefault(task.id, {})["kept_steps"] = [step_data(step) for step in steps]
+    return carried

@@ -143,7 +143,7 @@ def carried_data(found: Sequence[Depended], *, is_left_out: bool) -> dict[str, A
 
 
 def claim_data(task: Task, now: datetime, credentials: str, carried: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a claimed task as `Claim`, with the temporary credentials of its run; `carried` is what it waited for."""
+    """Return a claimed task as `Claim`, with the temporary credentials of its run, and what it `carried`."""
     data = task_data(task)
     data.update(carried or {})
     data["seconds_left"] = seconds_left(task, now)
@@ -185,7 +185,8 @@ def brief_claim(task: Task, now: datetime, carried: Mapping[str, Any] | None = N
     if task.trace is not None:
         data.update(task.trace_context, trace_id=task.trace_id)
     if task.is_bound:
-        data.update(bound_data(task) | dict(carried or {}))
+        data.update(bound_data(task))
+    data.update(carried or {})
     return data
 
 

@@ -49,13 +49,15 @@ def sealed_words(sealer: Sealer, fields: Raw) -> Raw:
 
 
 def opened_claim(sealer: Sealer, claim: Raw) -> Raw:
-    """Return an encrypted task as it was claimed, with its payload and checkpoint opened.
+    """Return an encrypted task as it was claimed, with its payload, checkpoint and steps opened.
 
     Raises `NoCodec` and `CantDecrypt`.
     """
     if seal_of(claim["payload"]) is None:
         raise CantDecrypt("the payload of an encrypted task is not encrypted: the server has changed it")
     opened: Raw = {name: sealer.open_value(claim[name]) for name in ("payload", "checkpoint") if name in claim}
+    if claim.get("kept_steps"):
+        opened["kept_steps"] = [{**step, "result": sealer.open_value(step.get("result"))} for step in claim["kept_steps"]]
     return opened_task(sealer, {**claim, **opened})
 
 

@@ -208,8 +208,7 @@ class Context:
         if self._steps is None:
             from treadle.tasks.steps import Steps
 
-            known = self._claim.get("steps") or 0
-            self._steps = Steps(self._port, known, self.wait_cancelled, is_async=self._is_async)
+            self._steps = Steps(self._port, self._claim, self.wait_cancelled, is_async=self._is_async)
         return self._steps
 
     def progress(self, share: float | None = None, message: str | None = None) -> None:

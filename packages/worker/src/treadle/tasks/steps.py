@@ -7,7 +7,7 @@ is gone through in one go (`finished`).
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from datetime import timedelta
 from threading import Lock
@@ -49,16 +49,21 @@ class StepPort(Protocol):
 
 
 class Steps:
-    """The steps of one run. `known` is how many the task kept when the run was claimed."""
+    """The steps of one run. Its `claim` says how many the task keeps, and carries them while they are few and small."""
 
-    def __init__(self, port: StepPort, known: int, wait_cancelled: Callable[[float], bool], *, is_async: bool) -> None:
+    def __init__(
+        self, port: StepPort, claim: Mapping[str, Any], wait_cancelled: Callable[[float], bool], *, is_async: bool
+    ) -> None:
         self._is_async = is_async
         self._port = port
-        self._known = known
+        self._known: int = claim.get("steps") or 0
         self._wait_cancelled = wait_cancelled
         self._asked: Counter[str] = Counter()
-        self._kept: dict[tuple[str, int], Kept] | None = {} if known == 0 else None
+        self._kept: dict[tuple[str, int], Kept] | None = None
         self._unasked: set[tuple[str, int]] = set()
+        carried: list[Kept] = claim.get("kept_steps") or []
+        if len(carried) == self._known:
+            self._learn(carried)
         self._loading: asyncio.Future[list[Kept]] | None = None
         self._lock = Lock()
         self._mismatch: StepMismatch | None = None
@@ -125,9 +130,10 @@ class Steps:
         if self._mismatch is not None:
             raise self._mismatch
         if self._kept is None:
-            found = {(one["step"], one["occurrence"]): one for one in await self._load()}
+            found = await self._load()
             if self._kept is None:
-                self._kept, self._unasked = found, set(found)
+                self._learn(found)
+        assert self._kept is not None
         self._unasked.discard((name, occurrence))
         kept = self._kept.get((name, occurrence))
         if kept is None or (kept["kind"], kept.get("function")) == (kind, function):
@@ -138,8 +144,12 @@ class Steps:
         )
         raise self._mismatch
 
+    def _learn(self, found: Iterable[Kept]) -> None:
+        self._kept = {(one["step"], one["occurrence"]): one for one in found}
+        self._unasked = set(self._kept)
+
     async def _load(self) -> list[Kept]:
-        """Read what is kept, once for all that ask at the same time."""
+        """Read what is kept and the claim did not carry, once for all that ask at the same time."""
         if not self._is_async:
             return await self._port.kept_steps()
         if self._loading is None:

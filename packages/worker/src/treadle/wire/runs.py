@@ -21,7 +21,7 @@ from treadle.wire.flows import Dependency
 from treadle.wire.ids import Uuid
 from treadle.wire.sealed import MARK, seal_of_text
 from treadle.wire.status import Reason
-from treadle.wire.steps import Occurrence
+from treadle.wire.steps import Occurrence, StepItem
 from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import RunRef
 
@@ -75,6 +75,8 @@ class Claim(TaskItem):
     """The tasks that it waited for, by name, with their results."""
     results_left_out: bool = False
     """Whether the results were left out, because they are more than 1 MiB: the run's credential reads each task."""
+    kept_steps: list[StepItem] | None = None
+    """All steps that it keeps, while they are few and small; left out, `steps` says how many are to be read."""
 
 
 class ClaimAnswer(Model):

@@ -1,11 +1,17 @@
 """The steps that a task keeps, as others see them."""
 
-from collections.abc import Sequence
+import typing
+from collections.abc import Collection, Sequence
+from functools import cache
+from itertools import groupby
+from typing import Any
 
-from sqlalchemy import Text, cast, func, select
+from sqlalchemy import Select, Text, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.steps import STEP_FIELDS, Step
+from treadle_server.store.base import Dialect
+from treadle_server.store.bound_lists import NUMBER, bound, is_among
 from treadle_server.store.tables import task_steps
 
 MOST_TEXT = 4_000_000
@@ -22,6 +28,38 @@ async def of_task(connection: AsyncConnection, task_seq: int, *, first: int, mos
     columns = [_c[name] for name in STEP_FIELDS]
     rows = await connection.execute(select(*columns).where(*among).order_by(_c.number).limit(fitting))
     return [Step(*row) for row in rows]
+
+
+async def of_tasks(
+    connection: AsyncConnection, seqs: Collection[int], *, most_each: int, most_in_all: int
+) -> dict[int, list[Step]]:
+    """Return all steps of many tasks, by the task's seq, in two statements however many there are.
+
+    Left out are tasks whose results have more than `most_each` characters, and those with which all would have more
+    than `most_in_all`.
+    """
+    dialect = typing.cast("Dialect", connection.dialect.name)
+    chosen, total = [], 0
+    for seq, size in await connection.execute(_sizes(dialect), {"seqs": bound(dialect, seqs)}):
+        if size <= most_each and total + size <= most_in_all:
+            chosen.append(seq)
+            total += size
+    rows = await connection.execute(_of_many(dialect), {"seqs": bound(dialect, chosen)})
+    found = (Step(*row) for row in rows)
+    return {seq: list(steps) for seq, steps in groupby(found, key=lambda step: step.task_seq)}
+
+
+@cache
+def _sizes(dialect: Dialect) -> Select[Any]:
+    total = func.sum(func.coalesce(func.length(cast(_c.result, Text)), 0))
+    return select(_c.task_seq, total).where(is_among(dialect, _c.task_seq, "seqs", NUMBER)).group_by(_c.task_seq)
+
+
+@cache
+def _of_many(dialect: Dialect) -> Select[Any]:
+    columns = [_c[name] for name in STEP_FIELDS]
+    among = is_among(dialect, _c.task_seq, "seqs", NUMBER)
+    return select(*columns).where(among).order_by(_c.task_seq, _c.number)
 
 
 async def outline(connection: AsyncConnection, task_seq: int) -> list[Step]:
