@@ -118,7 +118,11 @@ def test_a_claim_is_opened_whole_or_not_at_all() -> None:
     sealed = SEALER.value({"n": 1})
 
     assert opened_claim(SEALER, {"payload": sealed, "encrypted": True})["payload"] == {"n": 1}
+    kept = [{"step": "charge", "result": SEALER.value(7)}, {"step": "sleep", "result": None}]
+    steps = opened_claim(SEALER, {"payload": sealed, "kept_steps": kept, "encrypted": True})["kept_steps"]
+    assert steps == [{"step": "charge", "result": 7}, {"step": "sleep", "result": None}]
     for claim in (
+        {"payload": sealed, "kept_steps": [{"step": "charge", "result": other.value(7)}]},
         {"payload": sealed, "checkpoint": other.value(1)},
         {"payload": other.value({})},
         {"payload": {"n": 1}},

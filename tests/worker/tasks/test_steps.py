@@ -16,6 +16,9 @@ from treadle.errors import InvalidArguments, StepMismatch
 from treadle.tasks import steps as steps_of
 from treadle.tasks.context import check_steps
 from treadle.wire.status import Reason, Status
+from treadle_server.domain.steps import Step
+from treadle_server.operations import carrying
+from treadle_server.store.read import steps as read_steps
 
 pytestmark = pytest.mark.anyio
 
@@ -40,6 +43,27 @@ async def test_what_a_step_came_to_is_returned_by_the_run_that_follows(
         ("mail", 1, "call", 1),
     ]
     assert all(step.seconds is not None and step.seconds < 30 for step in kept)
+
+
+@pytest.mark.parametrize("most", [0, 2], ids=["asked for", "carried"])
+async def test_what_is_kept_comes_with_the_claim_or_is_asked_for(
+    client: Client, either: Working, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    asked: list[int] = []
+
+    async def of_task(connection: Any, task_seq: int, **more: int) -> list[Step]:
+        asked.append(task_seq)
+        return await read_task(connection, task_seq, **more)
+
+    read_task = read_steps.of_task
+    monkeypatch.setattr(read_steps, "of_task", of_task)
+    monkeypatch.setattr(carrying, "MOST_STEPS", most)
+    async with either(*KINDS):
+        handles = [await client.submit(each.bind(tmp_path / each.job.name)) for each in KINDS]
+        results = [await handle.result(timeout=30) for handle in handles]
+
+    assert results == [["charged 7", ["mailed", 1], ["mailed", 2]]] * len(KINDS)
+    assert len(set(asked)) == (0 if most else len(KINDS))
 
 
 @pytest.mark.parametrize("each", KINDS, ids=lambda each: each.job.name)
@@ -194,14 +218,47 @@ async def test_a_rerun_from_a_step_does_it_and_what_followed_again(
     assert effects.read_text().split() == ["a", "b", "c", "b", "c", "a", "b", "c"]
 
 
+CHARGE = {"step": "charge", "occurrence": 0, "kind": "call", "function": "len", "result": 0}
+
+
+@pytest.mark.parametrize(
+    ("claim", "is_asked"),
+    [
+        ({}, False),
+        ({"steps": 1, "kept_steps": [CHARGE]}, False),
+        ({"steps": 1}, True),  # of a server that knows no other way, and of what is large
+        ({"steps": 1, "kept_steps": []}, True),
+    ],
+)
+async def test_a_run_asks_for_what_its_claim_does_not_carry_once(claim: dict[str, Any], is_asked: bool) -> None:
+    port = Nobody()
+    ctx = Context({"id": "x", "run_id": 0, "payload": {}, **claim}, port)  # type: ignore[arg-type]
+    port.keeps = [CHARGE]
+
+    assert await ctx.step("charge", len, ()) == 0
+    assert await ctx.step("more", len, ()) == 0
+
+    assert port.asked == is_asked
+    # What was kept is not kept again.
+    assert [one["step"] for one in port.kept] == (["more"] if claim else ["charge", "more"])
+    check_steps(claim, ctx)
+
+
 class Nobody:
-    """A port of a run that keeps nothing."""
+    """A port of a run that keeps nothing, unless it is said what."""
+
+    def __init__(self) -> None:
+        self.keeps: list[dict[str, Any]] = []
+        self.asked = 0
+        self.kept: list[dict[str, Any]] = []
 
     async def kept_steps(self) -> list[dict[str, Any]]:
-        return []
+        self.asked += 1
+        return self.keeps
 
     async def keep_step(self, step: dict[str, Any]) -> None:
         self.step = step
+        self.kept.append(step)
 
     async def receive(self, step: dict[str, Any]) -> None:
         self.step = step

@@ -57,7 +57,9 @@ def opened_claim(sealer: Sealer, claim: Raw) -> Raw:
         raise CantDecrypt("the payload of an encrypted task is not encrypted: the server has changed it")
     opened: Raw = {name: sealer.open_value(claim[name]) for name in ("payload", "checkpoint") if name in claim}
     if claim.get("kept_steps"):
-        opened["kept_steps"] = [{**step, "result": sealer.open_value(step.get("result"))} for step in claim["kept_steps"]]
+        opened["kept_steps"] = [
+            {**step, "result": sealer.open_value(step.get("result"))} for step in claim["kept_steps"]
+        ]
     return opened_task(sealer, {**claim, **opened})
 
 

@@ -44,6 +44,8 @@ async def of_tasks(
         if size <= most_each and total + size <= most_in_all:
             chosen.append(seq)
             total += size
+    if not chosen:
+        return {}
     rows = await connection.execute(_of_many(dialect), {"seqs": bound(dialect, chosen)})
     found = (Step(*row) for row in rows)
     return {seq: list(steps) for seq, steps in groupby(found, key=lambda step: step.task_seq)}
@@ -52,7 +54,8 @@ async def of_tasks(
 @cache
 def _sizes(dialect: Dialect) -> Select[Any]:
     total = func.sum(func.coalesce(func.length(cast(_c.result, Text)), 0))
-    return select(_c.task_seq, total).where(is_among(dialect, _c.task_seq, "seqs", NUMBER)).group_by(_c.task_seq)
+    among = is_among(dialect, _c.task_seq, "seqs", NUMBER)
+    return select(_c.task_seq, total).where(among).group_by(_c.task_seq).order_by(_c.task_seq)
 
 
 @cache
