@@ -1,4 +1,4 @@
-"""What claims carry beside their tasks: the steps that these keep, and the results of the tasks that they waited for."""
+"""What claims carry beside their tasks: the steps that these keep, and the results of those that they waited for."""
 
 from collections.abc import Iterable
 from typing import Any
