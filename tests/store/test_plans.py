@@ -7,6 +7,7 @@ from treadle.wire.tasks import TaskFilter
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import bound
 from treadle_server.store.read import filters, tagged
+from treadle_server.store.read import steps as steps_of
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.counts import fold_counts
 from treadle_server.store.transaction.heads import heads_statement
@@ -165,3 +166,16 @@ async def test_a_tag_is_found_along_its_index_whatever_the_statistics_say(
         # In the list's own order, each task looked up by both columns.
         assert "TEMP B-TREE" not in steps
         assert "(key=? AND task_seq=?)" in steps or "(task_seq = tasks.seq)" in steps
+
+
+async def test_the_steps_of_many_claims_are_read_along_their_key(shop) -> None:
+    async with shop.engine.store.write() as tx:
+        values = {"seqs": bound(tx.dialect, [1, 2])}
+        plans = [
+            await plan(tx, statement(tx.dialect), values, may_sort=True)
+            for statement in (steps_of.sizes_of_many, steps_of.all_of_many)
+        ]
+
+    for each in plans:
+        assert "pk_task_steps" in each or "task_steps USING PRIMARY KEY (task_seq=?)" in each
+        assert "SCAN task_steps" not in each

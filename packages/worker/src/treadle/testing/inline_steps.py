@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from treadle.encryption.fields import sealed_report
+from treadle.encryption.fields import opened_kept, sealed_report
 from treadle.encryption.sealer import Sealer
 from treadle.errors import BadValue, PayloadTooLarge, ValidationFailed
 from treadle.worker.link import HttpLink
@@ -42,4 +42,4 @@ class InlineSteps:
         return None if answer["item"] is None else self._opened(answer["item"])
 
     def _opened(self, step: dict[str, Any]) -> dict[str, Any]:
-        return {**step, "result": self._sealer.open_value(step.get("result"))} if self._is_encrypted else step
+        return opened_kept(self._sealer, step) if self._is_encrypted else step

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from treadle.encryption.codec import Codec
-from treadle.encryption.fields import opened_claim, sealed_report
+from treadle.encryption.fields import opened_claim, opened_kept, sealed_report
 from treadle.encryption.sealer import Sealer
 from treadle.errors import CantDecrypt, EncryptionError, StaleRun, problem_named
 from treadle.tasks.dependencies import replaced
@@ -60,7 +60,7 @@ class RunSealing:
         """Return a kept step with its result opened. Raises `NoCodec` and `CantDecrypt`."""
         if not held.claim.get("encrypted"):
             return step
-        return {**step, "result": self._sealer.open_value(step.get("result"))}
+        return opened_kept(self._sealer, step)
 
     def open_results(self, held: Held) -> dict[str, Any]:
         """Let a run's claim say in plain what those returned that its task waited for, where a key fits; return it."""

@@ -40,26 +40,28 @@ async def of_tasks(
     """
     dialect = typing.cast("Dialect", connection.dialect.name)
     chosen, total = [], 0
-    for seq, size in await connection.execute(_sizes(dialect), {"seqs": bound(dialect, seqs)}):
+    for seq, size in await connection.execute(sizes_of_many(dialect), {"seqs": bound(dialect, seqs)}):
         if size <= most_each and total + size <= most_in_all:
             chosen.append(seq)
             total += size
     if not chosen:
         return {}
-    rows = await connection.execute(_of_many(dialect), {"seqs": bound(dialect, chosen)})
+    rows = await connection.execute(all_of_many(dialect), {"seqs": bound(dialect, chosen)})
     found = (Step(*row) for row in rows)
     return {seq: list(steps) for seq, steps in groupby(found, key=lambda step: step.task_seq)}
 
 
 @cache
-def _sizes(dialect: Dialect) -> Select[Any]:
+def sizes_of_many(dialect: Dialect) -> Select[Any]:
+    """Return the statement that tells how many characters the results of each of the tasks `seqs` have."""
     total = func.sum(func.coalesce(func.length(cast(_c.result, Text)), 0))
     among = is_among(dialect, _c.task_seq, "seqs", NUMBER)
     return select(_c.task_seq, total).where(among).group_by(_c.task_seq).order_by(_c.task_seq)
 
 
 @cache
-def _of_many(dialect: Dialect) -> Select[Any]:
+def all_of_many(dialect: Dialect) -> Select[Any]:
+    """Return the statement that reads the steps of the tasks `seqs`, task by task."""
     columns = [_c[name] for name in STEP_FIELDS]
     among = is_among(dialect, _c.task_seq, "seqs", NUMBER)
     return select(*columns).where(among).order_by(_c.task_seq, _c.number)
