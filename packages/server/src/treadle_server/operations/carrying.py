@@ -16,7 +16,7 @@ MOST_BYTES = 1024 * 1024
 MOST_STEPS = 100
 """Steps of one claim; when a task keeps more, or its steps have more text, its run asks for them.
 
-A read for each run held up whoever woke: of 2,000 tasks that slept until the same moment half were more than 9.5 s late,
+A read for each run held up whoever woke: of 2,000 tasks that slept until the same moment half were 9.5 s late or more,
 and the last 19.4 s; with their steps in the claims, read for all that one transaction gives, 0.7 s and 0.9 s.
 """
 
