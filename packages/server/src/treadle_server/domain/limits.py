@@ -311,9 +311,11 @@ class Gate:
         line = Line(task.lane, task.limit_key)
         if line in self.shut:
             return False
-        if self.fitting(task.limit_key, [weights_of(task.limits)])[1] is not None:
-            self.shut.add(line)
-            return False
+        for place, weight in zip(places_of(task.limit_key), weights_of(task.limits), strict=True):
+            bucket = self.buckets.get(place.bucket)
+            if bucket is not None and not bucket.fits(weight):
+                self.shut.add(line)
+                return False
         return True
 
     def take(self, task: Task) -> None:

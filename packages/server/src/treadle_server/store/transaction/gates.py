@@ -107,7 +107,8 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime) ->
     wanted: set[int] = set()
     stuck: set[Line] = set()
     parked: list[rows.Parked] = []
-    for line, waiting in (await rows.first_in_lines(tx, lines, most)).items():
+    first = await rows.first_in_lines(tx, lines, most)
+    for line, waiting in first.items():
         fit, full = gate.fitting(line.limit_key, (weights_of(task.limits) for task in waiting))
         wanted.update(task.seq for task in waiting[:fit])
         if not fit:
@@ -115,7 +116,8 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime) ->
         if full is not None:
             parked.append(rows.Parked(line, full, waiting[fit]))
             gate.note_waiting(full, is_waited_for=True)
-    present = await rows.claimable_in_lines(tx, lines)
+    # Of a line in which nobody stands nobody may be claimed.
+    present = await rows.claimable_in_lines(tx, [line for line, waiting in first.items() if waiting])
     await rows.set_parked(tx, present - wanted, parked=True)
     woken = await rows.set_parked(tx, wanted - present, parked=False)
     await rows.write_parked(tx, lines, parked)

@@ -266,6 +266,8 @@ async def first_in_lines(tx: Tx, lines: Collection[Line], most: int) -> dict[Lin
 
 async def claimable_in_lines(tx: Tx, lines: Collection[Line]) -> set[int]:
     """Return the lines' tasks that may be claimed."""
+    if not lines:
+        return set()
     return {seq for (seq,) in await fetch(tx, _OPEN, _PG_OPEN.format(_lock(tx)), *_lines(tx, lines))}
 
 
