@@ -1,6 +1,9 @@
 """What the examples promise, seen with a real server, and workers as `treadle worker` runs them."""
 
+import asyncio
+import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +211,49 @@ async def test_f6_an_order_of_the_shop_is_confirmed_through_its_outbox(
         results = [await client.handle(task_id).result(timeout=60) for task_id in ids]
 
     assert results == ["Order 1: tea is on its way", "Order 2: cake is on its way"]
+
+
+async def test_the_report_fans_out_and_in_again(example: Any, worker: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    module = example("examples.report")
+    asked: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+        asked.append(path)
+        page = b"word " * (1 + int(path.removeprefix("/")))
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(page), page))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1") as server, worker(module, concurrency=20):
+        port = server.sockets[0].getsockname()[1]
+        told = await module.main(f"http://127.0.0.1:{port}/{{}}", 95)
+
+    assert told == {"pages": 95, "least": 1, "most": 95}
+    assert sorted(asked) == sorted(f"/{number}" for number in range(95))
+    assert capsys.readouterr().out.splitlines() == ["100 of 106 tasks have ended"]
+
+
+async def test_the_nightly_load_waits_for_the_rates_and_reads_nothing_twice(
+    example: Any, worker: Any, until: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SALES", str(tmp_path))
+    module = example("examples.nightly")
+    monkeypatch.setattr(module, "AGAIN", 0.5)
+    (tmp_path / "sales.csv").write_text("tea,GBP,2\ncake,EUR,3.5\n")
+    async with Client() as client, worker(module):
+        begun = await module.begin.submit()
+        last = client.handle(await begun.result(timeout=60))
+        extract, middle, _ = (await client.flow((await last.get()).flow_id)).tasks
+
+        async def is_late() -> bool:
+            return (await client.get(middle.id)).retry_count > 0
+
+        await until(is_late)
+        (tmp_path / "sales.csv").unlink()
+        (tmp_path / "rates.json").write_text('{"EUR": 1, "GBP": 1.25}')
+
+        assert await last.result(timeout=60) == 2
+        assert len(await client.runs(extract.id)) == 1
+    with closing(sqlite3.connect(tmp_path / "kept.db")) as database:
+        assert database.execute("SELECT item, euros FROM sales").fetchall() == [("tea", 2.5), ("cake", 3.5)]
