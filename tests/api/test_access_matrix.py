@@ -204,6 +204,7 @@ SOCKET = {
     "runs": Row("+ n n + + + n + n +", body={"id": "TASK"}),
     "logs": Row("+ n n + + + n + n +", body={"id": "TASK"}),
     "steps": Row("+ n n + + + n + n +", body={"id": "TASK"}),
+    "get_flow": Row("+ n n n + + n n n +", body={"id": "FLOW"}),
     "receive": Row("f n n f + f n + n +", body={"task_id": "TASK", "run_id": 0, "step": "a"}),
     "history": Row("+ n n + + + n + n +", body={"id": "TASK"}),
     "whoami": Row("+ + + + + + + + + +", body={}),
@@ -263,7 +264,7 @@ class Scene:
             return {name: self.body(value) for name, value in given.items()}
         if isinstance(given, list):
             return [self.body(value) for value in given]
-        parts = {"TASK": self.task_id, "WORKER": self.worker_id, "TARGET": self.target}
+        parts = {"TASK": self.task_id, "WORKER": self.worker_id, "TARGET": self.target, "FLOW": self.flow_id}
         return parts.get(given, given) if isinstance(given, str) else given
 
 

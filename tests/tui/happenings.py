@@ -1,5 +1,6 @@
 """Targets, transitions and troubles for the scenes, always the same."""
 
+from itertools import zip_longest
 from typing import Any
 
 from tests.tui.mock import NOON, MockServer
@@ -195,6 +196,47 @@ def tasks_have_failed(server: MockServer) -> None:
         _group(CELL, "ValueError", "app/rotate.py in rotate"),
     ]
     server.failures = {row["id"]: row for row in rows}
+
+
+FLOW = "019aa5c0-0000-7000-8000-00000000f10a"
+
+
+def a_flow_is_under_way(server: MockServer) -> str:
+    """Six rotations, what three measure of them, and a bill: one failed, and with it went what waits for it.
+
+    Return the first one's id.
+    """
+
+    def task(number: int, name: str, status: str, *times: float, **more: Any) -> str:
+        key = uuid(5000 + number)
+        begun = dict(zip_longest(("started_at", "completed_at"), map(at, times)))
+        more = {"id": key, "flow_id": FLOW, "status": status, **begun, **more}
+        server.tasks[key] = {**next(iter(server.tasks.values())), "created_at": at(100), "job_name": name, **more}
+        return key
+
+    pages = [task(n, ROTATE, "completed", 95 - n, 93 - n * 4) for n in range(4)]
+    pages.append(task(4, ROTATE, "failed", 80, 50, reason="timeout", error="timeout: a run took more than 30 s"))
+    pages.append(task(5, ROTATE, "running", 12))
+    measured = [
+        task(6, RDF, "completed", 70, 41.6),
+        task(7, RDF, "blocked", waits_for=1),
+        task(8, RDF, "cancelled", reason="dependency-failed"),
+    ]
+    last = task(9, BILLING, "blocked", waits_for=2, on_dependency_failure="run")
+    needs = [(measured[0], pages[:3]), (measured[1], [pages[3], pages[5]]), (measured[2], [pages[3], pages[4]])]
+    edges = [(one, listed) for one, listed in needs] + [(last, measured)]
+    server.flows[FLOW] = {
+        "name": "movie",
+        "tasks": [*pages, *measured, last],
+        "edges": [{"task_id": one, "needs_id": key, "names": ["parts"]} for one, listed in edges for key in listed],
+    }
+    return pages[0]
+
+
+def only_tasks_of_a_flow(server: MockServer) -> None:
+    """The flow, and nothing else in the list of tasks."""
+    a_flow_is_under_way(server)
+    server.tasks = {key: server.tasks[key] for key in server.flows[FLOW]["tasks"]}
 
 
 def tasks_log(server: MockServer) -> None:

@@ -1,6 +1,7 @@
 """A server without a network: holds rows, answers requests, and pushes what the dashboard watches."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -41,6 +42,8 @@ class MockServer:
         self.workers: dict[str, dict[str, Any]] = {}
         self.tasks: dict[str, dict[str, Any]] = {}
         self.targets: dict[str, dict[str, Any]] = {}
+        self.flows: dict[str, dict[str, Any]] = {}
+        """Flows by their ids: `name`, `tasks` in the order of their arrival, and `edges`."""
         self.schedules: dict[str, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         """What is kept of the stream of transitions."""
@@ -135,6 +138,27 @@ class MockServer:
         if fields["id"] not in self.tasks:
             raise error_for(problem_named("task-not-found", "there is no such task"))
         return self.tasks[fields["id"]]
+
+    def _on_get_flow(self, fields: dict[str, Any]) -> dict[str, Any]:
+        if fields["id"] not in self.flows:
+            raise error_for(problem_named("flow-not-found", f"there is no flow {fields['id']}"))
+        flow = self.flows[fields["id"]]
+        rows = [self.tasks[key] for key in flow["tasks"]]
+        counts = Counter(row["status"] for row in rows)
+        ended = sum(counts[status] for status in ("completed", "failed", "cancelled"))
+        names = ("id", "job_name", "status", "reason", "error", "waits_for", "created_at", "started_at", "completed_at")
+        return {
+            "id": fields["id"],
+            "name": flow["name"],
+            "room_id": "room_42",
+            "created_at": rows[0]["created_at"],
+            "total": len(rows),
+            "counts": counts,
+            "progress": ended / len(rows),
+            "tasks": [{name: row.get(name) for name in names} for row in rows],
+            "edges": flow["edges"],
+            "is_capped": flow.get("is_capped", False),
+        }
 
     def _on_every(self, fields: dict[str, Any]) -> dict[str, Any]:
         assert self._sink is not None
@@ -270,6 +294,8 @@ class MockServer:
             if chosen.get("job") in {None, task["job_name"]}
             and (chosen.get("status") is None or task["status"] in chosen["status"])
             and (chosen.get("failure") is None or task["id"] in self.failing.get(chosen["failure"], ()))
+            and chosen.get("flow") in {None, task.get("flow_id")}
+            and chosen.get("error") in {None, task.get("reason")}
             and (chosen.get("worker") is None or task["worker_id"] == chosen["worker"])
         ]
 

@@ -14,6 +14,7 @@ from tests.tui.happenings import (
     a_storied_task_with_much_in_it,
     hearts_beat,
     much_happens,
+    only_tasks_of_a_flow,
     schedules_tick,
     targets_are_held,
     tasks_have_failed,
@@ -93,6 +94,7 @@ def goes_away(server: MockServer, clock: FrozenClock) -> None:
 SCENES = {
     "main": Scene("Queues, and the highlighted queue's tasks", ("2", *["pagedown"] * 2, *["space"] * 2), storied_task),
     "detail": Scene("One task, from its creation to now", ("2", "enter"), only_the_storied_task),
+    "flow": Scene("A flow as a tree, with what takes the longest", ("2", "enter", "T", "down"), only_tasks_of_a_flow),
     "workers": Scene("Workers", ("3", "down"), storied_task, hearts_beat),
     "targets": Scene("Targets: what holds each, and who waits", ("4", "down"), targets_are_held),
     "schedules": Scene("Schedules: when each is next, and what became of the last", ("5", "down"), schedules_tick),

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.tui.happenings import much_happens, schedules_tick, targets_are_held
+from tests.tui.happenings import FLOW, a_flow_is_under_way, much_happens, schedules_tick, targets_are_held
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import scene, storied_task
-from tests.tui.stage import staged
+from tests.tui.stage import Stage, staged, typed
 
 EVIL = [
     "[bold red]x[/]", "[/nothing]", "[@click=app.quit]go[/]", "\x1b[2J", "\x1b]0;owned\x07", "\x1b]52;c;aGk=\x07",
@@ -56,6 +56,10 @@ def poison(server: MockServer, text: str, value: Any) -> None:
     for row in server.schedules.values():
         row.update(name=text, room_id=text, job_name=text, owner=text)
         row.update({"cron": text, "zone": text} if row["cron"] else {})
+    a_flow_is_under_way(server)
+    server.flows[FLOW]["name"] = text
+    for of_flow in server.flows[FLOW]["tasks"]:
+        server.tasks[of_flow].update(job_name=text, error=text)
     much_happens(server)
     for event in server.events:
         for part in ("task", "job", "worker"):
@@ -77,8 +81,16 @@ async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
             ("escape", "escape", "3"), ("4", "down"), ("5", "down"), ("6", "down"), ("exclamation_mark", "down"),
         ):  # fmt: skip
             await stage.press(*keys)
-            for line in stage.lines():
-                written = line.translate(WITHOUT_JOINERS)
-                obeyed = [char for char in written if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
-                assert not obeyed, (keys, line)
-                assert line.isascii() or not ascii_only, (keys, line)
+            check_lines(stage, keys, ascii_only=ascii_only)
+        await typed(stage, f"flow {FLOW}")
+        assert "70%" in stage.text()
+        check_lines(stage, ("flow",), ascii_only=ascii_only)
+
+
+def check_lines(stage: Stage, keys: tuple[str, ...], *, ascii_only: bool) -> None:
+    """Nothing that a terminal obeys stands on the screen that the keys led to."""
+    for line in stage.lines():
+        written = line.translate(WITHOUT_JOINERS)
+        obeyed = [char for char in written if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+        assert not obeyed, (keys, line)
+        assert line.isascii() or not ascii_only, (keys, line)

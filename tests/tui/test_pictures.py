@@ -1,4 +1,4 @@
-"""How the screens look: the same from run to run, at three sizes, in dark, light and monochrome."""
+"""How the screens look: the same from run to run, at several sizes, in dark, light and monochrome."""
 
 import re
 from collections.abc import Callable
@@ -10,6 +10,8 @@ from tests.tui.pictures import PICTURES, draw
 from tests.tui.scenes import LOOKS, SCENES
 
 SIZES = [(80, 24), (120, 36), (200, 50)]
+NARROW = (60, 20)
+"""A part of a divided terminal: what a tree looks like where columns fall away."""
 OWN = "own"
 """Instead of a look: the scene has chosen its theme itself."""
 DRAWN = [
@@ -17,13 +19,13 @@ DRAWN = [
     for name, scene in SCENES.items()
     for look in ([OWN] if "theme" in scene.options else LOOKS)
     for size in SIZES
-]
+] + [("flow", next(iter(LOOKS)), NARROW)]
 
 
 def _case(n: int, name: str, look: str, size: tuple[int, int]) -> object:
     """Leave to `nox -s crossed` all but the size in the middle and one size of each look and screen in turn."""
-    is_usual = look in {OWN, next(iter(LOOKS))} and size == SIZES[1]
-    turn = n // len(SIZES) % len(SIZES) == SIZES.index(size)
+    is_usual = look in {OWN, next(iter(LOOKS))} and size in {SIZES[1], NARROW}
+    turn = size in SIZES and n // len(SIZES) % len(SIZES) == SIZES.index(size)
     marks = () if is_usual or turn else (pytest.mark.crossed,)
     return pytest.param(name, look, size, id=f"{name}-{look}-{size[0]}x{size[1]}", marks=marks)
 

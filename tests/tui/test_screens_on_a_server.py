@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from tests.tui.real_server import JOB, client, link, register, seen, up
+from tests.tui.real_server import JOB, client, link, register, seen, text, up
 from treadle_server.testing import serve
 from treadle_tui.core.state.model import Model
 
@@ -97,3 +97,31 @@ async def test_the_logs_of_a_queues_tasks_come_as_one_as_they_are_written() -> N
 
         async with asyncio.timeout(20):
             await seen(pilot, lambda shown: "frame 3 turned" in shown and "3 of 3 lines" in shown)
+
+
+async def test_f2_a_flow_is_shown_follows_what_happens_and_is_run_again_after_a_cancel() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        items = [
+            {"job": JOB, "payload": {}, "ref": "a", "flow_name": "movie"},
+            {"job": JOB, "payload": {}, "depends_on": {"x": "a"}},
+        ]
+        answer = await http.post("/v1/rooms/room_42/tasks", json={"tasks": items})
+        first, last = answer.raise_for_status().json()["tasks"]
+        await pilot.press("2")
+        await seen(pilot, lambda shown: first["id"][-8:] in shown)
+        await pilot.press("enter", "T")
+        await seen(pilot, lambda shown: "Flow  movie" in shown and "○ 1 pending ◇ 1 blocked" in shown)
+
+        (await http.post(f"/v1/tasks/{first['id']}/cancel")).raise_for_status()
+        await seen(pilot, lambda shown: "⊘ 2 cancelled" in shown and "it depends on" in shown)
+
+        (await http.post(f"/v1/tasks/{first['id']}/rerun")).raise_for_status()
+        await seen(pilot, lambda shown: "○ 1 pending" in shown)
+        await pilot.press("f")
+        await seen(pilot, lambda shown: "◇ 1 blocked" in shown)
+        assert last["id"][-8:] in text(pilot)
+        await pilot.press("p")
+        await seen(pilot, lambda shown: "‖ 2 paused" in shown)
+        await pilot.press("u")
+        await seen(pilot, lambda shown: "○ 1 pending ◇ 1 blocked" in shown)

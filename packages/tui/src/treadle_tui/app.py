@@ -28,6 +28,7 @@ from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.catalog import LIST_SCREENS
 from treadle_tui.screens.detail import Detail
+from treadle_tui.screens.flow import Flow
 from treadle_tui.screens.main import Main
 from treadle_tui.signals import end_by_signals
 from treadle_tui.theme import DARK, MONO, SIXTEEN, THEMES, fitting
@@ -185,6 +186,8 @@ class Dashboard(App[None]):
         match event.where, event.key:
             case "task", str(key):
                 self.push_screen(Detail(self._ctx, key))
+            case "flow", str(key):
+                self._show_flow(key)
             case pane, key if pane in LIST_SCREENS:
                 if not isinstance(self.front_screen, LIST_SCREENS[pane]):
                     self._home()
@@ -225,6 +228,8 @@ class Dashboard(App[None]):
                 self._main.narrow_everywhere(event.value)
             case "open":
                 self.push_screen(Detail(self._ctx, event.value))
+            case "flow":
+                self._show_flow(event.value)
             case "theme":
                 self._turn_to(event.value)
             case "context":
@@ -232,6 +237,11 @@ class Dashboard(App[None]):
             case verb:
                 assert self.front_screen is not None
                 self.front_screen.run_worker(self.front_screen.pause_queue(event.value, paused=verb == "pause"))
+
+    def _show_flow(self, key: str) -> None:
+        """Show a flow by its id, with the cursor at the task whose id follows that."""
+        flow_id, _, task_id = key.partition(" ")
+        self.push_screen(Flow(self._ctx, flow_id, start_at=task_id or None))
 
     def _turn_to(self, theme: str) -> None:
         """Show it in a theme's colours; the next one's when none is named."""

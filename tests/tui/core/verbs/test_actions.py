@@ -19,6 +19,7 @@ from treadle_tui.screens.base import BaseScreen
 from treadle_tui.screens.detail import Detail
 from treadle_tui.screens.events import EventGrid, Events
 from treadle_tui.screens.failures import FailureGrid, Failures
+from treadle_tui.screens.flow import Flow, FlowGrid
 from treadle_tui.screens.help import help_lines
 from treadle_tui.screens.logs import LogGrid, Logs
 from treadle_tui.screens.main import Main
@@ -28,6 +29,7 @@ from treadle_tui.screens.workers import Workers
 from treadle_tui.widgets.grid import MOVES, QueueGrid, TaskGrid, WorkerGrid
 
 WHERE = {
+    "flow": (FlowGrid, Flow),
     "queues": (QueueGrid, Main),
     "tasks": (TaskGrid, Main),
     "workers": (WorkerGrid, Workers),

@@ -22,6 +22,7 @@ from treadle_server.operations import values
 from treadle_server.operations.bulk import Edits, bulk, bulk_edit
 from treadle_server.operations.editing import edit_task
 from treadle_server.operations.encode import log_data, receipt_data, run_data, whoami_data
+from treadle_server.operations.flows import shown_flow
 from treadle_server.operations.jobs import patch_job, register_job, shown_job
 from treadle_server.operations.limits import set_limit, shown_limits
 from treadle_server.operations.problems import problem_body
@@ -250,6 +251,12 @@ async def steps(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply({"items": items, "total": total})
 
 
+async def get_flow(session: Session, fields: dict[str, Any]) -> Reply:
+    """Give a flow with its first tasks and what they wait for."""
+    flow_id = values.validate(One, fields).id
+    return Reply(await shown_flow(session.live.api, session.principal, flow_id))
+
+
 async def act_on_many(session: Session, fields: dict[str, Any]) -> Reply:
     """Apply a verb to many tasks."""
     return Reply(await bulk(session.live.api, session.principal, values.validate(BulkAction, fields)))
@@ -351,6 +358,7 @@ OPS: dict[str, Op] = {
     "runs": Op.of("runs", runs),
     "logs": Op.of("logs", logs),
     "steps": Op.of("steps", steps),
+    "get_flow": Op.of("get_flow", get_flow),
     "history": Op.of("history", history),
     "whoami": Op.of("whoami", whoami),
     "action": Op.of("cancel", act),

@@ -16,6 +16,7 @@ _WHERE = {
     "tasks": "the tasks' pane (2)",
     "workers": "the workers' pane (3)",
     "detail": "a task's screen (enter)",
+    "flow": "a flow's screen (T)",
 }
 
 
@@ -106,5 +107,5 @@ def choices(screen: Commandable, takes: Takes, part: str) -> Iterable[str]:
             return begun_with(part, SPANS)
         case "task":
             return [key for key in model.tasks.rows if part and part in key][:20]
-        case "file" | "time" | "factor":
+        case "file" | "time" | "factor" | "flow":
             return []

@@ -7,6 +7,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from treadle import filters
+from treadle.wire.ids import is_uuid
 from treadle_tui.core.draw.spans import SPANS, after
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.replay import STEP_SECONDS, Player, ReplayError, read_time
@@ -109,6 +110,12 @@ class CommandActions(Screen[None]):
             raise CommandError(f'"{part}" is no task\'s id: that is as 0199c2d4-…, or how it begins')
         else:
             self.with_filter(f"job:* id:{part}")
+
+    def with_flow(self, flow_id: str) -> None:
+        """Show a flow by its id."""
+        if not is_uuid(flow_id.lower()):
+            raise CommandError(f'"{clean(flow_id)}" is no flow\'s id: treadle flows lists them')
+        self.post_message(self.Requested("flow", flow_id.lower()))
 
     def with_pause_queue(self, job: str) -> None:
         """Pause a queue by its job's name."""

@@ -15,6 +15,7 @@ from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.artifacts import artifact_lines
 from treadle_tui.core.views.sheets import SHEETS, Sheets
@@ -65,15 +66,23 @@ class Detail(BaseScreen):
         yield self._search
         yield self._notice
 
+    @property
+    def _want(self) -> Want:
+        return Want("task", task_id=self._task_id)
+
+    def on_screen_resume(self) -> None:
+        """Watch the task: another one's screen may have stood before it."""
+        self.ctx.feed.want(self._want)
+
     def on_mount(self) -> None:
         """Watch the task."""
-        self.ctx.feed.want(Want("task", task_id=self._task_id))
+        self.ctx.feed.want(self._want)
         self._rail.set_titles((Span("Runs", "title"),))
         self._reader.focus()
 
     def on_unmount(self) -> None:
         """Watch it no more."""
-        self.ctx.feed.drop("task")
+        self.ctx.feed.leave(self._want)
 
     @property
     def scope(self) -> Scope:
@@ -164,6 +173,14 @@ class Detail(BaseScreen):
             self._reader.search("")
         else:
             self.post_message(self.Go("back"))
+
+    def act_flow(self) -> None:
+        """Show the flow that the task is of."""
+        task = self.detail.task if self.detail is not None else None
+        if task is None or task.flow_id is None:
+            self.tell(Report("this task is of no flow", ok=False))
+        else:
+            self.post_message(self.Go("flow", f"{task.flow_id} {task.id}"))
 
     def act_next_sheet(self) -> None:
         """Turn to the next sheet."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from textual.message import Message
 from textual.screen import Screen
 
-from treadle.wire.tasks import Frozen, TaskFilter
+from treadle.wire.tasks import Frozen, FrozenTask, TaskFilter
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.action import Verb
 from treadle_tui.core.verbs.executor import FAILURES, failed
@@ -32,7 +32,7 @@ class SteeringActions(Screen[None]):
         """The server named all tasks that a verb is meant for."""
 
         verb: Verb
-        frozen: Frozen
+        tasks: Sequence[TaskRef]
 
     def chosen(self) -> Sequence[TaskRef]:
         """Return the tasks that a verb means."""
@@ -88,26 +88,29 @@ class SteeringActions(Screen[None]):
         else:
             self._ask(planned)
 
-    def steer_all(self, verb: Verb, wanted: TaskFilter) -> None:
-        """Act on all tasks that a filter means at this moment, after the question that is due."""
+    def steer_all(self, verb: Verb, *wanted: TaskFilter) -> None:
+        """Act on all tasks that filters mean at this moment, those of the first one first, after the due question."""
         if (refusal := self.ctx.executor.off()) is not None:
             self.tell(Report(refusal.reason, ok=False))
         else:
             self.run_worker(self._freeze_for(verb, wanted))
 
-    async def _freeze_for(self, verb: Verb, wanted: TaskFilter) -> None:
-        chosen = wanted.model_dump(mode="json", exclude_none=True)
+    async def _freeze_for(self, verb: Verb, wanted: Sequence[TaskFilter]) -> None:
+        named: list[FrozenTask] = []
         try:
-            answer = await self.ctx.feed.request("freeze", filter=chosen, order="newest")
+            for one in wanted:
+                chosen = one.model_dump(mode="json", exclude_none=True)
+                answer = await self.ctx.feed.request("freeze", filter=chosen, order="newest")
+                named += Frozen.model_validate(answer).items
         except FAILURES as error:
             self.post_message(self.Done(failed(verb, str(error))))
         else:
-            self.post_message(self.Named(verb, Frozen.model_validate(answer)))
+            self.post_message(self.Named(verb, named))
 
     def on_steering_actions_named(self, event: Named) -> None:
         """Carry the verb out on the tasks that the server named."""
-        if event.frozen.items:
-            self._plan(event.verb, event.frozen.items)
+        if event.tasks:
+            self._plan(event.verb, event.tasks)
         else:
             self.tell(Report(f"nothing of it is left to {event.verb}", ok=False))
 

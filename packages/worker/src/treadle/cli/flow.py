@@ -1,6 +1,5 @@
 """`treadle flows`, `treadle flow ID`: flows, one as a tree of its tasks, and what is done to all of these."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle.cli.show import age, as_json, duration, open_client, print_json, print_table, run, say, styled, told
+from treadle.wire import flow_tree
 from treadle.wire.flows import FLOW_VERBS
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MOST_PROBLEMS = 10
 """Refusals that are shown one by one."""
+
+MOST_NAMED = 8
+"""Tasks of the critical path that are named; of a longer one the first and the last."""
 
 DEEPEST = 12
 """Steps that a line is indented at most; deeper ones say how deep they stand."""
@@ -54,8 +57,9 @@ def flows(room: str | None, *, limit: int, is_json: bool) -> None:
 def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
     """Show a flow as a tree: beneath each task those that it waits for. Or cancel, pause or resume all its tasks.
 
-    A task that several wait for is drawn once, and then named as `above`. `rerun-failed` runs what failed again, and
-    puts back what was cancelled because of it. ID is the flow's whole id, which `treadle flows` lists.
+    A task that several wait for is drawn once, and then named as `above`. The critical path is the chain of tasks that
+    takes the longest. `rerun-failed` runs what failed again, and puts back what was cancelled because of it. ID is the
+    flow's whole id, which `treadle flows` lists.
     """
     if verb is not None:
         _steer(flow_id, verb, is_json=is_json)
@@ -70,7 +74,7 @@ def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
         print_json(view)
         return
     say(styled(view.name or view.id, bold=True), f"{view.total} tasks, {view.progress:.0%} ended: {_counts(view)}")
-    for line in tree(view):
+    for line in (*tree(view), *critical_path(view)):
         say(line)
     if view.is_capped:
         say(f"The first {len(view.tasks)} tasks; `treadle tasks flow:{view.id}` lists all.")
@@ -108,22 +112,19 @@ async def _verb(client: "Client", flow_id: str, verb: str) -> "BulkResult":
 
 def tree(view: "FlowView") -> Iterator[str]:
     """Return the lines of a flow's tree: what nothing waits for first, and beneath each task what it waits for."""
-    tasks = {task.id: task for task in view.tasks}
-    needs: dict[str, list[str]] = defaultdict(list)
-    for edge in view.edges:
-        if edge.task_id in tasks and edge.needs_id in tasks:
-            needs[edge.task_id].append(edge.needs_id)
-    needed = {one for listed in needs.values() for one in listed}
-    waiting = [(task_id, 0) for task_id in tasks if task_id not in needed]
-    drawn: set[str] = set()
-    waiting.reverse()
-    while waiting:
-        task_id, depth = waiting.pop()
-        is_above = task_id in drawn
-        drawn.add(task_id)
-        yield _indent(depth) + _line(tasks[task_id], is_above=is_above)
-        if not is_above:
-            waiting += [(one, depth + 1) for one in reversed(needs[task_id])]
+    for task, depth, is_above in flow_tree.tree(view):
+        yield _indent(depth) + _line(task, is_above=is_above)
+
+
+def critical_path(view: "FlowView") -> Iterator[str]:
+    """Return the line that tells which chain of tasks takes the longest; none before anything has begun."""
+    tasks, seconds = flow_tree.critical_path(view, datetime.now(UTC))
+    if not seconds:
+        return
+    names = [task.job_name.rsplit(":", 1)[-1] for task in tasks]
+    if len(names) > MOST_NAMED:
+        names[MOST_NAMED // 2 : -MOST_NAMED // 2] = ["..."]
+    yield f"Critical path: {len(tasks)} tasks, {duration(seconds)}: {' -> '.join(names)}"
 
 
 def _indent(depth: int) -> str:

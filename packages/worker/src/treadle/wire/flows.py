@@ -96,8 +96,8 @@ FLOW_VERBS: dict[str, Action] = {
 }
 """What people do to a flow, and the verb that it is for each of its tasks."""
 
-MOST_SHOWN_TASKS = 1000
+MOST_SHOWN_TASKS = 2000
 """Tasks of a flow that are shown with it."""
 
-MOST_SHOWN_EDGES = 5000
+MOST_SHOWN_EDGES = 10_000
 """Edges of a flow that are shown with it."""

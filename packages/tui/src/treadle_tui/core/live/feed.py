@@ -107,6 +107,11 @@ class Feed:
                 table.clear()
             self._due.set()
 
+    def leave(self, want: Want) -> None:
+        """Let go of what was wanted, unless something else of its topic is by now."""
+        if self._subscriptions.wanted(want.topic) == want:
+            self.drop(want.topic)
+
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
         """Ask the server for something; raises `ProblemError` or `ConnectionFailed`."""
         if not self._model.link.live:

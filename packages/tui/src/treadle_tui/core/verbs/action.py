@@ -14,7 +14,7 @@ PAST: dict[Verb, str] = {
     "resolve": "resolved",
 }
 Takes: TypeAlias = Literal[
-    "queue", "filter", "order", "theme", "context", "view", "task", "file", "time", "factor", "span"
+    "queue", "filter", "order", "theme", "context", "view", "task", "file", "time", "factor", "span", "flow"
 ]
 
 ARGUMENTS: dict[Takes, str] = {
@@ -29,6 +29,7 @@ ARGUMENTS: dict[Takes, str] = {
     "time": "a time in the recording, as 1m30, or a step, as +10 or -1m",
     "factor": "a factor, as 0.5 or 8",
     "span": "5min, hour or day",
+    "flow": "a flow's id, as treadle flows lists it",
 }
 """What can stand behind a command, in words."""
 

@@ -13,6 +13,7 @@ Scope: TypeAlias = Literal[
     "attention",
     "logs",
     "detail",
+    "flow",
     "everywhere",
 ]
 """A pane or screen in which keys work, and `everywhere`."""
@@ -28,6 +29,7 @@ SCOPE_TITLES: dict[Scope, str] = {
     "attention": "Attention",
     "logs": "Logs",
     "detail": "A task",
+    "flow": "A flow",
     "everywhere": "Everywhere",
 }
 """In the order of the help and the documentation."""

@@ -57,6 +57,17 @@ def no_logs(*, ready: bool, refusal: str | None, text: str) -> list[Spans]:
     return [_say("Nothing logged. Write ctx.log(...) in a task.")]
 
 
+def no_flow(refusal: str | None) -> list[Spans]:
+    """Return the words for when no flow is shown."""
+    if refusal is not None:
+        return [
+            _say(f"The server shows no such flow: {refusal}"),
+            _say("Press esc to go back; see which there are:"),
+            _type("treadle flows"),
+        ]
+    return [_say("Loading.")]
+
+
 def no_workers(model: Model) -> list[Spans]:
     """Return the words for when no worker is registered."""
     if model.workers.refusal is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from treadle.wire.status import TERMINAL
 from treadle.wire.tags import shown
 from treadle_tui.core.draw.columns import CellContext
-from treadle_tui.core.draw.format import age, bar, rate, since, task_state
+from treadle_tui.core.draw.format import age, bar, rate, short_id, since, task_state
 from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean, joined
 from treadle_tui.core.setup.app_state import TRACE_ID
@@ -56,6 +56,8 @@ def _standing(detail: TaskDetail, context: CellContext) -> list[tuple[str, str]]
         facts.append(("position", f"{task.queue_position:,}" + (f" (~{age(wait)})" if wait is not None else "")))
     if task.blocked_by:
         facts.append(("held by", " ".join(key[-8:] for key in task.blocked_by[:3])))
+    if task.waits_for and task.status not in TERMINAL:
+        facts.append(("waits for", f"{task.waits_for:,}"))
     return facts
 
 
@@ -83,6 +85,7 @@ def _options(detail: TaskDetail, context: CellContext) -> list[tuple[str, str]]:
         ("key", task.unique_key),
         ("by", task.submitter),
         ("encrypted", "yes" if task.encrypted else None),
+        ("flow", short_id(task.flow_id) if task.flow_id is not None else None),
         ("trace", task.trace_id),
         ("tags", " ".join(shown(task.tags)) or None),
     ]

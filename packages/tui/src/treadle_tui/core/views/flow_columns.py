@@ -1,0 +1,114 @@
+"""The columns of a flow's tree, and the words over and beneath it."""
+
+from treadle.wire.flows import FlowView
+from treadle.wire.status import TERMINAL, Status
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.format import bar, lasted, number, short_id
+from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
+from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip, joined
+from treadle_tui.core.state.flow import FlowLines, FlowRow
+
+DEEPEST = 10
+"""Steps that a task is indented at most; one that stands deeper says how deep."""
+
+NAME_CELLS, PROGRESS_CELLS = 24, 12
+
+_FIRST: tuple[Status, ...] = (
+    *(Status.FAILED, Status.RUNNING, Status.CLAIMED, Status.PAUSED, Status.PENDING, Status.BLOCKED, Status.SCHEDULED),
+    *(Status.COMPLETED, Status.CANCELLED),
+)
+"""In which order statuses are counted: what wants a look first, for the line may be too short for all."""
+
+
+def _name(row: FlowRow, context: CellContext) -> Spans:
+    name = clean(row.task.job_name.rsplit(":", 1)[-1], ascii_only=context.glyphs.ascii_only)
+    rail = f"{context.glyphs.rail} "
+    steps = rail * row.depth if row.depth <= DEEPEST else f"{rail * DEEPEST}{row.depth}: "
+    if row.is_above:
+        return Span(steps, "faint"), Span(name, "dim"), Span(" above", "faint")
+    return Span(steps, "faint"), Span(name, "bold" if row.is_critical else "plain")
+
+
+def _state(row: FlowRow, context: CellContext) -> Spans:
+    status = row.task.status
+    return (Span(f"{context.glyphs.task[status]} {status.value}", TASK_TONES[status]),)
+
+
+def _took(row: FlowRow, _: CellContext) -> Spans:
+    return (Span(lasted(row.seconds), "plain" if row.seconds is not None else "faint"),)
+
+
+def _critical(row: FlowRow, context: CellContext) -> Spans:
+    return (Span(context.glyphs.arrow, "accent"),) if row.is_critical else ()
+
+
+def _waits(row: FlowRow, _: CellContext) -> Spans:
+    waits = row.task.waits_for if row.task.status not in TERMINAL else None
+    return (Span(number(waits, cells=6), "dim"),) if waits else ()
+
+
+def _id(row: FlowRow, _: CellContext) -> Spans:
+    return (Span(short_id(row.task.id), "dim"),)
+
+
+def _said(row: FlowRow, context: CellContext) -> Spans:
+    if row.is_above:
+        return ()
+    task = row.task
+    lines = [line for line in (task.error or "").splitlines() if line.strip()]
+    why = task.reason.value if task.reason is not None and task.reason.value != task.status.value else ""
+    text = lines[-1] if lines else why
+    tone: Tone = "bad" if task.status is Status.FAILED else "dim"
+    return (Span(clean(text, ascii_only=context.glyphs.ascii_only, limit=300), tone),)
+
+
+FLOW_COLUMNS: tuple[Column[FlowRow], ...] = (
+    Column("TASK", 22, _name, most=64, names=True),
+    Column("PATH", 4, _critical),
+    Column("STATE", 11, _state),
+    Column("TOOK", 5, _took, right=True),
+    Column("WAITS", 5, _waits, right=True, rank=3),
+    Column("ID", 8, _id, rank=2),
+    Column("SAID", 10, _said, rank=1, most=80),
+)
+"""The tree from left to right; WAITS falls away first, then ID, then SAID."""
+
+
+def flow_title(view: FlowView | None, glyphs: Glyphs) -> Spans:
+    """Return what it is, and how far."""
+    if view is None:
+        return (Span("Flow", "title"),)
+    written = clean(view.name or short_id(view.id), ascii_only=glyphs.ascii_only)
+    # How far it is must not be pushed out by what it is called.
+    name = clip(written, NAME_CELLS, ellipsis=glyphs.ellipsis)
+    share = (*bar(view.progress, PROGRESS_CELLS, glyphs, tone="run"), Span(f" {_percent(view.progress)}", "bold"))
+    return joined(
+        ((Span("Flow", "title"),), (Span(name, "bold"),), share, (Span(f"of {view.total:,}"),), _counts(view, glyphs)),
+        gap="  ",
+    )
+
+
+def _percent(share: float) -> str:
+    # Only what is over is whole.
+    return f"{int(min(1.0, max(0.0, share)) * 100)}%"
+
+
+def _counts(view: FlowView, glyphs: Glyphs) -> Spans:
+    shown = [status for status in _FIRST if view.counts.get(status.value)]
+    words = [f"{glyphs.task[status]} {view.counts[status.value]:,} {status.value}" for status in shown]
+    return joined((Span(word, TASK_TONES[status]),) for status, word in zip(shown, words, strict=True))
+
+
+def flow_foot(view: FlowView | None, lines: FlowLines, *, refusal: str | None, read_only: bool) -> Spans:
+    """Return what takes the longest, and what is not shown."""
+    parts: list[Spans] = []
+    if refusal is not None and view is not None:
+        parts.append((Span(f"not read anew: {refusal}", "warn"),))
+    if view is not None and view.is_capped:
+        parts.append((Span(f"the first {len(view.tasks):,}; :filter job:* flow:{view.id} lists all", "warn"),))
+    if lines.critical.seconds:
+        chain = lines.critical
+        parts.append((Span(f"critical path {len(chain.tasks):,} tasks, {lasted(chain.seconds)}", "dim"),))
+    if not read_only:
+        parts.append((Span("verbs mean all of the flow", "dim"),))
+    return joined(parts, gap="   ")

@@ -1,0 +1,135 @@
+"""A flow: the tree of its tasks, with their states, what took how long and why, and verbs for all of them."""
+
+from typing import Any, ClassVar
+
+from treadle.errors import ConnectionFailed, ProblemError
+from treadle.filters import ordered
+from treadle.wire.flows import FlowView
+from treadle.wire.status import Status
+from treadle.wire.tasks import TaskFilter
+from treadle.wire.transitions import ADMITS
+from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.text import Spans, clean, fit, width
+from treadle_tui.core.state.flow import FlowLines, FlowRow, flow_lines
+from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.action import Verb
+from treadle_tui.core.verbs.flow_reader import FlowReader
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.empty_states import no_flow
+from treadle_tui.core.views.flow_columns import FLOW_COLUMNS, flow_foot, flow_title
+from treadle_tui.core.views.pane import Pane
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.list_screen import ListScreen
+from treadle_tui.widgets.grid import Grid
+
+FRAME_CELLS = 6
+"""What the frame's corners and the blanks beside its words take."""
+
+RERUN: tuple[TaskFilter, ...] = (
+    TaskFilter(status=[Status.FAILED]),
+    TaskFilter(status=[Status.CANCELLED], error="dependency-failed"),
+)
+"""What `rerun failed` means: first what failed, for what was cancelled with it waits for that."""
+
+
+class FlowGrid(Grid):
+    """The tree."""
+
+    SCOPE: Scope = "flow"
+    BINDINGS = bindings("flow")
+
+
+class Flow(ListScreen):
+    """Follows the flow for as long as it is in front; verbs mean all of its tasks that they are for."""
+
+    SCOPE: ClassVar[Scope] = "flow"
+    EXPORTS: ClassVar[str] = "tasks"
+    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.QUEUES
+
+    def __init__(self, ctx: ScreenContext, flow_id: str, *, start_at: str | None = None) -> None:
+        """`start_at` is the task from which one comes."""
+        super().__init__(ctx, start_at=start_at)
+        self._flow_id = flow_id
+        self._reader = FlowReader(ctx.feed, ctx.model, flow_id)
+        self._refusal: str | None = None
+        self._lines = FlowLines()
+        self._drawn: tuple[FlowView | None, int] = (None, 0)
+        """Of which answer, and of which second, the lines are."""
+
+    def make(self) -> tuple[Pane[Any], Grid]:
+        """Return the pane and its grid."""
+        pane: Pane[FlowRow] = Pane(FLOW_COLUMNS, self.ctx.cell_context, empty=lambda: no_flow(self._refusal))
+        return pane, FlowGrid(pane, id="flow")
+
+    # The tree.
+
+    def draw(self, dirty: Dirty) -> None:
+        """Draw the tree, and read it anew when it is time."""
+        super().draw(dirty)
+        if self._reader.take_turn():
+            self.run_worker(self._look())
+
+    async def _look(self) -> None:
+        try:
+            await self._reader.look()
+            self._refusal = None
+        except ProblemError as refused:
+            self._refusal = clean(str(refused), limit=200)
+        except ConnectionFailed:
+            return  # The banner says so; the next connection is asked.
+        super().draw(self.WATCHES)
+
+    def update_rows(self) -> None:
+        """Show the tree as it was last read."""
+        view, now = self._reader.view, self.ctx.model.now()
+        if view is not None and not (view is self._drawn[0] and self._drawn[1] == int(now.timestamp())):
+            self._drawn = view, int(now.timestamp())
+            self._lines = flow_lines(view, now, self._reader.usual())
+        rows = self._lines.rows
+        self.pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
+        foot = flow_foot(view, self._lines, refusal=self._refusal, read_only=self.ctx.executor.read_only)
+        self.grid.set_titles(self._within(flow_title(view, self.ctx.glyphs)), self._within(foot))
+
+    def _within(self, spans: Spans) -> Spans:
+        """Return what fits into the frame's line: what is cut off there by others has an ellipsis that is not ASCII."""
+        room = self.grid.outer_size.width - FRAME_CELLS
+        return fit(spans, room, ellipsis=self.ctx.glyphs.ellipsis) if 0 < room < width(spans) else spans
+
+    @property
+    def _row(self) -> FlowRow | None:
+        row: FlowRow | None = self.pane.rows.highlighted
+        return row
+
+    # What the reader does.
+
+    def copied(self) -> str | None:
+        """Return the task's id."""
+        return None if self._row is None else self._row.task.id
+
+    def act_open(self) -> None:
+        """Open the line's task."""
+        if self._row is not None:
+            self.post_message(self.Go("task", self._row.task.id))
+
+    def act_back(self) -> None:
+        """Go back to where one came from."""
+        self.post_message(self.Go("back"))
+
+    def act_cancel_flow(self) -> None:
+        """Cancel what is open of the flow."""
+        self._steer_flow("cancel", TaskFilter(status=ordered(ADMITS["cancel"])))
+
+    def act_pause_flow(self) -> None:
+        """Pause what waits or runs of the flow."""
+        self._steer_flow("pause", TaskFilter(status=ordered(ADMITS["pause"])))
+
+    def act_resume_flow(self) -> None:
+        """Let what is paused of the flow go on."""
+        self._steer_flow("resume", TaskFilter(status=[Status.PAUSED]))
+
+    def act_rerun_failed(self) -> None:
+        """Run again what failed of the flow, and put back what was cancelled because of it."""
+        self._steer_flow("rerun", *RERUN)
+
+    def _steer_flow(self, verb: Verb, *wanted: TaskFilter) -> None:
+        self.steer_all(verb, *(one.model_copy(update={"flow": self._flow_id}) for one in wanted))

@@ -1,0 +1,112 @@
+"""How a flow is drawn: as a tree of its tasks, with the chain of them that takes the longest."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import NamedTuple
+
+from treadle.wire.flows import FlowTask, FlowView
+from treadle.wire.status import TERMINAL
+
+UNKNOWN: Mapping[str, float] = MappingProxyType({})
+
+
+class Branch(NamedTuple):
+    """A line of the tree."""
+
+    task: FlowTask
+    depth: int
+    """How many tasks stand over it, each of which waits for the next."""
+    is_above: bool
+    """Whether it was drawn before, with all that it waits for."""
+
+
+class CriticalPath(NamedTuple):
+    """The chain of tasks that takes the longest: when all else runs beside it, the flow takes as long as it."""
+
+    tasks: tuple[FlowTask, ...]
+    """From the first to the last; empty for a flow without tasks."""
+    seconds: float
+
+
+def tree(view: FlowView) -> Iterator[Branch]:
+    """Yield what nothing waits for first, and beneath each task what it waits for; each is drawn in full once."""
+    tasks = {task.id: task for task in view.tasks}
+    needs = _needs(view)
+    needed = {one for listed in needs.values() for one in listed}
+    waiting = [(task_id, 0) for task_id in tasks if task_id not in needed]
+    drawn: set[str] = set()
+    waiting.reverse()
+    while waiting:
+        task_id, depth = waiting.pop()
+        is_above = task_id in drawn
+        drawn.add(task_id)
+        yield Branch(tasks[task_id], depth, is_above)
+        if not is_above:
+            waiting += [(one, depth + 1) for one in reversed(needs[task_id])]
+
+
+def critical_path(view: FlowView, now: datetime, usual: Mapping[str, float] = UNKNOWN) -> CriticalPath:
+    """Return the chain that takes the longest, of equal ones one with the most tasks.
+
+    What has begun counts with what it took until `now`, and what is open with at least what its job takes in `usual`,
+    seconds by the job's name.
+    """
+    tasks, needs = {task.id: task for task in view.tasks}, _needs(view)
+    best: dict[str, tuple[float, int]] = {}
+    before: dict[str, str] = {}
+    for task_id in _after_their_needs(tasks, needs):
+        known = [(best[one], one) for one in needs[task_id] if one in best]
+        (seconds, steps), before_it = max(known, default=((0.0, 0), ""))
+        best[task_id] = (seconds + _counts_for(tasks[task_id], now, usual), steps + 1)
+        before[task_id] = before_it
+    if not best:
+        return CriticalPath((), 0.0)
+    last = max(best, key=lambda one: best[one])
+    seconds, chain = best[last][0], []
+    while last:
+        chain.append(tasks[last])
+        last = before[last]
+    return CriticalPath(tuple(reversed(chain)), seconds)
+
+
+def took(task: FlowTask, now: datetime) -> float | None:
+    """Return for how many seconds a task runs or ran, from its last start on; None when it never began."""
+    if task.started_at is None:
+        return None
+    return max(0.0, ((task.completed_at or now) - task.started_at).total_seconds())
+
+
+def _counts_for(task: FlowTask, now: datetime, usual: Mapping[str, float]) -> float:
+    so_far = took(task, now) or 0.0
+    return so_far if task.status in TERMINAL else max(so_far, usual.get(task.job_name, 0.0))
+
+
+def _needs(view: FlowView) -> dict[str, list[str]]:
+    """Return what each task waits for, of the tasks that are shown."""
+    shown = {task.id for task in view.tasks}
+    needs: dict[str, list[str]] = defaultdict(list)
+    for edge in view.edges:
+        if edge.task_id in shown and edge.needs_id in shown:
+            needs[edge.task_id].append(edge.needs_id)
+    return needs
+
+
+def _after_their_needs(tasks: Iterable[str], needs: Mapping[str, list[str]]) -> Iterator[str]:
+    """Yield each task behind all that it waits for; a circle, which no server has, is cut somewhere."""
+    seen: set[str] = set()
+    done: set[str] = set()
+    for start in tasks:
+        waiting = [start]
+        while waiting:
+            task_id = waiting[-1]
+            first_time = task_id not in seen
+            seen.add(task_id)
+            if first_time and (open_ones := [one for one in needs.get(task_id, ()) if one not in seen]):
+                waiting += open_ones
+                continue
+            waiting.pop()
+            if task_id not in done:
+                done.add(task_id)
+                yield task_id
