@@ -83,7 +83,8 @@ class Stage:
         return [request for request in self.server.asked if request["op"] == op]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        # What is waited for is a program that a busy machine starts late.
+        async with asyncio.timeout(60):
             while not condition():
                 await settle(self.pilot)
 
