@@ -84,9 +84,12 @@ class Stage:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         # What is waited for is a program that a busy machine starts late.
-        async with asyncio.timeout(60):
-            while not condition():
-                await settle(self.pilot)
+        try:
+            async with asyncio.timeout(60):
+                while not condition():
+                    await settle(self.pilot)
+        except TimeoutError:
+            raise AssertionError(f"it did not come to that; the screen shows\n{self.text()}") from None
 
 
 @asynccontextmanager
