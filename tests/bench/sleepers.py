@@ -5,11 +5,13 @@
 
 import argparse
 import asyncio
+import os
 import tempfile
 import time
 from pathlib import Path
 
 from treadle import Client, Context, Worker, task
+from treadle_bench.machine import memory_of
 from treadle_server.testing import serve
 
 LENGTH = 20.0
@@ -29,15 +31,19 @@ async def main(tasks: int, url: str) -> None:
         worker = Worker([sleeper], url=server.url, token=server.token, concurrency=200)
         async with asyncio.TaskGroup() as group:
             group.create_task(worker.run_async())
+            await worker.ready.wait()
+            before = memory_of(os.getpid()).own
             at = time.time() + LENGTH
             handles = await client.submit_many([sleeper.bind(at=at) for _ in range(tasks)], wait=True)
             asleep_at = await _all_asleep(client, tasks)
+            grown = memory_of(os.getpid()).own - before
             used = time.process_time()
             await asyncio.sleep(max(0.0, min(3.0, at - time.time() - 1.0)))
             idle = time.process_time() - used
             late = sorted([await handle.result() for handle in handles])
             worker.stop()
     print(f"{tasks} tasks asleep {asleep_at - (at - LENGTH):.1f} s after the first submit")
+    print(f"{before:.0f} MB before them, {grown:.0f} MB more while they slept: the server, its worker and the client")
     print(f"while they slept the process used {idle:.2f} s of processor time in 3 s")
     print(f"woken {late[tasks // 2]:.2f} s late in the middle, {late[-1]:.2f} s the last")
 

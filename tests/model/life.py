@@ -57,6 +57,12 @@ class Life:
         else:
             self.move(task, verb, Status.PENDING, now)
 
+    @staticmethod
+    def wake(task: Task) -> None:
+        """It is not asleep any more."""
+        if task.reason is Reason.SUSPENDED:
+            task.reason = None
+
     def interrupt(self, task: Task, now: datetime) -> None:
         self.move(task, Verb.INTERRUPT, Status.PAUSED, now)
         task.cancel_requested = False

@@ -141,10 +141,15 @@ class Looking:
             assert len(live) + len(holds) <= 1, "G5: two hold a target"
 
     async def look_at_runs(self) -> None:
-        """Compare every run that was resolved."""
+        """Compare every run that was resolved, and every step that is kept."""
         for task in self.model.tasks.values():
             page = await self._get(self.sites[0], f"/v1/tasks/{task.id}/runs")
             expected = self.model.shown_runs(task.id)
             seen = [{name: one[name] for name in run} for one, run in zip(page["items"], expected, strict=False)]
             check(expected, seen, f"the runs of {task.id} differ")
             assert len(page["items"]) == len(expected) + task.is_leased
+            if task.kept:
+                page = await self._get(self.sites[0], f"/v1/tasks/{task.id}/steps")
+                check(
+                    [self.model.shown_step(step) for step in task.kept], page["items"], f"the steps of {task.id} differ"
+                )

@@ -23,6 +23,7 @@ from tests.model.operations import (
     PatchStatus,
     PauseJob,
     PauseSchedule,
+    Receive,
     Reclaim,
     Register,
     RemoveWorker,
@@ -30,6 +31,7 @@ from tests.model.operations import (
     Reports,
     Restart,
     RunSchedule,
+    Send,
     Service,
     SetSchedule,
     Steer,
@@ -116,6 +118,23 @@ def _said(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict
 
 _result = st.sampled_from([None, 1, {"a": 1}])
 _starts = st.booleans()
+_occurrence = st.sampled_from([0, 0, 0, 1])
+_step = st.fixed_dictionaries(
+    {
+        "kind": st.just("step"), "step": st.sampled_from(["a", "b"]), "occurrence": _occurrence,
+        "function": st.sampled_from(["f", "f", "g"]), "result": st.sampled_from([1, {"a": 1}]), "seconds": st.just(0.5),
+    }
+)  # fmt: skip
+_suspended = st.builds(
+    lambda waits, occurrence, seconds, usage, starts: {
+        "kind": "suspended", **waits, "occurrence": occurrence, "seconds": seconds, **usage, "starts": starts,
+    },
+    st.sampled_from([{"step": "sleep", "receives": False}, {"step": "m", "receives": True}]),
+    _occurrence,
+    st.sampled_from([0.0, 5.0, 30.0]),
+    _some(usage=_usage),
+    _starts,
+)  # fmt: skip
 _ends = st.one_of(
     _said("completed", result=_result, usage=_usage, starts=_starts),
     st.builds(
@@ -131,6 +150,7 @@ _ends = st.one_of(
         _said("exception", error=st.just("odd"), usage=_usage, starts=_starts, code_runs=st.booleans()),
         st.sampled_from(_reasons),
     ),
+    _suspended,
     _said("paused", checkpoint=st.sampled_from([[1], {"at": 1}]), usage=_usage, detail=st.just("so"), starts=_starts),
 )  # fmt: skip
 _reports = st.one_of(
@@ -139,6 +159,7 @@ _reports = st.one_of(
     _ends,
     _ends,
     st.just({"kind": "stopped"}),
+    _step,
     st.sampled_from([{"kind": "checkpoint", "checkpoint": 7}, {"kind": "progress", "share": 0.5}]),
 )
 _report = st.builds(Report, _number, _reports, _back, _user)
@@ -173,6 +194,13 @@ _steer = st.builds(Steer, _number, _plain, _since, st.just({}), _user) | st.buil
     _since,
     st.sampled_from([{}, {"status": "failed", "error": "no"}, {"status": "cancelled"}, {"result": 3}]),
     _user,
+)
+_rerun = st.builds(
+    Steer, _number, st.just("rerun"), _since, st.sampled_from([{}, {"from_step": "a"}, {"from_step": "m"}]), _user
+)
+_send = st.builds(Send, _number, st.just("m"), st.sampled_from(["1", "1", "2", "3"]), st.sampled_from([1, 1, 2]), _user)
+_receive = st.builds(
+    Receive, _number, st.fixed_dictionaries({"step": st.just("m"), "occurrence": _occurrence}), _back, _user
 )
 _steer_many = st.builds(
     SteerMany, st.lists(_number, min_size=1, max_size=4).map(tuple), _plain | st.just("resolve"), _user
@@ -244,7 +272,9 @@ _by_run = st.builds(
     ByRun,
     _number,
     _back,
-    st.one_of(_report, _report, _steer, _steer_many, _edit, _edit_many, _patch, _look, _beat, _claim, _submit),
+    st.one_of(
+        _report, _report, _send, _receive, _steer, _steer_many, _edit, _edit_many, _patch, _look, _beat, _claim, _submit
+    ),
 ) | st.builds(lambda task, back, one: ByRun(task, back, replace(one, task=task, back=back)), _number, _back, _report)
 
 _REQUESTS: dict[str, tuple[int, st.SearchStrategy[Any]]] = {
@@ -254,6 +284,9 @@ _REQUESTS: dict[str, tuple[int, st.SearchStrategy[Any]]] = {
     "reports": (5, _many),
     "beat": (3, _beat),
     "steer": (5, _steer),
+    "rerun": (1, _rerun),
+    "send": (3, _send),
+    "receive": (1, _receive),
     "steer many": (2, _steer_many),
     "edit": (2, _edit),
     "edit many": (1, _edit_many),
@@ -287,6 +320,10 @@ _operation = _weighed(
 _PROLOGUE: list[Operation] = [Register(), *(Link(0, job) for job in range(len(JOBS)))]
 _SECOND: list[Operation] = [Register({"concurrency": 3}), *(Link(1, job) for job in range(len(JOBS)))]
 _BEGINNING: list[Operation] = [Submit(({"job": 0}, {"job": 1, "target": "a"}, {"job": 2}), alone=False), Claim(0, 2)]
+_KEPT = {"kind": "step", "step": "a", "occurrence": 0, "function": "f", "result": 1, "seconds": 0.5}
+_WAITS = {"kind": "suspended", "step": "m", "occurrence": 0, "seconds": 30.0, "receives": True}
+_ASLEEP: list[Operation] = [Submit(({"job": 0},)), Claim(0), Report(0, _KEPT), Report(0, _WAITS)]
+"""A task keeps a step, and waits for a message."""
 
 
 def programs(size: int = 40, *, servers: int = 1) -> st.SearchStrategy[list[Operation]]:
@@ -298,10 +335,8 @@ def programs(size: int = 40, *, servers: int = 1) -> st.SearchStrategy[list[Oper
     )
     body = st.lists(one, min_size=size // 2, max_size=size)
     return st.builds(
-        lambda second, begun, rest: [
-            *_PROLOGUE, *(_SECOND if second else []), *(_BEGINNING if begun else []), *rest,
-        ],
+        lambda second, begun, rest: [*_PROLOGUE, *(_SECOND if second else []), *begun, *rest],
         st.booleans(),
-        st.booleans(),
+        st.sampled_from([[], _BEGINNING, _BEGINNING, _ASLEEP]),
         body,
-    )  # fmt: skip
+    )

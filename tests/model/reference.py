@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from tests.model.sweeps import Sweeps
-from tests.model.things import Task
+from tests.model.things import Step, Task
 from treadle.wire.status import Status
 
 _HIDDEN = {
-    "seq", "content", "usage_before", "goes_first", "unfenced", "updated_at", "schedule",
+    "seq", "content", "usage_before", "goes_first", "unfenced", "updated_at", "schedule", "kept", "messages",
 }  # fmt: skip
 SHOWN = [field.name for field in fields(Task) if field.name not in _HIDDEN]
 _CAUSES = ("running", "claimed", "stopping", "paused", "failed", "retry")
@@ -88,6 +88,11 @@ class Treadle(Sweeps):
         names = ("run_id", "status", "reason", "error", "worker_id", "usage", "claimed_at", "started_at", "ended_at")
         mine = sorted((run for run in self.runs.values() if run.task_id == task_id), key=lambda run: run.run_id)
         return [{name: written(getattr(run, name)) for name in names} for run in mine]
+
+    @staticmethod
+    def shown_step(step: Step) -> dict[str, Any]:
+        """Return the step as `StepItem`."""
+        return {field.name: written(getattr(step, field.name)) for field in fields(Step)}
 
     def shown_workers(self) -> dict[str, dict[str, Any]]:
         """Return by id what is shown of each worker."""

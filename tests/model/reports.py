@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.model.claims import Claims
 from tests.model.life import allowed
+from tests.model.stepping import Steps
 from tests.model.things import FORBIDDEN, INVALID, NO_TASK, STALE, TRANSITION, Refused, Task, User
 from treadle.wire.status import REPORTABLE, Outcome, Reason, Status
 from treadle.wire.transitions import Verb
 
-ENDINGS = {"completed", "failed", "exception", "paused"}
+ENDINGS = {"completed", "failed", "exception", "paused", "suspended"}
 
 Said = dict[str, Any]
 """A report: its kind, and its fields as on the wire."""
@@ -21,7 +21,7 @@ def is_no_report(said: Said) -> bool:
     return bool(said.get("wrong", {}).keys() - {"run_id"}) and said["wrong"].get("kind") != "logs"
 
 
-class Reports(Claims):
+class Reports(Steps):
     """What workers report."""
 
     def report(
@@ -69,6 +69,10 @@ class Reports(Claims):
             self._start(task, now)
         elif kind in {"checkpoint", "progress", "logs"}:
             self._note(task, said, now)
+        elif kind == "step":
+            self.keep_step(task, said, now)
+        elif kind == "receive":
+            self.receive_message(task, said, now)
         elif kind == "stopped":
             raise TRANSITION
         else:
@@ -108,6 +112,8 @@ class Reports(Claims):
             self.fail(task, Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, now, **told)
         elif kind == "completed":
             self._complete(task, said, now)
+        elif kind == "suspended":
+            self.suspend(task, said, now, **told)
         elif kind == "paused":
             self.end_run(task, Outcome.PAUSED, Reason.INTERRUPTED, now, **told)
             task.checkpoint = task.checkpoint if said.get("checkpoint") is None else said["checkpoint"]
@@ -123,6 +129,8 @@ class Reports(Claims):
     def _check_end(self, task: Task, said: Said) -> Reason:
         """Refuse an end that can't be, before anything is changed; return its reason."""
         kind = said["kind"]
+        if kind == "suspended":
+            self.check_suspension(task, said)
         reason = Reason(said["reason"]) if said.get("reason") else Reason.ERROR if kind == "failed" else None
         if kind == "completed" and not said.get("starts"):
             allowed(task, Verb.COMPLETE, Status.COMPLETED)

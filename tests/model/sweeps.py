@@ -34,6 +34,7 @@ class Sweeps(Schedules):
         for task in self.tasks.values():
             if task.status is Status.SCHEDULED and task.scheduled_at <= now:
                 self.move(task, Verb.PROMOTE, Status.PENDING, now)
+                self.wake(task)
 
     def sweep(self, now: datetime, passed: float, server: int = 0, commits: int | None = None) -> None:
         """Take runs from workers that are gone; `passed` are the seconds of a clock that nobody sets.

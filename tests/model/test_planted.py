@@ -12,11 +12,13 @@ from treadle_server.access.credentials import Credentials
 from treadle_server.domain import life
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
+from treadle_server.engine import engine
+from treadle_server.engine.commands import steering
+from treadle_server.engine.commands import steps as step_commands
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.commands.submit import SubmitEach
-from treadle_server.engine.dispatch import dispatcher
+from treadle_server.engine.dispatch import assignments
 from treadle_server.engine.dispatch.fairness import LaneHead
-from treadle_server.engine.engine import Engine
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import TaskConflict, TreadleError
 from treadle_server.operations import bulk
@@ -108,8 +110,8 @@ def giving_up(apply: Fault) -> Fault:
 def hasty(do_work: Fault) -> Fault:
     """Who asks is answered before the commit (G1)."""
 
-    async def told_at_once(engine: Engine, work: UnitOfWork, reads: Any, wanted: Any) -> None:
-        await do_work(engine, work, reads, wanted)
+    async def told_at_once(work: UnitOfWork, reads: Any, wanted: Any) -> None:
+        await do_work(work, reads, wanted)
         for pending in wanted:
             pending.send_answer()
 
@@ -146,8 +148,20 @@ def editing_what_changed(edit_command: Fault) -> Fault:
     return blindly
 
 
+def sleeping_on(wake: Fault) -> Fault:
+    """A task that waits for a message sleeps on when it has come."""
+    return lambda *_: None
+
+
+def remembering(clear_steps: Fault) -> Fault:
+    """A rerun keeps the steps of the runs before."""
+    return lambda *_: None
+
+
 PLANTED = {
-    "forgetting keys": (dispatcher, "keep_claims", forgetting_keys),
+    "sleeping on": (step_commands, "_wake", sleeping_on),
+    "remembering": (steering, "clear_steps", remembering),
+    "forgetting keys": (assignments, "keep_claims", forgetting_keys),
     "editing what changed": (bulk, "edit_command", editing_what_changed),
     "overtaking": (LaneHead, "first", overtaking),
     "refilling": (life, "end_run", refilling),
@@ -157,7 +171,7 @@ PLANTED = {
     "telling apart": (life, "start", telling_apart),
     "pulling down": (SubmitEach, "apply", pulling_down),
     "giving up": (ReportMany, "apply", giving_up),
-    "hasty": (Engine, "_work", hasty),
+    "hasty": (engine, "apply", hasty),
     "blaming": (Sweeper, "turn", blaming),
 }
 

@@ -145,6 +145,10 @@ class Task:
     updated_at: datetime | None = None
     schedule: tuple[str, str] | None = None
     """The room and the name of the schedule that made it."""
+    kept: "list[Step]" = field(default_factory=list)
+    messages: "list[Message]" = field(default_factory=list)
+    steps: int = 0
+    """How many steps it keeps."""
 
     @property
     def is_open(self) -> bool:
@@ -158,6 +162,38 @@ class Task:
     def place(self) -> tuple[int, datetime, int]:
         """What the queue is in the order of."""
         return (-self.priority, self.scheduled_at, self.seq)
+
+
+@dataclass
+class Step:
+    """A step that a task keeps, under the names that it has on the wire."""
+
+    step: str
+    occurrence: int
+    kind: str
+    function: str | None
+    run_id: int
+    result: Any
+    at: datetime
+    seconds: float | None = None
+    until: datetime | None = None
+    received_at: datetime | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (self.step, self.occurrence)
+
+
+@dataclass
+class Message:
+    """A message for a task; `by` is the number of the step that has received it."""
+
+    name: str
+    id: str
+    data: Any
+    sender: str
+    sent_at: datetime
+    by: int | None = None
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,11 @@ class Verbs(Submits):
                 self._resume(task, now, is_undo=if_version is not None)
             case "rerun":
                 self._check_again(task, Verb.RERUN, now)
-                self._rerun(task, now, is_undo=if_version is not None)
+                from_step = given.get("from_step")
+                is_undo = if_version is not None and from_step is None
+                if not is_undo:
+                    self.clear_steps(task, from_step)
+                self._rerun(task, now, is_undo=is_undo)
             case "resolve":
                 self._resolve(task, Status(given.get("status", "completed")), given, now)
         return task
@@ -93,9 +97,12 @@ class Verbs(Submits):
     def _resume(self, task: Task, now: datetime, *, is_undo: bool) -> None:
         if task.status is Status.FAILED:
             task.retry_count = task.requeue_count = 0
+        is_asleep = task.reason is Reason.SUSPENDED and task.scheduled_at > now
         self.move(task, Verb.RESUME, Status.SCHEDULED if task.scheduled_at > now else Status.PENDING, now)
         task.goes_first = task.goes_first or not is_undo
         self._reopen(task)
+        if is_asleep:
+            task.reason = Reason.SUSPENDED
 
     @staticmethod
     def _reopen(task: Task) -> None:
@@ -169,14 +176,15 @@ class Verbs(Submits):
         elif was_as_lease or "heartbeat_increment" in changes:
             task.heartbeat_increment = task.lease_seconds
 
-    @staticmethod
-    def _reschedule(task: Task, at: datetime, now: datetime) -> None:
+    def _reschedule(self, task: Task, at: datetime, now: datetime) -> None:
         task.scheduled_at = at
         to = Status.SCHEDULED if at > now else Status.PENDING
         if to is not task.status:
             allowed(task, Verb.DEFER if to is Status.SCHEDULED else Verb.PROMOTE, to)
             task.status = to
         task.next_retry_at = at if task.next_retry_at is not None and to is Status.SCHEDULED else None
+        if to is Status.PENDING:
+            self.wake(task)
 
     def holders_of_key(self, task: Task, key: str | None) -> list[Task]:
         """Return the other open tasks of the job that hold the unique key: one at most."""

@@ -6,6 +6,7 @@ from tests.model.operations.fleet import Link, PauseJob, Register, RemoveWorker
 from tests.model.operations.runs import Beat, Claim, Reclaim, Report, Reports
 from tests.model.operations.schedules import DeleteSchedule, PauseSchedule, RunSchedule, SetSchedule
 from tests.model.operations.staging import Crash, Faulty, Other, Pass, Restart, Service, Step, Together
+from tests.model.operations.steps import Receive, Send
 from tests.model.operations.tasks import Edit, EditMany, Look, PatchStatus, Steer, SteerMany, Submit, SubmitEach
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "PatchStatus",
     "PauseJob",
     "PauseSchedule",
+    "Receive",
     "Reclaim",
     "Register",
     "RemoveWorker",
@@ -35,6 +37,7 @@ __all__ = [
     "Request",
     "Restart",
     "RunSchedule",
+    "Send",
     "Service",
     "SetSchedule",
     "Steer",
