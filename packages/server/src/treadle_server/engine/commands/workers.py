@@ -57,15 +57,16 @@ def note_loss(work: UnitOfWork, worker_id: WorkerId | None) -> None:
 def lose_run(work: UnitOfWork, task: Task, reason: Reason, error: str, *, is_over: bool = False) -> None:
     """End a run whose worker is gone: requeued within budget, failed beyond (Z11, G8).
 
-    A target stays held until the run's lease ends, unless it `is_over`: a worker that was given up, or removed, may run
-    its code until then.
+    Its target and its room in limits stay held until the run's lease ends, unless it `is_over`: a worker that was given
+    up, or removed, may run its code until then.
     """
     work.open(task)
     ending = Ending(Outcome.EXCEPTION, reason, error)
     note_loss(work, task.worker_id)
-    until = task.taken_until if task.target_num is not None and not is_over else None
+    is_exclusive = task.target_num is not None or task.limit_key is not None
+    until = task.taken_until if is_exclusive and not is_over else None
     run = life.fail(task, ending, work.now, work.draw)
-    work.add_run(task, run, code_ended=not keep_hold(work, task, until))
+    work.add_run(task, run, code_ended=not keep_hold(work, task, until, slot_only=True))
     work.changed(task)
     if task.completed_at is not None:
         work.maybe_orphan(task.job_num)
