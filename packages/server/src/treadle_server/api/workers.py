@@ -14,7 +14,8 @@ from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.dispatch.slots import ClaimKey
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations.carrying import carried_by
-from treadle_server.operations.encode import claim_data, page_data
+from treadle_server.operations.encode import page_data
+from treadle_server.operations.encode_claims import claim_data
 from treadle_server.operations.reporting import ReportsOutline, names_of, report_answer, report_many
 from treadle_server.operations.worker_rows import beaten_data, beats_data, plain_worker, worker_data
 from treadle_server.operations.workers import check_owner, register_worker, shown_worker, take_beat

@@ -33,7 +33,8 @@ from treadle_server.internal.process_locks import ProcessLocks
 from treadle_server.internal.tokens import Tokens
 from treadle_server.operations.carrying import carried_by
 from treadle_server.operations.context import Api
-from treadle_server.operations.encode import claim_data, dumps
+from treadle_server.operations.encode import dumps
+from treadle_server.operations.encode_claims import claim_data
 from treadle_server.operations.jobs import register_job
 from treadle_server.services.base import Health, Interval, supervise
 from treadle_server.store.read import tasks as read_tasks

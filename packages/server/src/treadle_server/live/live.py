@@ -26,7 +26,7 @@ from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accep
 from treadle_server.live.task_windows import Totals
 from treadle_server.live.tokens import Tokens
 from treadle_server.operations.context import Api
-from treadle_server.operations.encode import run_names
+from treadle_server.operations.encode_claims import run_names
 from treadle_server.services.base import Health, Service, supervise
 
 log = logging.getLogger(__name__)

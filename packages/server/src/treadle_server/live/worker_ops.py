@@ -22,7 +22,8 @@ from treadle_server.errors import StoreUnavailable, TreadleError, ValidationFail
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.operations import values
 from treadle_server.operations.carrying import carried_by, carries
-from treadle_server.operations.encode import brief_claim, job_data, leases_data, run_names
+from treadle_server.operations.encode import job_data
+from treadle_server.operations.encode_claims import brief_claim, leases_data, run_names
 from treadle_server.operations.jobs import register_job
 from treadle_server.operations.reporting import (
     ReportsOutline,

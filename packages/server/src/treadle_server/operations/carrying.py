@@ -6,7 +6,8 @@ from typing import Any
 from treadle.wire.ids import TaskId
 from treadle_server.domain.tasks import Task
 from treadle_server.operations.context import Api
-from treadle_server.operations.encode import carried_data, step_data
+from treadle_server.operations.encode import step_data
+from treadle_server.operations.encode_claims import carried_data
 from treadle_server.store.read.dependencies import depended
 from treadle_server.store.read.steps import of_tasks
 

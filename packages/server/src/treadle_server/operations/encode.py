@@ -1,7 +1,6 @@
 """From the domain to the wire: dicts for orjson, with JSON that was kept as text passed through untouched."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -17,8 +16,7 @@ from treadle_server.domain.limits import own_of
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.steps import Step
 from treadle_server.domain.tasks import NEVER_RUN, Task
-from treadle_server.engine.commands import Beaten, Submitted
-from treadle_server.store.read.dependencies import Depended, by_name
+from treadle_server.engine.commands import Submitted
 from treadle_server.store.read.history import Happening
 from treadle_server.store.read.jobs import JobView
 from treadle_server.store.read.limits import LimitView
@@ -36,7 +34,8 @@ def dumps(value: Any) -> bytes:
     return orjson.dumps(value, option=_OPTIONS)
 
 
-def _json(text: str | None) -> orjson.Fragment | None:
+def fragment(text: str | None) -> orjson.Fragment | None:
+    """Return JSON that is kept as text, to stand in an answer as it is."""
     return None if text is None else orjson.Fragment(text)
 
 
@@ -67,12 +66,12 @@ def light_task(task: Task) -> dict[str, Any]:
         "deadline": task.deadline,
         "worker_id": task.worker_id,
         "taken_until": task.taken_until,
-        "tags": _json(task.tags),
-        "scopes": _json(task.scopes),
+        "tags": fragment(task.tags),
+        "scopes": fragment(task.scopes),
         "limits": own_of(task.limits) or None,
-        "counts_against": _json(task.limits),
+        "counts_against": fragment(task.limits),
         "usage": task.usage,
-        "progress": _json(task.progress),
+        "progress": fragment(task.progress),
         "submitter": task.submitter,
         "trace_id": task.trace_id,
         "cancel_requested": task.cancel_requested,
@@ -93,7 +92,7 @@ def bound_data(task: Task) -> dict[str, Any]:
         "flow_id": task.flow_id,
         "waits_for": task.unmet,
         "on_dependency_failure": task.on_dependency_failure,
-        "arguments_from": _json(task.arguments_from),
+        "arguments_from": fragment(task.arguments_from),
     }
 
 
@@ -101,8 +100,8 @@ def task_data(task: Task, position: int | None = None, blocked_by: list[str] | N
     """Return the task as `TaskItem`."""
     data = light_task(task)
     data["payload"] = orjson.Fragment(task.payload)
-    data["result"] = _json(task.result)
-    data["checkpoint"] = _json(task.checkpoint)
+    data["result"] = fragment(task.result)
+    data["checkpoint"] = fragment(task.checkpoint)
     data["queue_position"] = position
     data["blocked_by"] = blocked_by
     return data
@@ -126,106 +125,6 @@ def receipt_data(submitted: Submitted) -> dict[str, Any]:
 def seen_data(seen: Seen) -> dict[str, Any]:
     """Return a task that was read with its position as `TaskItem`."""
     return task_data(seen.task, seen.position, seen.blocked_by)
-
-
-def carried_data(found: Sequence[Depended], *, is_left_out: bool) -> dict[str, Any]:
-    """Return what a task waited for as its claim carries it."""
-    told = [
-        (
-            one.places,
-            {"id": one.id, "status": one.status}
-            | ({"result": _json(one.result)} if one.result is not None else {})
-            | ({"error": one.error} if one.error is not None else {}),
-        )
-        for one in found
-    ]
-    return {"dependencies": by_name(told)} | ({"results_left_out": True} if is_left_out else {})
-
-
-def claim_data(task: Task, now: datetime, credentials: str, carried: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a claimed task as `Claim`, with the temporary credentials of its run, and what it `carried`."""
-    data = task_data(task)
-    data.update(carried or {})
-    data["seconds_left"] = seconds_left(task, now)
-    data["credentials"] = credentials
-    data.update(task.trace_context)
-    return data
-
-
-def brief_claim(task: Task, now: datetime, carried: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a claimed task as `Claim`, without what is null or as it is by default: for the socket's pushes."""
-    data: dict[str, Any] = {
-        "id": task.id,
-        "job_name": task.job_name,
-        "room_id": task.room,
-        "status": task.status,
-        "run_id": task.run_id,
-        "worker_id": task.worker_id,
-        "created_at": task.created_at,
-        "scheduled_at": task.due_at,
-        "claimed_at": task.claimed_at,
-        "taken_until": task.taken_until,
-        "seconds_left": seconds_left(task, now),
-        "heartbeat_increment": task.heartbeat_increment,
-        "retry_count": task.retry_count,
-        "requeue_count": task.requeue_count,
-        "max_retries": task.max_retries,
-        "payload": orjson.Fragment(task.payload),
-    }
-    for name in _RARE:
-        if value := getattr(task, name):
-            data[name] = value
-    for name in _RARE_JSON:
-        if (text := getattr(task, name)) is not None:
-            data[name] = orjson.Fragment(text)
-    if task.weight != 1:
-        data["weight"] = task.weight
-    if task.is_encrypted:
-        data["encrypted"] = True
-    if task.trace is not None:
-        data.update(task.trace_context, trace_id=task.trace_id)
-    if task.is_bound:
-        data.update(bound_data(task))
-    data.update(carried or {})
-    return data
-
-
-_RARE = ("priority", "timeout", "target", "budget", "usage", "deadline", "pool", "steps")
-_RARE_JSON = ("tags", "checkpoint")
-
-
-def seconds_left(task: Task, now: datetime) -> float:
-    """Return how long the task's lease lasts from `now`, in seconds."""
-    return max(0.0, (task.taken_until - now).total_seconds()) if task.taken_until is not None else 0.0
-
-
-def taken_until_data(task: Task, now: datetime) -> dict[str, Any]:
-    """Return the task's lease as `TakenUntil`."""
-    return {
-        "task_id": task.id,
-        "run_id": task.run_id,
-        "taken_until": task.taken_until,
-        "seconds_left": seconds_left(task, now),
-    }
-
-
-def leases_data(beaten: Beaten, now: datetime) -> list[dict[str, Any]]:
-    """Return how long the worker has each run: its leases, and what it holds of runs that are over."""
-    holds = [
-        {
-            "task_id": hold.task_id,
-            "run_id": hold.run_id,
-            "taken_until": hold.until,
-            "seconds_left": max(0.0, (hold.until - now).total_seconds()),
-        }
-        for hold in beaten.holds
-    ]
-    return [taken_until_data(task, now) for task in beaten.taken_until] + holds
-
-
-def run_names(keys: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
-    """Return runs as `RunName`."""
-    return [{"task_id": task_id, "run_id": run_id} for task_id, run_id in keys]
 
 
 def job_data(
@@ -273,7 +172,7 @@ def step_data(step: Step) -> dict[str, Any]:
         "kind": step.kind,
         "function": step.function,
         "run_id": step.run_id,
-        "result": _json(step.result),
+        "result": fragment(step.result),
         "at": step.at,
         "seconds": step.seconds,
         "until": step.until,

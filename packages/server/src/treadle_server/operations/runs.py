@@ -11,7 +11,8 @@ from treadle_server.engine.commands import Beat
 from treadle_server.engine.commands.reports import check_reach
 from treadle_server.errors import StaleRun, WorkerNotFound
 from treadle_server.operations.context import Api
-from treadle_server.operations.encode import happening_data, taken_until_data
+from treadle_server.operations.encode import happening_data
+from treadle_server.operations.encode_claims import taken_until_data
 from treadle_server.operations.reading import read_task
 from treadle_server.store.read import runs as read_runs
 from treadle_server.store.read import steps as read_steps

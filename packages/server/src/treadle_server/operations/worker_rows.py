@@ -6,7 +6,7 @@ from typing import Any
 from treadle.wire.workers import beat_every
 from treadle_server.domain.jobs import Worker
 from treadle_server.engine.commands import Beaten
-from treadle_server.operations.encode import leases_data, run_names
+from treadle_server.operations.encode_claims import leases_data, run_names
 from treadle_server.store.read.workers import WorkerView
 
 

@@ -1,0 +1,112 @@
+"""What goes to workers: claims, with what they carry, and the leases that a heartbeat renews."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands import Beaten
+from treadle_server.operations.encode import bound_data, fragment, task_data
+from treadle_server.store.read.dependencies import Depended, by_name
+
+
+def carried_data(found: Sequence[Depended], *, is_left_out: bool) -> dict[str, Any]:
+    """Return what a task waited for as its claim carries it."""
+    told = [
+        (
+            one.places,
+            {"id": one.id, "status": one.status}
+            | ({"result": fragment(one.result)} if one.result is not None else {})
+            | ({"error": one.error} if one.error is not None else {}),
+        )
+        for one in found
+    ]
+    return {"dependencies": by_name(told)} | ({"results_left_out": True} if is_left_out else {})
+
+
+def claim_data(task: Task, now: datetime, credentials: str, carried: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a claimed task as `Claim`, with the temporary credentials of its run, and what it `carried`."""
+    data = task_data(task)
+    data.update(carried or {})
+    data["seconds_left"] = seconds_left(task, now)
+    data["credentials"] = credentials
+    data.update(task.trace_context)
+    return data
+
+
+def brief_claim(task: Task, now: datetime, carried: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a claimed task as `Claim`, without what is null or as it is by default: for the socket's pushes."""
+    data: dict[str, Any] = {
+        "id": task.id,
+        "job_name": task.job_name,
+        "room_id": task.room,
+        "status": task.status,
+        "run_id": task.run_id,
+        "worker_id": task.worker_id,
+        "created_at": task.created_at,
+        "scheduled_at": task.due_at,
+        "claimed_at": task.claimed_at,
+        "taken_until": task.taken_until,
+        "seconds_left": seconds_left(task, now),
+        "heartbeat_increment": task.heartbeat_increment,
+        "retry_count": task.retry_count,
+        "requeue_count": task.requeue_count,
+        "max_retries": task.max_retries,
+        "payload": orjson.Fragment(task.payload),
+    }
+    for name in _RARE:
+        if value := getattr(task, name):
+            data[name] = value
+    for name in _RARE_JSON:
+        if (text := getattr(task, name)) is not None:
+            data[name] = orjson.Fragment(text)
+    if task.weight != 1:
+        data["weight"] = task.weight
+    if task.is_encrypted:
+        data["encrypted"] = True
+    if task.trace is not None:
+        data.update(task.trace_context, trace_id=task.trace_id)
+    if task.is_bound:
+        data.update(bound_data(task))
+    data.update(carried or {})
+    return data
+
+
+_RARE = ("priority", "timeout", "target", "budget", "usage", "deadline", "pool", "steps")
+_RARE_JSON = ("tags", "checkpoint")
+
+
+def seconds_left(task: Task, now: datetime) -> float:
+    """Return how long the task's lease lasts from `now`, in seconds."""
+    return max(0.0, (task.taken_until - now).total_seconds()) if task.taken_until is not None else 0.0
+
+
+def taken_until_data(task: Task, now: datetime) -> dict[str, Any]:
+    """Return the task's lease as `TakenUntil`."""
+    return {
+        "task_id": task.id,
+        "run_id": task.run_id,
+        "taken_until": task.taken_until,
+        "seconds_left": seconds_left(task, now),
+    }
+
+
+def leases_data(beaten: Beaten, now: datetime) -> list[dict[str, Any]]:
+    """Return how long the worker has each run: its leases, and what it holds of runs that are over."""
+    holds = [
+        {
+            "task_id": hold.task_id,
+            "run_id": hold.run_id,
+            "taken_until": hold.until,
+            "seconds_left": max(0.0, (hold.until - now).total_seconds()),
+        }
+        for hold in beaten.holds
+    ]
+    return [taken_until_data(task, now) for task in beaten.taken_until] + holds
+
+
+def run_names(keys: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return runs as `RunName`."""
+    return [{"task_id": task_id, "run_id": run_id} for task_id, run_id in keys]
