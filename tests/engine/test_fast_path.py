@@ -14,6 +14,8 @@ from tests.engine.conftest import ADMIN, Shop
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Status
 from treadle_server.access.principal import Principal
+from treadle_server.engine import applying
+from treadle_server.engine import engine as engine_module
 from treadle_server.engine.commands import (
     Beat,
     FindWorker,
@@ -67,16 +69,16 @@ def take_the_long_way(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.fast_reports, "know", lambda _tasks: None)
 
 
-def note_the_long_way(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def note_the_long_way(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that grows by the number of commands whenever some of them take the slow path."""
     noted: list[int] = []
-    do_work = engine._work
+    do_work = applying.apply
 
     async def noted_work(work, reads, wanted):
         noted.append(len(wanted))
         await do_work(work, reads, wanted)
 
-    monkeypatch.setattr(engine, "_work", noted_work)
+    monkeypatch.setattr(engine_module, "apply", noted_work)
     return noted
 
 
@@ -207,7 +209,7 @@ async def test_plain_submits_and_reports_go_by_the_fast_path(shop, monkeypatch) 
     await shop.submit()
     await shop.engine.run(each(item(1)))
     claimed = await shop.claim(worker, 2)
-    long = note_the_long_way(shop.engine, monkeypatch)
+    long = note_the_long_way(monkeypatch)
 
     await shop.engine.run(each(item(2), item(3)))
     said = [(task.id, 0, RunReport(kind="completed", starts=True)) for task in claimed]
@@ -230,7 +232,7 @@ async def test_reports_of_a_job_that_is_not_retained_go_by_the_fast_path_too(sho
     worker = await loose(shop)
     [task] = await shop.submit(job=LOOSE)
     await shop.claim(worker)
-    long = note_the_long_way(shop.engine, monkeypatch)
+    long = note_the_long_way(monkeypatch)
 
     if not starts:
         assert await shop.engine.run(reports(worker, (task.id, 0, RunReport(kind="started")))) == {}
@@ -260,7 +262,7 @@ async def test_submits_and_completions_with_a_target_go_by_the_fast_path_l2(shop
     worker = await shop.worker()
     await shop.submit()
     await shop.claim(worker)
-    long = note_the_long_way(shop.engine, monkeypatch)
+    long = note_the_long_way(monkeypatch)
 
     await shop.engine.run(each(*(item(n, target=f"robot-{n % 2}") for n in range(6))))
     assert long == []
@@ -417,7 +419,7 @@ async def test_a_heartbeat_leaves_the_runs_that_it_renews_to_the_express_way(sho
     await shop.engine.run(Beat(principal=ADMIN, worker_id=worker))
     await shop.steer(paused, "pause")
     await shop.steer(cancelled, "cancel")
-    noted = note_the_long_way(shop.engine, monkeypatch)
+    noted = note_the_long_way(monkeypatch)
 
     assert await shop.engine.run(reports(worker, (going.id, 0, RunReport(kind="completed")))) == {}
 

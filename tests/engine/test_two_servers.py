@@ -56,7 +56,7 @@ async def test_a_transaction_that_is_broken_off_for_another_is_known_as_one_g11(
 
 async def test_a_batch_that_was_broken_off_is_done_anew_and_answered_g11(shops, monkeypatch) -> None:
     """As if the deadlock had been found; what was written before is gone with its transaction."""
-    from treadle_server.engine import engine as module
+    from treadle_server.engine import applying as module
 
     shop, write, tries = shops[0], module.write, []
 

@@ -10,7 +10,7 @@ from tests.conftest import FakeClock
 from tests.engine.conftest import Shop
 from tests.schedules.conftest import Plan
 from treadle.wire.status import OPEN, TERMINAL
-from treadle_server.engine import engine as module
+from treadle_server.engine import applying as module
 from treadle_server.engine.engine import Engine
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import schedule_ticks

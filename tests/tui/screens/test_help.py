@@ -6,7 +6,7 @@ from treadle_tui.core.verbs.actions import ACTIONS
 
 
 async def test_nothing_of_it_is_cut_off_however_narrow_the_screen_is(server: MockServer, clock: FrozenClock) -> None:
-    async with staged(server, clock, size=(62, 400)) as stage:
+    async with staged(server, clock, size=(62, 600)) as stage:
         await stage.press("question_mark")
 
         words = " ".join(" ".join(inside(stage)).split())
@@ -16,7 +16,7 @@ async def test_nothing_of_it_is_cut_off_however_narrow_the_screen_is(server: Moc
 async def test_what_goes_on_in_the_next_line_stands_beneath_its_beginning(
     server: MockServer, clock: FrozenClock
 ) -> None:
-    async with staged(server, clock, size=(62, 400)) as stage:
+    async with staged(server, clock, size=(62, 600)) as stage:
         await stage.press("question_mark")
 
         lines = inside(stage)
