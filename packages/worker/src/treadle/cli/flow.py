@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import age, as_json, duration, open_client, print_json, print_table, run, say, styled, told
+from treadle.cli.show import (
+    age,
+    as_json,
+    duration,
+    open_client,
+    print_json,
+    print_table,
+    run,
+    say,
+    say_what_is_left,
+    styled,
+    told,
+)
 from treadle.wire import flow_tree
 from treadle.wire.flows import FLOW_VERBS
 
@@ -46,8 +58,7 @@ def flows(room: str | None, *, limit: int, is_json: bool) -> None:
         for item in page.items
     ]
     print_table(("id", "name", "room", "tasks", "ended", "counts", "created"), rows, empty="No flows.")
-    if page.total > len(page.items):
-        say(f"{len(page.items)} of {page.total}; --limit shows more.")
+    say_what_is_left(page)
 
 
 @click.command()

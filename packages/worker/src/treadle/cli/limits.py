@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from treadle.cli.show import as_json, duration, open_client, print_json, print_table, run, say, styled
+from treadle.cli.show import as_json, duration, open_client, print_json, print_table, run, say, say_what_is_left, styled
 
 if TYPE_CHECKING:
     from treadle.wire.limits import LimitItem
@@ -38,8 +38,7 @@ def show_list(*, room: str = "@global", limit: int = 50, is_json: bool = False) 
         return
     columns = ("limit", "room", "at once", "rate", "when full", "used", "waiting", "keys")
     print_table(columns, [_row(item) for item in page.items], empty=f"No limits in {room}.")
-    if page.total > len(page.items):
-        say(f"{len(page.items)} of {page.total}; --limit shows more.")
+    say_what_is_left(page)
 
 
 @limits.command()

@@ -4,7 +4,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, print_table, run, say
+from treadle.cli.show import (
+    age,
+    as_json,
+    brief,
+    duration,
+    open_client,
+    print_json,
+    print_table,
+    run,
+    say_what_is_left,
+)
 from treadle.cli.which import explaining_filters, filter_of
 
 if TYPE_CHECKING:
@@ -40,8 +50,7 @@ def tasks(filters: tuple[str, ...], *, limit: int, is_json: bool) -> None:
         for item in page.items
     ]
     print_table(columns, rows, empty="No tasks.")
-    if page.total > len(page.items):
-        say(f"{len(page.items)} of {page.total}{'+' if page.total_is_capped else ''}; --limit shows more.")
+    say_what_is_left(page)
 
 
 async def _tasks(wanted: "TaskFilter", limit: int) -> Any:

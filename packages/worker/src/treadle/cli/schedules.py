@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, print_table, run, say, styled
+from treadle.cli.show import (
+    age,
+    as_json,
+    brief,
+    duration,
+    open_client,
+    print_json,
+    print_table,
+    run,
+    say,
+    say_what_is_left,
+    styled,
+)
 from treadle.cli.submit import payload_of
 from treadle.cli.task_options import options_of, task_traits
 
@@ -43,8 +55,7 @@ def show_list(*, room: str = "@global", limit: int = 50, is_json: bool = False) 
         return
     columns = ("name", "when", "state", "next", "last", "ended", "job")
     print_table(columns, [_row(item) for item in page.items], empty=f"No schedules in {room}.")
-    if page.total > len(page.items):
-        say(f"{len(page.items)} of {page.total}; --limit shows more.")
+    say_what_is_left(page)
 
 
 @schedules.command()

@@ -16,6 +16,7 @@ from treadle.wire.shown import clean, clean_json, clean_lines
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
+    from treadle.wire.pages import Page
 
 T = TypeVar("T")
 
@@ -79,6 +80,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, emp
     say(styled(_line([name.upper() for name in columns], widths), bold=True))
     for row in texts:
         say(_line(row, widths))
+
+
+def say_what_is_left(page: "Page[Any]") -> None:
+    """Say how many there are, when a list shows only some of them."""
+    if page.total > len(page.items):
+        say(f"{len(page.items)} of {page.total}{'+' if page.total_is_capped else ''}; --limit shows more.")
 
 
 def age(instant: datetime | None) -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say, styled
+from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say, say_what_is_left, styled
 
 if TYPE_CHECKING:
     from treadle.wire.targets import TargetItem
@@ -34,8 +34,7 @@ def targets(name: str | None, *, room: str, held: bool, limit: int, is_json: boo
         return
     columns = ("target", "state", "since", "until", "held by", "waiting", "next")
     print_table(columns, [_row(item) for item in page.items], empty=f"No targets{' held' if held else ''} in {room}.")
-    if page.total > len(page.items):
-        say(f"{len(page.items)} of {page.total}; --limit shows more.")
+    say_what_is_left(page)
 
 
 async def _one(name: str, room: str) -> "TargetItem":

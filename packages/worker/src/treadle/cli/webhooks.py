@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say
+from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say, say_what_is_left
 from treadle.wire.status import Ended
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ def deliveries(name: str, *, room: str, waiting: bool, limit: int, is_json: bool
         return
     columns = ("id", "task", "outcome", "ended", "tries", "next", "error")
     print_table(columns, [_line(item) for item in page.items], empty=f"No {state} deliveries of {name}.")
-    if page.total > len(page.items):
-        say(f"{len(page.items)} of {page.total}; --limit shows more.")
+    say_what_is_left(page)
 
 
 def _line(item: "DeliveryItem") -> tuple[object, ...]:
