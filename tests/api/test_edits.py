@@ -5,7 +5,9 @@ from typing import Any
 
 from tests.api.rooms import SCHEMA, Room, Scoped, make_room, problem
 from treadle.client.options import Options, TaskEdits
-from treadle.wire.tasks import CLEARED, EDITABLE, TaskChanges, TaskSubmit
+from treadle.wire.edits import EDITABLE, TaskChanges
+from treadle.wire.options import CLEARED
+from treadle.wire.tasks import TaskSubmit
 
 LATER, LATEST = "2999-01-01T00:00:00Z", "2999-01-02T00:00:00Z"
 CHANGES: dict[str, tuple[Any, Any]] = {

@@ -20,10 +20,10 @@ from tests.golden.samples import sample, wire_models
 from treadle import filters
 from treadle.wire import tags
 from treadle.wire.artifacts import check_artifact_name, check_media_type
+from treadle.wire.filters import TaskFilter
 from treadle.wire.names import InvalidJobName, InvalidRoom, parse_job_name, parse_room
 from treadle.wire.shown import clean, clean_json, clean_lines
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskFilter
 from treadle.wire.values import fault, is_kept
 from treadle_server.access.scopes import check_scopes
 from treadle_server.api.ranges import disposition, span_of

@@ -50,6 +50,7 @@ NOT_TOGETHER: dict[str, tuple[str, ...]] = {
     "TaskPatch": ("status", "run_id", "result", "error", "traceback", "reason", "usage", "scheduled_at"),
     "TaskSubmit": ("scheduled_at",),
     "TaskTimes": ("scheduled_at",),
+    "Timed": ("scheduled_at",),
     "Window": ("after", "before"),
 }
 """Fields that may not be given beside others."""

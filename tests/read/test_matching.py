@@ -11,8 +11,8 @@ from sqlalchemy import select, update
 from uuid_utils import uuid7
 
 from tests.read.conftest import START, WORKER, Shelf, random_rows
+from treadle.wire.filters import TaskFilter
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
 from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import filters

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import select, update
 
 from tests.read.conftest import START, WORKER, Shelf, random_rows, task_row
+from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
 from treadle.wire.status import LEASED, Status
-from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read import filters
 from treadle_server.store.read.frozen import freeze

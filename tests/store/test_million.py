@@ -16,10 +16,10 @@ from sqlalchemy import text
 
 from tests.conftest import _database_of, _postgres_database
 from tests.store.loaded import JOBS, load_postgres, load_sqlite, now_of, seq_of
+from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskFilter
 from treadle_server.engine.dispatch.dispatcher import Dispatcher
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.store.base import Tx

@@ -3,7 +3,7 @@
 import pytest
 import sqlalchemy as sa
 
-from treadle.wire.tasks import TaskFilter
+from treadle.wire.filters import TaskFilter
 from treadle_server.store.base import Tx
 from treadle_server.store.bound_lists import bound
 from treadle_server.store.read import filters, tagged

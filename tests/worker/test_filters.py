@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from treadle.cli.which import explaining_filters
 from treadle.filters import KEYS, FilterError, complete, is_relative, matches, parse, write
+from treadle.wire.filters import TaskFilter
 from treadle.wire.status import OPEN, Status
-from treadle.wire.tasks import TaskFilter
 
 
 def uuid(number: int) -> str:

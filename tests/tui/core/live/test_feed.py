@@ -9,8 +9,8 @@ import pytest
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import BILLING, RDF, ROTATE
 from treadle.errors import ConnectionFailed
+from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
-from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.live.feed import Feed, Pushed
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.model import Dirty, Model

@@ -1,7 +1,7 @@
 """Marks keep to tasks by id, loaded or not."""
 
+from treadle.wire.bulk import FrozenTask
 from treadle.wire.status import Status
-from treadle.wire.tasks import FrozenTask
 from treadle_tui.core.state.marks import Marks
 
 

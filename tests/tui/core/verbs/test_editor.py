@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.tui.mock import NOON
 from tests.tui.scene import task
-from treadle.wire.tasks import EDITABLE, TaskItem
+from treadle.wire.edits import EDITABLE
+from treadle.wire.tasks import TaskItem
 from treadle_tui.core.verbs.editor import FIELDS, Wrong, edit_text, read_edit, reading_text, values
 
 JSON = st.recursive(

@@ -7,7 +7,7 @@ import pytest
 from tests.tui.mock import FrozenClock
 from tests.tui.scene import at, uuid
 from treadle.encryption import FernetCodec, Sealer, new_key
-from treadle.wire.tasks import TaskFilter
+from treadle.wire.filters import TaskFilter
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.logs import MergedLog
 from treadle_tui.core.state.model import Model

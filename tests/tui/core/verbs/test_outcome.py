@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.wire.bulk import BulkProblem, BulkResult, FrozenTask
 from treadle.wire.status import Status
-from treadle.wire.tasks import BulkProblem, BulkResult, FrozenTask
 from treadle_tui.core.verbs.outcome import PORTION, portions, report, undo_of, undo_report
 from treadle_tui.core.verbs.plan import Plan, plan
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.wire.bulk import FrozenTask
 from treadle.wire.status import Status
-from treadle.wire.tasks import FrozenTask
 from treadle.wire.transitions import ADMITS
 from treadle_tui.core.verbs.action import PAST
 from treadle_tui.core.verbs.plan import COUNT_FROM, Plan, Refusal, plan

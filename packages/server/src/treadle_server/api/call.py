@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.requests import Request
 
+from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import TaskId, WorkerId
-from treadle.wire.tasks import TaskFilter
 from treadle_server.access.checks import visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.access.tokens import bearer

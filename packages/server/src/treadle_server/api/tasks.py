@@ -4,9 +4,11 @@ import re
 
 from starlette.responses import Response
 
+from treadle.wire.edits import TaskPatch
+from treadle.wire.filters import TaskFilter
 from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskFilter, TaskPatch, TaskSubmit, TaskSubmitMany
+from treadle.wire.tasks import TaskSubmit, TaskSubmitMany
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.api.connected import while_connected

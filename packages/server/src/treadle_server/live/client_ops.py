@@ -5,13 +5,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from treadle.wire.bulk import BulkAction, Freeze
+from treadle.wire.edits import TaskPatch
 from treadle.wire.fields import Request, Text
 from treadle.wire.ids import TaskId, Uuid, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.limits import LimitPut, LimitTitle
 from treadle.wire.names import Room, parse_job_name
 from treadle.wire.steps import MOST_STEPS
-from treadle.wire.tasks import BulkAction, Freeze, Rerun, Resolve, Steer, TaskOfMany, TaskPatch
+from treadle.wire.tasks import Rerun, Resolve, Steer, TaskOfMany
 from treadle.wire.transitions import Action
 from treadle_server.access.checks import visibility_of
 from treadle_server.access.permission import Permission

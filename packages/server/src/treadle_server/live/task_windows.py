@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
-from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch, Hub
 from treadle_server.live.changes import Round, Told

@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
+from treadle.wire.bulk import BulkAction
+from treadle.wire.edits import TaskEdit
 from treadle.wire.fields import Request
 from treadle.wire.ids import TaskId, is_uuid
 from treadle.wire.status import Status
-from treadle.wire.tasks import BulkAction, TaskEdit
 from treadle_server.access.checks import visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.domain.tasks import Task

@@ -4,8 +4,8 @@ from typing import Any
 
 import orjson
 
+from treadle.wire.edits import TaskChanges
 from treadle.wire.ids import TaskId
-from treadle.wire.tasks import TaskChanges
 from treadle_server.access.checks import controls, sees, unseen
 from treadle_server.access.principal import Principal
 from treadle_server.access.scopes import check_scopes

@@ -4,10 +4,10 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.bulk import BulkAction
 from treadle.wire.flows import FLOW_VERBS
 from treadle.wire.ids import is_uuid
 from treadle.wire.status import TERMINAL
-from treadle.wire.tasks import BulkAction
 from treadle_server.access.checks import sees_flow
 from treadle_server.access.principal import Principal
 from treadle_server.access.rights import CONTROL

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
+from treadle.wire.edits import TaskPatch
 from treadle.wire.fields import Request
 from treadle.wire.ids import TaskId, WorkerId, is_uuid
 from treadle.wire.runs import (
@@ -19,7 +20,6 @@ from treadle.wire.runs import (
     Report,
 )
 from treadle.wire.steps import LONGEST_WAIT, StepDone, Suspended
-from treadle.wire.tasks import TaskPatch
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, is_kept
 from treadle_server.access.principal import Principal
 from treadle_server.domain.instants import instant

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from treadle.wire.bulk import Freeze
 from treadle.wire.frames import Window
-from treadle.wire.tasks import Freeze
 from treadle_server.access.checks import visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.domain.visibility import Visibility

@@ -8,7 +8,7 @@ from typing import Any
 from textual.message import Message
 from textual.screen import Screen
 
-from treadle.wire.tasks import Order, TaskFilter
+from treadle.wire.filters import Order, TaskFilter
 from treadle_tui import files
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.state.marks import TaskRef

@@ -3,8 +3,8 @@
 from typing import Any, ClassVar
 
 from treadle.filters import ordered
+from treadle.wire.filters import TaskFilter
 from treadle.wire.status import WAITING, Status
-from treadle.wire.tasks import TaskFilter
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.state.failures import FailureRow

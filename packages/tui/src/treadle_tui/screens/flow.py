@@ -4,9 +4,9 @@ from typing import Any, ClassVar
 
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle.filters import ordered
+from treadle.wire.filters import TaskFilter
 from treadle.wire.flows import FlowView
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskFilter
 from treadle.wire.transitions import ADMITS
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Spans, clean, fit, width

@@ -10,7 +10,8 @@ from textual.message import Message
 from treadle import filters
 from treadle.errors import ConnectionFailed, ProblemError
 from treadle.filters import FilterError
-from treadle.wire.tasks import TaskFilter, TaskItem
+from treadle.wire.filters import TaskFilter
+from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.text import Span, clean
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.workers import WorkerRow

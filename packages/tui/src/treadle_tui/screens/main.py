@@ -8,10 +8,10 @@ from textual.app import ComposeResult
 from textual.message import Message
 
 from treadle import filters
-from treadle.wire import tasks
+from treadle.wire import bulk
+from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Topic
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.marks import Marks, TaskRef
@@ -43,7 +43,7 @@ class Main(BaseScreen):
         """The server named all tasks that a filter means."""
 
         wanted: TaskFilter
-        frozen: tasks.Frozen
+        frozen: bulk.Frozen
 
     def __init__(self, ctx: ScreenContext) -> None:
         super().__init__(ctx)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from textual.message import Message
 from textual.screen import Screen
 
-from treadle.wire.tasks import Frozen, FrozenTask, TaskFilter
+from treadle.wire.bulk import Frozen, FrozenTask
+from treadle.wire.filters import TaskFilter
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.verbs.action import Verb
 from treadle_tui.core.verbs.executor import FAILURES, failed

@@ -24,9 +24,9 @@ from treadle.wire.flows import FLOW_VERBS
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
+    from treadle.wire.bulk import BulkResult
     from treadle.wire.flows import FlowItem, FlowTask, FlowView
     from treadle.wire.pages import Page
-    from treadle.wire.tasks import BulkResult
 
 MOST_PROBLEMS = 10
 """Refusals that are shown one by one."""

@@ -18,8 +18,8 @@ from treadle.cli.show import (
 from treadle.cli.which import explaining_filters, filter_of
 
 if TYPE_CHECKING:
+    from treadle.wire.filters import TaskFilter
     from treadle.wire.jobs import JobItem
-    from treadle.wire.tasks import TaskFilter
     from treadle.wire.workers import WorkerItem
 
 _limit = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")

@@ -13,8 +13,10 @@ from treadle.wire.transitions import ADMITS, Action
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
+    from treadle.wire.bulk import BulkResult
+    from treadle.wire.filters import TaskFilter
     from treadle.wire.jobs import JobItem
-    from treadle.wire.tasks import BulkResult, TaskFilter, TaskItem
+    from treadle.wire.tasks import TaskItem
 
 T = TypeVar("T")
 Verb = Callable[["Client", str], Awaitable[T]]

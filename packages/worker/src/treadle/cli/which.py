@@ -9,7 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
-    from treadle.wire.tasks import TaskFilter
+    from treadle.wire.filters import TaskFilter
 
 _FILTER = """
 A FILTER is words with spaces between, all of which must hold: status:failed (several with commas; open, done and all

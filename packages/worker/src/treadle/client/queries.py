@@ -10,12 +10,13 @@ from urllib.parse import quote
 from treadle.client.requests import Listing, Requester, path_part
 from treadle.encryption.fields import opened_task
 from treadle.wire.artifacts import ArtifactItem
+from treadle.wire.filters import TaskFilter
 from treadle.wire.jobs import JobItem
 from treadle.wire.pages import Page
 from treadle.wire.server import NewToken, SigningKeys, Stats, TokenItem, Whoami
 from treadle.wire.status import Status
 from treadle.wire.targets import TargetItem
-from treadle.wire.tasks import TaskFilter, TaskItem
+from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import WorkerItem
 
 

@@ -8,10 +8,11 @@ from treadle.encryption.fields import SAID, opened_step, sealed_words
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
 from treadle.ids import new_message_id
 from treadle.values import plain_request
+from treadle.wire.bulk import BulkResult
 from treadle.wire.jobs import JobItem
 from treadle.wire.options import TaskEdits
 from treadle.wire.steps import MessageItem, StepItem
-from treadle.wire.tasks import BulkResult, TaskItem
+from treadle.wire.tasks import TaskItem
 from treadle.wire.transitions import LEADS_TO, Action
 
 

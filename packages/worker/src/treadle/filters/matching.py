@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from treadle.wire import tags
-from treadle.wire.tasks import TaskFilter
+from treadle.wire.filters import TaskFilter
 
 Names = Mapping[str, str | None]
 """The names of workers by their ids."""

@@ -10,8 +10,8 @@ from treadle.filters.keys import GROUPS, KEYS, TIMES
 from treadle.filters.ranges import NotRead, durations, numbers, seconds_of, sign_of, times
 from treadle.filters.words import FilterError, Word, words
 from treadle.filters.writing import ordered
+from treadle.wire.filters import TaskFilter
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskFilter
 
 
 def parse(text: str, *, now: datetime | None = None) -> TaskFilter:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from treadle.filters.keys import GROUPS, KEYS, TIMES
 from treadle.filters.ranges import span_words
 from treadle.filters.words import quoted
+from treadle.wire.filters import TaskFilter
 from treadle.wire.status import Status
-from treadle.wire.tasks import TaskFilter
 
 
 def ordered(statuses: Iterable[Status]) -> list[Status]:

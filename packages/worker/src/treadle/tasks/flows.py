@@ -11,9 +11,9 @@ from treadle.client.options import Options
 from treadle.errors import InvalidArguments
 from treadle.ids import new_task_id
 from treadle.tasks.definition import Configured, Task
+from treadle.wire.bulk import BulkResult
 from treadle.wire.flows import FlowView
 from treadle.wire.ids import TaskId
-from treadle.wire.tasks import BulkResult
 
 if TYPE_CHECKING:
     from treadle.client.client import Client

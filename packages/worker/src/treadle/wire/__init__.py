@@ -1,7 +1,10 @@
 """Everything that crosses the wire, in pydantic models; needs pydantic and nothing else."""
 
 from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
+from treadle.wire.bulk import BulkAction, BulkEdit, BulkProblem, BulkResult, Freeze, Frozen, FrozenTask
+from treadle.wire.edits import TaskEdit, TaskPatch
 from treadle.wire.fields import Instant, Model, Request
+from treadle.wire.filters import TaskFilter
 from treadle.wire.flows import Dependency, FlowEdge, FlowItem, FlowTask, FlowView
 from treadle.wire.ids import JobId, RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister, Percentiles, QueueHistory, QueueStats
@@ -46,24 +49,14 @@ from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Outcome, Reason
 from treadle.wire.steps import MessageItem, MessageSend, Received, StepDone, StepItem, StepRef, Suspended
 from treadle.wire.targets import TargetCause, TargetHolder, TargetItem
 from treadle.wire.tasks import (
-    BulkAction,
-    BulkEdit,
-    BulkProblem,
-    BulkResult,
-    Freeze,
-    Frozen,
-    FrozenTask,
     Receipt,
     Rerun,
     Resolve,
     RunItem,
     Steer,
-    TaskEdit,
     TaskEvent,
-    TaskFilter,
     TaskItem,
     TaskOfMany,
-    TaskPatch,
     TaskSubmit,
     TaskSubmitMany,
 )

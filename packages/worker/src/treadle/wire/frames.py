@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from treadle.wire.fields import Integer, Model, Request, Text
+from treadle.wire.filters import Order, TaskFilter
 from treadle.wire.ids import Uuid
 from treadle.wire.names import Room
-from treadle.wire.tasks import Order, TaskFilter, TaskItem
+from treadle.wire.tasks import TaskItem
 
 PROTOCOL = 1
 """The version of the protocol, which the hello names."""

@@ -15,7 +15,10 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from treadle.wire.artifacts import ArtifactCreate, ArtifactItem, ArtifactUpload
+from treadle.wire.bulk import BulkAction, BulkEdit, BulkResult, Freeze, Frozen
+from treadle.wire.edits import TaskPatch
 from treadle.wire.failures import FailureGroups
+from treadle.wire.filters import TaskFilter
 from treadle.wire.flows import FLOW_VERBS, FlowItem, FlowView
 from treadle.wire.frames import Window, WindowPage
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister
@@ -49,23 +52,7 @@ from treadle.wire.server import (
 )
 from treadle.wire.steps import MessageItem, MessageSend, Received, StepDone, StepItem, StepRef, Suspended
 from treadle.wire.targets import TargetItem
-from treadle.wire.tasks import (
-    BulkAction,
-    BulkEdit,
-    BulkResult,
-    Freeze,
-    Frozen,
-    Rerun,
-    Resolve,
-    RunItem,
-    Steer,
-    TaskEvent,
-    TaskFilter,
-    TaskItem,
-    TaskPatch,
-    TaskSubmit,
-    TaskSubmitMany,
-)
+from treadle.wire.tasks import Rerun, Resolve, RunItem, Steer, TaskEvent, TaskItem, TaskSubmit, TaskSubmitMany
 from treadle.wire.transitions import Action
 from treadle.wire.webhooks import DeliveryItem, Redeliver, Redelivered, WebhookItem, WebhookSet
 from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerItem, WorkerRegister

@@ -1,12 +1,12 @@
-"""Tasks as they are submitted, shown, edited and steered."""
+"""Tasks as they are submitted, shown and steered; edits, filters and bulk actions can be had here too."""
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
+from treadle.wire.bulk import BulkAction, BulkEdit, BulkProblem, BulkResult, Freeze, Frozen, FrozenTask
+from treadle.wire.edits import TaskChanges, TaskEdit, TaskPatch, Timed
 from treadle.wire.fields import (
-    Amount,
-    GivenInstant,
     GivenJson,
     GivenObject,
     Instant,
@@ -15,34 +15,21 @@ from treadle.wire.fields import (
     LongText,
     Model,
     Request,
-    RunNumber,
     Text,
     Version,
 )
+from treadle.wire.filters import TaskFilter
 from treadle.wire.flows import ArgumentsFrom, DependsOn
-from treadle.wire.ids import Uuid, is_uuid
+from treadle.wire.ids import Uuid
 from treadle.wire.limits import LimitOfTask
-from treadle.wire.names import Room
-from treadle.wire.options import CLEARED, OnDependencyFailure, ShownOptions, TaskTimes
+from treadle.wire.options import OnDependencyFailure, ShownOptions
 from treadle.wire.status import Ended, Leased, Outcome, Reason, Status
-from treadle.wire.transitions import Action
-from treadle.wire.values import MOST_INTEGER
 
 TraceParent = Annotated[str, StringConstraints(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")]
 TraceState = Annotated[str, StringConstraints(max_length=512, pattern=r"^[ -~\t]*$")]
 
 
-class _Timed(TaskTimes):
-    """A task that is due at one time."""
-
-    @model_validator(mode="after")
-    def _one_time(self) -> Self:
-        if self.delay is not None and self.scheduled_at is not None:
-            raise ValueError("give either delay or scheduled_at, not both")
-        return self
-
-
-class TaskSubmit(_Timed):
+class TaskSubmit(Timed):
     """One invocation of a job: `POST /v1/rooms/{room}/tasks/{job_name}`."""
 
     payload: GivenObject = Field(default_factory=dict)
@@ -195,70 +182,6 @@ class TaskEvent(Model):
     worker_name: str | None = None
 
 
-class TaskChanges(_Timed):
-    """What an edit may change of a task that does not run yet: all that a submit says of it but its id.
-
-    What is left out stays. Null takes away what a task need not have (`CLEARED`); the rest may not be null.
-    """
-
-    payload: GivenObject | None = None
-    checkpoint: GivenJson = None
-    """What the next run gets; null drops it."""
-    if_version: Version | None = None
-
-    @model_validator(mode="after")
-    def _not_null(self) -> Self:
-        of_edit = self.model_fields_set & EDITABLE - CLEARED
-        if nulls := sorted(name for name in of_edit if getattr(self, name) is None):
-            raise ValueError(f"{', '.join(nulls)}: may not be null; leave it out to keep what it is")
-        return self
-
-
-EDITABLE = frozenset(TaskChanges.model_fields) - {"checkpoint", "if_version"}
-"""What only an edit may change; a checkpoint may come with a status too."""
-
-_CHANGES = ", ".join(name for name in TaskChanges.model_fields if name != "if_version")
-
-
-class TaskPatch(TaskChanges):
-    """A status, by the worker or as the cancel verb; or an edit of a task that does not run yet."""
-
-    status: Status | None = None
-    run_id: RunNumber | None = None
-    result: GivenJson = None
-    error: LongText | None = None
-    traceback: LongText | None = None
-    reason: Reason | None = None
-    usage: Amount | None = None
-    checkpoint: GivenJson = None
-    """With a status: where the run stopped. In an edit: what the next run gets; null drops it."""
-
-    @model_validator(mode="after")
-    def _status_or_edit(self) -> Self:
-        given = self.model_fields_set - {"if_version"}
-        if not given:
-            raise ValueError(f"give a status, or what is to be changed: {_CHANGES}")
-        if "status" in given and given & EDITABLE:
-            raise ValueError("a change of status and an edit are two requests")
-        if "status" not in given and (others := given - EDITABLE - {"checkpoint"}):
-            raise ValueError(f"{', '.join(sorted(others))}: only with a status")
-        if "status" in given and self.status is None:
-            raise ValueError("status may not be null")
-        return self
-
-
-class TaskEdit(TaskChanges):
-    """An edit of one of many tasks."""
-
-    id: Uuid
-
-    @model_validator(mode="after")
-    def _something(self) -> Self:
-        if not self.model_fields_set - {"id", "if_version"}:
-            raise ValueError(f"give what is to be changed: {_CHANGES}")
-        return self
-
-
 class Steer(Request):
     """The body of cancel, pause and resume; it may be left out."""
 
@@ -280,165 +203,27 @@ class Resolve(Steer):
     error: LongText | None = None
 
 
-def _several(value: object) -> object:
-    """Take one for a list of one."""
-    return [value] if isinstance(value, str) else value
-
-
-def _as_one(values: list[str]) -> list[str] | str:
-    """Write a list of one as older servers read it."""
-    return values[0] if len(values) == 1 else values
-
-
-def _no_flag(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("write a number")  # noqa: TRY004 - pydantic takes this one for a refusal
-    return value
-
-
-def _id_or_name(text: str) -> str:
-    """Return a worker's id in lower case, and its name as it is."""
-    return text.lower() if is_uuid(text.lower()) else text
-
-
-Count = Annotated[int, BeforeValidator(_no_flag), Field(ge=0, le=MOST_INTEGER)]
-Duration = Annotated[float, BeforeValidator(_no_flag), Field(ge=0, le=315_360_000, allow_inf_nan=False)]
-WorkerWord = Annotated[Text, AfterValidator(_id_or_name)]
-"""A worker's id, or its name."""
-
-TagWord = Annotated[str, Field(max_length=1300)]
-"""`path` or `path=value`: `region.name=eu` reaches into `{"region": {"name": "eu"}}`, and into arrays."""
-
-_SEVERAL = (BeforeValidator(_several), Field(max_length=20))
-
-
-class TaskFilter(Request):
-    """Which tasks a list, a window or a bulk action means; parts that are given must all hold."""
-
-    room: Room | None = None
-    status: list[Status] | None = None
-    job: Text | None = None
-    target: Text | None = None
-    worker: WorkerWord | None = None
-    tag: Annotated[list[TagWord], *_SEVERAL, PlainSerializer(_as_one)] | None = None
-    """All of which it has."""
-    id: Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]-?){1,32}$", to_lower=True)] | None = None
-    """The beginning of the id, or all of it."""
-    flow: Uuid | None = None
-    """The id of the flow that it belongs to."""
-    text: Text | None = None
-    """Part of the id, the job's name, the payload or the error."""
-    created_from: GivenInstant | None = None
-    created_until: GivenInstant | None = None
-    """Before this; what is `…_from` an instant is of that instant too."""
-    started_from: GivenInstant | None = None
-    started_until: GivenInstant | None = None
-    """When its last run was started."""
-    ended_from: GivenInstant | None = None
-    ended_until: GivenInstant | None = None
-    least_tries: Count | None = None
-    most_tries: Count | None = None
-    """How often it was claimed."""
-    least_seconds: Duration | None = None
-    most_seconds: Duration | None = None
-    """From its last start to its end, of what has both."""
-    error: Text | None = None
-    """The class of its error, `ValueError`, or the reason, `timeout`."""
-    failure: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{16}$", to_lower=True)] | None = None
-    """The group of failures (`FailureGroup.id`) that its last run is of."""
-    not_room: Annotated[list[Room], *_SEVERAL] | None = None
-    """None of which it is of; so with all that begin with `not_`."""
-    not_job: Annotated[list[Text], *_SEVERAL] | None = None
-    not_target: Annotated[list[Text], *_SEVERAL] | None = None
-    not_worker: Annotated[list[WorkerWord], *_SEVERAL] | None = None
-    not_tag: Annotated[list[TagWord], *_SEVERAL] | None = None
-    not_error: Annotated[list[Text], *_SEVERAL] | None = None
-
-
-Order = Literal["position", "newest", "oldest", "updated"]
-"""How lists of tasks are ordered; docs/protocol.md says by what."""
-
-
-class Freeze(Request):
-    """Asks which tasks a filter means at this moment."""
-
-    filter: TaskFilter = Field(default_factory=TaskFilter)
-    order: Order = "position"
-    limit: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 10_000
-
-
-class FrozenTask(Model):
-    """A task as it was when it was asked for."""
-
-    id: str
-    version: int
-    status: Status
-    job_name: str
-
-
-class Frozen(Model):
-    """The tasks that a filter meant at one moment, for a bulk action on exactly these."""
-
-    items: list[FrozenTask]
-    is_capped: bool
-    """Whether more match than are listed."""
-    at: Instant
-
-
-class BulkAction(Request):
-    """One verb for many tasks: those named, or those that a filter means at this moment."""
-
-    action: Action
-    ids: list[Uuid] | None = Field(default=None, max_length=10_000)
-    filter: TaskFilter | None = None
-    if_versions: dict[Uuid, Version] | None = None
-    status: Ended | None = None
-    result: GivenJson = None
-    error: LongText | None = None
-
-    @model_validator(mode="after")
-    def _ids_or_filter(self) -> Self:
-        if (self.ids is None) == (self.filter is None):
-            raise ValueError("give either ids or filter")
-        if self.ids is not None and (others := (self.if_versions or {}).keys() - set(self.ids)):
-            raise ValueError(f"if_versions: {min(others)} is none of the ids")
-        return self
-
-
-class BulkEdit(Request):
-    """Edits of many tasks, each with its own changes: an undo gives each back what it had."""
-
-    edits: list[TaskEdit] = Field(min_length=1, max_length=10_000)
-
-    @model_validator(mode="after")
-    def _once_each(self) -> Self:
-        if len({edit.id for edit in self.edits}) < len(self.edits):
-            raise ValueError("edits: an id stands twice")
-        return self
-
-
-class BulkProblem(Model):
-    """Why nothing was done to one of the tasks."""
-
-    id: str
-    outcome: Literal["refused", "changed", "missing", "untried"] = "refused"
-    """Refused by the rules; changed since the version named; there is none; or the server gave up before it."""
-    type: str
-    detail: str
-    version: int | None = None
-    """The version that it has, read after the answer was known; null when it is missing or can't be read."""
-    status: Status | None = None
-    """Where it is, likewise."""
-
-
-class BulkResult(Model):
-    """What became of each task: those that were done stand in `versions`, all others in `problems`."""
-
-    action: Action | Literal["edit"]
-    matched: int
-    changed: int
-    versions: dict[str, int] = Field(default_factory=dict)
-    """The new version of each changed task, for an undo that acts only on what nobody touched since."""
-    problems: list[BulkProblem] = Field(default_factory=list)
-    problems_are_capped: bool = False
-    """Whether there are more problems than are listed: only for a filter, of which 1,000 are."""
+__all__ = [
+    "BulkAction",
+    "BulkEdit",
+    "BulkProblem",
+    "BulkResult",
+    "Freeze",
+    "Frozen",
+    "FrozenTask",
+    "Receipt",
+    "Rerun",
+    "Resolve",
+    "RunItem",
+    "Steer",
+    "TaskChanges",
+    "TaskEdit",
+    "TaskEvent",
+    "TaskFilter",
+    "TaskHead",
+    "TaskItem",
+    "TaskOfMany",
+    "TaskPatch",
+    "TaskSubmit",
+    "TaskSubmitMany",
+]

@@ -23,11 +23,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import is_uuid
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name
 from treadle.wire.sealed import MARK
 from treadle.wire.status import LEASED, Status
-from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.failures import read as read_key
 from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import counts, tagged

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.tasks import TaskFilter
+from treadle.wire.filters import TaskFilter
 from treadle_server.store.read import filters
 from treadle_server.store.read.orders import whole_order
 from treadle_server.store.tables import tasks

@@ -7,10 +7,10 @@ from operator import attrgetter
 
 from pydantic_core import from_json
 
+from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import is_uuid
 from treadle.wire.tags import Entry, entries
 from treadle.wire.tags import wanted as wanted_entries
-from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read.filters import TIMES, ids_from, visibility_of
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 from sqlalchemy import Row, Select, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import TaskId
-from treadle.wire.tasks import TaskFilter
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import TaskNotFound, ValidationFailed
 from treadle_server.store.base import Dialect

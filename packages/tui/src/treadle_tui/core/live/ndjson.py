@@ -9,8 +9,8 @@ from treadle.encryption.fields import opened_task
 from treadle.encryption.sealer import Sealer
 from treadle.errors import ConnectionFailed, ProblemError, TreadleError
 from treadle.filters import matches
+from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import is_uuid
-from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.live.feed import Event, Link, Lost, Opened, Pushed
 from treadle_tui.core.state.tables import Table
 

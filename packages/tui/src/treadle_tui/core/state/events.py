@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from treadle.encryption.fields import shown_task
 from treadle.encryption.sealer import Sealer
 from treadle.filters import matches
-from treadle.wire.tasks import TaskFilter
+from treadle.wire.filters import TaskFilter
 
 KEPT = 5_000
 """How many events are kept: half an hour at three a second, and some 20 MB."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.wire.failures import FailureGroup
-from treadle.wire.tasks import TaskFilter
+from treadle.wire.filters import TaskFilter
 
 
 @dataclass(frozen=True, slots=True)

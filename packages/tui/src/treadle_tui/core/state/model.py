@@ -15,12 +15,13 @@ from typing import Any
 from treadle.encryption.fields import shown_task, shown_texts
 from treadle.encryption.sealer import Sealer
 from treadle.wire.failures import FailureGroup
+from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Topic
 from treadle.wire.jobs import JobItem
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.status import Status
 from treadle.wire.targets import TargetItem
-from treadle.wire.tasks import TaskFilter, TaskItem
+from treadle.wire.tasks import TaskItem
 from treadle.wire.workers import WorkerItem
 from treadle_tui.core.draw.glyphs import Link
 from treadle_tui.core.draw.spans import USUAL, ChartSpan

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from treadle.wire.filters import TaskFilter
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.status import OPEN
 from treadle.wire.tags import has
-from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.draw.format import age, since
 from treadle_tui.core.draw.glyphs import ScheduleState
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from treadle.wire.filters import TaskFilter
 from treadle.wire.targets import TargetHolder, TargetItem
-from treadle.wire.tasks import TaskFilter
 from treadle_tui.core.draw.format import age, number, since
 from treadle_tui.core.draw.glyphs import TargetState
 

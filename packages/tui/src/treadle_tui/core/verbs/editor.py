@@ -9,9 +9,10 @@ from typing import Any, NoReturn, TypeAlias
 
 from pydantic import ValidationError
 
+from treadle.wire.edits import TaskEdit
 from treadle.wire.options import CLEARED, OPTIONS, TaskOptions, TaskTimes, TaskTraits
 from treadle.wire.status import LEASED, WAITING
-from treadle.wire.tasks import TaskEdit, TaskItem
+from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.glyphs import UNICODE
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.verbs.plan import Refusal

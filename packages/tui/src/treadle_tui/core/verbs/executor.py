@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from treadle.errors import ConnectionFailed, ProblemError
-from treadle.wire.tasks import BulkResult
+from treadle.wire.bulk import BulkResult
 from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.marks import TaskRef

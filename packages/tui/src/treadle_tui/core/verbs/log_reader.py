@@ -1,9 +1,10 @@
 """Follows the logs of the tasks that a filter means: of those that changed last, for they say something."""
 
 from treadle.encryption.fields import shown_texts
+from treadle.wire.bulk import Frozen, FrozenTask
+from treadle.wire.filters import TaskFilter
 from treadle.wire.runs import LogItem
 from treadle.wire.status import LEASED
-from treadle.wire.tasks import Frozen, FrozenTask, TaskFilter
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.state.logs import MergedLog
 

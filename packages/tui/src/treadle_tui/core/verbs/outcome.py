@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from treadle.wire.bulk import BulkResult
 from treadle.wire.status import WAITING, Status
-from treadle.wire.tasks import BulkResult
 from treadle.wire.transitions import ADMITS, LEADS_TO
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.draw.text import clean

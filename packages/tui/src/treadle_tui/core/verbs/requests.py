@@ -7,8 +7,10 @@ from typing import Any
 
 from treadle.encryption.fields import opened_task, sealed_words
 from treadle.errors import NoCodec, TaskNotFound
+from treadle.wire.bulk import Frozen
+from treadle.wire.filters import TaskFilter
 from treadle.wire.status import WAITING
-from treadle.wire.tasks import Frozen, TaskFilter, TaskItem
+from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import short_id
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.verbs.editor import Changes, copy_of, former

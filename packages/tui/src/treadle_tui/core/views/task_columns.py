@@ -1,9 +1,10 @@
 """The task list's columns and orders."""
 
+from treadle.wire.filters import Order
 from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.status import LEASED, TERMINAL, WAITING, Status
 from treadle.wire.tags import shown
-from treadle.wire.tasks import Order, TaskItem
+from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.columns import CellContext, Column
 from treadle_tui.core.draw.format import age, bar, number, one_line, short_id, since, task_state
 from treadle_tui.core.draw.text import Span, Spans, clean

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from treadle import filters
+from treadle.wire.filters import Order, TaskFilter
 from treadle.wire.frames import Window
 from treadle.wire.status import TERMINAL
-from treadle.wire.tasks import Order, TaskFilter
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.queues import ALL_QUEUES
 from treadle_tui.core.views.task_columns import ORDERS

@@ -1,0 +1,84 @@
+"""Edits of tasks that do not run yet, and the change of a status, which is the same request over HTTP."""
+
+from typing import Self
+
+from pydantic import model_validator
+
+from treadle.wire.fields import Amount, GivenJson, GivenObject, LongText, RunNumber, Version
+from treadle.wire.ids import Uuid
+from treadle.wire.options import CLEARED, TaskTimes
+from treadle.wire.status import Reason, Status
+
+
+class Timed(TaskTimes):
+    """A task that is due at one time."""
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Self:
+        if self.delay is not None and self.scheduled_at is not None:
+            raise ValueError("give either delay or scheduled_at, not both")
+        return self
+
+
+class TaskChanges(Timed):
+    """What an edit may change of a task that does not run yet: all that a submit says of it but its id.
+
+    What is left out stays. Null takes away what a task need not have (`CLEARED`); the rest may not be null.
+    """
+
+    payload: GivenObject | None = None
+    checkpoint: GivenJson = None
+    """What the next run gets; null drops it."""
+    if_version: Version | None = None
+
+    @model_validator(mode="after")
+    def _not_null(self) -> Self:
+        of_edit = self.model_fields_set & EDITABLE - CLEARED
+        if nulls := sorted(name for name in of_edit if getattr(self, name) is None):
+            raise ValueError(f"{', '.join(nulls)}: may not be null; leave it out to keep what it is")
+        return self
+
+
+EDITABLE = frozenset(TaskChanges.model_fields) - {"checkpoint", "if_version"}
+"""What only an edit may change; a checkpoint may come with a status too."""
+
+_CHANGES = ", ".join(name for name in TaskChanges.model_fields if name != "if_version")
+
+
+class TaskPatch(TaskChanges):
+    """A status, by the worker or as the cancel verb; or an edit of a task that does not run yet."""
+
+    status: Status | None = None
+    run_id: RunNumber | None = None
+    result: GivenJson = None
+    error: LongText | None = None
+    traceback: LongText | None = None
+    reason: Reason | None = None
+    usage: Amount | None = None
+    checkpoint: GivenJson = None
+    """With a status: where the run stopped. In an edit: what the next run gets; null drops it."""
+
+    @model_validator(mode="after")
+    def _status_or_edit(self) -> Self:
+        given = self.model_fields_set - {"if_version"}
+        if not given:
+            raise ValueError(f"give a status, or what is to be changed: {_CHANGES}")
+        if "status" in given and given & EDITABLE:
+            raise ValueError("a change of status and an edit are two requests")
+        if "status" not in given and (others := given - EDITABLE - {"checkpoint"}):
+            raise ValueError(f"{', '.join(sorted(others))}: only with a status")
+        if "status" in given and self.status is None:
+            raise ValueError("status may not be null")
+        return self
+
+
+class TaskEdit(TaskChanges):
+    """An edit of one of many tasks."""
+
+    id: Uuid
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.model_fields_set - {"id", "if_version"}:
+            raise ValueError(f"give what is to be changed: {_CHANGES}")
+        return self

@@ -1,0 +1,90 @@
+"""Filters: which tasks a list, a window or a bulk action means, and in which order."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StringConstraints
+
+from treadle.wire.fields import GivenInstant, Request, Text
+from treadle.wire.ids import Uuid, is_uuid
+from treadle.wire.names import Room
+from treadle.wire.status import Status
+from treadle.wire.values import MOST_INTEGER
+
+
+def _several(value: object) -> object:
+    """Take one for a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+def _as_one(values: list[str]) -> list[str] | str:
+    """Write a list of one as older servers read it."""
+    return values[0] if len(values) == 1 else values
+
+
+def _no_flag(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("write a number")  # noqa: TRY004 - pydantic takes this one for a refusal
+    return value
+
+
+def _id_or_name(text: str) -> str:
+    """Return a worker's id in lower case, and its name as it is."""
+    return text.lower() if is_uuid(text.lower()) else text
+
+
+Count = Annotated[int, BeforeValidator(_no_flag), Field(ge=0, le=MOST_INTEGER)]
+Duration = Annotated[float, BeforeValidator(_no_flag), Field(ge=0, le=315_360_000, allow_inf_nan=False)]
+WorkerWord = Annotated[Text, AfterValidator(_id_or_name)]
+"""A worker's id, or its name."""
+
+TagWord = Annotated[str, Field(max_length=1300)]
+"""`path` or `path=value`: `region.name=eu` reaches into `{"region": {"name": "eu"}}`, and into arrays."""
+
+_SEVERAL = (BeforeValidator(_several), Field(max_length=20))
+
+
+class TaskFilter(Request):
+    """Which tasks a list, a window or a bulk action means; parts that are given must all hold."""
+
+    room: Room | None = None
+    status: list[Status] | None = None
+    job: Text | None = None
+    target: Text | None = None
+    worker: WorkerWord | None = None
+    tag: Annotated[list[TagWord], *_SEVERAL, PlainSerializer(_as_one)] | None = None
+    """All of which it has."""
+    id: Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]-?){1,32}$", to_lower=True)] | None = None
+    """The beginning of the id, or all of it."""
+    flow: Uuid | None = None
+    """The id of the flow that it belongs to."""
+    text: Text | None = None
+    """Part of the id, the job's name, the payload or the error."""
+    created_from: GivenInstant | None = None
+    created_until: GivenInstant | None = None
+    """Before this; what is `…_from` an instant is of that instant too."""
+    started_from: GivenInstant | None = None
+    started_until: GivenInstant | None = None
+    """When its last run was started."""
+    ended_from: GivenInstant | None = None
+    ended_until: GivenInstant | None = None
+    least_tries: Count | None = None
+    most_tries: Count | None = None
+    """How often it was claimed."""
+    least_seconds: Duration | None = None
+    most_seconds: Duration | None = None
+    """From its last start to its end, of what has both."""
+    error: Text | None = None
+    """The class of its error, `ValueError`, or the reason, `timeout`."""
+    failure: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{16}$", to_lower=True)] | None = None
+    """The group of failures (`FailureGroup.id`) that its last run is of."""
+    not_room: Annotated[list[Room], *_SEVERAL] | None = None
+    """None of which it is of; so with all that begin with `not_`."""
+    not_job: Annotated[list[Text], *_SEVERAL] | None = None
+    not_target: Annotated[list[Text], *_SEVERAL] | None = None
+    not_worker: Annotated[list[WorkerWord], *_SEVERAL] | None = None
+    not_tag: Annotated[list[TagWord], *_SEVERAL] | None = None
+    not_error: Annotated[list[Text], *_SEVERAL] | None = None
+
+
+Order = Literal["position", "newest", "oldest", "updated"]
+"""How lists of tasks are ordered; docs/protocol.md says by what."""
