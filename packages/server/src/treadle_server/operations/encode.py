@@ -1,13 +1,18 @@
 """From the domain to the wire: dicts for orjson, with JSON that was kept as text passed through untouched."""
 
 from collections.abc import Mapping
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
 import orjson
 
+from treadle.wire.fields import Model
 from treadle.wire.ids import WorkerId
 from treadle.wire.options import ShownOptions
+from treadle.wire.runs import LogItem
+from treadle.wire.targets import TargetHolder
+from treadle.wire.tasks import RunItem, TaskEvent
 from treadle_server.access.checks import is_reader
 from treadle_server.access.principal import Principal
 from treadle_server.domain.artifacts import Artifact
@@ -23,7 +28,7 @@ from treadle_server.store.read.limits import LimitView
 from treadle_server.store.read.logs import LogView
 from treadle_server.store.read.runs import RunView
 from treadle_server.store.read.schedules import ScheduleView
-from treadle_server.store.read.targets import Holder, TargetView
+from treadle_server.store.read.targets import TargetView
 from treadle_server.store.read.tasks import Seen
 
 _OPTIONS = orjson.OPT_UTC_Z
@@ -43,6 +48,16 @@ _SHOWN = tuple(name for name in ShownOptions.model_fields if name not in {"tags"
 """The options that are shown as they are kept; the others are kept as text."""
 
 _shown = attrgetter(*_SHOWN)
+
+
+@cache
+def _fields(model: type[Model]) -> tuple[str, ...]:
+    return tuple(model.model_fields)
+
+
+def _as(model: type[Model], view: object) -> dict[str, Any]:
+    """Return what has the fields of a model of the wire under the same names, as that model."""
+    return {name: getattr(view, name) for name in _fields(model)}
 
 
 def light_task(task: Task) -> dict[str, Any]:
@@ -182,40 +197,17 @@ def step_data(step: Step) -> dict[str, Any]:
 
 def run_data(view: RunView) -> dict[str, Any]:
     """Return the run as `RunItem`."""
-    return {
-        "task_id": view.task_id,
-        "run_id": view.run_id,
-        "status": view.status,
-        "reason": view.reason,
-        "error": view.error,
-        "traceback": view.traceback,
-        "worker_id": view.worker_id,
-        "worker_name": view.worker_name,
-        "usage": view.usage,
-        "claimed_at": view.claimed_at,
-        "started_at": view.started_at,
-        "ended_at": view.ended_at,
-    }
+    return _as(RunItem, view)
 
 
 def happening_data(one: Happening) -> dict[str, Any]:
     """Return something that happened to a task as `TaskEvent`."""
-    return {
-        "at": one.at,
-        "kind": one.kind,
-        "run_id": one.run_id,
-        "status": one.status,
-        "reason": one.reason,
-        "error": one.error,
-        "worker_id": one.worker_id,
-        "worker_name": one.worker_name,
-        "step": one.step,
-    }
+    return _as(TaskEvent, one)
 
 
 def log_data(view: LogView) -> dict[str, Any]:
     """Return the line as `LogItem`."""
-    return {"run_id": view.run_id, "at": view.at, "level": view.level, "message": view.message}
+    return _as(LogItem, view)
 
 
 def target_data(view: TargetView) -> dict[str, Any]:
@@ -230,7 +222,7 @@ def target_data(view: TargetView) -> dict[str, Any]:
         "cause": None if first is None else first.cause,
         "since": None if first is None else first.since,
         "until": None if None in ends else max((end for end in ends if end is not None), default=None),
-        "holders": [_holder_data(holder) for holder in view.holders],
+        "holders": [_as(TargetHolder, holder) for holder in view.holders],
         "waiting": view.waiting,
         "next_task_id": view.next_task_id,
     }
@@ -288,19 +280,6 @@ def plain_schedule(schedule: Schedule) -> dict[str, Any]:
         "content_hash": schedule.content_hash,
         "created_at": schedule.created_at,
         "version": schedule.version,
-    }
-
-
-def _holder_data(holder: Holder) -> dict[str, Any]:
-    return {
-        "task_id": holder.task_id,
-        "job_name": holder.job_name,
-        "status": holder.status,
-        "cause": holder.cause,
-        "run_id": holder.run_id,
-        "worker_id": holder.worker_id,
-        "since": holder.since,
-        "until": holder.until,
     }
 
 

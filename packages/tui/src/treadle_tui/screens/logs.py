@@ -3,7 +3,6 @@
 from typing import Any, ClassVar
 
 from treadle import filters
-from treadle.errors import ConnectionFailed, ProblemError
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span, clean
 from treadle_tui.core.state.logs import KEPT, LogRow, MergedLog
@@ -14,7 +13,7 @@ from treadle_tui.core.views.empty_states import no_logs
 from treadle_tui.core.views.log_columns import LOG_COLUMNS
 from treadle_tui.core.views.pane import Pane
 from treadle_tui.screen_context import ScreenContext
-from treadle_tui.screens.list_screen import ListScreen
+from treadle_tui.screens.reading_screen import ReadingScreen
 from treadle_tui.widgets.filter_line import FilterLine
 from treadle_tui.widgets.grid import Grid
 
@@ -26,7 +25,7 @@ class LogGrid(Grid):
     BINDINGS = bindings("logs")
 
 
-class Logs(ListScreen):
+class Logs(ReadingScreen):
     """Reads while it is open; the cursor stays with the newest line until it is moved."""
 
     SCOPE: ClassVar[Scope] = "logs"
@@ -40,8 +39,6 @@ class Logs(ListScreen):
         self._log = MergedLog()
         self._reader = LogReader(ctx.feed, self._log, filters.parse(self._whose, now=ctx.model.time.now()))
         self._read_at = float("-inf")
-        self._refusal: str | None = None
-        self._is_ready = False
         self._follows = True
         self._is_frozen = False
 
@@ -50,7 +47,7 @@ class Logs(ListScreen):
         pane: Pane[LogRow] = Pane(
             LOG_COLUMNS,
             self.ctx.cell_context,
-            empty=lambda: no_logs(ready=self._is_ready, refusal=self._refusal, text=self.filter_text),
+            empty=lambda: no_logs(ready=self.has_looked, refusal=self.refusal, text=self.filter_text),
         )
         return pane, LogGrid(pane, id="logs")
 
@@ -65,7 +62,7 @@ class Logs(ListScreen):
         now = self.ctx.model.clock.steady()
         if self.ctx.model.link.live and now - self._read_at >= EVERY:
             self._read_at = now
-            self.run_worker(self._look(), exclusive=True, group="logs")
+            self.run_worker(self.look(self._reader), exclusive=True, group="logs")
         self.show_notice()
         self._set_titles()
 
@@ -73,17 +70,6 @@ class Logs(ListScreen):
         """Draw the lines, and look at once for new ones when there was no look yet."""
         super().draw(dirty)
         self.draw_ages()
-
-    async def _look(self) -> None:
-        try:
-            await self._reader.look()
-            self._refusal = None
-        except ProblemError as refused:
-            self._refusal = clean(str(refused), limit=200)
-        except ConnectionFailed:
-            return  # The banner says so; the next connection is asked.
-        self._is_ready = True
-        super().draw(self.WATCHES)
 
     def update_rows(self) -> None:
         """Show the lines that the text is in; the same ones while the list is frozen."""

@@ -9,13 +9,13 @@ import click
 from treadle.cli.show import (
     age,
     as_json,
+    at_most,
     duration,
     open_client,
     print_json,
-    print_table,
+    print_page,
     run,
     say,
-    say_what_is_left,
     styled,
     told,
 )
@@ -40,7 +40,7 @@ DEEPEST = 12
 
 @click.command()
 @click.option("--room", help="Those that are seen from a room; left out, all that you read.")
-@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
+@at_most
 @as_json
 def flows(room: str | None, *, limit: int, is_json: bool) -> None:
     """List flows, newest first: how far they are, and what their tasks do."""
@@ -50,15 +50,13 @@ def flows(room: str | None, *, limit: int, is_json: bool) -> None:
             return await client.flows(room=room, limit=limit)
 
     page = run(work())
-    if is_json:
-        print_json(page)
-        return
-    rows = [
-        (item.id, item.name, item.room_id, item.total, f"{item.progress:.0%}", _counts(item), age(item.created_at))
-        for item in page.items
-    ]
-    print_table(("id", "name", "room", "tasks", "ended", "counts", "created"), rows, empty="No flows.")
-    say_what_is_left(page)
+    columns = ("id", "name", "room", "tasks", "ended", "counts", "created")
+    print_page(page, columns, _flow_row, empty="No flows.", is_json=is_json)
+
+
+def _flow_row(item: "FlowItem") -> tuple[object, ...]:
+    ended, created = f"{item.progress:.0%}", age(item.created_at)
+    return (item.id, item.name, item.room_id, item.total, ended, _counts(item), created)
 
 
 @click.command()

@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from treadle.cli.show import as_json, duration, open_client, print_json, print_table, run, say, say_what_is_left, styled
+from treadle.cli.show import as_json, at_most, duration, open_client, print_item, print_page, run, say
 
 if TYPE_CHECKING:
     from treadle.wire.limits import LimitItem
 
 _room = click.option("--room", default="@global", show_default=True, help="The room in which the limit stands.")
-_limit = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
 
 
 @click.group(invoke_without_command=True)
@@ -23,9 +22,9 @@ def limits(ctx: click.Context) -> None:
 
 @limits.command("list")
 @_room
-@_limit
+@at_most
 @as_json
-def show_list(*, room: str = "@global", limit: int = 50, is_json: bool = False) -> None:
+def show_list(*, room: str, limit: int, is_json: bool) -> None:
     """List the limits that are seen from a room, with their use and how many tasks wait."""
 
     async def work() -> Any:
@@ -33,12 +32,8 @@ def show_list(*, room: str = "@global", limit: int = 50, is_json: bool = False) 
             return await client.limits(room, limit=limit)
 
     page = run(work())
-    if is_json:
-        print_json(page)
-        return
     columns = ("limit", "room", "at once", "rate", "when full", "used", "waiting", "keys")
-    print_table(columns, [_row(item) for item in page.items], empty=f"No limits in {room}.")
-    say_what_is_left(page)
+    print_page(page, columns, _row, empty=f"No limits in {room}.", is_json=is_json)
 
 
 @limits.command()
@@ -52,7 +47,8 @@ def show(name: str, *, room: str, is_json: bool) -> None:
         async with open_client() as client:
             return await client.limit(name, room=room)
 
-    _print(run(work()), is_json=is_json)
+    item = run(work())
+    print_item(item, _lines(item), is_json=is_json)
 
 
 @limits.command("set")
@@ -92,7 +88,8 @@ def set_limit(
                 name, room=room, concurrency=concurrency, rate=given, burst=burst, on_full=on_full
             )
 
-    _print(run(work()), is_json=is_json)
+    item = run(work())
+    print_item(item, _lines(item), is_json=is_json)
 
 
 @limits.command()
@@ -128,11 +125,8 @@ def _row(item: "LimitItem") -> tuple[object, ...]:
     return (item.name, item.room_id, item.concurrency, _per(item), item.on_full, item.used, item.waiting, item.keys)
 
 
-def _print(item: "LimitItem", *, is_json: bool) -> None:
-    if is_json:
-        print_json(item)
-        return
-    lines = {
+def _lines(item: "LimitItem") -> dict[str, object]:
+    return {
         "limit": f"{item.name}, in {item.room_id}",
         "at once": item.concurrency,
         "rate": _per(item),
@@ -141,6 +135,3 @@ def _print(item: "LimitItem", *, is_json: bool) -> None:
         "waiting": item.waiting,
         "keys": item.keys,
     }
-    for name, line in lines.items():
-        if line is not None:
-            say(styled(f"{name:10}", bold=True), f"{line}")

@@ -7,50 +7,37 @@ import click
 from treadle.cli.show import (
     age,
     as_json,
+    at_most,
     brief,
     duration,
     open_client,
-    print_json,
-    print_table,
+    print_page,
     run,
-    say_what_is_left,
 )
 from treadle.cli.which import explaining_filters, filter_of
 
 if TYPE_CHECKING:
     from treadle.wire.filters import TaskFilter
     from treadle.wire.jobs import JobItem
+    from treadle.wire.tasks import TaskItem
     from treadle.wire.workers import WorkerItem
-
-_limit = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
 
 
 @click.command()
 @click.argument("filters", nargs=-1, metavar="[FILTER]...")
-@_limit
+@at_most
 @as_json
 @explaining_filters
 def tasks(filters: tuple[str, ...], *, limit: int, is_json: bool) -> None:
     """List tasks, newest first."""
     page = run(_tasks(filter_of(" ".join(filters)), limit))
-    if is_json:
-        print_json(page)
-        return
     columns = ("id", "job", "status", "pos", "run", "created", "payload")
-    rows = [
-        (
-            item.id,
-            item.job_name,
-            item.status,
-            item.queue_position,
-            item.run_id,
-            age(item.created_at),
-            brief(item.payload),
-        )
-        for item in page.items
-    ]
-    print_table(columns, rows, empty="No tasks.")
-    say_what_is_left(page)
+    print_page(page, columns, _task_row, empty="No tasks.", is_json=is_json)
+
+
+def _task_row(item: "TaskItem") -> tuple[object, ...]:
+    created, payload = age(item.created_at), brief(item.payload)
+    return (item.id, item.job_name, item.status, item.queue_position, item.run_id, created, payload)
 
 
 async def _tasks(wanted: "TaskFilter", limit: int) -> Any:
@@ -60,7 +47,7 @@ async def _tasks(wanted: "TaskFilter", limit: int) -> Any:
 
 @click.command()
 @click.option("--room", default="@global", show_default=True, help="The room to look from.")
-@_limit
+@at_most
 @as_json
 def jobs(room: str, *, limit: int, is_json: bool) -> None:
     """List the jobs that are seen from a room, and the counts of their queues."""
@@ -70,11 +57,8 @@ def jobs(room: str, *, limit: int, is_json: bool) -> None:
             return await client.jobs(room, limit=limit)
 
     page = run(work())
-    if is_json:
-        print_json(page)
-        return
     columns = ("job", "pending", "running", "retrying", "failed", "completed", "workers", "state")
-    print_table(columns, [_job_row(item) for item in page.items], empty="No jobs.")
+    print_page(page, columns, _job_row, empty="No jobs.", is_json=is_json)
 
 
 def _job_row(item: "JobItem") -> tuple[object, ...]:
@@ -93,7 +77,7 @@ def _job_row(item: "JobItem") -> tuple[object, ...]:
 
 @click.command()
 @click.option("--room", help="Only those that serve a room's jobs.")
-@_limit
+@at_most
 @as_json
 def workers(room: str | None, *, limit: int, is_json: bool) -> None:
     """List workers and what they run."""
@@ -103,11 +87,8 @@ def workers(room: str | None, *, limit: int, is_json: bool) -> None:
             return await client.workers(room=room, limit=limit)
 
     page = run(work())
-    if is_json:
-        print_json(page)
-        return
     columns = ("id", "name", "state", "used", "pool", "jobs", "heartbeat")
-    print_table(columns, [_worker_row(item) for item in page.items], empty="No workers.")
+    print_page(page, columns, _worker_row, empty="No workers.", is_json=is_json)
 
 
 def _worker_row(item: "WorkerItem") -> tuple[object, ...]:

@@ -8,15 +8,15 @@ import click
 from treadle.cli.show import (
     age,
     as_json,
+    at_most,
     brief,
     duration,
     open_client,
+    print_item,
     print_json,
-    print_table,
+    print_page,
     run,
     say,
-    say_what_is_left,
-    styled,
 )
 from treadle.cli.submit import payload_of
 from treadle.cli.task_options import options_of, task_traits
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _room = click.option("--room", default="@global", show_default=True, help="The room that the tasks are submitted from.")
 _names = click.argument("names", nargs=-1, required=True, metavar="NAME...")
-_limit = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
 
 
 @click.group(invoke_without_command=True)
@@ -40,9 +39,9 @@ def schedules(ctx: click.Context) -> None:
 
 @schedules.command("list")
 @_room
-@_limit
+@at_most
 @as_json
-def show_list(*, room: str = "@global", limit: int = 50, is_json: bool = False) -> None:
+def show_list(*, room: str, limit: int, is_json: bool) -> None:
     """List the schedules that are seen from a room, with the next tick and the last task of each."""
 
     async def work() -> Any:
@@ -50,12 +49,8 @@ def show_list(*, room: str = "@global", limit: int = 50, is_json: bool = False) 
             return await client.schedules(room, limit=limit)
 
     page = run(work())
-    if is_json:
-        print_json(page)
-        return
     columns = ("name", "when", "state", "next", "last", "ended", "job")
-    print_table(columns, [_row(item) for item in page.items], empty=f"No schedules in {room}.")
-    say_what_is_left(page)
+    print_page(page, columns, _row, empty=f"No schedules in {room}.", is_json=is_json)
 
 
 @schedules.command()
@@ -69,7 +64,8 @@ def show(name: str, *, room: str, is_json: bool) -> None:
         async with open_client() as client:
             return await client.schedule(name, room=room)
 
-    _print(run(work()), is_json=is_json)
+    item = run(work())
+    print_item(item, _lines(item), is_json=is_json)
 
 
 @schedules.command("set")
@@ -109,7 +105,8 @@ def set_schedule(
                 missed=missed, options=options, deadline=deadline, paused=paused,
             )  # fmt: skip
 
-    _print(run(work()), is_json=is_json)
+    item = run(work())
+    print_item(item, _lines(item), is_json=is_json)
 
 
 @schedules.command()
@@ -204,12 +201,9 @@ def _row(item: "ScheduleItem") -> tuple[object, ...]:
     return (item.name, _when(item), state, due, last, item.last_status, item.job_name)
 
 
-def _print(item: "ScheduleItem", *, is_json: bool) -> None:
-    if is_json:
-        print_json(item)
-        return
+def _lines(item: "ScheduleItem") -> dict[str, object]:
     last = None if item.last_task_id is None else f"{age(item.last_at)}, {item.last_task_id} {item.last_status or ''}"
-    lines = {
+    return {
         "schedule": f"{item.name}, in {item.room_id}{', paused' if item.paused else ''}",
         "job": item.job_name,
         "when": _when(item) + (f", up to {duration(item.jitter)} later" if item.jitter else ""),
@@ -221,6 +215,3 @@ def _print(item: "ScheduleItem", *, is_json: bool) -> None:
         "options": brief(item.options, 200) if item.options else None,
         "owner": item.owner,
     }
-    for name, line in lines.items():
-        if line is not None:
-            say(styled(f"{name:10}", bold=True), f"{line}")

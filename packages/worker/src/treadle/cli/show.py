@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 as_json = click.option("--json", "is_json", is_flag=True, help="Print JSON.")
+at_most = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
 
 
 def open_client(room: str | None = None) -> "Client":
@@ -82,10 +83,34 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, emp
         say(_line(row, widths))
 
 
-def say_what_is_left(page: "Page[Any]") -> None:
-    """Say how many there are, when a list shows only some of them."""
+def print_page(
+    page: "Page[T]", columns: Sequence[str], row: Callable[[T], Sequence[object]], *, empty: str, is_json: bool
+) -> None:
+    """Print a list, as JSON or as a table of what `row` makes of each item; say how many there are when it shows some.
+
+    `empty` is said when there is none.
+    """
+    if is_json:
+        print_json(page)
+        return
+    print_table(columns, [row(item) for item in page.items], empty=empty)
     if page.total > len(page.items):
         say(f"{len(page.items)} of {page.total}{'+' if page.total_is_capped else ''}; --limit shows more.")
+
+
+def print_item(item: BaseModel, lines: Mapping[str, object], *, is_json: bool) -> None:
+    """Print one thing, as JSON or in lines that each begin with a word; of what is None there is no line."""
+    if is_json:
+        print_json(item)
+        return
+    for name, line in lines.items():
+        if line is not None:
+            say_line(name, line)
+
+
+def say_line(name: str, line: object) -> None:
+    """Print a line about one thing, behind the word that says what it tells."""
+    say(styled(f"{name:10}", bold=True), f"{line}")
 
 
 def age(instant: datetime | None) -> str:

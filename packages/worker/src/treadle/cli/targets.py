@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say, say_what_is_left, styled
+from treadle.cli.show import age, as_json, at_most, open_client, print_json, print_page, run, say, say_line
 
 if TYPE_CHECKING:
     from treadle.wire.targets import TargetItem
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     "--room", default="@global", show_default=True, help="The room that the targets' tasks were submitted from."
 )
 @click.option("--held", is_flag=True, help="Only those that are held.")
-@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
+@at_most
 @as_json
 def targets(name: str | None, *, room: str, held: bool, limit: int, is_json: bool) -> None:
     """List a room's targets, or show the one called NAME.
@@ -29,12 +29,9 @@ def targets(name: str | None, *, room: str, held: bool, limit: int, is_json: boo
         print_json(item) if is_json else _print_one(item)
         return
     page = run(_list(room, held=held, limit=limit))
-    if is_json:
-        print_json(page)
-        return
     columns = ("target", "state", "since", "until", "held by", "waiting", "next")
-    print_table(columns, [_row(item) for item in page.items], empty=f"No targets{' held' if held else ''} in {room}.")
-    say_what_is_left(page)
+    empty = f"No targets{' held' if held else ''} in {room}."
+    print_page(page, columns, _row, empty=empty, is_json=is_json)
 
 
 async def _one(name: str, room: str) -> "TargetItem":
@@ -54,14 +51,14 @@ def _row(item: "TargetItem") -> tuple[object, ...]:
 
 
 def _print_one(item: "TargetItem") -> None:
-    say(styled("target    ", bold=True), f"{item.name}, in {item.room_id}")
+    say_line("target", f"{item.name}, in {item.room_id}")
     for holder in item.holders:
         until = f", until {age(holder.until)}" if holder.until is not None else ""
         run_of = "" if holder.run_id is None else f", run {holder.run_id}"
         said = f"{holder.cause}, since {age(holder.since)}{until}: {holder.task_id} of {holder.job_name}{run_of}"
-        say(styled("held      ", bold=True), f"{said}")
+        say_line("held", said)
     if not item.holders:
         say("free")
-    say(styled("waiting   ", bold=True), f"{item.waiting}")
+    say_line("waiting", item.waiting)
     if item.next_task_id is not None:
-        say(styled("next      ", bold=True), f"{item.next_task_id}")
+        say_line("next", item.next_task_id)

@@ -4,14 +4,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say, say_what_is_left
+from treadle.cli.show import age, as_json, at_most, open_client, print_json, print_page, run, say
 from treadle.wire.status import Ended
 
 if TYPE_CHECKING:
     from treadle.wire.webhooks import DeliveryItem, DeliveryState, WebhookItem
 
 _room = click.option("--room", default="@global", show_default=True, help="The webhook's room.")
-_limit = click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="Rows at most.")
 
 
 @click.group()
@@ -24,7 +23,7 @@ def webhooks() -> None:
 
 @webhooks.command("list")
 @_room
-@_limit
+@at_most
 @as_json
 def list_(*, room: str, limit: int, is_json: bool) -> None:
     """List webhooks: yours, or everybody's for a superuser."""
@@ -34,11 +33,8 @@ def list_(*, room: str, limit: int, is_json: bool) -> None:
             return await client.webhooks(room, limit=limit)
 
     page = run(work())
-    if is_json:
-        print_json(page)
-        return
     columns = ("name", "url", "jobs", "outcomes", "waiting", "dead", "owner")
-    print_table(columns, [_row(item) for item in page.items], empty=f"No webhooks in {room}.")
+    print_page(page, columns, _row, empty=f"No webhooks in {room}.", is_json=is_json)
 
 
 def _row(item: "WebhookItem") -> tuple[object, ...]:
@@ -98,7 +94,7 @@ def delete(name: str, *, room: str) -> None:
 @click.argument("name")
 @_room
 @click.option("--waiting", is_flag=True, help="Those that are still tried, instead of the dead ones.")
-@_limit
+@at_most
 @as_json
 def deliveries(name: str, *, room: str, waiting: bool, limit: int, is_json: bool) -> None:
     """List deliveries that were tried too often and are dead, newest first."""
@@ -109,12 +105,8 @@ def deliveries(name: str, *, room: str, waiting: bool, limit: int, is_json: bool
             return await client.deliveries(name, room=room, state=state, limit=limit)
 
     page = run(work())
-    if is_json:
-        print_json(page)
-        return
     columns = ("id", "task", "outcome", "ended", "tries", "next", "error")
-    print_table(columns, [_line(item) for item in page.items], empty=f"No {state} deliveries of {name}.")
-    say_what_is_left(page)
+    print_page(page, columns, _line, empty=f"No {state} deliveries of {name}.", is_json=is_json)
 
 
 def _line(item: "DeliveryItem") -> tuple[object, ...]:

@@ -1,6 +1,6 @@
 """The panes and screens in which keys work, and their names."""
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 Scope: TypeAlias = Literal[
     "queues",
@@ -18,6 +18,9 @@ Scope: TypeAlias = Literal[
 ]
 """A pane or screen in which keys work, and `everywhere`."""
 
+LISTS: tuple[Scope, ...] = tuple(scope for scope in get_args(Scope) if scope not in {"detail", "everywhere"})
+"""The scopes in which a row is highlighted."""
+
 SCOPE_TITLES: dict[Scope, str] = {
     "queues": "Queues",
     "tasks": "Tasks",
@@ -33,3 +36,8 @@ SCOPE_TITLES: dict[Scope, str] = {
     "everywhere": "Everywhere",
 }
 """In the order of the help and the documentation."""
+
+
+def on(*scopes: Scope) -> frozenset[Scope]:
+    """Return the scopes as an action has them."""
+    return frozenset(scopes)
