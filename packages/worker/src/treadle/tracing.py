@@ -4,7 +4,7 @@ Nothing is loaded for it. A program that traces has loaded OpenTelemetry before;
 """
 
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,6 @@ SPANS: Mapping[str, str] = {
 
 CONTEXT = ("traceparent", "tracestate")
 """The members of a submit and of a claim that carry the context, as W3C names and writes them."""
-
-Carrier = MutableMapping[str, Any]
 
 
 def is_on() -> bool:

@@ -13,7 +13,6 @@ from treadle_tui.core.draw.format import (
     lasted,
     number,
     one_line,
-    pretty,
     rate,
     signed,
     sparkline,
@@ -85,19 +84,6 @@ def test_ten_megabytes_of_json_are_shown_without_being_written_out() -> None:
     value = {"rows": ["x" * 1000] * 10_000}
 
     assert len(one_line(value, UNICODE)) <= 200
-    assert len(pretty(value, UNICODE)) < 1000
-
-
-def test_deep_json_is_cut_off_and_not_followed_to_its_end() -> None:
-    assert pretty({"a": [1, 2**63, None]}, UNICODE) == [
-        "{",
-        '  "a": [',
-        "    1,",
-        "    9223372036854775808,",
-        "    null",
-        "  ]",
-        "}",
-    ]
 
 
 @pytest.mark.parametrize(

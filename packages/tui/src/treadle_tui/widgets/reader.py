@@ -68,11 +68,6 @@ class Reader(Toned, can_focus=True):
             self._found = find(document, self._pattern)
         self._look()
 
-    @property
-    def is_wrapped(self) -> bool:
-        """Whether long lines go on in the next one."""
-        return self._viewport.wraps
-
     def wrap(self) -> None:
         """Let long lines go on in the next one, or let them be cut off."""
         self._viewport.wraps = not self._viewport.wraps

@@ -61,14 +61,6 @@ async def by_name(connection: AsyncConnection, full_name: str, *, room: str) -> 
     return Job(*row)
 
 
-async def by_num(connection: AsyncConnection, num: int) -> Job:
-    """Return the job with this number, deleted or not. Raises `JobNotFound`."""
-    row = (await connection.execute(select(*_COLUMNS).where(jobs.c.num == num))).first()
-    if row is None:
-        raise JobNotFound(f"there is no job number {num}")
-    return Job(*row)
-
-
 def _seen_from(room: str | None) -> ColumnElement[bool]:
     if room is None:
         return true()
@@ -195,4 +187,4 @@ async def every_view(
     return await view(connection, found, visibility)
 
 
-__all__ = ["Job", "JobView", "by_name", "by_num", "count", "every_view", "page", "view"]
+__all__ = ["Job", "JobView", "by_name", "count", "every_view", "page", "view"]

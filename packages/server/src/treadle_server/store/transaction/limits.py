@@ -16,8 +16,6 @@ from treadle_server.store.base import Dialect
 from treadle_server.store.tables import tasks
 from treadle_server.store.types import Instant
 
-INDEXES = frozenset({"ix_tasks_start_limit", "ix_tasks_run_limit"})
-
 FROM_ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 """What `stamped` is when no lease was ever stamped anew."""
 

@@ -137,25 +137,16 @@ def one_line(value: object, glyphs: Glyphs, *, limit: int = 200) -> str:
     return clip(clean(text, limit=limit + 1, ascii_only=glyphs.ascii_only), limit, ellipsis=glyphs.ellipsis)
 
 
-def _encoded(value: object, limit: int, *, indent: int | None = None) -> str:
+def _encoded(value: object, limit: int) -> str:
     # The encoder is a generator here: 10 MB of JSON cost what the first characters cost.
     pieces: list[str] = []
     size = 0
-    for piece in json.JSONEncoder(ensure_ascii=False, default=str, indent=indent).iterencode(value):
+    for piece in json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value):
         pieces.append(piece[: limit + 1])
         size += len(pieces[-1])
         if size > limit:
             break
     return "".join(pieces)
-
-
-def pretty(value: object, glyphs: Glyphs, *, limit: int = 400_000) -> list[str]:
-    """Return JSON, or a text as it is, as clean lines; at most `limit` characters and a word on that it goes on."""
-    text = value if isinstance(value, str) else _encoded(value, limit, indent=2)
-    lines = text[:limit].split("\n")
-    if len(text) > limit:
-        lines.append(f"{glyphs.ellipsis} and more: only the first {limit:,} characters are shown")
-    return [clean(line, limit=4000, ascii_only=glyphs.ascii_only) for line in lines]
 
 
 def clock(instant: datetime | None) -> str:

@@ -92,10 +92,6 @@ class EventLog:
             self._seq = max(self._seq, int(push["seq"]))
         return self.taken > before
 
-    def newest_first(self) -> list[EventRow]:
-        """Return the kept rows, the newest first."""
-        return list(reversed(self.rows))
-
     def _reload(self, push: Mapping[str, Any], now: datetime) -> None:
         if self.rows:
             missed = f"after {self.rows[-1].at.astimezone():%H:%M:%S}"

@@ -58,11 +58,6 @@ class Action:
     local: bool = False
     """Whether it needs this machine's terminal or files, and so is off in a browser."""
 
-    @property
-    def keycap(self) -> str:
-        """The key as it is shown to people, unless their keymap says another; `:name` when it has none."""
-        return cap(self.key.split(",", maxsplit=1)[0]) if self.key else f":{self.name}"
-
 
 _CAPS = {
     "question_mark": "?",

@@ -257,11 +257,6 @@ ACTIONS: tuple[Action, ...] = (
 BY_NAME = {action.name: action for action in ACTIONS}
 
 
-def of_scope(scope: Scope) -> Iterator[Action]:
-    """Yield the actions whose keys work in a pane or screen and not everywhere."""
-    return (action for action in ACTIONS if scope in action.scopes)
-
-
 def offered(scope: Scope, *, read_only: bool, replay: bool = False, web: bool = False) -> Iterator[Action]:
     """Yield what can be done here at all: the scope's own actions, then those that work everywhere.
 
