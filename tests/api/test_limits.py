@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.api.rooms import Room, problem
+from tests.api.rooms import Room, Scoped, problem
 
 PATH = "/v1/rooms/lab/limits/api"
 
@@ -103,3 +103,33 @@ async def test_a_limit_that_rejects_answers_429_with_retry_after_and_a_bulk_is_r
     assert (await lab.client.get("/v1/tasks")).json()["total"] == 2
     assert "'newest' is not there yet; give 'wait' or 'reject'" in str(newest["errors"])
     assert (await lab.client.get(PATH)).json()["on_full"] == "reject"
+
+
+async def test_the_busiest_keys_are_shown_of_a_shared_room_only_to_who_reads_all_rooms(
+    lab: Room, scoped: Scoped
+) -> None:
+    shared = "/v1/rooms/@global/limits/api"
+    rate = {"count": 1, "seconds": 60}
+    for path, body in ((PATH, {"concurrency": 1, "rate": {**rate, "count": 2}}), (shared, {"rate": rate})):
+        assert (await lab.client.put(path, json=body)).status_code == 201
+    job = {"category": "tasks", "name": "shared", "retain": True, "limits": [{"name": "api", "key": "/secret"}]}
+    assert (await lab.client.put("/v1/rooms/@global/jobs", json=job)).is_success
+    await lab.client.post("/v1/rooms/lab/tasks/@global:tasks:shared", json={"payload": {"secret": "s3cret"}})
+    for n, key in enumerate(("acme", "acme", None, "other", *map(str, range(9)))):
+        await lab.submit(n, limits=[{"name": "api", **({} if key is None else {"key": key})}])
+    claimed = (await lab.claim(tasks=2))["tasks"]
+    reader = await scoped("queue:read:lab", "queue:read:@global")
+
+    mine, all_shared = [(await lab.client.get(path)).json() for path in (PATH, shared)]
+    told, hidden = [(await reader.get(path)).json() for path in (PATH, shared)]
+
+    assert [task["counts_against"][0]["key"] for task in claimed] == ["acme", None]
+    assert (mine["keys"], len(mine["busiest"])) == (12, 5)
+    first = mine["busiest"][0]
+    assert (first["key"], first["used"], first["waiting"], first["tokens"]) == ("acme", 1, 1, 1.0)
+    assert first["tokens_at"] is not None
+    assert all((one["waiting"], one["tokens"], one["tokens_at"]) == (1, 2.0, None) for one in mine["busiest"][1:])
+    assert [one["key"] for one in all_shared["busiest"]] == ["s3cret"]
+    assert told == mine
+    assert (hidden["waiting"], hidden["keys"], hidden["busiest"]) == (1, 1, [])
+    assert "s3cret" not in (await reader.get("/v1/rooms/@global/limits")).text

@@ -11,7 +11,7 @@ from tests.live.sockets import JOB, NAME, Socket, ref, submit
 from treadle_server.live import feeds, task_windows
 from treadle_server.testing import Served
 
-KEYS = {"counts": "job", "jobs": "id", "workers": "id", "targets": "id", "tasks": "id", "task": "id"}
+KEYS = {"counts": "job", "jobs": "id", "workers": "id", "targets": "id", "limits": "id", "tasks": "id", "task": "id"}
 
 
 class Mirror:
@@ -363,3 +363,32 @@ async def test_a_window_stands_still_when_the_task_that_it_hangs_on_is_claimed(o
     await worker.claims(2)
 
     await mirror.until(lambda m: m.order == ids[2:5] and m.ahead == (2, False))
+
+
+async def test_limits_are_told_as_they_are_made_used_waited_for_freed_and_deleted(served: Served, opened: Open):
+    """G7."""
+    observer, client, worker = await opened(), await opened(), await opened()
+    limits = await Mirror(observer, "l").watch("limits")
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        path = "/v1/rooms/lab/limits/api"
+        assert (await http.put(path, json={"concurrency": 1})).status_code == 201
+        await limits.until(lambda m: [row["concurrency"] for row in m.rows.values()] == [1])
+        await worker.call("open", worker={"concurrency": 2}, jobs=[{**JOB, "limits": [{"name": "api", "key": "a"}]}])
+        await submit(client, 2)
+        [task] = await worker.claims(1)
+
+        def told(mirror: Mirror) -> list[tuple[int, int]]:
+            return [(row["used"], row["waiting"]) for row in mirror.rows.values()]
+
+        await limits.until(lambda m: told(m) == [(1, 1)])
+        assert [one["key"] for row in limits.rows.values() for one in row["busiest"]] == ["a"]
+        assert list(limits.rows.values()) == (await http.get("/v1/rooms/lab/limits")).json()["items"]
+        await client.call("action", id=task["id"], action="cancel")
+        await limits.until(lambda m: told(m) == [(1, 1)])
+        await worker.call("reports", reports=[{**ref(task), "kind": "stopped"}])
+        [other] = await worker.claims(1)
+        await limits.until(lambda m: told(m) == [(1, 0)])
+        await worker.call("reports", reports=[{**ref(other), "kind": "started"}, {**ref(other), "kind": "completed"}])
+        await limits.until(lambda m: told(m) == [(0, 0)])
+        assert (await http.put(path, json={"concurrency": 7})).status_code == 200
+        await limits.until(lambda m: [row["concurrency"] for row in m.rows.values()] == [7])

@@ -85,6 +85,56 @@ def schedule(number: int, name: str, *, due: float | None, status: str | None = 
     }
 
 
+def limit(number: int, name: str, *keys: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A limit's row; its use is that of its keys."""
+    return {
+        "id": str(number),
+        "room_id": "@global",
+        "name": name,
+        "concurrency": None,
+        "rate": None,
+        "on_full": "wait",
+        "used": sum(one.get("used", 0) for one in keys),
+        "waiting": sum(one.get("waiting", 0) for one in keys),
+        "keys": len(keys),
+        "busiest": list(keys),
+        "created_at": at(86_400),
+        "version": 1,
+        **more,
+    }
+
+
+def limits_are_full(server: MockServer) -> None:
+    """Five limits: full for one of its customers, out of tokens, half used, both kinds at once, and never used."""
+    rate = {"count": 100, "seconds": 60.0, "burst": 100}
+    rows = [
+        limit(
+            1,
+            "openai",
+            {"key": "acme", "used": 5, "waiting": 1204, "tokens": 62.0, "tokens_at": at(0)},
+            {"key": "umbrella", "used": 5, "waiting": 31, "tokens": 0.0, "tokens_at": at(0)},
+            {"key": "Ødegård & søn", "used": 2, "tokens": 90.0, "tokens_at": at(60)},
+            {"key": None, "used": 1, "tokens": 99.0, "tokens_at": at(0)},
+            concurrency=5,
+            rate=rate,
+            keys=213,
+            used=240,
+            waiting=1311,
+        ),
+        limit(
+            2,
+            "mail",
+            {"key": None, "waiting": 14, "tokens": 0.5, "tokens_at": at(0)},
+            room_id="lab",
+            rate={"count": 1, "seconds": 0.5, "burst": 10},
+        ),
+        limit(3, "gpu", {"key": None, "used": 6}, room_id="lab", concurrency=8, on_full="reject"),
+        limit(4, "licences", {"key": None, "used": 3, "waiting": 2}, concurrency=3),
+        limit(5, "quiet", room_id="lab", concurrency=1_000_000, rate=rate),
+    ]
+    server.limits = {row["id"]: row for row in rows}
+
+
 def schedules_tick(server: MockServer) -> None:
     """Six schedules: one that waits for its last task, one that runs, two that wait, a new and a paused one."""
     rows = [

@@ -45,6 +45,7 @@ class MockServer:
         self.flows: dict[str, dict[str, Any]] = {}
         """Flows by their ids: `name`, `tasks` in the order of their arrival, and `edges`."""
         self.schedules: dict[str, dict[str, Any]] = {}
+        self.limits: dict[str, dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         """What is kept of the stream of transitions."""
         self.first_event = 1

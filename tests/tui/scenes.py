@@ -13,6 +13,7 @@ from textual.widgets import Input
 from tests.tui.happenings import (
     a_storied_task_with_much_in_it,
     hearts_beat,
+    limits_are_full,
     much_happens,
     only_tasks_of_a_flow,
     schedules_tick,
@@ -98,6 +99,7 @@ SCENES = {
     "workers": Scene("Workers", ("3", "down"), storied_task, hearts_beat),
     "targets": Scene("Targets: what holds each, and who waits", ("4", "down"), targets_are_held),
     "schedules": Scene("Schedules: when each is next, and what became of the last", ("5", "down"), schedules_tick),
+    "limits": Scene("Limits: what is used of each, and who waits", ("8", "down"), limits_are_full),
     "events": Scene("Each transition as it happens", ("6", "down", "down"), much_happens),
     "failures": Scene("Failures in groups, by the error and where it was raised", ("7",), tasks_have_failed),
     "logs": Scene("The logs of several tasks as one", ("2", "l", "down"), tasks_log),

@@ -6,7 +6,14 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.tui.happenings import FLOW, a_flow_is_under_way, much_happens, schedules_tick, targets_are_held
+from tests.tui.happenings import (
+    FLOW,
+    a_flow_is_under_way,
+    limits_are_full,
+    much_happens,
+    schedules_tick,
+    targets_are_held,
+)
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import scene, storied_task
 from tests.tui.stage import Stage, staged, typed
@@ -56,6 +63,11 @@ def poison(server: MockServer, text: str, value: Any) -> None:
     for row in server.schedules.values():
         row.update(name=text, room_id=text, job_name=text, owner=text)
         row.update({"cron": text, "zone": text} if row["cron"] else {})
+    limits_are_full(server)
+    for row in server.limits.values():
+        row.update(name=text, room_id=text, on_full=text)
+        for one in row["busiest"]:
+            one["key"] = one["key"] and text
     a_flow_is_under_way(server)
     server.flows[FLOW]["name"] = text
     for of_flow in server.flows[FLOW]["tasks"]:
@@ -78,7 +90,8 @@ async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
     async with staged(server, clock, size=size, ascii_only=ascii_only) as stage:
         for keys in (
             ("2",), ("enter",), ("tab", "w"), ("tab", "slash", "x", "enter"), ("tab", "enter"), ("tab", "tab", "F"),
-            ("escape", "escape", "3"), ("4", "down"), ("5", "down"), ("6", "down"), ("exclamation_mark", "down"),
+            ("escape", "escape", "3"), ("4", "down"), ("5", "down"), ("8", "down"), ("6", "down"),
+            ("exclamation_mark", "down"),
         ):  # fmt: skip
             await stage.press(*keys)
             check_lines(stage, keys, ascii_only=ascii_only)

@@ -11,7 +11,7 @@ from tests.tui.scenes import LOOKS, SCENES
 
 SIZES = [(80, 24), (120, 36), (200, 50)]
 NARROW = (60, 20)
-"""A part of a divided terminal: what a tree looks like where columns fall away."""
+"""A part of a divided terminal: what a tree, and lines beneath lines, look like where columns fall away."""
 OWN = "own"
 """Instead of a look: the scene has chosen its theme itself."""
 DRAWN = [
@@ -19,7 +19,7 @@ DRAWN = [
     for name, scene in SCENES.items()
     for look in ([OWN] if "theme" in scene.options else LOOKS)
     for size in SIZES
-] + [("flow", next(iter(LOOKS)), NARROW)]
+] + [(name, next(iter(LOOKS)), NARROW) for name in ("flow", "limits")]
 
 
 def _case(n: int, name: str, look: str, size: tuple[int, int]) -> object:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.happenings import much_happens, schedules_tick, targets_are_held
+from tests.tui.happenings import limits_are_full, much_happens, schedules_tick, targets_are_held
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.stage import Stage, staged
 
@@ -111,6 +111,7 @@ LISTS = {
     "workers": (("3",), "name", ["web-1"]),
     "targets": (("4",), "name", ["cam-2", "printer"]),
     "schedules": (("5",), "name", ["nightly"]),
+    "limits": (("8",), "name", ["openai", "gpu"]),
     "events": (("6",), "kind", ["task"]),
     "alerts": (("exclamation_mark",), "subject", ["billing"]),
 }
@@ -121,7 +122,7 @@ async def test_each_list_is_written_as_it_stands_there(
     what: str, server: MockServer, clock: FrozenClock, tmp_path: Path
 ) -> None:
     keys, name, some = LISTS[what]
-    for prepare in (targets_are_held, schedules_tick, much_happens):
+    for prepare in (targets_are_held, schedules_tick, limits_are_full, much_happens):
         prepare(server)
     path = tmp_path / "list.json"
 

@@ -19,6 +19,8 @@ def test_a_limit_is_set_listed_shown_and_deleted(command: Command, shop: Shop) -
     ]  # fmt: skip
     assert command.said("limits", "list").splitlines()[1].split()[:3] == ["cli", "@global", "1"]
     assert command.read("limits", "show", "cli")["waiting"] == 1
+    shown = command.said("limits", "show", "cli").splitlines()
+    assert [line.split() for line in shown[-2:]] == [["BUSIEST", "KEY", "USED", "WAITING"], ["acme", "0", "1"]]
     assert "open tasks or jobs name the limit 'cli'" in command.refused("limits", "delete", "cli")
     command.said("cancel", task)
     assert command.said("limits", "delete", "cli") == "cli deleted\n"

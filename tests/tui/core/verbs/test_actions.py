@@ -21,6 +21,7 @@ from treadle_tui.screens.events import EventGrid, Events
 from treadle_tui.screens.failures import FailureGrid, Failures
 from treadle_tui.screens.flow import Flow, FlowGrid
 from treadle_tui.screens.help import help_lines
+from treadle_tui.screens.limits import LimitGrid, Limits
 from treadle_tui.screens.logs import LogGrid, Logs
 from treadle_tui.screens.main import Main
 from treadle_tui.screens.schedules import ScheduleGrid, Schedules
@@ -34,6 +35,7 @@ WHERE = {
     "tasks": (TaskGrid, Main),
     "workers": (WorkerGrid, Workers),
     "targets": (TargetGrid, Targets),
+    "limits": (LimitGrid, Limits),
     "schedules": (ScheduleGrid, Schedules),
     "failures": (FailureGrid, Failures),
     "events": (EventGrid, Events),

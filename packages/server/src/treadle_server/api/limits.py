@@ -36,7 +36,7 @@ async def list_in_room(call: Call) -> Response:
 
 async def get(call: Call) -> Response:
     """Get a limit: what it allows, how much of that is used, and how many tasks wait."""
-    return answer(await shown_limit(call.api, check_room(call.path("room")), _name(call)))
+    return answer(await shown_limit(call.api, check_room(call.path("room")), _name(call), call.visibility))
 
 
 async def delete(call: Call) -> Response:

@@ -50,6 +50,8 @@ class Batch:
     """Those that were changed; what a tick changes of one its task tells."""
     has_ticks: bool = False
     """Whether a schedule made a task."""
+    has_limits: bool = False
+    """Whether a limit was made, changed or deleted."""
     runs: list[Run] = field(default_factory=list)
     touched: list[Task] = field(default_factory=list)
     """Tasks whose progress, logs, checkpoint or usage changed without a transition."""
@@ -77,7 +79,8 @@ class Batch:
     """Places in `tasks` of transitions that are told after a later one of their task: observers are spared them."""
 
     def __bool__(self) -> bool:
-        return bool(self.size or self.touched or self.targets or self.pruned or self.freed or self.links)
+        told = self.touched or self.targets or self.pruned or self.freed or self.links
+        return bool(self.size or told or self.has_limits)
 
     @property
     def size(self) -> int:

@@ -322,7 +322,15 @@ class UnitOfWork:
         """Write a limit that was made or changed; lines that wait for it are decided about anew."""
         self.limits[limit.room, limit.name] = self.changes.limits[limit.num] = limit
         self.limited.places.update(place for place in self.awaited_places if place.num == limit.num)
+        self.batch.has_limits = True
         return limit
+
+    def delete_limit(self, limit: Limit) -> None:
+        """Delete a limit, and all that was counted of it."""
+        self.limits.pop((limit.room, limit.name), None)
+        self.changes.limits.pop(limit.num, None)
+        self.changes.gone_limits.add(limit.num)
+        self.batch.has_limits = True
 
     def add_artifact(self, artifact: Artifact) -> None:
         """Put in an artifact that was announced."""

@@ -11,6 +11,7 @@ from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import TooManyRequests, ValidationFailed
 from treadle_server.live.events import Listener
 from treadle_server.live.failures_view import FailuresView
+from treadle_server.live.limits_view import LimitsView
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.live.task_windows import TasksView
 from treadle_server.live.views import (
@@ -65,6 +66,8 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
             return of, lambda: TargetsView(room, visibility)
         case "schedules":
             return of, lambda: SchedulesView(room, session.live.api.engine.tokens_at, visibility)
+        case "limits":
+            return of, lambda: LimitsView(room, visibility)
         case "failures":
             return of, lambda: FailuresView(room, session.live.api.now, visibility)
         case "tasks":

@@ -1,6 +1,7 @@
 """From the domain to the wire: dicts for orjson, with JSON that was kept as text passed through untouched."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -24,7 +25,7 @@ from treadle_server.domain.tasks import NEVER_RUN, Task
 from treadle_server.engine.commands import Submitted
 from treadle_server.store.read.history import Happening
 from treadle_server.store.read.jobs import JobView
-from treadle_server.store.read.limits import LimitView
+from treadle_server.store.read.limit_keys import LimitView
 from treadle_server.store.read.logs import LogView
 from treadle_server.store.read.runs import RunView
 from treadle_server.store.read.schedules import ScheduleView
@@ -242,6 +243,7 @@ def limit_data(view: LimitView) -> dict[str, Any]:
         "used": view.used,
         "waiting": view.waiting,
         "keys": len(view.buckets),
+        "busiest": [asdict(one) for one in view.busiest],
         "created_at": limit.created_at,
         "version": limit.version,
     }

@@ -4,6 +4,7 @@ from typing import Any
 
 from treadle.wire.limits import Caps as WireCaps
 from treadle.wire.limits import LimitPut
+from treadle_server.access.checks import visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.domain.limits import Caps
 from treadle_server.domain.visibility import Visibility
@@ -25,7 +26,7 @@ async def set_limit(
     """
     command = SetLimit(principal=principal, room=room, name=name, caps=caps_of(wanted))
     _, is_new = await api.engine.run(command)
-    return await shown_limit(api, room, name), is_new
+    return await shown_limit(api, room, name, visibility_of(principal)), is_new
 
 
 def caps_of(wanted: WireCaps) -> Caps:
@@ -40,10 +41,10 @@ def caps_of(wanted: WireCaps) -> Caps:
     )
 
 
-async def shown_limit(api: Api, room: str, name: str) -> dict[str, Any]:
+async def shown_limit(api: Api, room: str, name: str, visibility: Visibility | None) -> dict[str, Any]:
     """Return a limit as `LimitItem`. Raises `LimitNotFound`."""
     async with api.engine.store.read() as connection:
-        return limit_data(await read_limits.get(connection, room=room, name=name))
+        return limit_data(await read_limits.get(connection, room=room, name=name, visibility=visibility))
 
 
 async def shown_limits(

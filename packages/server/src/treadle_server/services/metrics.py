@@ -16,7 +16,7 @@ from treadle_server.distribution import WAITS, Distribution
 from treadle_server.engine.engine import Engine
 from treadle_server.services.rates import Rates
 from treadle_server.store.read import limits, outcomes
-from treadle_server.store.read.limits import LimitView
+from treadle_server.store.read.limit_keys import LimitView
 from treadle_server.store.read.outcomes import Outcomes
 from treadle_server.store.tables import workers
 

@@ -212,6 +212,10 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         """Go to the failures."""
         self.post_message(self.Go("failures"))
 
+    def act_limits(self) -> None:
+        """Go to the limits."""
+        self.post_message(self.Go("limits"))
+
     def act_attention(self) -> None:
         """Go to what wants a look."""
         self.post_message(self.Go("attention"))

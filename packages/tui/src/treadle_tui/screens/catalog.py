@@ -3,6 +3,7 @@
 from treadle_tui.screens.attention import Attention
 from treadle_tui.screens.events import Events
 from treadle_tui.screens.failures import Failures
+from treadle_tui.screens.limits import Limits
 from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.screens.logs import Logs
 from treadle_tui.screens.schedules import Schedules
@@ -13,6 +14,7 @@ LIST_SCREENS: dict[str, type[ListScreen]] = {
     "workers": Workers,
     "targets": Targets,
     "schedules": Schedules,
+    "limits": Limits,
     "failures": Failures,
     "events": Events,
     "attention": Attention,

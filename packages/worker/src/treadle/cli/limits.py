@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from treadle.cli.show import as_json, at_most, duration, open_client, print_item, print_page, run, say
+from treadle.cli.show import as_json, at_most, duration, open_client, print_item, print_page, print_table, run, say
 
 if TYPE_CHECKING:
     from treadle.wire.limits import LimitItem
@@ -41,7 +41,7 @@ def show_list(*, room: str, limit: int, is_json: bool) -> None:
 @_room
 @as_json
 def show(name: str, *, room: str, is_json: bool) -> None:
-    """Show a limit."""
+    """Show a limit, with the keys for which most tasks wait, and the fullest."""
 
     async def work() -> "LimitItem":
         async with open_client() as client:
@@ -49,6 +49,9 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 
     item = run(work())
     print_item(item, _lines(item), is_json=is_json)
+    if not is_json and any(one.key is not None for one in item.busiest):
+        keys = [("(no key)" if one.key is None else one.key, one.used, one.waiting) for one in item.busiest]
+        print_table(("busiest key", "used", "waiting"), keys, empty="")
 
 
 @limits.command("set")

@@ -8,7 +8,7 @@ from treadle.wire.filters import TaskFilter
 from treadle.wire.flows import Dependency, FlowEdge, FlowItem, FlowTask, FlowView
 from treadle.wire.ids import JobId, RunId, TaskId, WorkerId
 from treadle.wire.jobs import JobItem, JobPatch, JobRegister, Percentiles, QueueHistory, QueueStats
-from treadle.wire.limits import LimitItem, LimitName, LimitOfJob, LimitOfTask, LimitPut, Rate, ShownRate
+from treadle.wire.limits import LimitItem, LimitKey, LimitName, LimitOfJob, LimitOfTask, LimitPut, Rate, ShownRate
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, InvalidRoom, JobName, parse_job_name, parse_room
 from treadle.wire.options import OPTIONS, Option, TaskOptions
 from treadle.wire.pages import Page
@@ -124,6 +124,7 @@ __all__ = [
     "JobRegister",
     "KeysRotate",
     "LimitItem",
+    "LimitKey",
     "LimitName",
     "LimitOfJob",
     "LimitOfTask",

@@ -17,7 +17,7 @@ from treadle.wire.tasks import TaskItem
 PROTOCOL = 1
 """The version of the protocol, which the hello names."""
 
-Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "failures", "tasks", "task"]
+Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "limits", "failures", "tasks", "task"]
 """What an observer may watch."""
 
 

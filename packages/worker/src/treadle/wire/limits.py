@@ -96,6 +96,19 @@ class ShownRate(Model):
     burst: int
 
 
+class LimitKey(Model):
+    """What is used of a limit for one of its keys, and waits for it."""
+
+    key: str | None = None
+    """None: all that has no key."""
+    used: int = 0
+    waiting: int = 0
+    tokens: float | None = None
+    """With a rate: how many claims there was room for at `tokens_at`; since then they fill."""
+    tokens_at: Instant | None = None
+    """None: nothing was claimed yet."""
+
+
 class LimitItem(Model):
     """A limit, with its use and who waits."""
 
@@ -111,6 +124,9 @@ class LimitItem(Model):
     """Pending tasks that count against it."""
     keys: int = 0
     """Keys that are in use or waited for."""
+    busiest: list[LimitKey] = Field(default_factory=list)
+    """At most five of them: those for which most tasks wait, then the fullest. Those of a shared room's limit are told
+    only to who reads all rooms."""
     created_at: Instant
     version: int = 1
 

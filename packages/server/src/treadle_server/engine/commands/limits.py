@@ -58,16 +58,14 @@ class DeleteLimit(OneRow):
         """Raises `InvalidRoomId`, `LimitNotFound`, `Forbidden`, or `LimitInUse` when open tasks or jobs name it."""
         check_room(self.room)
         check_limit(self.principal, self.room)
-        if (limit := work.limits.pop((self.room, self.name), None)) is None:
+        if (limit := work.limits.get((self.room, self.name))) is None:
             raise LimitNotFound(f"there is no limit {self.name!r} in room {self.room}")
         if (self.room, self.name) in work.named_limits:
-            work.limits[self.room, self.name] = limit
             raise LimitInUse(
                 f"open tasks or jobs name the limit {self.name!r} of room {self.room}: let them end, or register the"
                 " jobs without it (raise the limit meanwhile, if it is in the way)"
             )
-        work.changes.limits.pop(limit.num, None)
-        work.changes.gone_limits.add(limit.num)
+        work.delete_limit(limit)
 
 
 @dataclass(slots=True)

@@ -81,7 +81,7 @@ class Notice:
     has_gap: bool = False
     """Whether there was more than can be told."""
     has_more: bool = False
-    """Whether something changed that is no transition: progress, logs, a target's line."""
+    """Whether something changed that is no transition: progress, logs, a target's line, a limit."""
 
     @property
     def tells(self) -> bool:

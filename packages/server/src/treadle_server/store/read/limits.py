@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -15,20 +14,9 @@ from treadle_server.domain.limits import LIMIT_FIELDS, Limit, Line, places_of
 from treadle_server.domain.tasks import Task
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import LimitNotFound
+from treadle_server.store.read.limit_keys import LimitView, name_busiest
 from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import limit_lines, limit_uses, limits, tasks
-
-
-@dataclass(slots=True)
-class LimitView:
-    """A limit as it is shown."""
-
-    limit: Limit
-    used: int = 0
-    waiting: int = 0
-    buckets: set[int] = field(default_factory=set)
-    """Its keys that are in use or waited for."""
-
 
 _COLUMNS = [limits.c[name] for name in LIMIT_FIELDS]
 
@@ -41,14 +29,17 @@ async def page(
     limit: int,
     offset: int = 0,
 ) -> tuple[list[LimitView], int]:
-    """Return the limits seen from `room` (its own and the shared rooms'; None: all), newest first, and how many."""
+    """Return the limits seen from `room` (its own and the shared rooms'; None: all), newest first, and how many.
+
+    Each has its busiest keys, unless they are of rooms that `visibility` leaves out.
+    """
     where: list[ColumnElement[bool]] = [within(visibility, limits.c.room)]
     if room is not None:
         where.append(limits.c.room.in_(sorted({room, *SHARED_ROOMS})))
     total = (await connection.execute(select(func.count()).select_from(limits).where(*where))).scalar_one()
     order = (limits.c.created_at.desc(), limits.c.room, limits.c.name)
     rows = await connection.execute(select(*_COLUMNS).where(*where).order_by(*order).limit(limit).offset(offset))
-    return await _view(connection, [Limit(*row) for row in rows]), total
+    return await _named_views(connection, [Limit(*row) for row in rows], visibility), total
 
 
 async def first(connection: AsyncConnection, most: int) -> list[LimitView]:
@@ -58,12 +49,21 @@ async def first(connection: AsyncConnection, most: int) -> list[LimitView]:
     return await _view(connection, [Limit(*row) for row in rows])
 
 
-async def get(connection: AsyncConnection, *, room: str, name: str) -> LimitView:
-    """Return the limit of a room. Raises `LimitNotFound`."""
+async def get(connection: AsyncConnection, *, room: str, name: str, visibility: Visibility | None = None) -> LimitView:
+    """Return the limit of a room, with its busiest keys as `page` does. Raises `LimitNotFound`."""
     row = (await connection.execute(select(*_COLUMNS).where(limits.c.room == room, limits.c.name == name))).first()
     if row is None:
         raise LimitNotFound(f"there is no limit {name!r} in room {room}")
-    return (await _view(connection, [Limit(*row)]))[0]
+    return (await _named_views(connection, [Limit(*row)], visibility))[0]
+
+
+async def _named_views(
+    connection: AsyncConnection, found: Collection[Limit], visibility: Visibility | None
+) -> list[LimitView]:
+    """Return the limits with their busiest keys; those of shared rooms come out of any room's payloads."""
+    views = await _view(connection, found)
+    await name_busiest(connection, [v for v in views if visibility is None or v.limit.room not in SHARED_ROOMS])
+    return views
 
 
 async def _view(connection: AsyncConnection, found: Collection[Limit]) -> list[LimitView]:
@@ -71,18 +71,25 @@ async def _view(connection: AsyncConnection, found: Collection[Limit]) -> list[L
     if not views:
         return []
     uses = (
-        select(limit_uses.c.limit_num, limit_uses.c.bucket, func.sum(limit_uses.c.weight))
+        select(
+            limit_uses.c.limit_num,
+            limit_uses.c.bucket,
+            func.sum(limit_uses.c.weight),
+            func.min(limit_uses.c.task_seq),
+        )
         .where(limit_uses.c.limit_num.in_(sorted(views)))
         .group_by(limit_uses.c.limit_num, limit_uses.c.bucket)
     )
-    for num, bucket, weight in await connection.execute(uses):
+    for num, bucket, weight, seq in await connection.execute(uses):
         views[num].used += int(weight)
-        views[num].buckets.add(bucket)
+        one = views[num].bucket(bucket)
+        one.used, one.of_run = int(weight), seq
     for limit_key, count in (await _pending(connection)).items():
         for place in places_of(limit_key):
             if (view := views.get(place.num)) is not None:
                 view.waiting += count
-                view.buckets.add(place.bucket)
+                one = view.bucket(place.bucket)
+                one.waiting, one.of_line = one.waiting + count, limit_key
     return list(views.values())
 
 

@@ -10,6 +10,7 @@ from treadle_tui.core.draw.text import Tone
 QueueState: TypeAlias = Literal["open", "paused", "starved"]
 Health: TypeAlias = Literal["online", "busy", "away", "late", "draining", "lost"]
 ScheduleState: TypeAlias = Literal["waits", "open", "late", "paused"]
+LimitState: TypeAlias = Literal["open", "full"]
 TargetState: TypeAlias = Literal["free"] | TargetCause
 Link: TypeAlias = Literal["connecting", "live", "gone", "refused", "denied"]
 
@@ -23,6 +24,7 @@ class Glyphs:
     worker: dict[Health, str]
     target: dict[TargetState, str]
     schedule: dict[ScheduleState, str]
+    limit: dict[LimitState, str]
     retry: str
     full: str
     """As thin as a line, or bars in rows beneath each other run into one block; `spark` is never full for this too."""
@@ -75,6 +77,7 @@ UNICODE = Glyphs(
         "stopping": "◌",
     },
     schedule={"waits": "◷", "open": "●", "late": "!", "paused": "‖"},
+    limit={"open": "○", "full": "●"},
     retry="↻",
     full="━",
     empty="─",
@@ -120,6 +123,7 @@ ASCII = Glyphs(
         "stopping": "-",
     },
     schedule={"waits": "~", "open": "*", "late": "!", "paused": "="},
+    limit={"open": ".", "full": "*"},
     retry="~",
     full="#",
     empty=".",
@@ -163,6 +167,7 @@ WORKER_TONES: dict[Health, Tone] = {
     "lost": "bad",
 }
 SCHEDULE_TONES: dict[ScheduleState, Tone] = {"waits": "dim", "open": "run", "late": "warn", "paused": "hold"}
+LIMIT_TONES: dict[LimitState, Tone] = {"open": "dim", "full": "warn"}
 TARGET_TONES: dict[TargetState, Tone] = {
     "free": "dim",
     "claimed": "run",

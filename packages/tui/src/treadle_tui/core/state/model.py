@@ -18,6 +18,7 @@ from treadle.wire.failures import FailureGroup
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Topic
 from treadle.wire.jobs import JobItem
+from treadle.wire.limits import LimitItem
 from treadle.wire.schedules import ScheduleItem
 from treadle.wire.status import Status
 from treadle.wire.targets import TargetItem
@@ -59,7 +60,8 @@ class Dirty(Flag):
     SCHEDULES = auto()
     EVENTS = auto()
     FAILURES = auto()
-    ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | SCHEDULES | EVENTS | FAILURES
+    LIMITS = auto()
+    ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | SCHEDULES | EVENTS | FAILURES | LIMITS
 
 
 @dataclass(slots=True)
@@ -116,6 +118,7 @@ class Model:
         self.task = Table[TaskDetail]("task", key="id", read=partial(_detail, self.sealer))
         self.targets = Table[TargetItem]("targets", key="id", read=TargetItem.model_validate)
         self.schedules = Table[ScheduleItem]("schedules", key="id", read=ScheduleItem.model_validate)
+        self.limits = Table[LimitItem]("limits", key="id", read=LimitItem.model_validate)
         self.failures = Table[FailureGroup]("failures", key="id", read=partial(_failure, self.sealer))
         self.events = EventLog(self.sealer)
         self.span: ChartSpan = USUAL
@@ -172,7 +175,8 @@ class Model:
 
     @property
     def _tables(self) -> tuple[Table[Any], ...]:
-        return self.counts, self.jobs, self.workers, self.tasks, self.task, self.targets, self.schedules, self.failures
+        told = self.counts, self.jobs, self.workers, self.targets, self.schedules, self.failures, self.limits
+        return *told, self.tasks, self.task
 
     def changed(self, part: Dirty) -> None:
         """Note that a part must be drawn anew."""
@@ -360,6 +364,7 @@ _PARTS = {
     "task": Dirty.TASK,
     "targets": Dirty.TARGETS,
     "schedules": Dirty.SCHEDULES,
+    "limits": Dirty.LIMITS,
     "failures": Dirty.FAILURES | Dirty.QUEUES,
 }
 

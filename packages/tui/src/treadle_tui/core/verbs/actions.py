@@ -22,7 +22,8 @@ ACTIONS: tuple[Action, ...] = (
         "open",
         "enter",
         "open",
-        "Open what is highlighted: a queue's or worker's tasks, a task, a target's holder, a schedule's last task.",
+        "Open what is highlighted: a queue's or worker's tasks, a task, a target's holder, a schedule's last task,"
+        " a limit's keys.",
         on(*LISTS),
         takes="task",
     ),
@@ -177,6 +178,7 @@ ACTIONS: tuple[Action, ...] = (
     _way("schedules", "5", "Go to the schedules: next, last, paused."),
     _way("events", "6", "Go to the events: each transition as it happens."),
     _way("failures", "7", "Go to the failures, in groups by what failed and where."),
+    _way("limits", "8", "Go to the limits: what is used, and who waits."),
     _way(
         "attention",
         "exclamation_mark",

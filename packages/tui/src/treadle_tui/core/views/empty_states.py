@@ -107,6 +107,21 @@ def no_schedules(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
     ]
 
 
+def no_limits(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
+    """Return the words for when there is no limit."""
+    if model.limits.refusal is not None:
+        return [_say(f"The server shows no limits: {clean(model.limits.refusal)}")]
+    if not model.limits.ready:
+        return [_say("Waiting for the server.")]
+    if filter_text:
+        text = clean(filter_text, ascii_only=glyphs.ascii_only)
+        return [_say(f"No limit matches {text}"), _say("Press esc to see all, / to change the filter.")]
+    return [
+        _say("No limit. Cap tasks over all workers, here or in code by @task(limits=[...]):"),
+        _type("treadle limits set openai --concurrency 5 --rate 100/60"),
+    ]
+
+
 def no_failures(model: Model, filter_text: str, glyphs: Glyphs) -> list[Spans]:
     """Return the words for when nothing has failed."""
     if model.failures.refusal is not None:

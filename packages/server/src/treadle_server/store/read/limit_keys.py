@@ -1,0 +1,124 @@
+"""The keys of limits that are worth a look: those for which most tasks wait, and then the fullest."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import cast
+
+import orjson
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.status import Status
+from treadle_server.domain.limits import Limit, places_of
+from treadle_server.store.base import Dialect
+from treadle_server.store.bound_lists import NUMBER, TEXT, bound, is_among, is_same, rows_of
+from treadle_server.store.tables import limit_tokens, tasks
+
+MOST_SHOWN = 5
+"""Keys of a limit that are shown."""
+
+
+@dataclass(slots=True)
+class BucketUse:
+    """What is used of a bucket and waits for it, and whom to ask how its key is called."""
+
+    used: int = 0
+    waiting: int = 0
+    of_run: int | None = None
+    """A task that has a run which counts."""
+    of_line: str | None = None
+    """The buckets of a task that waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUse:
+    """A key as it is shown."""
+
+    key: str | None
+    used: int
+    waiting: int
+    tokens: float | None = None
+    """Of a limit with a rate: how many there were at `tokens_at`; None there: it was full, and nothing was claimed."""
+    tokens_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class LimitView:
+    """A limit as it is shown."""
+
+    limit: Limit
+    used: int = 0
+    waiting: int = 0
+    buckets: dict[int, BucketUse] = field(default_factory=dict)
+    """Its keys that are in use or waited for."""
+    busiest: list[KeyUse] = field(default_factory=list)
+
+    def bucket(self, number: int) -> BucketUse:
+        """Return what is known of one of its keys."""
+        return self.buckets.setdefault(number, BucketUse())
+
+    @property
+    def first(self) -> list[int]:
+        """Return the buckets that are worth a look."""
+        order = sorted(self.buckets.items(), key=lambda one: (-one[1].waiting, -one[1].used, one[0]))
+        return [number for number, _ in order[:MOST_SHOWN]]
+
+
+async def name_busiest(connection: AsyncConnection, views: Collection[LimitView]) -> None:
+    """Note the busiest keys of each of the limits, by what their tasks call them."""
+    shown = {number: view for view in views for number in view.first}
+    if not shown:
+        return
+    uses = [view.buckets[number] for number, view in shown.items()]
+    names = await _names(connection, uses)
+    tokens = await _tokens(connection, [number for number, view in shown.items() if view.limit.rate_count is not None])
+    for number, view in shown.items():
+        # One whose task was changed since its run began has no name any more.
+        if number in names:
+            use, burst = view.buckets[number], view.limit.rate_burst
+            left, at = tokens.get(number, (None if burst is None else float(burst), None))
+            view.busiest.append(KeyUse(names[number], use.used, use.waiting, left, at))
+
+
+async def _names(connection: AsyncConnection, uses: Iterable[BucketUse]) -> dict[int, str | None]:
+    """Return what the keys of buckets are called, by one task of each."""
+    dialect = cast("Dialect", connection.dialect.name)
+    known = list(uses)
+    found: list[tuple[str, str]] = []
+    if lines := {use.of_line for use in known if use.of_line is not None}:
+        given, line = rows_of(dialect, "lines", TEXT)
+        of_one = (
+            select(tasks.c.limits)
+            .where(
+                is_same(dialect, tasks.c.limit_key, line),
+                tasks.c.limit_key.is_not(None),
+                tasks.c.completed_at.is_(None),
+                tasks.c.status == Status.PENDING.value,
+            )
+            .limit(1)
+            .scalar_subquery()
+        )
+        rows = await connection.execute(select(line, of_one).select_from(given), {"lines": bound(dialect, lines)})
+        found += [(key, limits) for key, limits in rows if limits is not None]
+    if seqs := {use.of_run for use in known if use.of_run is not None and use.of_line is None}:
+        of_runs = select(tasks.c.limit_key, tasks.c.limits).where(is_among(dialect, tasks.c.seq, "seqs", NUMBER))
+        rows = await connection.execute(of_runs, {"seqs": bound(dialect, seqs)})
+        found += [(key, limits) for key, limits in rows if key is not None]
+    return {
+        place.bucket: one["key"]
+        for key, limits in found
+        for place, one in zip(places_of(key), orjson.loads(limits), strict=True)
+    }
+
+
+async def _tokens(
+    connection: AsyncConnection, buckets: Collection[int]
+) -> Mapping[int, tuple[float | None, datetime | None]]:
+    if not buckets:
+        return {}
+    dialect = cast("Dialect", connection.dialect.name)
+    columns = (limit_tokens.c.bucket, limit_tokens.c.tokens, limit_tokens.c.filled_at)
+    statement = select(*columns).where(is_among(dialect, limit_tokens.c.bucket, "buckets", NUMBER))
+    rows = await connection.execute(statement, {"buckets": bound(dialect, buckets)})
+    return {bucket: (tokens, at) for bucket, tokens, at in rows}

@@ -1,0 +1,92 @@
+"""The columns of the limits' pane."""
+
+from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.format import age, bar, number
+from treadle_tui.core.draw.glyphs import LIMIT_TONES
+from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.state.limits import LimitRow
+
+_NONE: Spans = (Span("-", "faint"),)
+
+BAR = 6
+"""Cells of a bar."""
+
+
+def _name(row: LimitRow, context: CellContext) -> Spans:
+    ascii_only = context.glyphs.ascii_only
+    if row.is_beneath and row.key is not None:
+        key = "(no key)" if row.key.key is None else clean(row.key.key, ascii_only=ascii_only)
+        return (Span(f"  {context.glyphs.turn} ", "faint"), Span(key, "dim" if row.key.key is None else "plain"))
+    room, name = (clean(part, ascii_only=ascii_only) for part in (row.item.room_id, row.item.name))
+    return (Span(f"{room}/", "dim"), Span(name, "bold"))
+
+
+def _kind(row: LimitRow, _: CellContext) -> Spans:
+    if row.is_beneath:
+        return ()
+    kinds = [word for word, cap in (("at once", row.item.concurrency), ("rate", row.item.rate)) if cap is not None]
+    return (Span(" + ".join(kinds), "dim"),)
+
+
+def _state(row: LimitRow, context: CellContext) -> Spans:
+    state = row.state(context.now)
+    glyph = context.glyphs.limit[state] if context.known else "?"
+    return (Span(f"{glyph} {state}", LIMIT_TONES[state] if context.known else "dim"),)
+
+
+def _used(row: LimitRow, context: CellContext) -> Spans:
+    """Draw the share that is used; of the sum over keys, of which each has the limit for itself, there is none."""
+    most = row.item.concurrency
+    used = Span(f"{number(row.used, cells=5)}", "plain" if row.used else "faint")
+    if most is None or row.has_keys:
+        each = "" if most is None else f" of {number(most, cells=5)} each"
+        return (used, *((Span(each, "dim"),) if each else ()))
+    return (*bar(row.used / most, BAR, context.glyphs, tone="run"), Span(" "), used, Span(f"/{number(most, cells=5)}"))
+
+
+def _tokens(row: LimitRow, context: CellContext) -> Spans:
+    """Tell how many claims there is room for by now, of how many."""
+    left, rate = row.tokens(context.now), row.item.rate
+    if left is None or rate is None:
+        return _NONE
+    whole = int(left + 1e-9)
+    return (
+        Span(number(whole, cells=5), "plain" if whole else "warn"),
+        Span(f"/{number(rate.burst, cells=5)}"),
+    )
+
+
+def _rate(row: LimitRow, _: CellContext) -> Spans:
+    rate = row.item.rate
+    if rate is None or row.is_beneath:
+        return () if row.is_beneath else _NONE
+    seconds = f"{rate.seconds:g}s" if rate.seconds < 1 else age(rate.seconds)
+    return (Span(f"{number(rate.count, cells=5)} in {seconds}", "dim"),)
+
+
+def _waiting(row: LimitRow, _: CellContext) -> Spans:
+    return (Span(number(row.waiting, cells=6), "bold" if row.waiting else "faint"),)
+
+
+def _keys(row: LimitRow, _: CellContext) -> Spans:
+    if not row.has_keys:
+        return () if row.is_beneath else _NONE
+    return (Span(number(row.item.keys, cells=5), "plain"),)
+
+
+def _on_full(row: LimitRow, _: CellContext) -> Spans:
+    return () if row.is_beneath else (Span(clean(row.item.on_full), "dim"),)
+
+
+LIMIT_COLUMNS: tuple[Column[LimitRow], ...] = (
+    Column("LIMIT", 18, _name, keep_end=True, most=48, names=True),
+    Column("KIND", 14, _kind, rank=4),
+    Column("STATE", 6, _state),
+    Column("USED", 14, _used, most=24),
+    Column("TOKENS", 7, _tokens, right=True, most=11, rank=1),
+    Column("WAIT", 6, _waiting, right=True),
+    Column("KEYS", 5, _keys, right=True, rank=3),
+    Column("RATE", 11, _rate, rank=2, most=14),
+    Column("WHEN FULL", 9, _on_full, rank=5),
+)
+"""The limits' pane from left to right; below some width WHEN FULL falls away first, then KIND, KEYS, RATE, TOKENS."""

@@ -1,0 +1,88 @@
+"""The limits: how much of each is used, who waits, and which keys are the fullest."""
+
+from typing import Any, ClassVar
+
+from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.format import total
+from treadle_tui.core.draw.text import Span
+from treadle_tui.core.live.subscriptions import Want
+from treadle_tui.core.state.limits import LimitRow, limit_rows
+from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.scopes import Scope
+from treadle_tui.core.views.empty_states import no_limits
+from treadle_tui.core.views.limit_columns import LIMIT_COLUMNS
+from treadle_tui.core.views.pane import Pane
+from treadle_tui.screen_context import ScreenContext
+from treadle_tui.screens.list_screen import ListScreen
+from treadle_tui.widgets.grid import Grid
+
+
+class LimitGrid(Grid):
+    """The limits."""
+
+    SCOPE: Scope = "limits"
+    BINDINGS = bindings("limits")
+
+
+class Limits(ListScreen):
+    """Every limit, with its keys beneath it; watched for as long as somebody looks."""
+
+    SCOPE: ClassVar[Scope] = "limits"
+    FILTERS: ClassVar[bool] = True
+    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.LIMITS
+
+    def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
+        super().__init__(ctx, start_at=start_at)
+        self._folded: set[str] = set()
+
+    def make(self) -> tuple[Pane[Any], Grid]:
+        """Return the pane and its grid."""
+        pane: Pane[LimitRow] = Pane(
+            LIMIT_COLUMNS,
+            self.ctx.cell_context,
+            empty=lambda: no_limits(self.ctx.model, self.filter_text, self.ctx.glyphs),
+        )
+        return pane, LimitGrid(pane, id="limits")
+
+    def on_mount(self) -> None:
+        """Watch them."""
+        self.ctx.feed.want(Want("limits"))
+        super().on_mount()
+
+    def on_unmount(self) -> None:
+        """Watch them no more: what waits for limits is counted for those who look alone."""
+        self.ctx.feed.leave(Want("limits"))
+
+    def update_rows(self) -> None:
+        """Show the limits that the filter means."""
+        table, now = self.ctx.model.limits, self.ctx.model.now()
+        rows = limit_rows(table.rows.values(), self.wanted, self._folded)
+        self.pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
+        limits = [row for row in rows if not row.is_beneath]
+        full = sum(row.state(now) == "full" for row in limits)
+        waiting = sum(row.waiting for row in limits)
+        is_part = bool(self.filter_text) or table.total > len(table.rows)
+        of_all = f" of {total(table.total, capped=False)}" if is_part else ""
+        counts = f"  {len(limits):,}{of_all}, {full:,} full, {waiting:,} task{'' if waiting == 1 else 's'} waiting"
+        self.grid.set_titles(
+            self.ctx.aged((Span("8 Limits", "title"), Span(counts, "dim")), "limits"),
+            (Span("enter folds the keys", "dim"),),
+        )
+
+    @property
+    def _row(self) -> LimitRow | None:
+        row: LimitRow | None = self.pane.rows.highlighted
+        return row
+
+    def copied(self) -> str | None:
+        """Return the limit's name, or the key."""
+        if self._row is None:
+            return None
+        return self._row.key.key if self._row.is_beneath and self._row.key is not None else self._row.item.name
+
+    def act_open(self) -> None:
+        """Fold the limit's keys away, or show them again."""
+        if (row := self._row) is not None and (row.is_beneath or row.has_keys):
+            self._folded ^= {row.item.id}
+            self.pane.rows.find(row.item.id)
+            self.draw(self.WATCHES)
