@@ -73,7 +73,10 @@ class MovableClock(SystemClock):
         asyncio.run_coroutine_threadsafe(self.moved(time), loop).result()
 
     async def moved(self, time: float | timedelta) -> None:
-        """Do the same as `move` from the server's own thread. Raises the same."""
+        """Do the same as `move` from the server's own thread.
+
+        Raises `ValueError` for a time before now, and `RuntimeError` while no server runs by this clock.
+        """
         _, engine = self._served()
         by = time if isinstance(time, timedelta) else timedelta(seconds=time)
         if by < timedelta(0):

@@ -56,7 +56,7 @@ def digest_of(token: str) -> bytes:
 
 
 class Access:
-    """Knows the tokens."""
+    """Knows whose a token is and what it may do; what it has read it keeps in memory until it is revoked or too old."""
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store = store

@@ -1,6 +1,7 @@
 """What each verb does to a task: pure functions that change a `Task` and return the run that it resolved, if any.
 
-Every function checks before it changes, so that a refused verb leaves the task as it was.
+Every verb raises `InvalidTaskTransition` for a task in a state that it doesn't lead from, before it changes anything:
+a refused verb leaves the task as it was. Those that end a run are for a task whose run is open (`check_owner`).
 """
 
 from collections.abc import Callable
@@ -60,7 +61,7 @@ def check_owner(task: Task, run_id: int | None, worker_id: WorkerId | None = Non
 
 
 def end_run(task: Task, ending: Ending, now: datetime) -> Run:
-    """Close the open run and return its record; the caller moves the task on."""
+    """Close the open run of a leased task and return its record; the caller moves the task on."""
     assert task.claimed_at is not None
     note_usage(task, ending.usage)
     run = Run(
@@ -103,7 +104,7 @@ def usage_of_run(task: Task) -> float | None:
 
 
 def claim(task: Task, worker_id: WorkerId, now: datetime) -> None:
-    """Open the next run for `worker_id`, and clear what the last one left (L3)."""
+    """Open the next run for `worker_id`, and clear what the last one left (L3). Raises `InvalidTaskTransition`."""
     _move(task, Verb.CLAIM, Status.CLAIMED, now)
     task.run_id += 1
     task.worker_id = worker_id
@@ -178,7 +179,7 @@ def fail(
     """End the run by `ending.reason`: retry, requeue, pause or fail the task, as its budgets and flags say.
 
     `retry_after` (seconds) replaces the back-off of a retry, `requeue_after` that of a requeue; what `is_final` is not
-    tried again, whatever the budgets.
+    tried again, whatever the budgets. Raises `InvalidTaskTransition` when no run of the task is open.
     """
     reason = ending.reason
     assert reason is not None
@@ -223,7 +224,10 @@ def backoff_of(task: Task, attempt: int, draw: Draw) -> timedelta:
 
 
 def hand_back(task: Task, ending: Ending, now: datetime) -> Run:
-    """Return a run that was never started: it costs no budget, and the task keeps its place."""
+    """Return a run that was never started: it costs no budget, and the task keeps its place.
+
+    Raises `InvalidTaskTransition` unless the task is claimed.
+    """
     if task.status is not Status.CLAIMED:
         raise InvalidTaskTransition(f"return: the task is {task.status}, and only a claimed one can be handed back")
     run = end_run(task, ending, now)
@@ -242,7 +246,7 @@ def _interrupt(task: Task, now: datetime) -> None:
 
 
 def confirm_pause(task: Task, checkpoint: str | None, ending: Ending, now: datetime) -> Run:
-    """The worker stopped the code: pause the task with its checkpoint."""
+    """The worker stopped the code of the open run: pause the task with its checkpoint; None keeps the one it has."""
     run = end_run(task, ending, now)
     if checkpoint is not None:
         task.checkpoint = checkpoint
@@ -252,7 +256,10 @@ def confirm_pause(task: Task, checkpoint: str | None, ending: Ending, now: datet
 
 
 def suspend(task: Task, seconds: float, ending: Ending, now: datetime) -> Run:
-    """The code sleeps, or waits for a message, for so long at most: the task is due then. It costs no budget."""
+    """The open run's code sleeps, or waits for a message, for so many seconds at most: the task is due then.
+
+    It costs no budget. A task that is to be paused is, and is due at the same time once it is resumed.
+    """
     run = end_run(task, ending, now)
     task.error = None
     if task.cancel_requested:
@@ -267,7 +274,10 @@ def suspend(task: Task, seconds: float, ending: Ending, now: datetime) -> Run:
 
 
 def pause(task: Task, now: datetime) -> None:
-    """Pause what waits, at once; ask the worker of what runs to stop (`cancel_requested`)."""
+    """Pause what waits, at once; ask the worker of what runs to stop (`cancel_requested`).
+
+    Raises `InvalidTaskTransition` for a task that is paused or has ended.
+    """
     if task.is_leased:
         if not task.cancel_requested:
             task.cancel_requested = True
@@ -278,7 +288,10 @@ def pause(task: Task, now: datetime) -> None:
 
 
 def cancel(task: Task, now: datetime, reason: Reason = Reason.CANCELLED) -> Run | None:
-    """Cancel whatever is open, at once; the record of the run that was open is returned."""
+    """Cancel whatever is open, at once; the record of the run that was open is returned.
+
+    Raises `InvalidTaskTransition` for a task that has ended.
+    """
     advance(task.status, Verb.CANCEL, Status.CANCELLED)
     run = end_run(task, Ending(Outcome.CANCELLED, reason), now) if task.is_leased else None
     _finish(task, Verb.CANCEL, Status.CANCELLED, now)
@@ -288,7 +301,10 @@ def cancel(task: Task, now: datetime, reason: Reason = Reason.CANCELLED) -> Run 
 
 
 def miss_deadline(task: Task, now: datetime) -> Run | None:
-    """Fail what is still open past its deadline."""
+    """Fail what is still open past its deadline; the record of the run that was open is returned.
+
+    Raises `InvalidTaskTransition` for a task that has ended.
+    """
     error = "the deadline has passed"
     ending = Ending(Outcome.EXCEPTION, Reason.DEADLINE_EXCEEDED, error)
     advance(task.status, Verb.EXPIRE, Status.FAILED)
@@ -301,7 +317,7 @@ def miss_deadline(task: Task, now: datetime) -> Run | None:
 
 
 def promote(task: Task, now: datetime) -> None:
-    """Its time has come, or what it waited for."""
+    """Its time has come, or what it waited for. Raises `InvalidTaskTransition` unless it is scheduled."""
     _move(task, Verb.PROMOTE, Status.PENDING, now)
     wake(task)
 
@@ -313,9 +329,12 @@ def wake(task: Task) -> None:
 
 
 def unblock(task: Task, now: datetime) -> None:
-    """The last task that it waits for has ended as it needs it: it is due now, or at its own time if that is later."""
-    task.due_at = max(task.due_at, now)
+    """The last task that it waits for has ended as it needs it: it is due now, or at its own time if that is later.
+
+    Raises `InvalidTaskTransition` unless it is blocked, and waits for nothing any more.
+    """
     _move(task, Verb.UNBLOCK, _ready(task, now), now)
+    task.due_at = max(task.due_at, now)
 
 
 def _ready(task: Task, now: datetime) -> Status:
@@ -332,9 +351,10 @@ def check_deadline(task: Task, now: datetime) -> None:
 
 
 def resume(task: Task, now: datetime, *, is_undo: bool = False) -> None:
-    """Make a paused or failed task claimable again; its checkpoint and its place in the queue are kept.
+    """Let a paused or failed task go on, when it is due and waits for nothing; its checkpoint and its place are kept.
 
-    It goes first among its target's tasks, whether it had run or not; an undo leaves that as it was.
+    A failed one has its budgets of tries anew. It goes first among its target's tasks, whether it had run or not; an
+    undo leaves that as it was. Raises `InvalidTaskTransition`, also when its deadline has passed.
     """
     to = _ready(task, now)
     advance(task.status, Verb.RESUME, to)
@@ -362,7 +382,8 @@ def _reopen(task: Task) -> None:
 def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> None:
     """Run an ended task from the start: no checkpoint, fresh budgets; the history of runs is kept.
 
-    What had run queues up anew, at the back; what had not, and what an undo brings back, gets its place again.
+    What had run queues up anew, at the back; what had not, and what an undo brings back, gets its place again. Raises
+    `InvalidTaskTransition`, also when its deadline has passed.
     """
     to = Status.BLOCKED if task.unmet else Status.PENDING
     advance(task.status, Verb.RERUN, to)
@@ -379,7 +400,10 @@ def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> None:
 
 
 def resolve(task: Task, to: Status, result: str | None, error: str | None, now: datetime) -> Run:
-    """Settle a paused or failed task by hand: opens a run and resolves it at once."""
+    """Settle a paused or failed task by hand: opens a run and resolves it at once. `result` is JSON text.
+
+    Raises `InvalidTaskTransition` for a task in another state, and for a `to` that is none of an ended one.
+    """
     advance(task.status, Verb.RESOLVE, to)
     task.run_id += 1
     task.claimed_at = task.started_at = now

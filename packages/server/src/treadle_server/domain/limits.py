@@ -121,7 +121,7 @@ class Named(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Return its bucket."""
+        """Return the bucket that the task counts against."""
         num = number_of(self.room, self.name)
         return Place(num, bucket_of(num, self.key))
 
@@ -162,7 +162,7 @@ def text_of(named: Iterable[Named], own: Sequence[Mapping[str, Any]]) -> str:
 
 
 def own_of(limits: str | None) -> list[dict[str, Any]]:
-    """Return the limits that a task names itself, as it named them."""
+    """Return the limits that a task names itself, each with its key and weight; without a weight it has 1."""
     told = () if limits is None else orjson.loads(limits)
     return [{name: one[name] for name in ("name", "key", "weight")} for one in told if one["own"]]
 

@@ -133,8 +133,8 @@ class Engine:
         """Claim up to `most` tasks for the worker, waiting up to `wait` seconds for the first.
 
         What was claimed under a `key` is given again, as far as it is still held. Raises `WorkerNotFound`, `Forbidden`,
-        and `TaskConflict` for another request under the key. When the caller is cancelled, what was claimed is handed
-        back, unless it has a key to ask for it.
+        `TaskConflict` for another request under the key, and what `run` raises by itself. When the caller is cancelled,
+        what was claimed is handed back, unless it has a key to ask for it.
         """
         return await self._claims.claim(principal, worker_id, most=most, wait=wait, key=key)
 
@@ -148,7 +148,7 @@ class Engine:
         self._wake.set()
 
     def close_slot(self, slot: WorkerSlot) -> None:
-        """Let it go."""
+        """Give a worker that has left the socket no more tasks; what it holds stays its own."""
         self.dispatcher.close_slot(slot)
 
     def slot_changed(self) -> None:

@@ -231,7 +231,7 @@ class UnitOfWork:
         self.holds[hold.task_seq, hold.run_id] = hold
 
     def renew_hold(self, hold: Hold) -> None:
-        """Extend a hold."""
+        """Have the hold written with the end that it was given."""
         self.changes.renewed_holds[hold.task_seq, hold.run_id] = hold
         self.holds[hold.task_seq, hold.run_id] = hold
 

@@ -185,7 +185,7 @@ async def report_many(
 ) -> dict[int, TreadleError]:
     """Take the reports in their order; return why some, by their place, were refused.
 
-    Raises `StoreUnavailable`, and `ValidationFailed` or `InvalidRoomId` when not one of them is a report.
+    Raises `ValidationFailed` when not one of them is a report, and as `take_reports`.
     """
     reports = values.each(Report, given)
     if all(isinstance(report, TreadleError) for report in reports):
@@ -211,7 +211,10 @@ async def report_many(
 async def take_reports(
     api: Api, principal: Principal, worker_id: WorkerId | None, reports: list[tuple[TaskId, int, RunReport]]
 ) -> dict[int, TreadleError]:
-    """Take reports as the engine knows them; return why some, by their place, were refused."""
+    """Take reports as the engine knows them; return why some, by their place, were refused.
+
+    Raises `StoreUnavailable` or `TooManyRequests` when one of them was refused by that: all are to be sent again.
+    """
     refused = await api.engine.run(ReportMany(principal=principal, worker_id=worker_id, reports=reports))
     for error in refused.values():
         if error.type.status >= 500 or error.type.status == 429:

@@ -109,7 +109,10 @@ async def _pause(
 
 
 async def change_schedule(api: Api, principal: Principal, room: str, name: str, wanted: SchedulePatch) -> None:
-    """Pause or resume a schedule, or change parts of it, if it is still what was read. Raises as `set_schedule`."""
+    """Pause or resume a schedule, or change parts of it, if it is still what was read.
+
+    Raises `ScheduleNotFound`, and as `set_schedule`.
+    """
     if wanted.model_fields_set <= {"paused", "if_version"} and wanted.paused is not None:
         await _pause(api, principal, room, name, paused=wanted.paused, if_version=wanted.if_version)
     else:

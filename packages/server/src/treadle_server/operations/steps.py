@@ -35,7 +35,10 @@ async def kept_steps(api: Api, task_id: TaskId, *, offset: int, limit: int) -> t
 async def send_message(
     api: Api, principal: Principal, task_id: TaskId, name: str, given: MessageSend
 ) -> tuple[dict[str, Any], bool]:
-    """Put in a message; return it as `MessageItem`, and whether it is new. Raises as `SendMessage`."""
+    """Put in a message; return it as `MessageItem`, and whether it is new.
+
+    Raises `ValidationFailed` for a name that can't be, and as `SendMessage`.
+    """
     try:
         _NAME.validate_python(name)
     except ValidationError:

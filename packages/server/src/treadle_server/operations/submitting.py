@@ -98,7 +98,8 @@ async def submit(
 
     Raises `InvalidRoomId`, `Forbidden`, `JobNotFound`, `InvalidPayload`, `ValidationFailed`, `TaskConflict`,
     `InternalJobNotConfigured`, `TooManyRequests` or `StoreUnavailable`; of tasks that wait for others `TaskNotFound`,
-    `FlowNotFound` and `DependencyCycle`.
+    `FlowNotFound` and `DependencyCycle`; of limits `LimitNotFound` and `LimitFull`; and `SchemaConflict` when the
+    schema of a job changes as often as it is looked at.
     """
     check_room(room)
     bonds = bonds_of([item for _, item in wanted])

@@ -28,7 +28,7 @@ class Waits:
         self._events: dict[TaskId, set[asyncio.Event]] = defaultdict(set)
 
     def close(self) -> None:
-        """Let everybody go."""
+        """End all waits, and those that begin from now on: the server goes away."""
         self.closing.set()
         for events in self._events.values():
             for event in events:

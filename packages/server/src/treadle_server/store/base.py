@@ -44,7 +44,7 @@ class Store(Protocol):
     """The store's clock: one for all servers on one database. In a transaction it shows what the database shows."""
 
     async def open(self) -> None:
-        """Connect and bring the schema up to date. Raises `StoreUnavailable`."""
+        """Connect and bring the schema up to date. Raises `StoreUnavailable` or `DatabaseIsNewer`."""
         ...
 
     async def close(self) -> None:
@@ -52,7 +52,7 @@ class Store(Protocol):
         ...
 
     async def seek_exclusive(self) -> None:
-        """Become the only one that writes, if that can be."""
+        """Become the only one that writes, if that can be. Raises `StoreUnavailable`."""
         ...
 
     async def read_clock(self) -> None:
@@ -63,7 +63,7 @@ class Store(Protocol):
         """Open a transaction that commits durably at the end of the block, or rolls back when it raises.
 
         What `after` gives is awaited before anything is asked of the database. Raises `StoreUnavailable` when that does
-        not answer.
+        not answer, and `LostUpdate` when another server's transaction was faster.
         """
         ...
 

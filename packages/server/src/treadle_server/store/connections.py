@@ -65,7 +65,10 @@ def _as_parameters(match: re.Match[str]) -> str:
 
 
 def sqlite_writer(url: URL) -> Engine:
-    """Return the engine of SQLite's one connection that writes; see `inline.py`."""
+    """Return the engine of SQLite's one connection that writes, which `InlineWriter` takes.
+
+    The file and its directory are made, for this user alone. Raises `ValidationFailed` when they can't be used.
+    """
     if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
         path, setting = Path(url.database), "--database-url or TREADLE_DATABASE_URL"
         make_directory(path.parent, name="the database's directory", setting=setting)

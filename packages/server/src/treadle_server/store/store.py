@@ -101,7 +101,8 @@ class SqlStore:
     def __init__(self, url: str, *, is_pooled: bool = False, machine: Clock | None = None) -> None:
         """With `is_pooled` the URL leads to a pool that gives a connection for the length of a transaction.
 
-        `machine` is this machine's clock; of it PostgreSQL's store takes what never jumps alone.
+        `machine` is this machine's clock; of it PostgreSQL's store takes what never jumps alone. Raises
+        `ValidationFailed` for a URL of no database that is known, and for a file or directory that can't be used.
         """
         self.clock: Clock = machine or SystemClock()
         self.url = parse_url(url)
@@ -123,7 +124,10 @@ class SqlStore:
         return None if isinstance(self._writer, InlineWriter) else self._writer.outdated
 
     async def open(self) -> None:
-        """Connect and bring the schema up to date. Raises `StoreUnavailable`."""
+        """Connect and bring the schema up to date.
+
+        Raises `StoreUnavailable`, `DatabaseIsNewer`, and `LostUpdate` when older servers were in the way every time.
+        """
         for left in reversed(range(TRIES)):
             try:
                 await self._upgrade()

@@ -71,7 +71,7 @@ class CommandActions(Screen[None]):
     # Commands with something behind them.
 
     def with_filter(self, text: str) -> None:
-        """Show the tasks that a filter means."""
+        """Show the tasks that a filter means. Raises `CommandError` for a text that is none."""
         try:
             filters.parse(text)
         except filters.FilterError as error:
@@ -79,7 +79,10 @@ class CommandActions(Screen[None]):
         self.post_message(self.Requested("filter", text))
 
     def with_view(self, name: str) -> None:
-        """Show a saved view: the tasks of every queue that its filter means, unless it names one."""
+        """Show a saved view: the tasks of every queue that its filter means, unless it names one.
+
+        Raises `CommandError` when there is no such view.
+        """
         known = self.ctx.app_state.views
         if name not in known:
             listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
@@ -94,11 +97,14 @@ class CommandActions(Screen[None]):
             self.tell(Report("no views: the configuration file names them, as [views] mine = 'tag:user=ann'", ok=False))
 
     def with_tasks(self, job: str) -> None:
-        """Show a queue's tasks."""
+        """Show a queue's tasks. Raises `CommandError` unless one queue is meant."""
         self.post_message(self.Requested("queue", self._queue(job)))
 
     def with_open(self, part: str) -> None:
-        """Open the task whose id begins, or on the screen ends, with a part; look for it when it is not here."""
+        """Open the task whose id begins, or on the screen ends, with a part; look for it when it is not here.
+
+        Raises `CommandError` when several here are meant, and for what no id begins with.
+        """
         part = part.lower()
         rows = self.ctx.model.tasks.rows
         found = [key for key in rows if key.startswith(part) or key.endswith(part)]
@@ -112,17 +118,17 @@ class CommandActions(Screen[None]):
             self.with_filter(f"job:* id:{part}")
 
     def with_flow(self, flow_id: str) -> None:
-        """Show a flow by its id."""
+        """Show a flow by its id. Raises `CommandError` for what is none."""
         if not is_uuid(flow_id.lower()):
             raise CommandError(f'"{clean(flow_id)}" is no flow\'s id: treadle flows lists them')
         self.post_message(self.Requested("flow", flow_id.lower()))
 
     def with_pause_queue(self, job: str) -> None:
-        """Pause a queue by its job's name."""
+        """Pause a queue by its job's name. Raises `CommandError` unless one queue is meant."""
         self._pause(self._queue(job), paused=True)
 
     def with_resume_queue(self, job: str) -> None:
-        """Resume a queue by its job's name."""
+        """Resume a queue by its job's name. Raises `CommandError` unless one queue is meant."""
         self._pause(self._queue(job), paused=False)
 
     def _pause(self, job: str, *, paused: bool) -> None:
@@ -138,7 +144,7 @@ class CommandActions(Screen[None]):
         raise CommandError(f'"{clean(name)}" fits {len(found)} queues, such as {clean(found[0])}: write more of it')
 
     def with_theme(self, name: str) -> None:
-        """Show it in a theme's colours."""
+        """Show it in a theme's colours. Raises `CommandError` when there is no such theme."""
         if name not in self.ctx.app_state.themes:
             raise CommandError(f'there is no theme "{name}": it is one of {", ".join(self.ctx.app_state.themes)}')
         self.post_message(self.Requested("theme", name))
@@ -148,7 +154,7 @@ class CommandActions(Screen[None]):
         self.post_message(self.Requested("theme"))
 
     def with_span(self, name: str) -> None:
-        """Draw the charts over a time."""
+        """Draw the charts over a time, by its name. Raises `CommandError` when there is no such one."""
         if name not in SPANS:
             raise CommandError(f'charts go over {", ".join(SPANS)}: there is no "{clean(name)}"')
         self.ctx.model.take_span(SPANS[name])
@@ -158,7 +164,7 @@ class CommandActions(Screen[None]):
         self.ctx.model.take_span(after(self.ctx.model.span))
 
     def with_context(self, name: str) -> None:
-        """Go to another server."""
+        """Go to another server, by its context. Raises `CommandError` when there is no such one."""
         known = self.ctx.app_state.contexts
         if name not in known:
             listed = f"it is one of {', '.join(known)}" if known else "the configuration file has none"
@@ -187,14 +193,14 @@ class CommandActions(Screen[None]):
         self._player(lambda player: player.step(STEP_SECONDS))
 
     def with_seek(self, text: str) -> None:
-        """Go to a moment."""
+        """Go to a moment. Raises `ReplayError` for a text that is none."""
         player = self.ctx.app_state.player
         if player is not None:
             at = read_time(text, player.position)
             self._player(lambda player: player.seek(at))
 
     def with_speed(self, text: str) -> None:
-        """Go faster or slower."""
+        """Go faster or slower. Raises `CommandError` for a text that is no number."""
         try:
             factor = float(text.removesuffix("x"))
         except ValueError:

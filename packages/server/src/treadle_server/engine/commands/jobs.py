@@ -233,7 +233,7 @@ class PatchJob(OneRow):
         reads.jobs_change = True
 
     def apply(self, work: UnitOfWork) -> Job:
-        """Return the job. Raises `JobNotFound` or `Forbidden`."""
+        """Return the job. Raises `InvalidRoomId`, `JobNotFound` or `Forbidden`."""
         job = find_job(work, self.room, self.job_name)
         check_queue(self.principal, job)
         if job.paused != self.paused:

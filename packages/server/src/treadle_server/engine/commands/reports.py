@@ -109,7 +109,10 @@ def check_reach(principal: Principal, task_id: TaskId, run_id: int | None) -> No
 
 
 def take_report(work: UnitOfWork, task: Task, run_id: int | None, report: RunReport) -> Task:
-    """Apply a report about the open run. Raises `InvalidTaskTransition` or `ValidationFailed`."""
+    """Apply a report about the open run.
+
+    Raises `InvalidTaskTransition` or `ValidationFailed`, and `TaskConflict` for a step kept with another result.
+    """
     if task.is_encrypted:
         report.check_sealed()
     if report.kind == "suspended":

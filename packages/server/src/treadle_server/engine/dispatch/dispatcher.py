@@ -146,7 +146,7 @@ class Dispatcher:
         return None
 
     def forget(self, waiting: WaitingClaim) -> None:
-        """Let it go."""
+        """Give a waiting claim nothing from now on; one that is not there is no mistake."""
         if waiting in self._waiting:
             self._waiting.remove(waiting)
 

@@ -127,7 +127,10 @@ POOLED = (
 
 @asynccontextmanager
 async def answers() -> AsyncIterator[None]:
-    """Raise `StoreUnavailable` when the database does not answer within the block, or not in time."""
+    """Raise `StoreUnavailable` when the database does not answer within the block, or not in time.
+
+    Raises `ValidationFailed` when it is a pool that answers, and takes no parameter of a session.
+    """
     import asyncpg
 
     try:

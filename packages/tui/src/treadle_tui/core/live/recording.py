@@ -50,7 +50,10 @@ class Recording:
         return self._times[-1] if self._times else 0.0
 
     def between(self, first: int, until: float) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the entries from number `first` on up to a time in seconds, each with the number behind it."""
+        """Yield the entries from number `first` on up to a time in seconds, each with the number behind it.
+
+        Raises `RecordingError` for a line that is no JSON.
+        """
         for number in range(first, bisect_right(self._times, until)):
             try:
                 entry = from_json(self._lines[number])

@@ -125,7 +125,10 @@ class Player:
                 continue
 
     async def request(self, op: str, **fields: Any) -> dict[str, Any]:
-        """Answer from what was recorded; raises `ProblemError` for everything that would change something."""
+        """Answer from what was recorded.
+
+        Raises `ProblemError` for everything that would change something, and `ConnectionFailed` for a ping.
+        """
         if op == "ping":
             raise ConnectionFailed("a recording has no server")
         if op == "unwatch":
