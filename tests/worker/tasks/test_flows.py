@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -135,6 +136,32 @@ async def test_f2_a_flow_grows_after_it_was_submitted_and_goes_in_by_portions(
     async with working(*ALL):
         assert await flow.result(last, timeout=30) == len("a+b+a")
         assert await other.result(far, timeout=30) == len("a+b+a")
+
+
+class Taker:
+    """A client that takes whatever is submitted, and notes how many tasks came in each request."""
+
+    room = "lab"
+
+    def __init__(self) -> None:
+        self.requests: list[int] = []
+
+    async def submit_many(self, bounds: list[Any], *, room: str) -> list[Any]:
+        self.requests.append(len(bounds))
+        return [SimpleNamespace(id=bound.options.id) for bound in bounds]
+
+
+async def test_f2_a_request_names_no_more_dependencies_than_one_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows, "MOST_DEPENDENCIES", 5)
+    flow, taker = Flow(), Taker()
+    parts = [flow.add(says, text=key) for key in ("a", "b", "c")]
+    for _ in range(3):
+        flow.add(joined, parts)
+    flow.add(looks.with_options(Options(depends_on={"x": [flow.id_of(part) for part in parts], "y": "z"})))
+
+    await flow.submit(cast("Client", taker))
+
+    assert taker.requests == [4, 1, 1, 1]
 
 
 async def test_f2_a_chain_hands_on_and_a_group_is_a_list(client: Client, working: Any) -> None:

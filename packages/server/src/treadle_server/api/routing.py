@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from starlette.convertors import Convertor, StringConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
@@ -153,15 +154,18 @@ def _check_query(endpoint: Endpoint, request: Request) -> None:
 
 def _check_path(request: Request) -> None:
     """Refuse what no database can compare: a NUL or what is no UTF-8."""
-    for value in request.path_params.values():
-        if isinstance(value, str) and ("\x00" in value or not _is_text(value)):
-            raise NoSuchRoute("the path holds a NUL character or what is not UTF-8")
+    raw = request.scope.get("raw_path") or b""
+    if b"%" not in raw and raw.isascii():
+        return
+    # As it was sent: in the path that the server made of it what is no UTF-8 was replaced, and names would be one.
+    if b"\0" in (sent := unquote_to_bytes(raw)) or not _is_text(sent):
+        raise NoSuchRoute("the path holds a NUL character or what is not UTF-8")
 
 
-def _is_text(value: str) -> bool:
+def _is_text(sent: bytes) -> bool:
     try:
-        value.encode()
-    except UnicodeEncodeError:
+        sent.decode()
+    except UnicodeDecodeError:
         return False
     return True
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from treadle.wire.flows import MOST_DEPENDENCIES
 from treadle.wire.ids import TaskId, is_uuid
 from treadle.wire.status import TERMINAL, Status
 from treadle_server.errors import DependencyCycle, ValidationFailed
@@ -78,11 +79,24 @@ class Asked(NamedTuple):
 def resolve(asked: Sequence[Asked]) -> tuple[list[list[Need]], list[int]]:
     """Return what each item needs, and an order of the items in which each stands behind those that it needs.
 
-    Raises `ValidationFailed` for a ref that stands twice or that nothing is called, and `DependencyCycle`.
+    Raises `ValidationFailed` for a ref that stands twice or that nothing is called, and for more dependencies than one
+    request may have; and `DependencyCycle`.
     """
+    _check_size(asked)
     named = _named(asked)
     needs = [_needs(i, item, named) for i, item in enumerate(asked)]
     return needs, _in_order(asked, needs)
+
+
+def _check_size(asked: Sequence[Asked]) -> None:
+    """Refuse what would hold the writer for long: two layers of 1,000 tasks, each with each, took a minute."""
+    total = sum(1 if isinstance(said, str) else len(said) for item in asked for said in item.depends_on.values())
+    if total > MOST_DEPENDENCIES:
+        raise ValidationFailed(
+            f"depends_on: the tasks of this request name {total:,} dependencies, and one request has"
+            f" {MOST_DEPENDENCIES:,} at most: put the rest in by further requests with the same flow_id, which name"
+            " these tasks by their ids; or let a task between two layers gather the results of the first"
+        )
 
 
 def _named(asked: Sequence[Asked]) -> dict[str, int]:
@@ -102,13 +116,14 @@ def _named(asked: Sequence[Asked]) -> dict[str, int]:
 def _needs(i: int, item: Asked, named: Mapping[str, int]) -> list[Need]:
     found: dict[int | TaskId, Need] = {}
     for name, word, place in _words(item.depends_on):
+        is_id = is_uuid(word.lower())
         of = named.get(word)
-        if of is None:
+        if of is None and is_id:
             of = named.get(word.lower())
         key: int | TaskId
         if of is not None:
             key = of
-        elif is_uuid(word.lower()):
+        elif is_id:
             key = TaskId(word.lower())
         else:
             raise ValidationFailed(

@@ -4,6 +4,7 @@ A limit holds for each of its keys by itself: what is counted is a bucket, a lim
 count against the same buckets stand in one line; none of it goes before the one ahead of it.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -155,10 +156,10 @@ def weights_of(limits: str) -> tuple[int, ...]:
     return tuple(int(one["weight"]) for one in orjson.loads(limits))
 
 
-def text_of(named: Iterable[Named], own: Sequence[Mapping[str, Any]]) -> str:
-    """Return the limits of a task as JSON text; those that it names itself say so."""
-    its_own = {(one["name"], one.get("key")) for one in own}
-    return orjson.dumps([{**one._asdict(), "own": (one.name, one.key) in its_own} for one in named]).decode()
+def text_of(named: Iterable[Named], room: str, own: Sequence[Mapping[str, Any]]) -> str:
+    """Return the limits of a task as JSON text; those that it names itself, which are of its room, say so."""
+    its_own = {(room, one["name"], one.get("key")) for one in own}
+    return orjson.dumps([{**one._asdict(), "own": one[:3] in its_own} for one in named]).decode()
 
 
 def own_of(limits: str | None) -> list[dict[str, Any]]:
@@ -200,7 +201,7 @@ def _pointed(name: str, key: str | None, content: Any) -> str | None:
     found = content
     for part in key[1:].split("/"):
         step = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and step.isdecimal() and int(step) < len(found):
+        if isinstance(found, list) and _INDEX.fullmatch(step) and int(step) < len(found):
             found = found[int(step)]
         elif isinstance(found, dict):
             found = found.get(step)
@@ -212,12 +213,23 @@ def _pointed(name: str, key: str | None, content: Any) -> str | None:
         raise ValidationFailed(
             f"limits: the key {key} of {name} leads to an object or a list; let it lead to one value"
         )
-    text = found if isinstance(found, str) else orjson.dumps(found).decode() if abs(found) < 2**53 else str(found)
+    text = found if isinstance(found, str) else _number_text(found)
     if not 0 < len(text) <= MOST_KEY:
         raise ValidationFailed(
             f"limits: the key {key} of {name} leads to a text of {len(text)} characters; it may have 1 to {MOST_KEY}"
         )
     return text
+
+
+_INDEX = re.compile("0|[1-9][0-9]*")
+"""A place in a list, as RFC 6901 writes it."""
+
+
+def _number_text(number: float) -> str:
+    """Return a number or a boolean as a key: 5, 5.0 and 5e0 are one key, however a database writes them."""
+    if isinstance(number, bool):
+        return "true" if number else "false"
+    return str(int(number)) if number == int(number) else repr(number)
 
 
 def check_named(named: Iterable[Named], known: Mapping[tuple[str, str], Limit]) -> None:

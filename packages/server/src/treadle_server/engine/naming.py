@@ -29,7 +29,7 @@ def limits_of(work: UnitOfWork, job: Job, room: str, own: Given | None, payload:
 def note_limits(task: Task, named: Sequence[Named], own: Given | None) -> None:
     """Note in a task what it counts against, and what of that it names itself."""
     was_parked = task.parked
-    task.limits = text_of(named, own or ()) if named else None
+    task.limits = text_of(named, task.room, own or ()) if named else None
     task.limit_key = key_of(named) if named else None
     if task.limit_key is None and was_parked:
         # Nothing but its limits kept it: its target, if it has one, decides anew.

@@ -23,6 +23,7 @@ from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
 from treadle_server.engine.commands.jobs import check_room
+from treadle_server.engine.commands.submit import rows_of
 from treadle_server.errors import Forbidden, InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.binding import bind, bonds_of
@@ -160,12 +161,16 @@ def _as_of(one: Submitted, now: Mapping[TaskId, Task]) -> Submitted:
 
 
 async def _run_each(api: Api, principal: Principal, room: str, items: list[Submission]) -> list[Taken | SchemaMoved]:
-    """Put them in, in commands of no more tasks than a transaction may write: nothing binds them together."""
-    most = api.engine.most_rows
-    commands = [
-        SubmitEach(principal=principal, room=room, items=items[start : start + most])
-        for start in range(0, len(items), most)
-    ]
+    """Put them in, in commands of no more rows than a transaction may write: nothing binds them together."""
+    portions: list[list[Submission]] = [[]]
+    rows = 0
+    for item in items:
+        if portions[-1] and rows + rows_of(item) > api.engine.most_rows:
+            portions.append([])
+            rows = 0
+        portions[-1].append(item)
+        rows += rows_of(item)
+    commands = [SubmitEach(principal=principal, room=room, items=portion) for portion in portions]
     parts = (
         await asyncio.gather(*map(api.engine.run, commands))
         if len(commands) > 1

@@ -12,7 +12,7 @@ from treadle.errors import InvalidArguments
 from treadle.ids import new_task_id
 from treadle.tasks.definition import Configured, Task
 from treadle.wire.bulk import BulkResult
-from treadle.wire.flows import FlowView
+from treadle.wire.flows import MOST_DEPENDENCIES, FlowView
 from treadle.wire.ids import TaskId
 
 if TYPE_CHECKING:
@@ -46,6 +46,13 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<Node {self.bound.task.full_name} {self.id}>"
+
+    @property
+    def waits(self) -> int:
+        """How many dependencies its submit names."""
+        options = self.bound.options
+        named = (*self.needs.values(), *((options and options.depends_on) or {}).values())
+        return sum(len(said) if isinstance(said, list) else 1 for said in named)
 
     def complete(self) -> Bound[Any]:
         """Return what is submitted, with the ids of what it waits for."""
@@ -97,16 +104,17 @@ class Flow:
         return self._put(task, {}) if isinstance(task, Bound) else task.into(self)
 
     async def submit(self, client: "Client | None" = None) -> None:
-        """Submit what was added and not submitted yet: up to 10,000 tasks in one request, all of them or none.
+        """Submit what was added and not submitted yet, in one request, all of it or none.
 
-        A larger flow goes in by several requests, each all or none; submitted again after an error it goes on where it
-        was. `client` is the `current_client` unless it is given. Raises as `Client.submit_many`.
+        A flow of more than 10,000 tasks, or 100,000 dependencies, goes in by several requests, each all or none;
+        submitted again after an error it goes on where it was. `client` is the `current_client` unless it is given.
+        Raises as `Client.submit_many`.
         """
         self._client = client = client or self._client or _current()
         room = client.room or (common_room([node.bound for node in self._nodes]) if self._nodes else None)
         new = [node for node in self._nodes if node.handle is None]
-        for start in range(0, len(new), MOST_OF_REQUEST):
-            portion = new[start : start + MOST_OF_REQUEST]
+        while portion := _portion(new):
+            new = new[len(portion) :]
             handles = await client.submit_many([node.complete() for node in portion], room=room)
             for node, handle in zip(portion, handles, strict=True):
                 node.handle, node.id = handle, handle.id
@@ -243,6 +251,16 @@ class Flow:
         for node in self._nodes:
             if node.handle is not None:
                 node.handle = TaskHandle(node.handle.client, node.id, returns=node.bound.task.signature.returns)
+
+
+def _portion(nodes: Sequence[Node]) -> Sequence[Node]:
+    """Return the first of the nodes, as many as go into one request: by number, and by what they wait for."""
+    waits = 0
+    for i, node in enumerate(nodes):
+        waits += node.waits
+        if i == MOST_OF_REQUEST or (i and waits > MOST_DEPENDENCIES):
+            return nodes[:i]
+    return nodes
 
 
 def _current() -> "Client":

@@ -2,16 +2,29 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from treadle.wire.fields import Instant, Json, Model, Share, Text
 from treadle.wire.status import Reason, Status
 from treadle.wire.transitions import Action
 
 MOST_DEPENDENCIES = 100_000
-"""Tasks that one task waits for at most, under all names together."""
+"""Tasks that one task waits for at most, under all names together; and all tasks of one request."""
 
-Named = Text | Annotated[list[Text], Field(min_length=1, max_length=MOST_DEPENDENCIES)]
+
+def _named(given: object, check: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return check(given)
+    except ValidationError:
+        raise ValueError(
+            f"write the id or ref of a task, or a list of 1 to {MOST_DEPENDENCIES:,} of them: texts of 1 to 255"
+            " characters"
+        ) from None
+
+
+Named = Annotated[
+    Text | Annotated[list[Text], Field(min_length=1, max_length=MOST_DEPENDENCIES)], WrapValidator(_named)
+]
 """A task by its id or its `ref`, or a list of them, whose results come as a list."""
 
 

@@ -1,8 +1,9 @@
 """Limits: how much of some tasks runs at once or begins in a time, over all workers and servers."""
 
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from treadle.wire.fields import Instant, Model, PositiveSeconds, Request, Text
 
@@ -61,6 +62,9 @@ class Caps(Request):
     on_full: Annotated[OnFull, BeforeValidator(_built)] = "wait"
 
 
+_BARE_TILDE = re.compile("~(?![01])")
+
+
 class LimitOfJob(LimitName, Caps):
     """A limit that a job's tasks count against; one that says what it allows is made if it is missing."""
 
@@ -70,6 +74,13 @@ class LimitOfJob(LimitName, Caps):
         if self.concurrency is None and self.rate is None:
             return None
         return Caps(concurrency=self.concurrency, rate=self.rate, on_full=self.on_full)
+
+    @field_validator("key")
+    @classmethod
+    def _points(cls, key: str | None) -> str | None:
+        if key is not None and key.startswith("/") and _BARE_TILDE.search(key):
+            raise ValueError("a key that begins with / is a JSON pointer: write ~0 there for ~, and ~1 for /")
+        return key
 
     @model_validator(mode="after")
     def _of_caps(self) -> Self:

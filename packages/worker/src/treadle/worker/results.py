@@ -19,12 +19,14 @@ async def read_results(credentials: Credentials, held: Held) -> Ending | None:
     found: dict[str, Any] = {}
     try:
         for one in each(held.claim):
-            if one["id"] not in found and one["status"] == "completed":
-                found[one["id"]] = (await channel.request("GET", f"/v1/tasks/{one['id']}"))["result"]
+            if one["id"] not in found:
+                task = await channel.request("GET", f"/v1/tasks/{one['id']}")
+                # One that is run again since the claim has neither.
+                found[one["id"]] = {name: task.get(name) for name in ("result", "error")}
     except ConnectionFailed as error:
         log.warning("task %s, run %s, has not got the results that it needs: %s", *held.key, error)
         return {"kind": "exception", "reason": "intermittent-task", "error": f"its results could not be read: {error}"}
     finally:
         await channel.close()
-    held.claim = replaced(held.claim, lambda one: {**one, "result": found.get(one["id"])})
+    held.claim = replaced(held.claim, lambda one: {**one, **found[one["id"]]})
     return None

@@ -14,6 +14,7 @@ from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.dependencies import TOLD, UNTOLD, Need, Place, Verdict, last_told, told_up_to, verdict
 from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.standing import look_again
 from treadle_server.engine.commands.steering import cancel_task
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
@@ -86,6 +87,22 @@ def _watched(telling: int | None, *, is_over: bool) -> int:
     return telling if is_over else min(telling, UNTOLD)
 
 
+def judge_anew(work: UnitOfWork, task: Task) -> None:
+    """Let a blocked task, whose policy was changed, follow what those have come to already that it waits for."""
+    failed = look_again(work, task)
+    if failed is not None:
+        _cancel(work, task, failed.needs_id, failed.status)
+    elif not task.unmet:
+        _unblock(work, task)
+
+
+def _unblock(work: UnitOfWork, task: Task) -> None:
+    work.open(task)
+    life.unblock(task, work.now)
+    task.blocked = task.stands_in_line
+    work.changed(task)
+
+
 def _cancel(work: UnitOfWork, task: Task, needs_id: TaskId, status: Status) -> None:
     cancel_task(work, task, Reason.DEPENDENCY_FAILED)
     task.error = f"it depends on task {needs_id}, which is {status}"
@@ -145,10 +162,7 @@ class TellWaiters:
         if said is Verdict.FAILED:
             _cancel(work, task, ended.id, ended.status)
         elif task.status is Status.BLOCKED and not task.unmet:
-            work.open(task)
-            life.unblock(task, work.now)
-            task.blocked = task.stands_in_line
-            work.changed(task)
+            _unblock(work, task)
 
 
 def _waits(task: Task) -> bool:

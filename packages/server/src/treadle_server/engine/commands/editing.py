@@ -18,6 +18,7 @@ from treadle_server.domain.limits import Named, own_of
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.base import OneRow, check_control, get_task
+from treadle_server.engine.commands.dependants import judge_anew
 from treadle_server.engine.commands.submit import held_by, holder_of
 from treadle_server.engine.naming import limits_of, note_limits
 from treadle_server.engine.read_set import ReadSet
@@ -63,6 +64,8 @@ class Edit(OneRow):
         if self.changes.keys() & _LIMITING:
             reads.limit_edits.add(self.task_id)
             reads.limit_names.update((self.task_id, one["name"]) for one in self.changes.get("limits") or ())
+        if "on_dependency_failure" in self.changes:
+            reads.stands_of.add(self.task_id)
         if "pool" in self.changes:
             reads.pool_edits.add((self.task_id, self.changes["pool"]))
 
@@ -97,6 +100,8 @@ class Edit(OneRow):
         task.version += 1
         task.updated_at = work.now
         work.changed(task)
+        if "on_dependency_failure" in changes and task.status is Status.BLOCKED and task.unmet:
+            judge_anew(work, task)
         return task
 
     def _limits(

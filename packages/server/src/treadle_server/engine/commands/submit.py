@@ -67,6 +67,11 @@ class Submission:
         return bool(self.needs) or self.flow is not None
 
 
+def rows_of(item: Submission) -> int:
+    """Return how many rows a task may write: itself, and what it waits for."""
+    return 1 + len(item.needs)
+
+
 @dataclass(frozen=True, slots=True)
 class Submitted:
     """A task that is in: a new one, or the one that was there already."""
@@ -105,8 +110,8 @@ class _OfItems:
 
     @property
     def rows(self) -> int:
-        """Return how many tasks it may write."""
-        return len(self.items)
+        """Return how many tasks it may write, and which of them wait for which."""
+        return sum(map(rows_of, self.items))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -326,4 +331,5 @@ __all__ = [
     "held_by",
     "holder_of",
     "new_task",
+    "rows_of",
 ]

@@ -42,10 +42,10 @@ class Depended:
 
 @cache
 def _of_tasks(dialect: Dialect, *, with_results: bool) -> Select[Any]:
-    size = func.length(sql_cast(_c.result, String))
-    last = _c.result if with_results else func.coalesce(size, 0)
+    size = func.coalesce(func.length(sql_cast(_c.result, String)), 0) + func.coalesce(func.length(_c.error), 0)
+    last = (_c.error, _c.result) if with_results else (size,)
     return (
-        select(_e.task_seq, _c.id, _c.status, _e.places, _c.error, last)
+        select(_e.task_seq, _c.id, _c.status, _e.places, *last)
         .join_from(task_dependencies, tasks, is_same(dialect, _c.seq, _e.needs_seq))
         .where(is_among(dialect, _e.task_seq, "seqs", NUMBER))
         .order_by(_e.task_seq, _e.needs_seq)
@@ -53,22 +53,22 @@ def _of_tasks(dialect: Dialect, *, with_results: bool) -> Select[Any]:
 
 
 async def depended(connection: AsyncConnection, seq: int, *, most_bytes: int) -> tuple[list[Depended], bool]:
-    """Return the tasks that a task waits for, and whether their results were left out.
+    """Return the tasks that a task waits for, and whether their results and errors were left out.
 
-    They are when they have more than `most_bytes` in all, as text; 0 leaves them out in any case.
+    They are when they have more than `most_bytes` in all, as text, at all the places where they stand.
     """
     dialect = cast("Dialect", connection.dialect.name)
     seqs = {"seqs": bound(dialect, [seq])}
     sizes = (await connection.execute(_of_tasks(dialect, with_results=False), seqs)).all()
-    is_left_out = sum(row[-1] for row in sizes) > most_bytes
-    rows: Sequence[Any] = sizes
+    found = [_depended(*row[1:4]) for row in sizes]
+    is_left_out = sum(row[-1] * len(one.places) for row, one in zip(sizes, found, strict=True)) > most_bytes
     if not is_left_out:
         rows = (await connection.execute(_of_tasks(dialect, with_results=True), seqs)).all()
-    return [_depended(row, None if is_left_out else row[-1]) for row in rows], is_left_out
+        found = [_depended(*row[1:]) for row in rows]
+    return found, is_left_out
 
 
-def _depended(row: Any, result: str | None) -> Depended:
-    _, id_, status, places, error, _ = row
+def _depended(id_: Any, status: str, places: str, error: str | None = None, result: str | None = None) -> Depended:
     listed = [(name, place) for name, place in orjson.loads(places)]
     return Depended(TaskId(str(id_)), Status(status), listed, error, result)
 

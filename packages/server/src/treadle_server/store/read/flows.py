@@ -82,8 +82,12 @@ async def find(connection: AsyncConnection, flow_id: str) -> FlowView:
     return (await _counted(connection, [Flow(str(row[0]), *row[1:])]))[0]
 
 
+MOST_ERROR = 2_000
+"""Characters of each task's error in a picture of the flow: as they may be stored, 2,000 of them are 2 GB."""
+
 _SHOWN = (
-    _c.seq, _c.id, _c.job_name, _c.status, _c.reason, _c.error, _c.unmet, _c.created_at, _c.started_at, _c.completed_at
+    _c.seq, _c.id, _c.job_name, _c.status, _c.reason, func.substr(_c.error, 1, MOST_ERROR).label("error"), _c.unmet,
+    _c.created_at, _c.started_at, _c.completed_at,
 )  # fmt: skip
 
 
