@@ -1,6 +1,7 @@
 """F1, F2, F4, G9: odd requests about limits, flows and messages are answered rightly, or with what is to be mended."""
 
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -109,6 +110,18 @@ async def test_f4_a_message_that_is_waited_for_is_taken_though_a_thousand_others
     assert (taken.status_code, taken.json()["received"]) == (201, True)
     assert (await lab.get(task["id"]))["status"] == "pending"
     assert problem(await lab.client.post(f"{messages}/approved", json={"data": 2})) == "too-many-requests"
+
+
+@pytest.mark.parametrize("name", ["a\nb", "\n", "a/b", "a\r\n", " ", "%2F", "..x"])
+async def test_f4_a_message_may_have_any_name_that_a_step_may_have(lab: Room, name: str):
+    task = await lab.submit(1)
+    await lab.start()
+
+    sent = await lab.client.post(f"/v1/tasks/{task['id']}/messages/{quote(name, safe='')}", json={"data": 1})
+    received = await lab.client.post(f"/v1/tasks/{task['id']}/runs/0/receive", json={"step": name})
+
+    assert (sent.status_code, sent.json()["name"]) == (201, name)
+    assert received.json()["item"]["result"] == 1
 
 
 @pytest.mark.parametrize("name", ["%ED%A0%80", "%FF", "a%C3", "%00"])

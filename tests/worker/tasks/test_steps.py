@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -21,6 +21,15 @@ from treadle_server.operations import carrying
 from treadle_server.store.read import steps as read_steps
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("name", ["", "x" * 256, "a\0", "\ud800", b"a", 5, None], ids=ascii)
+def test_g9_a_step_whose_name_can_not_be_kept_is_refused_where_it_is_asked_for(name: Any) -> None:
+    steps = steps_of.Steps(cast("Any", None), {}, lambda _: False, is_async=False)
+
+    with pytest.raises(InvalidArguments, match="a name of 1 to 255 characters of valid Unicode"):
+        steps.call(name, len, ([],), retries=0, timeout=None)
+
 
 KINDS = [stepping.in_loop, stepping.in_thread, stepping.in_process, stepping.async_in_process]
 

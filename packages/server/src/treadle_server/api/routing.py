@@ -42,6 +42,7 @@ def routes(endpoints: Iterable[Endpoint], api: Api) -> list[Route]:
     """Return a route for each path: one for all its methods, so that a 405 can name them."""
     register_url_convertor("room", _RoomConvertor())
     register_url_convertor("run", _RunConvertor())
+    register_url_convertor("path", _TextConvertor())
     by_path: dict[str, dict[str, Endpoint]] = defaultdict(dict)
     for endpoint in endpoints:
         by_path[endpoint.path][endpoint.method] = endpoint
@@ -54,6 +55,12 @@ class _RoomConvertor(StringConvertor):
     """A room in a path may be empty: it is refused as a room, not as a path that does not exist."""
 
     regex = "[^/]*"
+
+
+class _TextConvertor(StringConvertor):
+    """The rest of a path, whatever it is: a step may wait for a message whose name has several lines."""
+
+    regex = "(?s:.*)"
 
 
 class _RunConvertor(Convertor[int]):

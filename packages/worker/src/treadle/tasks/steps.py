@@ -19,6 +19,7 @@ from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import has_loop, name_of, run, typed
 from treadle.values import plain
 from treadle.wire.steps import LONGEST_WAIT
+from treadle.wire.values import fault
 
 FIRST_PAUSE = 1.0
 """Seconds before a step's first retry; each further pause is twice as long."""
@@ -114,8 +115,8 @@ class Steps:
         return work if self._is_async else finished(work)
 
     def _next(self, name: str) -> int:
-        if not isinstance(name, str) or not 1 <= len(name) <= 255 or "\0" in name:
-            raise InvalidArguments(f"a step has a name of 1 to 255 characters, not {name!r:.100}")
+        if not isinstance(name, str) or not 1 <= len(name) <= 255 or fault(name) is not None:
+            raise InvalidArguments(f"a step has a name of 1 to 255 characters of valid Unicode, not {name!r:.100}")
         if (outer := _inside.get()) is not None:
             raise InvalidArguments(f"step {name!r} stands inside step {outer!r}: a step has no steps of its own")
         if self._is_async and not has_loop():
