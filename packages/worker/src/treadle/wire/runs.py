@@ -74,7 +74,7 @@ class Claim(TaskItem):
     dependencies: dict[str, Dependency | list[Dependency]] = Field(default_factory=dict)
     """The tasks that it waited for, by name, with their results."""
     results_left_out: bool = False
-    """Whether results and errors were left out, because they are more than 1 MiB: the run's credential reads each task."""
+    """Whether results and errors were left out, being more than 1 MiB: the run's credential reads each task."""
     kept_steps: list[StepItem] | None = None
     """All steps that it keeps, while they are few and small; left out, `steps` says how many are to be read."""
 
