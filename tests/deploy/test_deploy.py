@@ -108,7 +108,7 @@ def test_a_service_named_treadle_sets_no_port_for_a_pod(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the address of a server that was started as the unit says, on another port and directory."""
+    """Yield the address of a server that was started as the unit says, on another port and directory, and is ready."""
     arguments, _ = SERVERS["systemd"]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -125,6 +125,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
+        # It answers before the first turn of each of its services is over, as a probe finds it too.
+        while httpx.get(f"http://127.0.0.1:{port}/readyz").status_code != 200:
+            pass
         yield f"http://127.0.0.1:{port}"
         process.terminate()
     assert process.returncode == 0
