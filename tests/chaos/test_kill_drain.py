@@ -19,8 +19,8 @@ from treadle_server.store.tables import runs, tasks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(110)]
 
-TASKS = 5_000
-ENOUGH = 1_500
+TASKS = 3_000
+ENOUGH = 900
 """Acknowledged completions after which the server is killed, in the middle of all that is under way."""
 
 CONCURRENCY = 100

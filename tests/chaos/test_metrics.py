@@ -20,7 +20,7 @@ from treadle import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres, pytest.mark.timeout(180)]
 
-TASKS, CANCELLED = 400, 20
+TASKS, CANCELLED = 200, 10
 SETTINGS = {
     "TREADLE_SESSION_GRACE_SECONDS": "0.3",
     "TREADLE_SWEEPER_INTERVAL_SECONDS": "0.3",

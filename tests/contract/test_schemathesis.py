@@ -28,7 +28,7 @@ from treadle_server.testing import Served, serve_in_thread
 WAIT = 0.05
 """Seconds that a request may wait for tasks: the document allows twenty."""
 
-FEW, MANY = 10, 300
+FEW, MANY = 6, 300
 """Requests to each route, in the default run and in `nox -s soak`."""
 
 FRAMING = frozenset({"content-length", "transfer-encoding", "connection", "host", "upgrade", "expect"})

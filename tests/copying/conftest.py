@@ -45,6 +45,12 @@ KINDS = [
 ]
 """The four directions."""
 
+THERE_AND_BACK = [
+    pytest.param(*kind.values, marks=kind.marks if kind is KINDS[1] else [*kind.marks, pytest.mark.crossed])
+    for kind in KINDS
+]
+"""The same, of which the default run takes SQLite to PostgreSQL: for tests that go back too, or are long."""
+
 
 def directions_and(*values: object) -> list[object]:
     """Each direction with one of the values in turn; with the others in `nox -s crossed`."""

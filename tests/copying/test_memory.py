@@ -7,7 +7,7 @@ import sys
 import pytest
 import sqlalchemy as sa
 
-from tests.copying.conftest import KINDS, Make
+from tests.copying.conftest import THERE_AND_BACK, Make
 from tests.store.loaded import load_sqlite
 from treadle_server.copying.copy import copy_database
 from treadle_server.store.store import SqlStore
@@ -42,7 +42,7 @@ async def migrate(url: str) -> None:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("tasks", [20_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
-@pytest.mark.parametrize(("one", "other"), KINDS[1:3])
+@pytest.mark.parametrize(("one", "other"), THERE_AND_BACK[1:3])
 def test_f8_tasks_are_copied_in_batches(make: Make, one: str, other: str, tasks: int) -> None:
     loaded = here = make("sqlite")
     asyncio.run(migrate(loaded))

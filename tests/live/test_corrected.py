@@ -36,7 +36,7 @@ FILTERS: tuple[dict[str, Any], ...] = (
     {"tag": "color=red"},
     {"target": "gpu"},
 )
-ROUNDS = 10
+ROUNDS = 6
 ANCHORS = (None, "first", "after", "before")
 
 

@@ -16,7 +16,7 @@ from tests.conftest import Shelved
 from tests.model.running import Opening, Search, on_sqlite
 from tests.model.worlds import TwoServers, World
 
-SECONDS = 30.0
+SECONDS = 21.0
 """Of the processor, in the default run."""
 
 KINDS = ["sqlite", *(pytest.param(kind, marks=pytest.mark.postgres) for kind in ("postgres", "two"))]

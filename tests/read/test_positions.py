@@ -4,6 +4,8 @@ import itertools
 from collections import defaultdict
 from datetime import timedelta
 from pathlib import Path
+from shutil import copyfile
+from uuid import uuid4
 
 import orjson
 from hypothesis import HealthCheck, given, settings
@@ -65,14 +67,13 @@ _ROWS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rows=_ROWS, data=st.data())
 async def test_any_part_of_any_queue_has_the_positions_that_sorting_gives(
-    tmp_path_factory: object, rows: list[tuple[int, str, int, int, bool]], data: st.DataObject
+    tmp_path: Path, sqlite_template: Path, rows: list[tuple[int, str, int, int, bool]], data: st.DataObject
 ):
     """Z14, property-based; the whole suite of the other test runs on both databases."""
-    path: Path = tmp_path_factory.mktemp("positions") / "treadle.db"  # type: ignore[attr-defined]
-    store = SqlStore(f"sqlite:///{path}")
+    store = SqlStore(f"sqlite:///{copyfile(sqlite_template, tmp_path / uuid4().hex)}")
     await store.open()
     try:
         shelf = Shelf(store)

@@ -29,11 +29,11 @@ def simulated(*options: object) -> subprocess.CompletedProcess[str]:
 def test_simulations_of_new_seeds_and_of_some_old_ones_find_nothing_g1_g2_g3_g4_g5_g6_g7_g11() -> None:
     first = random.SystemRandom().randrange(10**9)
 
-    done = simulated("--first", first, "--seeds", 5, "--seed", *FOUND)
+    done = simulated("--first", first, "--seeds", 3, "--seed", *FOUND)
 
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "8 seeds, 0 failed" in done.stdout
+    assert "6 seeds, 0 failed" in done.stdout
 
 
 def test_the_same_seed_gives_the_same_history_byte_for_byte() -> None:

@@ -78,7 +78,7 @@ def poison(server: MockServer, text: str, value: Any) -> None:
             event.get(part, {}).update(error=text, name=text)
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(TEXTS, JSON, st.sampled_from(SIZES), st.booleans())
 async def test_10_no_screen_breaks_and_nothing_that_a_terminal_obeys_is_drawn(
     text: str, value: Any, size: tuple[int, int], ascii_only: bool
