@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("postgres") is not None:
             item.user_properties.append(("database", "PostgreSQL"))
-        if not isinstance(item, pytest.Function) or item.path.parent.name not in _FROM_OUTSIDE:
+        if not isinstance(item, pytest.Function) or item.path.relative_to(_TESTS).parts[0] not in _FROM_OUTSIDE:
             continue
         if not _DATABASES.isdisjoint(_parameters(item)):
             cases[item.parent, item.originalname].append(item)
@@ -70,6 +70,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 
+
+_TESTS = Path(__file__).parent
 
 _FROM_OUTSIDE = {
     "api", "artifacts", "chaos", "checkup", "contract", "internal", "live", "outbox", "promises", "retention",

@@ -67,6 +67,7 @@ def test_each_case_that_was_asked_for_gives_each_of_its_figures(report: Any) -> 
     assert all(value > 0 for value in smallest.values()), smallest
 
 
+@pytest.mark.crossed
 def test_plain_http_is_measured_by_tasks_that_the_store_has(tmp_path: Path) -> None:
     report = quick(tmp_path, "http", "--database", "sqlite")
 
@@ -228,7 +229,7 @@ def workers_below(bench: "subprocess.Popen[str]") -> list[psutil.Process]:
     return children if len(children) >= 3 else []
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.crossed)])
 def test_a_signal_ends_it_and_leaves_neither_processes_nor_files(
     at_work: tuple["subprocess.Popen[str]", list[psutil.Process]], tmp_path: Path, sent: signal.Signals
 ) -> None:

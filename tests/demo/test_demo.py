@@ -157,7 +157,8 @@ def assert_all_gone(processes: list[psutil.Process]) -> None:
     assert alive == []
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.crossed)])
+@pytest.mark.crossed
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_and_leaves_nothing_running(sent: signal.Signals) -> None:
     with demo_at_work() as (demo, processes):
         assert len(processes) == 3

@@ -16,7 +16,16 @@ SIZES = [(60, 20), (80, 24), (120, 36), (200, 60)]
 EMPTY = {"", "-"}
 
 sized = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-looks = pytest.mark.parametrize("look", LOOKS)
+sized_and_looked = pytest.mark.parametrize(
+    ("size", "look"),
+    [
+        pytest.param(size, look, marks=[] if n % len(LOOKS) == m else [pytest.mark.crossed])
+        for n, size in enumerate(SIZES)
+        for m, look in enumerate(LOOKS)
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{value[0]}x{value[1]}",
+)
+"""At each size with one of the looks in turn; with the others in `nox -s crossed`."""
 
 
 @asynccontextmanager
@@ -55,8 +64,7 @@ def table(lines: list[str]) -> dict[str, list[str]]:
     return columns
 
 
-@sized
-@looks
+@sized_and_looked
 async def test_7_the_payload_has_room_and_no_column_of_tasks_is_empty(
     server: MockServer, clock: FrozenClock, size: tuple[int, int], look: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,8 +80,7 @@ async def test_7_the_payload_has_room_and_no_column_of_tasks_is_empty(
             await stage.press("pagedown")
 
 
-@sized
-@looks
+@sized_and_looked
 async def test_7_where_something_is_cut_off_the_line_is_full_and_titles_stand_apart(
     server: MockServer, clock: FrozenClock, size: tuple[int, int], look: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,8 +95,7 @@ async def test_7_where_something_is_cut_off_the_line_is_full_and_titles_stand_ap
                 assert max(len(line.rstrip()) for line in lines) >= room - 8, lines
 
 
-@sized
-@looks
+@sized_and_looked
 async def test_7_ended_tasks_tell_when_by_whom_and_how_long(
     server: MockServer, clock: FrozenClock, size: tuple[int, int], look: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

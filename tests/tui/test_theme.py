@@ -85,7 +85,9 @@ def test_a_terminal_gets_the_theme_that_it_can_show() -> None:
     assert [fitting(system) for system in ("truecolor", "256", "standard", None)] == ["dark", "dark", "sixteen", "mono"]
 
 
-@pytest.mark.parametrize("name", THEMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.crossed] * (n > 1)) for n, name in enumerate(THEMES)]
+)
 async def test_8_every_theme_draws_every_screen(name: str, server: MockServer, clock: FrozenClock) -> None:
     async with staged(server, clock, theme=name) as stage:
         for keys in (("2", "down"), ("3",), ("question_mark", "escape"), ("colon", "escape"), ("2", "enter")):
