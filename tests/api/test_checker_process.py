@@ -2,15 +2,15 @@
 
 import asyncio
 
-import psutil
 import pytest
 
+from tests.children import children_named
 from treadle_server.errors import TooManyRequests
 from treadle_server.operations.checker_process import CheckerProcess
 
 
 def _processes() -> set[int]:
-    return {process.pid for process in psutil.Process().children() if "treadle_server.checker" in process.cmdline()}
+    return children_named("treadle_server.checker")
 
 
 async def test_a_checker_that_starts_while_the_server_goes_is_ended() -> None:

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-import psutil
 import pytest
 
+from tests.children import children_named
 from tests.worker import jobs
 from treadle import Client, Options, TaskCancelled, TaskFailed
 from treadle.isolation.processes import Child, ChildDied, Children
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 def _processes() -> set[int]:
-    return {process.pid for process in psutil.Process().children() if "treadle.isolation.child" in process.cmdline()}
+    return children_named("treadle.isolation.child")
 
 
 async def test_a_process_that_starts_while_the_worker_ends_is_ended() -> None:
@@ -28,7 +28,7 @@ async def test_a_process_that_starts_while_the_worker_ends_is_ended() -> None:
     assert _processes() == before
 
 
-async def test_a_process_whose_start_is_given_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_whose_start_is_given_up_is_ended(monkeypatch: pytest.MonkeyPatch, until: Any) -> None:
     before = _processes()
     is_started = asyncio.Event()
 
@@ -39,7 +39,11 @@ async def test_a_process_whose_start_is_given_up_is_ended(monkeypatch: pytest.Mo
     monkeypatch.setattr(asyncio, "open_connection", open_connection)
     starting = asyncio.create_task(Child.start())
     await is_started.wait()
-    assert len(_processes() - before) == 1
+
+    async def is_there() -> bool:
+        return len(_processes() - before) == 1
+
+    await until(is_there)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
