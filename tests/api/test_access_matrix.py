@@ -204,6 +204,7 @@ SOCKET = {
     "runs": Row("+ n n + + + n + n +", body={"id": "TASK"}),
     "logs": Row("+ n n + + + n + n +", body={"id": "TASK"}),
     "steps": Row("+ n n + + + n + n +", body={"id": "TASK"}),
+    "send": Row("f n n + + f n + n +", body={"task_id": "TASK", "name": "approved", "id": ELSEWHERE}),
     "get_flow": Row("+ n n n + + n n n +", body={"id": "FLOW"}),
     "receive": Row("f n n f + f n + n +", body={"task_id": "TASK", "run_id": 0, "step": "a"}),
     "history": Row("+ n n + + + n + n +", body={"id": "TASK"}),

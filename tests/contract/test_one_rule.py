@@ -213,6 +213,7 @@ def test_the_socket_needs_for_an_operation_what_its_route_needs() -> None:
         ("edit", {"id": "a", "priority": 3}, "PATCH /v1/tasks/a {'priority': 3}"),
         ("job", {"job": "lab:tasks:add", "paused": True}, "PATCH /v1/rooms/lab/jobs/lab:tasks:add {'paused': True}"),
         ("register", {"room": "lab", "name": "add"}, "PUT /v1/rooms/lab/jobs {'name': 'add'}"),
+        ("send", {"task_id": "a", "name": "b/c", "id": "1"}, "POST /v1/tasks/a/messages/b%2Fc {'id': '1'}"),
         ("ping", {}, "GET /healthz None"),
     ],
 )

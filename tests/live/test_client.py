@@ -123,3 +123,24 @@ async def test_a_tasks_history_and_who_asks_are_told_on_the_socket_too(opened: O
 
     assert [one["kind"] for one in history["items"]] == ["created", "cancelled"]
     assert (who["user"], who["superuser"], who["may_write"]) == ("admin", True, True)
+
+
+async def test_a_message_is_sent_on_the_socket_as_over_http(opened: Open):
+    client = await opened()
+    await client.call("register", **JOB)
+    [task] = await submit(client)
+    message = {"task_id": task["id"], "name": "approved/by", "data": {"by": "ann"}, "id": str(uuid4())}
+
+    sent = await client.call("send", **message)
+
+    assert {name: sent[name] for name in ("task_id", "name", "id", "received")} == {
+        **{name: message[name] for name in ("task_id", "name", "id")},
+        "received": False,
+    }
+    assert await client.call("send", **message) == sent
+    assert await client.refused("send", **{**message, "data": 2}) == "task-conflict"
+    assert await client.refused("send", **{**message, "id": "2", "data": "x" * 100_000}) == "validation-error"
+    assert await client.refused("send", **{**message, "name": ""}) == "validation-error"
+    assert await client.refused("send", **{**message, "task_id": str(uuid4())}) == "task-not-found"
+    await client.call("action", id=task["id"], action="cancel")
+    assert await client.refused("send", **{**message, "id": "3"}) == "invalid-task-transition"

@@ -289,6 +289,30 @@ def only_tasks_of_a_flow(server: MockServer) -> None:
     server.tasks = {key: server.tasks[key] for key in server.flows[FLOW]["tasks"]}
 
 
+def only_a_task_that_waits_for_a_message(server: MockServer) -> str:
+    """A task that has received a budget and waits to be approved, and nothing else in the list of tasks."""
+    key = next(iter(server.tasks))
+    row = {
+        **server.tasks[key],
+        "status": "scheduled",
+        "reason": "suspended",
+        "run_id": 1,
+        "steps": 2,
+        "worker_id": None,
+    }
+    server.tasks = {key: {**row, "created_at": at(300), "scheduled_at": at(-3600), "started_at": at(60)}}
+    common = {"occurrence": 0, "kind": "receive", "until": at(-3600)}
+    server.steps[key] = [
+        {**common, "step": "budget", "run_id": 0, "at": at(250), "received_at": at(200), "result": 900},
+        {**common, "step": "approved", "run_id": 1, "at": at(30)},
+    ]
+    server.histories[key] = [
+        {"at": at(200), "kind": "step", "status": "receive", "step": "budget", "run_id": 0},
+        {"at": at(30), "kind": "step", "status": "receive", "step": "approved", "run_id": 1},
+    ]
+    return key
+
+
 def tasks_log(server: MockServer) -> None:
     """The tasks that run log what they do, each a line every few seconds."""
     running = [key for key, row in server.tasks.items() if row["status"] == "running"]

@@ -53,6 +53,8 @@ class MockServer:
         self.hears_events = False
         self.runs: dict[str, list[dict[str, Any]]] = {}
         self.artifacts: dict[str, list[dict[str, Any]]] = {}
+        self.steps: dict[str, list[dict[str, Any]]] = {}
+        """What each task keeps."""
         self.logs: dict[str, list[dict[str, Any]]] = {}
         self.histories: dict[str, list[dict[str, Any]]] = {}
         """What happened to each task."""
@@ -240,6 +242,16 @@ class MockServer:
         task["version"] += 1
         self.push_topic("tasks")
         return task
+
+    def _on_steps(self, fields: dict[str, Any]) -> dict[str, Any]:
+        steps = self.steps.get(fields["id"], [])
+        return {"items": steps[fields["offset"] :], "total": len(steps)}
+
+    def _on_send(self, fields: dict[str, Any]) -> dict[str, Any]:
+        if self.tasks[fields["task_id"]]["status"] in {"completed", "failed", "cancelled"}:
+            raise error_for(problem_named("invalid-task-transition", "it has ended, and takes no messages"))
+        sent = {name: fields[name] for name in ("task_id", "name", "id")}
+        return {**sent, "sent_at": self.clock.now().isoformat(), "sender": "mara", "received": False}
 
     def _on_submit(self, fields: dict[str, Any]) -> dict[str, Any]:
         made = []

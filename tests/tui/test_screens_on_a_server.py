@@ -1,9 +1,11 @@
 """The targets, the events and a task on a real server: what it tells is what they show."""
 
 import asyncio
+import json
 from typing import Any
 
 import httpx
+from textual import events
 
 from tests.tui.real_server import JOB, client, link, register, seen, text, up
 from treadle_server.testing import serve
@@ -125,3 +127,26 @@ async def test_f2_a_flow_is_shown_follows_what_happens_and_is_run_again_after_a_
         await seen(pilot, lambda shown: "‖ 2 paused" in shown)
         await pilot.press("u")
         await seen(pilot, lambda shown: "○ 1 pending ◇ 1 blocked" in shown)
+
+
+async def test_m1_a_message_is_sent_to_the_task_that_waits_for_it_and_refusals_are_told() -> None:
+    async with serve() as served, client(served) as http, up(Model(), link(served)) as pilot:
+        await register(http)
+        await submit(http)
+        _, key = await claimed(http)
+        waits = {"step": "approved", "seconds": 3600.0, "receives": True}
+        (await http.post(f"/v1/tasks/{key}/runs/0/started")).raise_for_status()
+        (await http.post(f"/v1/tasks/{key}/runs/0/suspended", json=waits)).raise_for_status()
+        await pilot.press("2", "enter")
+        await seen(pilot, lambda shown: "asleep" in shown)
+
+        await pilot.press("m")
+        await seen(pilot, lambda shown: "it waits for approved" in shown)
+        pilot.app.post_message(events.Paste(json.dumps("x" * 100_000)))
+        await pilot.press("enter")
+        await seen(pilot, lambda shown: "could not send" in shown and "100,000" in shown)
+        await pilot.press("ctrl+u", *"[7]", "enter")
+        await seen(pilot, lambda shown: "sent approved to" in shown and "received" in shown)
+
+        [step] = (await http.get(f"/v1/tasks/{key}/steps")).json()["items"]
+        assert step["result"] == [7]

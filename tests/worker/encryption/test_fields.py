@@ -10,13 +10,14 @@ from treadle.encryption.fields import (
     opened_claim,
     opened_task,
     opened_texts,
+    sealed_message,
     sealed_payload,
     sealed_report,
 )
 from treadle.errors import CantDecrypt, EncryptionError, InvalidArguments
 from treadle.tasks import endings
 from treadle.tasks.outcomes import Retry
-from treadle.wire.sealed import UNSEALED
+from treadle.wire.sealed import UNSEALED, identities, seal_of
 
 RUN = {"task_id": "t", "run_id": 0}
 SEALER = Sealer(FernetCodec(new_key()))
@@ -145,3 +146,16 @@ def test_a_codec_that_fails_sends_nothing_plain_and_ends_the_run_with_a_sentence
     assert line is None
     with pytest.raises(EncryptionError, match="the key service is away"):
         sealed_report(broken, {**RUN, "kind": "checkpoint", "checkpoint": "secret"})
+
+
+def test_two_messages_of_one_id_are_the_same_by_the_digest_of_what_they_say() -> None:
+    message = {"id": "1", "data": {"by": "ann"}}
+
+    first, again = (sealed_message(SEALER, "t", "approved", message) for _ in range(2))
+    other = sealed_message(SEALER, "t", "approved", {**message, "data": 2})
+
+    assert first["id"] == "1"
+    assert SEALER.open_value(first["data"]) == {"by": "ann"}
+    shared = [identities(seal_of(one["data"]) or "") for one in (first, again, other)]
+    assert shared[0] == shared[1] != shared[2]
+    assert sealed_message(SEALER, "t", "approved", {"id": "1", "data": None}) == {"id": "1", "data": None}

@@ -12,7 +12,7 @@ from treadle.wire.ids import TaskId, Uuid, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.limits import LimitPut, LimitTitle
 from treadle.wire.names import Room, parse_job_name
-from treadle.wire.steps import MOST_STEPS
+from treadle.wire.steps import MOST_STEPS, MessageSend
 from treadle.wire.tasks import Rerun, Resolve, Steer, TaskOfMany
 from treadle.wire.transitions import Action
 from treadle_server.access.checks import visibility_of
@@ -32,7 +32,7 @@ from treadle_server.operations.reading import shown_after, shown_submitted, show
 from treadle_server.operations.runs import shown_events
 from treadle_server.operations.schedules import steer_schedule
 from treadle_server.operations.steering import steer_task
-from treadle_server.operations.steps import kept_steps
+from treadle_server.operations.steps import kept_steps, send_message
 from treadle_server.operations.submitting import MOST_TASKS, PlainTask, plain_tasks, submit_each, submit_many
 from treadle_server.operations.windows import frozen
 from treadle_server.store.read import logs as read_logs
@@ -89,6 +89,13 @@ class StepsFrom(One):
     """Asks for a task's steps, from one on."""
 
     offset: Annotated[int, Field(strict=True, ge=0, le=MOST_STEPS)] = 0
+
+
+class ToTask(MessageSend):
+    """A message, and for whom it is."""
+
+    task_id: Uuid
+    name: Text
 
 
 class Nothing(Request):
@@ -253,6 +260,13 @@ async def steps(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply({"items": items, "total": total})
 
 
+async def send(session: Session, fields: dict[str, Any]) -> Reply:
+    """Send a task a message; one that waits for it goes on."""
+    wanted = values.validate(ToTask, fields)
+    data, _ = await send_message(session.live.api, session.principal, TaskId(wanted.task_id), wanted.name, wanted)
+    return Reply(data)
+
+
 async def get_flow(session: Session, fields: dict[str, Any]) -> Reply:
     """Give a flow with its first tasks and what they wait for."""
     flow_id = values.validate(One, fields).id
@@ -360,6 +374,7 @@ OPS: dict[str, Op] = {
     "runs": Op.of("runs", runs),
     "logs": Op.of("logs", logs),
     "steps": Op.of("steps", steps),
+    "send": Op.of("send", send),
     "get_flow": Op.of("get_flow", get_flow),
     "history": Op.of("history", history),
     "whoami": Op.of("whoami", whoami),

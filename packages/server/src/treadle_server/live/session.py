@@ -327,13 +327,13 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
 def _named_by(session: Session, request: Request) -> dict[str, Any]:
     """Return what the request is about, by the names that lines of the log have for it."""
     fields = request.fields
-    named = {"worker": session.worker_id, "task": fields.get("id", fields.get("task_id")), "run": fields.get("run_id")}
+    named = {"worker": session.worker_id, "task": fields.get("task_id", fields.get("id")), "run": fields.get("run_id")}
     return {name: value for name, value in named.items() if isinstance(value, str | int)}
 
 
 async def _check_row(session: Session, permission: Permission, fields: dict[str, Any]) -> None:
     """Hide the task that a token with scopes may not see; what is no id at all, the operation refuses."""
-    task_id = fields.get("id", fields.get("task_id"))
+    task_id = fields.get("task_id", fields.get("id"))
     if isinstance(task_id, str) and is_uuid(task_id.lower()):
         await check_row(session.live.api.engine.store, permission, session.principal, task_id=TaskId(task_id.lower()))
 

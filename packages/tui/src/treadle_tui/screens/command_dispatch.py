@@ -38,6 +38,9 @@ class Commandable(Protocol):
     def orders(self) -> Iterable[str]:
         """Return the names that `sort` takes here."""
 
+    def messages(self) -> Iterable[str]:
+        """Return the names of messages that were asked for here."""
+
 
 def run_command(screen: Commandable, line: str) -> None:
     """Carry a command out. Raises `CommandError` when it can't be, before anything was done."""
@@ -107,5 +110,7 @@ def choices(screen: Commandable, takes: Takes, part: str) -> Iterable[str]:
             return begun_with(part, SPANS)
         case "task":
             return [key for key in model.tasks.rows if part and part in key][:20]
+        case "message":
+            return begun_with(part, screen.messages())
         case "file" | "time" | "factor" | "flow":
             return []

@@ -1,6 +1,6 @@
 """The `:` line on every screen, and the commands that work on all of them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from textual.message import Message
@@ -47,6 +47,10 @@ class CommandActions(Screen[None]):
 
     def orders(self) -> Iterable[str]:
         """Return the names that `sort` takes here."""
+        return ()
+
+    def messages(self) -> Sequence[str]:
+        """Return the names of messages that were asked for here."""
         return ()
 
     def tell(self, report: Report) -> None:

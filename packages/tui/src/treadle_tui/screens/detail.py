@@ -15,6 +15,7 @@ from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.messages import names_of
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.artifacts import artifact_lines
@@ -23,6 +24,7 @@ from treadle_tui.core.views.task_header import header
 from treadle_tui.core.views.timeline import timeline
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.base import BaseScreen
+from treadle_tui.screens.messages import MessageActions
 from treadle_tui.widgets.reader import MOVES, Reader
 from treadle_tui.widgets.search import Search
 from treadle_tui.widgets.styled_text import StyledText
@@ -32,7 +34,7 @@ RUNS = "runs"
 """The rail as a sheet of its own, where the screen is too narrow for both."""
 
 
-class Detail(BaseScreen):
+class Detail(BaseScreen, MessageActions):
     """Watches the task for as long as it is in front."""
 
     WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.TASK
@@ -101,6 +103,15 @@ class Detail(BaseScreen):
     def copied(self) -> str | None:
         """Return the task's id."""
         return self._task_id
+
+    @property
+    def receiver(self) -> str:
+        """The task that messages are for."""
+        return self._task_id
+
+    def messages(self) -> Sequence[str]:
+        """Return the names that the task's code has asked for."""
+        return () if self.detail is None else names_of(self.detail.events)
 
     # Drawing.
 

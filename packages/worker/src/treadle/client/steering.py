@@ -4,7 +4,7 @@ from typing import Any, Unpack
 
 from treadle.client.options import wire_edits
 from treadle.client.requests import Requester, path_part, task_of
-from treadle.encryption.fields import SAID, opened_step, sealed_words
+from treadle.encryption.fields import SAID, opened_step, sealed_message, sealed_words
 from treadle.errors import ConnectionLost, InvalidTaskTransition, TaskConflict
 from treadle.ids import new_message_id
 from treadle.values import plain_request
@@ -61,8 +61,7 @@ class Steering(Requester):
         """
         body = {**plain_request("send", {"data": data}), "id": id or new_message_id()}
         if data is not None and self.sealer.has_codec and (await self.get(task_id)).encrypted:
-            # Its digest says that two of the same id are the same.
-            body["data"] = self.sealer.value(body["data"], f"{task_id}/message/{name}/{body['id']}")
+            body = sealed_message(self.sealer, task_id, name, body)
         path = f"/v1/tasks/{path_part(task_id)}/messages/{path_part(name)}"
         return MessageItem.model_validate(await self.request("POST", path, body, resend=True))
 

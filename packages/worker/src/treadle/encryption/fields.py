@@ -48,6 +48,16 @@ def sealed_words(sealer: Sealer, fields: Raw) -> Raw:
     return {**fields, **sealed}
 
 
+def sealed_message(sealer: Sealer, task_id: str, name: str, message: Raw) -> Raw:
+    """Return a message with an id for an encrypted task, with its data sealed: the digest says which are the same.
+
+    Raises `NoCodec`.
+    """
+    if message.get("data") is None:
+        return message
+    return {**message, "data": sealer.value(message["data"], f"{task_id}/message/{name}/{message['id']}")}
+
+
 def opened_claim(sealer: Sealer, claim: Raw) -> Raw:
     """Return an encrypted task as it was claimed, with its payload, checkpoint and steps opened.
 

@@ -59,7 +59,7 @@ from treadle.wire.workers import Heartbeat, HeartbeatAnswer, TakenUntil, WorkerI
 
 _PLACE = re.compile(r"{(\w+)(?::\w+)?}")
 _NAMES = {"task_id": "id", "job_name": "job"}
-"""What the places of a path are called in the fields of a request on the socket, where they have another name."""
+"""What the places of a path are called in the fields of a request on the socket, where their own name is not there."""
 
 _OF_SOCKET = frozenset({"wait", "brief"})
 """Fields that mean something on the socket alone."""
@@ -89,7 +89,7 @@ class Operation:
         left = {name: value for name, value in fields.items() if name not in _OF_SOCKET}
 
         def part(place: re.Match[str]) -> str:
-            name = _NAMES.get(place[1], place[1])
+            name = place[1] if place[1] in left else _NAMES.get(place[1], place[1])
             # A job's full name begins with its room.
             value = fields["job"].partition(":")[0] if name == "room" and "room" not in fields else left.pop(name)
             return quote(value, safe="@:")

@@ -14,8 +14,9 @@ PAST: dict[Verb, str] = {
     "resolve": "resolved",
 }
 Takes: TypeAlias = Literal[
-    "queue", "filter", "order", "theme", "context", "view", "task", "file", "time", "factor", "span", "flow"
-]
+    "queue", "filter", "order", "theme", "context", "view", "task", "file", "time", "factor", "span", "flow",
+    "message",
+]  # fmt: skip
 
 ARGUMENTS: dict[Takes, str] = {
     "queue": "a queue's job, as @global:tasks:billing",
@@ -29,6 +30,7 @@ ARGUMENTS: dict[Takes, str] = {
     "time": "a time in the recording, as 1m30, or a step, as +10 or -1m",
     "factor": "a factor, as 0.5 or 8",
     "span": "5min, hour or day",
+    "message": 'a message\'s name and its data, as approved {"by": "ann"}',
     "flow": "a flow's id, as treadle flows lists it",
 }
 """What can stand behind a command, in words."""

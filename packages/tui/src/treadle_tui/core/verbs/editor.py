@@ -86,10 +86,8 @@ def read_edit(text: str, task: TaskItem) -> Changes | Wrong:
     if not body.strip():
         return {}
     try:
-        given = json.loads(body, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        return Wrong((f"line {error.lineno}, column {error.colno}: {error.msg.lower()}",))
-    except (ValueError, RecursionError) as error:
+        given = read_json(body)
+    except ValueError as error:
         return Wrong((str(error),))
     if not isinstance(given, dict):
         return Wrong(("the whole must be one object: { … }",))
@@ -99,6 +97,16 @@ def read_edit(text: str, task: TaskItem) -> Changes | Wrong:
     changes = {name: value for name, value in given.items() if value != present[name]}
     problems = tuple(_problems(changes, task))
     return Wrong(problems) if problems else changes
+
+
+def read_json(text: str) -> Any:
+    """Return what a text is as JSON. Raises `ValueError`, which says where it is none."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}, column {error.colno}: {error.msg.lower()}") from None
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
 
 
 def _problems(changes: Changes, task: TaskItem) -> Iterator[str]:
@@ -151,8 +159,11 @@ def _word(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    # What a terminal would obey is spelt out; within strings JSON reads it as the same.
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return printable(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def printable(text: str) -> str:
+    """Return JSON with what a terminal would obey spelt out; within strings it is read as the same."""
     return _NOT_ASCII.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
 
 

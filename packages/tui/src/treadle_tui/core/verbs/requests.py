@@ -5,16 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.encryption.fields import opened_task, sealed_words
-from treadle.errors import NoCodec, TaskNotFound
+from treadle.encryption.fields import opened_task, sealed_message, sealed_words
+from treadle.errors import InvalidArguments, NoCodec, TaskNotFound
+from treadle.values import plain_request
 from treadle.wire.bulk import Frozen
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import WAITING
+from treadle.wire.steps import MessageItem, StepItem
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.format import short_id
+from treadle_tui.core.draw.text import clean
 from treadle_tui.core.live.feed import Feed
 from treadle_tui.core.verbs.editor import Changes, copy_of, former
 from treadle_tui.core.verbs.executor import FAILURES, Executor, failed
+from treadle_tui.core.verbs.messages import Draft
 from treadle_tui.core.verbs.plan import Ask, Report
 
 AT_ONCE = 100
@@ -65,6 +69,31 @@ class TaskRequests:
             return await self.fetch(key)
         except TaskNotFound:
             return None
+
+    async def receiver(self, key: str) -> tuple[TaskItem, StepItem | None]:
+        """Return a task and the last step that it keeps. Raises `ProblemError` or `ConnectionFailed`."""
+        task = await self.fetch(key)
+        if not task.steps:
+            return task, None
+        answer = await self._feed.request("steps", id=key, offset=task.steps - 1)
+        # A rerun may have cleared them meanwhile.
+        return task, StepItem.model_validate(answer["items"][-1]) if answer["items"] else None
+
+    async def send(self, task: TaskItem, draft: Draft) -> Report:
+        """Send a task a message, which is one that can be read."""
+        refusal = self._executor.off()
+        if refusal is not None:
+            return Report(refusal.reason, ok=False)
+        name, data = draft.read()
+        try:
+            message = {**plain_request("send", {"data": data}), "id": draft.id}
+            if task.encrypted:
+                message = sealed_message(self._feed.sealer, task.id, name, message)
+            answer = await self._feed.request("send", task_id=task.id, name=name, **message)
+        except (*FAILURES, NoCodec, InvalidArguments) as error:
+            return failed("send", str(error))
+        then = "received" if MessageItem.model_validate(answer).received else "it waits until the task receives it"
+        return Report(f"sent {clean(name, limit=100)} to {short_id(task.id)}: {then}", ok=True)
 
     async def save(self, task: TaskItem, changes: Changes) -> Report:
         """Change a task that waits, or submit a changed copy of one that is over; it can be undone for five seconds."""

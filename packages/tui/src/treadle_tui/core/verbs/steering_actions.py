@@ -38,6 +38,15 @@ STEERING: tuple[Action, ...] = (
         local=True,
     ),
     Action(
+        "send",
+        "m",
+        "send",
+        "Send the task a message: ctx.receive of that name returns its data.",
+        on("detail"),
+        writes=True,
+        takes="message",
+    ),
+    Action(
         "editor",
         "o",
         "editor",

@@ -1,0 +1,127 @@
+"""Asks for a message: its name and its data, as JSON."""
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.events import Key
+from textual.screen import ModalScreen
+from textual.suggester import SuggestFromList
+from textual.widgets import Input
+
+from treadle_tui.core.draw.text import Span, Spans, clean
+from treadle_tui.core.draw.wrapping import wrapped
+from treadle_tui.core.verbs.messages import Draft, MessageError
+from treadle_tui.widgets.keys_line import key_words
+from treadle_tui.widgets.styled_text import StyledText
+
+KEYS = {"enter": "go on, at last send", "tab": "name or data", "right": "take what is offered", "esc": "leave"}
+"""What works in it."""
+
+CELLS = 60
+"""How wide it is before it was laid out."""
+
+
+class _Line(Input):
+    """Takes what is pasted as one line: JSON means the same without its line ends."""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        super()._on_paste(events.Paste(" ".join(event.text.splitlines())))
+        event.stop()
+        event.prevent_default()
+
+
+class MessagePrompt(ModalScreen[Draft | None]):
+    """Closes with a message that can be sent as far as can be told here, or None."""
+
+    def __init__(
+        self, title: str, draft: Draft, *, waits_for: str | None, names: Sequence[str] = (), wrong: str = ""
+    ) -> None:
+        """`waits_for` and `names` as they are written; `wrong` is why the draft was not taken before."""
+        super().__init__()
+        self._title = title
+        self._draft = draft
+        self._waits_for = waits_for
+        self._wrong = wrong
+        self._text = StyledText(id="question")
+        self._signs = (StyledText(classes="sign"), StyledText(classes="sign"))
+        self._name_line = _Line(
+            value=draft.name,
+            placeholder="as ctx.receive asks for it",
+            suggester=SuggestFromList(names, case_sensitive=True),
+            compact=True,
+            select_on_focus=False,
+            id="message-name",
+        )
+        self._data_line = _Line(
+            value=draft.data,
+            placeholder="JSON; nothing for null",
+            compact=True,
+            select_on_focus=False,
+            id="message-data",
+        )
+        self._said = StyledText(id="hint")
+        self._keys = StyledText()
+
+    def compose(self) -> ComposeResult:
+        """Show for whom it is, the two lines, and what is wrong with them."""
+        with Vertical(id="dialog", classes="box"):
+            yield self._text
+            for sign, line in zip(self._signs, (self._name_line, self._data_line), strict=True):
+                with Horizontal(classes="line"):
+                    yield sign
+                    yield line
+            yield self._said
+            yield self._keys
+
+    def on_mount(self) -> None:
+        """Begin where something is missing."""
+        lines: list[Spans] = [(Span(self._title, "bold"),)]
+        if self._waits_for is not None:
+            lines.append((Span("it waits for ", "dim"), Span(clean(self._waits_for), "accent")))
+        self._text.styles.height = len(lines)
+        self._text.show(lines)
+        for sign, word in zip(self._signs, ("name", "data"), strict=True):
+            sign.show([(Span(word, "dim"),)])
+        self._say(self._wrong)
+        self._keys.show([key_words(KEYS)])
+        self.set_focus(self._data_line if self._draft.name else self._name_line)
+
+    def _say(self, wrong: str) -> None:
+        self._wrong = wrong
+        # As wide as the line beneath, which is always there.
+        lines = wrapped((Span(clean(wrong, limit=400), "warn"),), self._keys.size.width or CELLS, indent=2)
+        self._said.display = bool(wrong)
+        self._said.styles.height = len(lines)
+        self._said.show(lines)
+
+    def on_resize(self) -> None:
+        """Write what is wrong for the new width."""
+        self.call_after_refresh(lambda: self._say(self._wrong))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """What was wrong before is no longer said."""
+        if (self._name_line.value, self._data_line.value) != (self._draft.name, self._draft.data):
+            self._say("")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go on to the data, or close with the message; one that is none is told so, and stays."""
+        event.stop()
+        if event.input is self._name_line:
+            self.set_focus(self._data_line)
+            return
+        draft = self._draft.again(self._name_line.value, self._data_line.value)
+        try:
+            draft.read()
+        except MessageError as error:
+            self._draft = draft
+            self._say(str(error))
+        else:
+            self.dismiss(draft)
+
+    def on_key(self, event: Key) -> None:
+        """Leave by escape."""
+        if event.key == "escape":
+            event.stop()
+            self.dismiss(None)
