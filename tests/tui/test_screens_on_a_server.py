@@ -137,8 +137,10 @@ async def test_m1_a_message_is_sent_to_the_task_that_waits_for_it_and_refusals_a
         waits = {"step": "approved", "seconds": 3600.0, "receives": True}
         (await http.post(f"/v1/tasks/{key}/runs/0/started")).raise_for_status()
         (await http.post(f"/v1/tasks/{key}/runs/0/suspended", json=waits)).raise_for_status()
-        await pilot.press("2", "enter")
-        await seen(pilot, lambda shown: "asleep" in shown)
+        await pilot.press("2")
+        await seen(pilot, lambda shown: key[-8:] in shown)
+        await pilot.press("enter")
+        await seen(pilot, lambda shown: "[Payload]" in shown)
 
         await pilot.press("m")
         await seen(pilot, lambda shown: "it waits for approved" in shown)
