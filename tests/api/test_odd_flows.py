@@ -91,6 +91,15 @@ async def test_f3_a_picture_of_a_flow_has_the_beginning_of_a_long_error(lab: Roo
     assert shown["tasks"][0]["error"] == "z" * 2_000
 
 
+async def test_f3_of_a_long_sealed_error_a_picture_shows_no_cipher_text(lab: Room):
+    [task] = await flow_of(lab, {"ref": "a"})
+    await fail(lab, f"KeyError: <treadle:encrypted:{'z' * 5_000}>")
+
+    shown = (await lab.client.get(f"/v1/flows/{task['flow_id']}")).json()
+
+    assert shown["tasks"][0]["error"] == "KeyError: (encrypted)"
+
+
 async def test_f4_a_message_that_is_waited_for_is_taken_though_a_thousand_others_wait(
     lab: Room, monkeypatch: pytest.MonkeyPatch
 ):

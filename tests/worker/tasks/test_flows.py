@@ -254,6 +254,27 @@ async def test_f2_encrypted_tasks_hand_on_what_the_server_does_not_read(server: 
         assert (await client.handle(flow.id_of(first)).get()).encrypted
 
 
+async def test_f2_what_no_key_opens_is_no_result_and_who_only_waits_for_its_end_runs(
+    server: Served, working: Any
+) -> None:
+    codec = FernetCodec(new_key())
+    flow = Flow()
+    secret = flow.add(whispers, "a")
+    after = flow.add(says.with_options(Options(depends_on={"x": flow.id_of(secret)})), text="done")
+    taken, looked = flow.add(size, secret), flow.add(looks.with_options(Options(depends_on={"x": flow.id_of(secret)})))
+
+    async with Client(server.url, server.token, codec=codec) as client:
+        await flow.submit()
+        async with working(whispers, codec=codec):
+            assert await flow.result(secret, timeout=30) == "a"
+        async with working(says, size, looks):
+            assert await flow.result(after, timeout=30) == "done"
+            for node in (taken, looked):
+                with pytest.raises(TaskFailed, match="is encrypted, and no key that is here opens it"):
+                    await flow.result(node, timeout=30)
+        assert (await client.handle(flow.id_of(taken)).get()).reason == "error"
+
+
 async def test_f2_a_flow_that_is_not_there(client: Client) -> None:
     flow = Flow()
     with pytest.raises(InvalidArguments, match="was not submitted yet"):

@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.bulk import BulkAction
 from treadle.wire.flows import FLOW_VERBS
 from treadle.wire.ids import is_uuid
+from treadle.wire.sealed import ENCRYPTED, LONGEST_CLASS, MARK, seal_of_text
 from treadle.wire.status import TERMINAL
 from treadle_server.access.checks import sees_flow
 from treadle_server.access.principal import Principal
@@ -61,10 +62,21 @@ async def shown_flow(api: Api, principal: Principal, flow_id: str) -> dict[str, 
     names = ("id", "job_name", "status", "reason", "error", "created_at", "started_at", "completed_at")
     return {
         **flow_data(view),
-        "tasks": [{**{name: getattr(row, name) for name in names}, "waits_for": row.unmet} for row in shown.tasks],
+        "tasks": [
+            {**{name: getattr(row, name) for name in names}, "error": _beginning(row.error), "waits_for": row.unmet}
+            for row in shown.tasks
+        ],
         "edges": [{"task_id": task, "needs_id": needs, "names": listed} for task, needs, listed in shown.edges],
         "is_capped": shown.is_capped,
     }
+
+
+def _beginning(error: str | None) -> str | None:
+    """Return an error of which the end may have been cut off; of a sealed one no key would open what is left."""
+    if error is None or len(error) < read_flows.MOST_ERROR or seal_of_text(error) is not None:
+        return error
+    place = error.find(f"<{MARK}:", 0, LONGEST_CLASS + len(MARK))
+    return error if place < 0 else f"{error[:place]}{ENCRYPTED}"
 
 
 async def act_on_flow(api: Api, principal: Principal, flow_id: str, verb: str) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from treadle.errors import InvalidArguments
+from treadle.errors import CantDecrypt, InvalidArguments
 
 Raw = dict[str, Any]
+
+UNOPENED = "is_unopened"
+"""Stands with a dependency whose result is encrypted and was opened by no key."""
 
 
 def each(claim: Raw) -> Iterator[Raw]:
@@ -26,17 +29,22 @@ def replaced(claim: Raw, change: Callable[[Raw], Raw]) -> Raw:
 
 
 def results(claim: Raw) -> dict[str, Any]:
-    """Return the results by name; None for a task that did not complete."""
-    return {
-        name: [one.get("result") for one in said] if isinstance(said, list) else said.get("result")
-        for name, said in (claim.get("dependencies") or {}).items()
-    }
+    """Return the results by name; None for a task that did not complete. Raises `CantDecrypt`."""
+    return {name: _result(said) for name, said in (claim.get("dependencies") or {}).items()}
+
+
+def _result(said: Raw | list[Raw]) -> Any:
+    if isinstance(said, list):
+        return [_result(one) for one in said]
+    if said.get(UNOPENED):
+        raise CantDecrypt(f"what task {said['id']} returned is encrypted, and no key that is here opens it")
+    return said.get("result")
 
 
 def payload_of(claim: Raw) -> Mapping[str, Any]:
     """Return the payload with the results in it that are arguments.
 
-    Raises `InvalidArguments` where one of these tasks did not complete: it has no result.
+    Raises `InvalidArguments` where one of these tasks did not complete: it has no result; and `CantDecrypt`.
     """
     arguments: dict[str, str] | None = claim.get("arguments_from")
     payload: Mapping[str, Any] = claim["payload"]
@@ -49,5 +57,4 @@ def payload_of(claim: Raw) -> Mapping[str, Any]:
                 raise InvalidArguments(
                     f"{argument} is the result of task {one['id']}, which is {one['status']} and has none"
                 )
-    said = results(claim)
-    return {**payload, **{argument: said[name] for argument, name in arguments.items()}}
+    return {**payload, **{argument: _result(found[name]) for argument, name in arguments.items()}}

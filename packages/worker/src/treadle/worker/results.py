@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from treadle.errors import ConnectionFailed
+from treadle.errors import ConnectionFailed, ProblemError
 from treadle.tasks.dependencies import each, replaced
 from treadle.tasks.endings import Ending
 from treadle.worker.credentials import Credentials
@@ -23,7 +23,7 @@ async def read_results(credentials: Credentials, held: Held) -> Ending | None:
                 task = await channel.request("GET", f"/v1/tasks/{one['id']}")
                 # One that is run again since the claim has neither.
                 found[one["id"]] = {name: task.get(name) for name in ("result", "error")}
-    except ConnectionFailed as error:
+    except (ConnectionFailed, ProblemError) as error:
         log.warning("task %s, run %s, has not got the results that it needs: %s", *held.key, error)
         return {"kind": "exception", "reason": "intermittent-task", "error": f"its results could not be read: {error}"}
     finally:

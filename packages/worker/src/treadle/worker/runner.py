@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from treadle.encryption.sealer import Sealer
-from treadle.errors import InvalidArguments, ProblemError
+from treadle.errors import CantDecrypt, InvalidArguments, ProblemError
 from treadle.tasks import endings
 from treadle.tasks.definition import Task
 from treadle.tasks.dependencies import payload_of
@@ -218,6 +218,10 @@ class Runner:
         except InvalidArguments as error:
             log.error("task %s has a payload that %s can't take: %s", held.key[0], task.full_name, error)  # noqa: TRY400
             return endings.malformed(str(error))
+        except CantDecrypt as error:
+            # Another worker may have the key, or this one when it is started anew.
+            log.error("task %s of %s can't begin: %s", held.key[0], task.full_name, error)  # noqa: TRY400
+            return {"kind": "failed", "error": str(error)}
         if held.has_target and not held.is_fresh:
             if (refusal := await self._confirm_start(held)) is not None:
                 return refusal

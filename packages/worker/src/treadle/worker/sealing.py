@@ -6,26 +6,34 @@ from typing import Any
 from treadle.encryption.codec import Codec
 from treadle.encryption.fields import opened_claim, opened_kept, sealed_report
 from treadle.encryption.sealer import Sealer
-from treadle.errors import CantDecrypt, EncryptionError, StaleRun, problem_named
+from treadle.errors import EncryptionError, StaleRun, problem_named
+from treadle.tasks.dependencies import UNOPENED as UNOPENED_RESULT
 from treadle.tasks.dependencies import replaced
 from treadle.tasks.endings import Ending
-from treadle.wire.sealed import UNOPENED, seal_of
+from treadle.wire.sealed import UNOPENED, seal_of, seal_of_text, shown
 from treadle.worker.lease import Held, Key, log
 
 
 def opened_results(sealer: Sealer, claim: dict[str, Any]) -> dict[str, Any]:
-    """Return a claim with the results opened that those returned that its task waited for, where a key fits."""
-    if not (sealer.has_codec and claim.get("dependencies")):
-        return claim
+    """Return a claim with the results and errors opened of those that its task waited for, where a key fits.
+
+    One that no key opens is no result: who asks for it is told so. A task that needs no more than the end runs.
+    """
 
     def opened(one: dict[str, Any]) -> dict[str, Any]:
-        result = one.get("result")
-        if not isinstance(result, Mapping) or seal_of(result) is None:
+        result, error = one.get("result"), one.get("error")
+        if seal_of(result) is None and seal_of_text(error) is None:
             return one
         try:
-            return {**one, "result": sealer.open_value(result)}
-        except CantDecrypt:
-            return one
+            plain = {"result": sealer.open_value(result), "error": error and sealer.open_text(error)}
+        except EncryptionError:
+            return {
+                **one,
+                "result": None,
+                "error": error and shown(error),
+                UNOPENED_RESULT: seal_of(result) is not None,
+            }
+        return {**one, **plain}
 
     return replaced(claim, opened)
 
