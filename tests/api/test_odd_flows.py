@@ -44,6 +44,34 @@ async def test_f2_an_edited_policy_leaves_what_waits_for_open_tasks_blocked(serv
     assert (await lab.get(second["id"]))["status"] == "blocked"
 
 
+@pytest.mark.parametrize("kind", ["failed", "cancelled"])
+async def test_f2_a_result_stays_while_what_would_take_it_may_be_run_again(lab: Room, kind: str):
+    first = await lab.submit(1)
+    await finish(lab, result=5)
+    [second] = await flow_of(lab, {"depends_on": {"x": first["id"]}})
+    if kind == "failed":
+        await fail(lab)
+    else:
+        await lab.client.post(f"/v1/tasks/{second['id']}/cancel")
+
+    await lab.client.post("/v1/prune", json={"older_than": 0, "status": ["completed"]})
+    await lab.client.post(f"/v1/tasks/{second['id']}/rerun")
+
+    assert (await lab.claim())["task"]["dependencies"]["x"]["result"] == 5
+
+
+async def test_f2_a_result_goes_when_nothing_takes_it_any_more(lab: Room):
+    first = await lab.submit(1)
+    await finish(lab, result=5)
+    await flow_of(lab, {"depends_on": {"x": first["id"]}})
+    await fail(lab)
+
+    for _ in range(2):
+        await lab.client.post("/v1/prune", json={"older_than": 0})
+
+    assert (await lab.client.get("/v1/tasks")).json()["total"] == 0
+
+
 @pytest.mark.parametrize("said", [None, 5, [], [5], [["a"]], {}, "", ["x" * 256], ["a"] * 100_001])
 async def test_g9_what_is_no_dependency_is_refused_in_words_that_say_what_is_one(lab: Room, said: object):
     answer = await put(lab, {"ref": "a"}, {"depends_on": {"x": said}})

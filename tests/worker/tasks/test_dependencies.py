@@ -30,6 +30,13 @@ def test_f2_results_are_put_into_the_arguments_places() -> None:
     assert claim["payload"] == {"a": 1}
 
 
+def test_f2_what_was_removed_meanwhile_is_no_argument() -> None:
+    claim = {"payload": {}, "dependencies": {"y": done(1)}, "arguments_from": {"a": "x"}}
+
+    with pytest.raises(InvalidArguments, match="waited for as 'x', which has been removed since"):
+        payload_of(claim)
+
+
 @pytest.mark.parametrize("found", [done(None, "failed"), [done(1), done(None, "cancelled")]])
 def test_f2_what_did_not_complete_is_no_argument(found: Any) -> None:
     claim = {"payload": {}, "dependencies": {"x": found}, "arguments_from": {"a": "x"}}

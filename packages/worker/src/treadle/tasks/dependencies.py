@@ -52,6 +52,11 @@ def payload_of(claim: Raw) -> Mapping[str, Any]:
         return payload
     found = claim.get("dependencies") or {}
     for argument, name in arguments.items():
+        if name not in found:
+            raise InvalidArguments(
+                f"{argument} is the result of what this task waited for as {name!r}, which has been removed since:"
+                " submit both anew"
+            )
         for one in found[name] if isinstance(found[name], list) else [found[name]]:
             if one["status"] != "completed":
                 raise InvalidArguments(

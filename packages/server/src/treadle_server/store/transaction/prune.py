@@ -77,10 +77,15 @@ def _ended() -> ColumnElement[bool]:
 def _referred() -> ColumnElement[bool]:
     """Return the condition that something still needs the task."""
     dependent = tasks.alias("dependent")
+    # What failed or was cancelled may be run again, and then takes what this one returned.
+    would_take = and_(
+        _c.status == literal(Status.COMPLETED.value),
+        dependent.c.status.in_([literal(Status.FAILED.value), literal(Status.CANCELLED.value)]),
+    )
     needed = (
         select(dependent.c.seq)
         .join_from(task_dependencies, dependent, task_dependencies.c.task_seq == dependent.c.seq)
-        .where(task_dependencies.c.needs_seq == _c.seq, dependent.c.completed_at.is_(None))
+        .where(task_dependencies.c.needs_seq == _c.seq, or_(dependent.c.completed_at.is_(None), would_take))
     )
     owed = select(webhook_deliveries.c.id).where(
         webhook_deliveries.c.task_seq == _c.seq, webhook_deliveries.c.next_at.is_not(None)
