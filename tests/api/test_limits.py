@@ -35,7 +35,7 @@ async def test_a_limit_is_made_changed_shown_with_its_use_and_deleted(lab: Room)
     [
         {}, {"concurrency": 0}, {"concurrency": 1.5}, {"concurrency": True}, {"rate": {"count": 1}},
         {"rate": {"count": 1, "seconds": 0}}, {"rate": {"count": 0, "seconds": 1}},
-        {"concurrency": 1, "on_full": "drop"}, {"concurrency": 1, "on_full": "newest"}, {"on_full": "reject"},
+        {"concurrency": 1, "on_full": "drop"}, {"on_full": "reject"},
         {"rate": {"count": 1, "seconds": 1, "burst": 0}}, {"burst": 3},
     ],
 )  # fmt: skip
@@ -95,14 +95,37 @@ async def test_a_limit_that_rejects_answers_429_with_retry_after_and_a_bulk_is_r
 
     bulk = await lab.client.post("/v1/rooms/lab/tasks", json={"tasks": [item] * 3})
     taken = [await lab.client.post("/v1/rooms/lab/tasks/lab:tasks:limited", json={"payload": {}}) for _ in range(3)]
-    newest = (await lab.client.put(PATH, json={"concurrency": 2, "on_full": "newest"})).json()
 
     assert problem(alone) == "validation-error"
     assert (problem(bulk), bulk.headers["Retry-After"]) == ("limit-full", "1")
     assert [answer.status_code for answer in taken] == [202, 202, 429]
     assert (await lab.client.get("/v1/tasks")).json()["total"] == 2
-    assert "'newest' is not there yet; give 'wait' or 'reject'" in str(newest["errors"])
     assert (await lab.client.get(PATH)).json()["on_full"] == "reject"
+
+
+async def test_a_limit_that_replaces_cancels_what_waits_and_runs_and_the_worker_is_told_to_stop(lab: Room) -> None:
+    assert (await lab.client.put(PATH, json={"concurrency": 1, "on_full": "replace"})).json()["on_full"] == "replace"
+    limits = [{"name": "api", "key": "doc"}]
+    await lab.submit(0, limits=limits)
+    running = await lab.start()
+    item = {"job": lab.job, "payload": {"n": 1}, "limits": limits}
+
+    answered = (await lab.client.post("/v1/rooms/lab/tasks", json={"tasks": [item] * 2})).json()["tasks"]
+    beat = {"tasks": [{"task_id": running["id"], "run_id": 0}]}
+    told = (await lab.client.patch(f"/v1/workers/{lab.worker_id}", json=beat)).json()
+    [run] = (await lab.client.get(f"/v1/tasks/{running['id']}/runs")).json()["items"]
+
+    stands = [(task["status"], task["reason"], task["queue_position"]) for task in answered]
+    assert stands == [("cancelled", "superseded", None), ("pending", None, 1)]
+    superseded = await lab.get(running["id"])
+    assert (superseded["status"], superseded["reason"], run["reason"]) == ("cancelled", "superseded", "superseded")
+    assert superseded["error"].startswith(f"task {answered[0]['id']} superseded it")
+    assert [one["task_id"] for one in told["cancel"]] == [running["id"]]
+    shown = (await lab.client.get(PATH)).json()
+    assert (shown["used"], shown["waiting"]) == (1, 1)
+    stopped = {"tasks": [], "stopped": [{"task_id": running["id"], "run_id": 0}]}
+    assert (await lab.client.patch(f"/v1/workers/{lab.worker_id}", json=stopped)).is_success
+    assert (await lab.claim())["task"]["id"] == answered[1]["id"]
 
 
 async def test_the_busiest_keys_are_shown_of_a_shared_room_only_to_who_reads_all_rooms(

@@ -651,3 +651,23 @@ async def test_the_task_that_follows_the_last_one_takes_the_room_that_this_one_l
 
     assert (await plan.get()).skipped_at is None
     assert [task.run_id for task in await plan.shop.claim(worker, 5)] == [0]
+
+
+async def test_a_tick_supersedes_what_waits_and_what_supersedes_its_task_lets_the_next_tick_come(
+    plan: Plan, clock: FakeClock
+) -> None:
+    caps = Caps(concurrency=1, rate_count=None, rate_seconds=None, rate_burst=None, on_full="newest")
+    await plan.shop.engine.run(SetLimit(principal=SYSTEM, room="@global", name="api", caps=caps))
+    limits = [{"name": "api", "key": None, "weight": None}]
+    [waits] = await plan.shop.submit(limits=limits)
+    await plan.set(template='{"limits": [{"name": "api", "key": null, "weight": null}]}')
+
+    await plan.pass_time(60)
+    [first] = await plan.tasks()
+    [newest] = await plan.shop.submit(limits=limits)
+    await plan.pass_time(60)
+
+    stands = [await plan.shop.get(task.id) for task in (waits, first, newest)]
+    assert [task.reason for task in stands] == [Reason.SUPERSEDED] * 3
+    assert (await plan.get()).skipped_at is None
+    assert [task.status for task in await plan.tasks()] == [Status.CANCELLED, Status.PENDING]

@@ -9,7 +9,7 @@ from typing import Any
 
 from treadle_server.domain.admission import Admission
 from treadle_server.domain.jobs import Job
-from treadle_server.domain.limits import Place, named_by
+from treadle_server.domain.limits import Named, Place, named_by
 from treadle_server.engine.commands.instances import options_of
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
@@ -21,9 +21,9 @@ from treadle_server.store.transaction.limit_waits import crowds_of, uses_of
 
 async def read_admission(work: UnitOfWork, reads: ReadSet) -> None:
     """Read what is used and waits of the limits that reject and that tasks of the batch may be put in for."""
-    if all(limit.on_full == "wait" for limit in work.limits.values()):
+    if all(limit.on_full != "reject" for limit in work.limits.values()):
         return
-    places = {place for new in _new_tasks(work, reads) for place in _rejecting(work, *new)}
+    places = {one.place for one in named_by_new(work, reads) if _rejects(work, one)}
     if not places:
         return
     buckets = await read_buckets(work.tx, places, work.now)
@@ -57,13 +57,15 @@ def _new_tasks(work: UnitOfWork, reads: ReadSet) -> Iterator[tuple[Job, str, Seq
         yield work.jobs_by_num[schedule.job_num], schedule.room, of_task, schedule.payload
 
 
-def _rejecting(work: UnitOfWork, job: Job, room: str, own: Sequence[Any], payload: str) -> list[Place]:
-    try:
-        named = named_by(job.room, work.rules.limits_of(job), room, own, payload)
-    except ValidationFailed:
-        return []  # its command says so
-    return [
-        one.place
-        for one in named
-        if (limit := work.limits.get((one.room, one.name))) is not None and limit.on_full == "reject"
-    ]
+def named_by_new(work: UnitOfWork, reads: ReadSet) -> Iterator[Named]:
+    """Yield the limits that the tasks count against which the batch may put in."""
+    for job, room, own, payload in _new_tasks(work, reads):
+        try:
+            yield from named_by(job.room, work.rules.limits_of(job), room, own, payload)
+        except ValidationFailed:
+            continue  # its command says so
+
+
+def _rejects(work: UnitOfWork, one: Named) -> bool:
+    limit = work.limits.get((one.room, one.name))
+    return limit is not None and limit.on_full == "reject"

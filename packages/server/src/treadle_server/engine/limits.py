@@ -6,6 +6,7 @@ from datetime import datetime
 from treadle_server.clock import Steps
 from treadle_server.engine.admission import confirm_admission
 from treadle_server.engine.effects import Effects
+from treadle_server.engine.superseding import confirm_rivals
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.gates import settle
 from treadle_server.store.transaction.limit_rows import forget_time
@@ -34,7 +35,7 @@ class LimitKeeper:
     async def settle(self, tx: Tx, effects: Effects, *, was_set: bool) -> None:
         """Let tasks with limits be claimable where there is room by now, and no others.
 
-        Raises `LostUpdate` when another server has filled a limit that rejects.
+        Raises `LostUpdate` when another server has filled a limit that rejects, or put in what is to be superseded.
         """
         work = effects.work
         if was_set:
@@ -44,3 +45,4 @@ class LimitKeeper:
             woken, work.batch.due_at = await settle(tx, work.limited, work.now)
             work.woken |= woken
         await confirm_admission(work)
+        await confirm_rivals(work)

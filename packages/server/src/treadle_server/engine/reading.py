@@ -10,6 +10,7 @@ from treadle_server.domain.schedules import Schedule
 from treadle_server.engine.admission import read_admission
 from treadle_server.engine.commands.instances import options_of
 from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.superseding import read_rivals
 from treadle_server.engine.telling import read_dependencies
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import artifacts as store_artifacts
@@ -58,6 +59,7 @@ async def read(work: UnitOfWork, reads: ReadSet) -> None:
     await _load_schedules(work, reads)
     await _load_limits(work, reads)
     await read_admission(work, reads)
+    await read_rivals(work, reads)
     await _load_new(work, reads)
     await read_dependencies(work, reads)
     for pruning in reads.prunings:

@@ -17,6 +17,7 @@ from treadle_server.domain.artifacts import Artifact
 from treadle_server.domain.jobs import Job, Lane, Worker
 from treadle_server.domain.limits import Limit, Place
 from treadle_server.domain.schedules import Schedule
+from treadle_server.domain.superseding import Rivals
 from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.changes import Changes
 from treadle_server.engine.dependencies import Dependencies
@@ -92,6 +93,8 @@ class UnitOfWork:
         """Buckets that lines wait for and that have a token by now."""
         self.admission = Admission()
         """The limits that reject."""
+        self.rivals: dict[int, Rivals] = {}
+        """By bucket, whom new tasks may supersede."""
         self.own_uses: list[tuple[int, int, int, int]] = []
         """What runs of the tasks count for which the batch may end: task, run, bucket, weight."""
         self.limited = Touched()

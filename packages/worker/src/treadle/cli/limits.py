@@ -1,13 +1,13 @@
 """`treadle limits`: how much runs at once and begins in a time, over all workers; set and deleted too."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from treadle.cli.show import as_json, at_most, duration, open_client, print_item, print_page, print_table, run, say
 
 if TYPE_CHECKING:
-    from treadle.wire.limits import LimitItem
+    from treadle.wire.limits import LimitItem, OnFull
 
 _room = click.option("--room", default="@global", show_default=True, help="The room in which the limit stands.")
 
@@ -61,7 +61,7 @@ def show(name: str, *, room: str, is_json: bool) -> None:
 @click.option("--burst", type=click.IntRange(1), help="The most claims at once; left out, the rate's count.")
 @click.option(
     "--on-full",
-    type=click.Choice(["wait", "reject"]),
+    type=click.Choice(["wait", "reject", "newest", "replace"]),
     default="wait",
     show_default=True,
     help="What becomes of a task that is put in when there is no room.",
@@ -74,7 +74,7 @@ def set_limit(
     concurrency: int | None,
     rate: str | None,
     burst: int | None,
-    on_full: Literal["wait", "reject"],
+    on_full: "OnFull",
     room: str,
     is_json: bool,
 ) -> None:

@@ -31,7 +31,8 @@ class Limit:
     burst: int | None = None
     """How many claims may come at once; as many as the rate's count when it is left out."""
     on_full: "OnFull | None" = None
-    """`reject`: a submit raises `LimitFull` when there is no room; `wait`, when it is left out."""
+    """`reject`: a submit raises `LimitFull` when there is no room; `newest`: the others that wait are cancelled, and it
+    waits alone; `replace`: the oldest running ones too, until it fits; `wait`, when it is left out."""
 
     def __post_init__(self) -> None:
         """Check that it fits together. Raises `InvalidArguments`."""

@@ -33,8 +33,9 @@ class Limiting(Requester):
         """Make a limit, or change the one of this name while tasks wait for it and run.
 
         `concurrency` is the most weight at once, `rate` how many claims in how many seconds; one of them at least.
-        `burst` is the most claims at once, the rate's count unless given. When it is full, tasks that are put in wait,
-        or with `on_full` of `reject` the submit raises `LimitFull`. Raises `ValidationFailed` for neither of the first
+        `burst` is the most claims at once, the rate's count unless given. When it is full, tasks that are put in wait;
+        with `on_full` of `reject` the submit raises `LimitFull`, with `newest` the others that wait are cancelled, with
+        `replace` the oldest running ones too, until it fits. Raises `ValidationFailed` for neither of the first
         two, and `InvalidArguments` for a rate that is no pair, a burst without one or `on_full` alone.
         """
         caps = Limit(name, concurrency=concurrency, rate=rate, burst=burst, on_full=on_full).caps

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from treadle.wire.fields import Instant, Model, PositiveSeconds, Request, Text
 
@@ -24,14 +24,10 @@ LimitTitle = Annotated[Text, AfterValidator(_no_slash)]
 """A limit's name."""
 
 
-def _built(given: object) -> object:
-    if given in ("newest", "replace"):
-        raise ValueError(f"{given!r} is not there yet; give 'wait' or 'reject'")
-    return given
-
-
-OnFull = Literal["wait", "reject"]
-"""What becomes of a task that is put in when a limit is full: it waits, or is refused with `limit-full`."""
+OnFull = Literal["wait", "reject", "newest", "replace"]
+"""What becomes of a task that is put in when a limit is full: it waits (`wait`), is refused with `limit-full`
+(`reject`), or waits alone, for all others that wait are cancelled, reason `superseded` (`newest`), and the oldest
+running ones too, until it fits (`replace`)."""
 
 
 class LimitName(Request):
@@ -59,7 +55,7 @@ class Caps(Request):
     concurrency: Cap | None = None
     """The most weight of claimed and running tasks, and of cancelled ones until their code has stopped."""
     rate: Rate | None = None
-    on_full: Annotated[OnFull, BeforeValidator(_built)] = "wait"
+    on_full: OnFull = "wait"
 
 
 _BARE_TILDE = re.compile("~(?![01])")

@@ -85,6 +85,7 @@ class Reason(Word):
     RETURNED = "returned"
     SUSPENDED = "suspended"
     DEPENDENCY_FAILED = "dependency-failed"
+    SUPERSEDED = "superseded"
 
     @classmethod
     def _missing_(cls, value: object) -> "Reason | None":

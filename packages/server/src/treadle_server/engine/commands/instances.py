@@ -18,6 +18,7 @@ from treadle_server.domain.limits import Named
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.submit import Submission, holder_of, new_task
+from treadle_server.engine.commands.superseding import supersede
 from treadle_server.engine.naming import admit, limits_of, note_limits
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import LimitFull, LimitNotFound, ValidationFailed
@@ -95,6 +96,7 @@ def make_instance(work: UnitOfWork, schedule: Schedule, tick: datetime | None) -
     work.add_task(task)
     if task.status is Status.PENDING:
         work.admission.add(named)
+    supersede(work, task, named)
     schedule.last_at, schedule.last_task_id = tick or work.now, task.id
     if tick is not None:
         work.changes.ticks.append((schedule.id, tick, task.seq))

@@ -19,6 +19,7 @@ from treadle_server.domain.tasks import Task, check_times
 from treadle_server.engine.commands.dependants import check_needs, found, put_in_waiting
 from treadle_server.engine.commands.flows import check_flow, flow_of, read_bound
 from treadle_server.engine.commands.jobs import find_job
+from treadle_server.engine.commands.superseding import supersede
 from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.naming import admit, limits_of, note_limits
 from treadle_server.engine.read_set import ReadSet
@@ -234,6 +235,7 @@ class Submit(_OfItems):
             work.add_task(task)
         if task.status is Status.PENDING:
             work.admission.add(named)
+        supersede(work, task, named)
         return Submitted(task, created=True, position=_position(work, task, job))
 
     def _other(self, work: UnitOfWork, need: Need, done: Mapping[int, Submitted]) -> Task | Needed:
@@ -269,7 +271,8 @@ def _position(work: UnitOfWork, task: Task, job: Job) -> int | None:
 
     One that was due before it came stands somewhere among them: None, its place is to be read.
     """
-    if task.status is not Status.PENDING:
+    if task.status is not Status.PENDING or work.rivals:
+        # Of what is superseded beside it the counts don't tell.
         return None
     _, room, _ = job.lane_key(task.room, task.pool)
     queue = work.queue(job.num, room)

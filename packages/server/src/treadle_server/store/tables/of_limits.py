@@ -19,7 +19,7 @@ limits = Table(
     Column("version", Integer, nullable=False),
     Column("on_full", String(16), nullable=False, server_default="wait"),
     UniqueConstraint("room", "name"),
-    CheckConstraint("on_full IN ('wait', 'reject')", name="on_full_known"),
+    CheckConstraint("on_full IN ('newest', 'reject', 'replace', 'wait')", name="on_full_known"),
     CheckConstraint("concurrency IS NOT NULL OR rate_count IS NOT NULL", name="caps_something"),
     CheckConstraint(
         "(rate_count IS NULL) = (rate_seconds IS NULL) AND (rate_count IS NULL) = (rate_burst IS NULL)",

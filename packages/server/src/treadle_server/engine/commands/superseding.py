@@ -1,0 +1,23 @@
+"""A new task takes the place of older ones, where its limits say so."""
+
+from collections.abc import Sequence
+
+from treadle.wire.status import Reason, Status
+from treadle_server.domain.limits import Named
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.steering import cancel_task
+from treadle_server.engine.unit_of_work import UnitOfWork
+
+
+def supersede(work: UnitOfWork, new: Task, named: Sequence[Named]) -> None:
+    """Cancel what a task that was just put in supersedes; what runs keeps its holds until its code has stopped.
+
+    What is not due yet, or waits for other tasks, supersedes nothing.
+    """
+    if not work.rivals or new.status is not Status.PENDING:
+        return
+    for one in named:
+        rivals = work.rivals.get(one.place.bucket)
+        for task in () if rivals is None else rivals.superseded_by(new):
+            cancel_task(work, task, Reason.SUPERSEDED)
+            task.error = f"task {new.id} superseded it: the limit {one.name!r} of room {one.room} was full"

@@ -1,0 +1,94 @@
+"""Limits that let newer tasks supersede older ones: who is to go is read before tasks are put in, and confirmed after.
+
+Servers that share a database look again under the lock of the limits whether somebody has come whom they did not know
+of: who was overtaken does its batch anew.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from treadle_server.domain.limits import Place
+from treadle_server.domain.superseding import SUPERSEDING, Rivals, Running
+from treadle_server.engine.admission import named_by_new
+from treadle_server.engine.read_set import ReadSet
+from treadle_server.engine.unit_of_work import UnitOfWork
+from treadle_server.store.base import LostUpdate
+from treadle_server.store.transaction.limit_rivals import RunOf, running_in, waiting_in
+from treadle_server.store.transaction.limit_rows import read_buckets
+from treadle_server.store.transaction.limit_waits import crowds_of
+from treadle_server.store.transaction.load import tasks_by_id
+
+MOST = 500
+"""Tasks of a bucket that one batch supersedes; those beyond go with the next one that is put in."""
+
+
+async def read_rivals(work: UnitOfWork, reads: ReadSet) -> None:
+    """Read whom the batch's new tasks may supersede."""
+    if all(limit.on_full not in SUPERSEDING for limit in work.limits.values()):
+        return
+    coming: Counter[Place] = Counter()
+    for one in named_by_new(work, reads):
+        limit = work.limits.get((one.room, one.name))
+        if limit is not None and limit.on_full in SUPERSEDING:
+            coming[one.place] += one.weight
+    if not coming:
+        return
+    waiting = await waiting_in(work.tx, coming, MOST)
+    running = await running_in(work.tx, _replacing(work, coming))
+    # What is used is read last: who came since the others were read makes it full, and `confirm_rivals` finds them.
+    buckets = await read_buckets(work.tx, coming, work.now)
+    rivals = {number: Rivals(number, bucket) for number, bucket in buckets.items()}
+    going = {
+        place.bucket: _first(running[place.bucket], rivals[place.bucket], weight)
+        for place, weight in coming.items()
+        if place.bucket in running
+    }
+    ids = {task_id for found in waiting.values() for task_id in found}
+    ids |= {task_id for runs in going.values() for task_id, _, _ in runs}
+    work.remember(await tasks_by_id(work.tx, ids - work.tasks.keys()))
+    for number, rival in rivals.items():
+        rival.waiting = [work.tasks[task_id] for task_id in waiting[number] if task_id in work.tasks]
+        runs = [run for run in going.get(number, ()) if run[0] in work.tasks]
+        rival.running = [Running(work.tasks[task_id], run_id, weight) for task_id, run_id, weight in runs]
+        rival.active = sum(weight for _, _, weight in running.get(number, ()))
+        rival.known_waiting = set(waiting[number])
+        rival.known_running = {task_id for task_id, _, _ in running.get(number, ())}
+        rival.is_capped = len(ids) >= MOST
+    work.rivals = rivals
+
+
+def _replacing(work: UnitOfWork, places: Iterable[Place]) -> list[int]:
+    nums = {limit.num for limit in work.limits.values() if limit.on_full == "replace"}
+    return [place.bucket for place in places if place.num in nums]
+
+
+def _first(runs: list[RunOf], rivals: Rivals, coming: int) -> list[RunOf]:
+    """Return the runs that may have to go, so that what comes fits."""
+    most = rivals.bucket.limit.concurrency
+    excess = 0 if most is None else sum(weight for _, _, weight in runs) + coming - most
+    found: list[RunOf] = []
+    for run in runs[:MOST]:
+        if excess <= 0:
+            break
+        excess -= run[2]
+        found.append(run)
+    return found
+
+
+async def confirm_rivals(work: UnitOfWork) -> None:
+    """Look again, under the lock of the limits, where another server may have put something in meanwhile.
+
+    Raises `LostUpdate` when somebody waits, or runs, whom this batch should have superseded.
+    """
+    grown = {number: one for number, one in work.rivals.items() if one.has_grown and not one.is_capped}
+    if not grown or work.tx.is_exclusive:
+        return
+    places = {Place(one.bucket.limit.num, number) for number, one in grown.items()}
+    crowds = await crowds_of(work.tx, places, await read_buckets(work.tx, places, work.now))
+    waiting = await waiting_in(work.tx, places, MOST)
+    running = await running_in(work.tx, _replacing(work, places))
+    for number, one in grown.items():
+        unknown = set(waiting[number]) - one.known_waiting - {task.id for task in one.waiting}
+        unknown |= {task_id for task_id, _, _ in running.get(number, ())} - one.known_running
+        if unknown and number in crowds and crowds[number].excess() is not None:
+            raise LostUpdate("another server has put in what is to be superseded")

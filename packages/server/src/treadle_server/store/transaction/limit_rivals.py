@@ -1,0 +1,84 @@
+"""Who waits for buckets of limits that let newer tasks supersede older ones, and which runs count against them."""
+
+from collections.abc import Collection
+
+from treadle.wire.ids import TaskId
+from treadle.wire.status import LEASED
+from treadle_server.domain.limits import Place, places_of, text_of_place
+from treadle_server.store.base import Tx
+from treadle_server.store.transaction.limit_rows import fetch
+
+# Tasks with one limit are found along its bucket, those with several along an index of their own, as in `limit_waits`.
+_ONE = """
+SELECT t.limit_key, t.id
+  FROM json_each(?) p CROSS JOIN tasks t
+ WHERE t.seq IN (SELECT seq FROM tasks i
+                  WHERE i.limit_key = p.value AND i.limit_key IS NOT NULL AND i.completed_at IS NULL
+                    AND i.status = 'pending' LIMIT ?)
+"""
+_PG_ONE = """
+SELECT p.place, t.id::text
+  FROM unnest($1::text[]) AS p (place)
+ CROSS JOIN LATERAL (
+       SELECT id FROM tasks
+        WHERE tasks.limit_key = p.place AND tasks.limit_key IS NOT NULL AND tasks.completed_at IS NULL
+          AND tasks.status = 'pending' LIMIT $2) t
+"""
+_SEVERAL = """
+SELECT limit_key, id FROM tasks
+ WHERE limit_key LIKE '% %' AND status = 'pending'
+   AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(' ' || limit_key || ' ', ' ' || value || ' ') > 0)
+ LIMIT ?
+"""
+_PG_SEVERAL = """
+SELECT limit_key, id::text FROM tasks
+ WHERE limit_key LIKE '% %' AND status = 'pending' AND string_to_array(limit_key, ' ') && $1::text[] LIMIT $2
+"""
+_LEASED = ", ".join(f"'{status}'" for status in sorted(LEASED))
+_RUNS = f"""
+SELECT u.bucket, t.id, u.run_id, u.weight
+  FROM limit_uses u CROSS JOIN tasks t
+ WHERE u.bucket IN (SELECT value FROM json_each(?))
+   AND t.seq = u.task_seq AND t.run_id = u.run_id AND t.status IN ({_LEASED})
+ ORDER BY t.claimed_at, t.seq
+"""  # noqa: S608 - made of constants
+_PG_RUNS = """
+SELECT u.bucket, t.id::text, u.run_id, u.weight
+  FROM limit_uses u
+ CROSS JOIN LATERAL (
+       SELECT id, claimed_at, seq FROM tasks
+        WHERE tasks.seq = ANY (ARRAY[u.task_seq]) AND tasks.run_id = u.run_id AND tasks.status = ANY ($2::text[])) t
+ WHERE u.bucket = ANY ($1::bigint[])
+ ORDER BY t.claimed_at, t.seq
+"""
+
+RunOf = tuple[TaskId, int, int]
+"""A task, its run, and what that counts."""
+
+
+async def waiting_in(tx: Tx, places: Collection[Place], most: int) -> dict[int, list[TaskId]]:
+    """Return by bucket the tasks that wait for it; of more than `most` not all."""
+    found: dict[int, list[TaskId]] = {place.bucket: [] for place in places}
+    texts = [text_of_place(place) for place in sorted(places)]
+    if texts:
+        rows = [*await fetch(tx, _ONE, _PG_ONE, texts, most), *await fetch(tx, _SEVERAL, _PG_SEVERAL, texts, most)]
+        for limit_key, task_id in rows:
+            for place in places_of(limit_key):
+                if place.bucket in found:
+                    found[place.bucket].append(TaskId(task_id))
+    return found
+
+
+async def running_in(tx: Tx, buckets: Collection[int]) -> dict[int, list[RunOf]]:
+    """Return by bucket the open runs that count against it, the first claimed first."""
+    found: dict[int, list[RunOf]] = {bucket: [] for bucket in buckets}
+    if not found:
+        return found
+    leased = sorted(str(status) for status in LEASED)
+    if tx.dialect == "sqlite":
+        rows = await fetch(tx, _RUNS, "", sorted(found))
+    else:
+        rows = await fetch(tx, "", _PG_RUNS, sorted(found), leased)
+    for bucket, task_id, run_id, weight in rows:
+        found[bucket].append((TaskId(task_id), run_id, weight))
+    return found
