@@ -11,8 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
 
-FENCE = re.compile(r"^( *)(`{3,})(\w*)[^\n]*\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
-SNIPPET = re.compile(r"^--8<--\n(\S+)\n--8<--$", re.MULTILINE)
+FENCE = re.compile(r"^( *)(`{3,})(\w*)([^\n]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
+SNIPPET = re.compile(r"^--8<--\n([^\s:]+)(?::(\d+):(\d+))?\n--8<--$", re.MULTILINE)
+TITLE = re.compile(r'title="([^"]+)"')
 
 COROUTINES = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 """Notebooks, and what is shown of a function's inside, await where they stand."""
@@ -28,6 +29,8 @@ class Block:
     line: int
     language: str
     text: str
+    title: str | None = None
+    """Whose code it is, when it isn't Treadle's: it stands beside ours, is not run here, and its packages are not installed."""
 
     @property
     def name(self) -> str:
@@ -43,7 +46,13 @@ class Block:
     @property
     def code(self) -> str:
         """Return its text, or that of the file that it shows."""
-        return SNIPPET.sub(lambda match: (ROOT / match[1]).read_text(), self.text)
+        return SNIPPET.sub(_shown, self.text)
+
+    @property
+    def lines(self) -> tuple[int, int] | None:
+        """Return the first and the last line that it shows of its file; None when it shows all of them."""
+        found = SNIPPET.search(self.text)
+        return (int(found[2]), int(found[3])) if found and found[2] else None
 
 
 def blocks(*languages: str) -> Iterator[Block]:
@@ -53,7 +62,14 @@ def blocks(*languages: str) -> Iterator[Block]:
         for match in FENCE.finditer(text):
             if match[3] in languages:
                 line = text.count("\n", 0, match.start()) + 2
-                yield Block(page.relative_to(ROOT).as_posix(), line, match[3], match[4])
+                title = TITLE.search(match[4])
+                yield Block(page.relative_to(ROOT).as_posix(), line, match[3], match[5], title[1] if title else None)
+
+
+def _shown(match: re.Match[str]) -> str:
+    """Return what a snippet puts in: a file, or some of its lines."""
+    lines = (ROOT / match[1]).read_text().splitlines(keepends=True)
+    return "".join(lines[int(match[2]) - 1 : int(match[3])] if match[2] else lines)
 
 
 def compiles(code: str) -> bool:

@@ -5,6 +5,7 @@ a name of Treadle's, one that a block before them has given, or one that is list
 of programs.
 """
 
+import ast
 import asyncio
 import importlib.util
 import inspect
@@ -25,7 +26,10 @@ from tests.docs.blocks import COROUTINES, ROOT, Block, blocks, compiles, defined
 from treadle.tasks.registry import collect
 
 PYTHON = list(blocks("python"))
-READ = [block for block in PYTHON if compiles(block.code)]
+OURS = [block for block in PYTHON if block.title is None]
+THEIRS = [block for block in PYTHON if block.title is not None]
+PARTS = [block for block in PYTHON if block.lines]
+READ = [block for block in OURS if block.lines is None and compiles(block.code)]
 PROGRAMS = [block for block in READ if block.file is None and not unknown(block.code)]
 MODULES = [block for block in PROGRAMS if "def test_" not in block.code and "await Client().open()" not in block.code]
 TESTS = [block for block in PROGRAMS if "def test_" in block.code]
@@ -40,6 +44,10 @@ OTHERS = {
     "docs/tasks.md": {"open_database", "report"},
 }
 """The pages that have fragments, and what these lack that is neither Treadle's nor defined before."""
+
+
+STANDING_IN = {"links", "read", "convert", "keep"}
+"""What the page says in words that code of other systems takes from elsewhere."""
 
 
 def named(several: list[Block]) -> dict[str, Any]:
@@ -66,13 +74,35 @@ def test_fragments_lack_only_what_their_page_has_told() -> None:
 def test_there_are_more_programs_than_fragments() -> None:
     fragments = [block for block in READ if unknown(block.code)]
 
-    assert len(fragments) < len(PYTHON) / 2
+    assert len(fragments) < len(OURS) / 2
 
 
 @pytest.mark.parametrize("block", **named([block for block in PYTHON if block.file]))
 def test_files_that_pages_show_are_examples_with_tests_of_their_own(block: Block) -> None:
     assert (ROOT / str(block.file)).is_file()
     assert str(block.file).startswith("examples/")
+
+
+@pytest.mark.parametrize("block", **named(PARTS))
+def test_lines_that_pages_show_are_whole_statements_of_their_file(block: Block) -> None:
+    """So an edit of the example that moves them is noticed."""
+    assert block.lines is not None
+    wanted = range(block.lines[0], block.lines[1] + 1)
+    tree = ast.parse((ROOT / str(block.file)).read_text()).body
+    starts = {min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))]) for node in tree}
+
+    assert wanted[0] in starts
+    assert wanted[-1] in {node.end_lineno for node in tree}
+
+
+@pytest.mark.parametrize("block", **named(THEIRS))
+def test_code_for_other_systems_lacks_only_what_is_told_beside_it(block: Block) -> None:
+    """It has a title, names the system's package, and takes the rest from the example that stands before it."""
+    before = [other for other in PARTS if other.page == block.page and other.line < block.line][-1]
+    example = defined((ROOT / str(before.file)).read_text())
+
+    assert str(block.title).lower() in block.code
+    assert unknown(block.code) <= example | STANDING_IN
 
 
 @pytest.mark.parametrize("block", **named(MODULES))
