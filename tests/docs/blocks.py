@@ -30,7 +30,7 @@ class Block:
     language: str
     text: str
     title: str | None = None
-    """Whose code it is, when it isn't Treadle's: it stands beside ours, is not run here, and its packages are not installed."""
+    """Whose code it is, when it isn't Treadle's: it is not run here, and its packages are not installed."""
 
     @property
     def name(self) -> str:
