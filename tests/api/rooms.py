@@ -1,10 +1,12 @@
 """Short words for what tests of the API do again and again."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import httpx
+
+from tests import waiting
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 NewUser = Callable[[str], Awaitable[httpx.AsyncClient]]
@@ -70,8 +72,5 @@ def problem(answer: httpx.Response) -> str:
     return str(body["type"].removeprefix("/v1/problems/"))
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Let the server, which runs in this loop, go on until the condition holds; fail after 10 seconds."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - nothing tells of what the server has noticed
-            await asyncio.sleep(0)
+until = partial(waiting.until, pause=0)
+"""What the server does is done in this loop, which goes on meanwhile."""

@@ -14,6 +14,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.chaos.processes import ServerProcess, stopped_at_the_end
+from tests.waiting import until
 from treadle_server.serving import server
 from treadle_server.testing import Served, serve
 
@@ -119,8 +120,7 @@ async def test_a_second_signal_ends_a_server_that_waits_for_a_request_without_a_
         async with asyncio.timeout(30):
             assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
             process.signal(signal.SIGTERM)
-            while await listens(process.port):  # noqa: ASYNC110 - another process
-                await asyncio.sleep(0.01)
+            await until(lambda: listens(process.port), lambda is_open: not is_open, seconds=30)
 
             process.signal(signal.SIGINT)
 

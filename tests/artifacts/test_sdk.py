@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.artifacts import tasks
+from tests.waiting import until
 from tests.worker.conftest import working_at
 from treadle import Client, Context, SyncClient, TaskFailed, task
 from treadle.errors import (
@@ -163,9 +164,7 @@ async def test_c4_an_upload_whose_run_is_lost_on_the_way_ends_there_and_is_not_s
     await uploader.close()
 
     assert await client.artifacts(key[0]) == []
-    async with asyncio.timeout(20):
-        while list((served.settings.data_dir / "artifacts").rglob("*-*")):  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.01)
+    await until(lambda: not list((served.settings.data_dir / "artifacts").rglob("*-*")))
 
 
 def problem() -> Any:

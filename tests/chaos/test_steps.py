@@ -10,7 +10,7 @@ import pytest
 
 from tests.chaos.processes import WorkerProcess, running_server, stopped_at_the_end
 from tests.chaos.stepped import climb
-from tests.worker.waiting import until
+from tests.waiting import until
 from treadle import Client, Options, TaskHandle
 from treadle.wire.status import WAITING, Status
 

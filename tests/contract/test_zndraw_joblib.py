@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from tests.conftest import _database_of as database_of
 from tests.conftest import _execute as execute
 from tests.contract.zndraw.environment import LIMIT, interpreter
 from tests.contract.zndraw.pipes import Client, Program, Refused, Serving, ended
+from tests.waiting import look_until
 
 pytestmark = [pytest.mark.timeout(2 * LIMIT)]
 
@@ -94,12 +94,8 @@ def submitted(root: httpx.Client, room: str, name: str, payload: dict[str, Any],
 
 
 def become(client: httpx.Client, path: str, **wanted: Any) -> dict[str, Any]:
-    """Look until what `path` shows has these values; fail after ten seconds."""
-    limit = time.monotonic() + 10
-    while wanted != {name: (shown := client.get(path).json())[name] for name in wanted}:
-        assert time.monotonic() < limit, shown
-        time.sleep(0.02)
-    return shown  # type: ignore[no-any-return]
+    """Look until what `path` shows has these values."""
+    return look_until(lambda: client.get(path).json(), lambda shown: wanted.items() <= shown.items())
 
 
 def test_a_global_job_is_registered_claimed_from_another_room_run_and_completed(connect: NewClient, room: str) -> None:
@@ -402,10 +398,7 @@ def test_the_clients_own_threads_work_beat_and_leave_at_a_signal(
 
     serving.until("begun", task=good)
     before = root.get(f"/workers/{worker}").json()["last_heartbeat"]
-    limit = time.monotonic() + 10
-    while root.get(f"/workers/{worker}").json()["last_heartbeat"] == before:
-        assert time.monotonic() < limit
-        time.sleep(0.02)
+    look_until(lambda: root.get(f"/workers/{worker}").json(), lambda shown: shown["last_heartbeat"] != before)
     serving.send()
     assert serving.until("ran", task=good)[-1]["result"] == "30 about z"
     become(root, f"/tasks/{good}", status="completed")

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.engine.conftest import ADMIN
+from tests.waiting import until
 from treadle.wire.status import Reason, Status
 
 pytestmark = pytest.mark.anyio
@@ -13,9 +14,7 @@ pytestmark = pytest.mark.anyio
 async def wait_at_dispatcher(shop, worker, claims: int = 1) -> list["asyncio.Future"]:
     """Return claims of the worker that wait for tasks."""
     waiting = [asyncio.ensure_future(shop.engine.claim(ADMIN, worker, most=10, wait=20)) for _ in range(claims)]
-    async with asyncio.timeout(20):
-        while len(shop.engine.dispatcher._waiting) < claims:  # noqa: ASYNC110 - nothing tells that they wait
-            await asyncio.sleep(0)
+    await until(lambda: len(shop.engine.dispatcher._waiting) >= claims, pause=0)
     return waiting
 
 

@@ -12,6 +12,7 @@ from tests.conftest import FakeClock
 from tests.engine.conftest import ADMIN
 from tests.engine.test_slots import Served, served_alone
 from tests.engine.test_turns import rows_of
+from tests.waiting import turns, until
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker
@@ -81,8 +82,7 @@ async def first_in_flight(served: Served, gate: Gate) -> tuple[list[Task], Any, 
     async with asyncio.timeout(10):
         await gate.reached.wait()
         other = later(served.complete(runs[1]))
-        while (runs[1].id, runs[1].run_id) in served.slot.held:  # noqa: ASYNC110 - nothing tells it
-            await asyncio.sleep(0)
+        await until(lambda: (runs[1].id, runs[1].run_id) not in served.slot.held, pause=0)
     return runs, one, other
 
 
@@ -96,10 +96,9 @@ async def test_a_batch_is_applied_while_the_one_before_is_written_and_asks_nothi
     served: Served, gate: Gate
 ) -> None:
     runs, one, other = await first_in_flight(served, gate)
-    for _ in range(10):
-        await asyncio.sleep(0.001)
-    assert (one.done(), other.done(), served.delivered.empty()) == (False, False, True)
+    # The database is asked here, and so could have been by the batch meanwhile.
     assert await statuses(served, runs) == [Status.CLAIMED] * 2
+    assert (one.done(), other.done(), served.delivered.empty()) == (False, False, True)
     assert served.slot.used == 2, "each has its next task already"
 
     gate.open()
@@ -118,8 +117,7 @@ async def test_new_tasks_are_taken_too_while_a_batch_is_written(served: Served, 
     await gate.reached.wait()
 
     other = later(served.shop.submit())
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await turns()
     assert (served.shop.engine.has_queued, other.done()) == (False, False)
     gate.open()
 
@@ -136,8 +134,7 @@ async def test_another_command_waits_in_the_queue(served: Served, gate: Gate) ->
     await gate.reached.wait()
     looked = later(served.shop.engine.run(FindWorker(principal=ADMIN, worker_id=served.slot.worker_id)))
     done = later(served.complete(second))
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await turns()
     assert served.shop.engine.has_queued
     assert (second.id, second.run_id) in served.slot.held, "nor does what comes after it overtake it"
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.engine.conftest import ADMIN
 from tests.engine.test_waiting import SocketWorker
+from tests.waiting import until
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Reason, Status
 from treadle.wire.workers import Renewal
@@ -164,9 +165,7 @@ async def test_what_was_claimed_for_a_slot_that_closed_meanwhile_goes_back_at_on
 async def test_a_caller_who_goes_in_the_moment_of_its_claim_gives_it_back_c1(shop) -> None:
     worker, other = await shop.worker(), await shop.worker()
     waiting = asyncio.ensure_future(shop.engine.claim(ADMIN, worker, wait=20))
-    async with asyncio.timeout(20):
-        while not shop.engine.dispatcher.is_waited_for([worker]):  # noqa: ASYNC110 - nothing tells it
-            await asyncio.sleep(0)
+    await until(lambda: shop.engine.dispatcher.is_waited_for([worker]), pause=0)
     [task] = await shop.submit()
 
     waiting.cancel()

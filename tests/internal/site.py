@@ -1,6 +1,5 @@
 """A server with executors: what is submitted to it, what its broker gets, and what executors report."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +9,7 @@ import httpx
 from taskiq import AsyncBroker, BrokerMessage
 
 from tests.conftest import FakeClock
+from tests.waiting import until
 from treadle.internal import InternalRegistry
 from treadle_server.internal.bridge import Bridge
 from treadle_server.services.sweeper import Sweeper
@@ -78,10 +78,7 @@ class Site:
 
     async def until(self, task: Claim, wanted: Callable[[Claim], Any]) -> Claim:
         """Look at the task until it is as wanted."""
-        async with asyncio.timeout(20):
-            while not wanted(found := await self.get(task)):  # noqa: ASYNC110 - a server's state has no event here
-                await asyncio.sleep(0.02)
-        return found
+        return await until(lambda: self.get(task), wanted)
 
     async def act(self, task: Claim, action: str, **fields: Any) -> Claim:
         answer = await self.http.post(f"/v1/tasks/{task['id']}/{action}", json=fields)

@@ -5,6 +5,7 @@ from pathlib import Path
 import httpx
 
 from tests.chaos.processes import ServerProcess, running_server
+from tests.waiting import look_until
 
 
 def submit(server: ServerProcess, name: str, payload: dict, **options: int) -> str:
@@ -20,12 +21,10 @@ def over(server: ServerProcess, task_id: str) -> dict:
 
 
 def await_file(path: Path, server: ServerProcess) -> None:
-    import time
-
-    limit = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < limit, server.log.read_text()[-2000:]
-        time.sleep(0.02)
+    try:
+        look_until(path.exists, seconds=30)
+    except TimeoutError as error:
+        raise AssertionError(server.log.read_text()[-2000:]) from error
 
 
 def test_z12_e8_kill_9_with_the_memory_broker_strands_nothing(tmp_path: Path, database_url: str):

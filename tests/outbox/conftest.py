@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from tests.worker.waiting import until
+from tests.waiting import until
 from treadle import Client, outbox, task
 from treadle.outbox.table import TABLE
 from treadle_server.testing import Served, serve

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.outbox.conftest import async_url, create_all, emptied, rows, submitted, write
 from tests.servers.postgres import OwnPostgres
-from tests.worker.waiting import seen
+from tests.waiting import until
 from treadle import Client
 from treadle.outbox import Relay
 
@@ -36,7 +36,7 @@ async def test_f6_a_database_that_stops_in_the_midst_is_waited_for(
         await write(shop, range(3))
         await emptied(shop)
         own.stop(how)
-        await seen(lambda: "; trying again" in caplog.text)
+        await until(lambda: "; trying again" in caplog.text)
         own.start()
         await write(shop, range(3, 6))
         await emptied(shop)

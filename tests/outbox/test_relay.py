@@ -1,7 +1,6 @@
 """The relay hands every row over once and in order, whatever is away meanwhile (F6, G6)."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from tests.outbox.conftest import create_all, emptied, note, rows, submitted, write
+from tests.waiting import until
 from tests.worker.proxies import proxy_to
-from tests.worker.waiting import seen
 from treadle import Client, Options, outbox
 from treadle.client.submit_batcher import SubmitBatcher
 from treadle.errors import ConnectionFailed, NoOutbox, TooManyRequests, Unauthorized, problem_named
@@ -251,7 +250,7 @@ async def test_an_engine_that_is_not_async_is_served_aside(tmp_path: Path, clien
 
 
 async def test_a_database_that_is_not_there_yet_is_waited_for(
-    tmp_path: Path, client: Client, caplog: pytest.LogCaptureFixture, until: Callable[..., Any]
+    tmp_path: Path, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"sqlite+aiosqlite:///{tmp_path}/later/shop.db"
     async with Relay(url, client=client, interval=0.01):
@@ -329,8 +328,3 @@ async def test_without_a_server_one_sweep_says_so_and_without_a_table_too(shop: 
 def test_what_can_t_be_used_is_said_at_once(given: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         Relay(**given)
-
-
-@pytest.fixture
-def until() -> Callable[..., Any]:
-    return seen

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests import waiting
 from tests.worker.conftest import Working, client, until, working
 from treadle import Client, Cron, Every, Options, errors, task
 from treadle.encryption import Sealer
@@ -115,12 +116,14 @@ async def test_a_worker_tells_how_each_task_is_run_e10(client: Client, working: 
 
 async def seen(client: Client, name: str = "tasks:tidy") -> Any:
     """Wait until the worker has told its schedule, and return it."""
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                return await client.schedule(name)
-            except errors.ScheduleNotFound:
-                await asyncio.sleep(0.01)
+
+    async def told() -> Any:
+        try:
+            return await client.schedule(name)
+        except errors.ScheduleNotFound:
+            return None
+
+    return await waiting.until(told)
 
 
 async def test_two_workers_with_the_same_code_do_not_fight_and_changes_of_people_stay_e10(

@@ -5,6 +5,7 @@ import sqlite3
 
 import pytest
 
+from tests.waiting import turns
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.sqlite import writer
 from treadle_server.store.store import SqlStore
@@ -52,8 +53,7 @@ async def test_a_database_that_another_process_has_locked_is_asked_for_again_z9(
     other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     waiting = asyncio.ensure_future(_write(sqlite))
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await turns(5)
     assert not waiting.done()
 
     other.execute("COMMIT")

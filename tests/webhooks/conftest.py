@@ -1,6 +1,5 @@
 """An engine with a sender, and a receiver."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.engine.conftest import Shop, shop
+from tests.waiting import until
 from tests.webhooks.receiver import Receiver, receiving
 from treadle_server.domain.webhooks import new_secret
 from treadle_server.engine.engine import Engine
@@ -80,9 +80,7 @@ class Mail:
 
     async def ended(self) -> None:
         """Let the tries that are under way end, and note what came of them."""
-        async with asyncio.timeout(20):
-            while self.sender._flying:  # noqa: ASYNC110 - a try's end wakes the sender, whose turns are made here
-                await asyncio.sleep(0.002)
+        await until(lambda: not self.sender._flying, pause=0.002)
         await self.sender.turn()
 
     async def go(self) -> None:

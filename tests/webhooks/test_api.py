@@ -9,6 +9,7 @@ import pytest
 
 from tests.api.conftest import alice, bob, lab, root, user
 from tests.api.rooms import Room, problem
+from tests.waiting import until
 from tests.webhooks.conftest import outbox
 from tests.webhooks.receiver import Receiver, says
 from treadle_server.testing import Served, serve
@@ -66,9 +67,7 @@ async def test_a_webhook_is_set_told_and_shown_and_its_secret_is_shown_once_e12(
 
 
 async def until_dead(root: httpx.AsyncClient, count: int) -> None:
-    async with asyncio.timeout(20):
-        while (await root.get(HOOK)).json()["dead"] < count:  # noqa: ASYNC110 - nothing tells a client
-            await asyncio.sleep(0.01)
+    await until(lambda: root.get(HOOK), lambda answer: answer.json()["dead"] >= count)
 
 
 async def test_dead_deliveries_are_listed_and_redelivered_e12(
@@ -102,9 +101,7 @@ async def test_dead_deliveries_are_listed_and_redelivered_e12(
     assert (await receiver.until(4))[3].id == item["id"]
     assert (await root.post(f"{HOOK}/redeliver")).json() == {"redelivered": 2}
     await receiver.until(5)
-    async with asyncio.timeout(20):
-        while await outbox(served.engine):  # noqa: ASYNC110 - nothing tells a client
-            await asyncio.sleep(0.01)
+    await until(lambda: outbox(served.engine), lambda left: not left)
 
 
 REFUSED = (

@@ -7,6 +7,7 @@ import pytest
 
 from tests.engine.conftest import Shop
 from tests.retention.conftest import ended
+from tests.waiting import until
 from tests.webhooks.conftest import hook, mailing, outbox
 from tests.webhooks.receiver import receiving, says
 from treadle.wire.status import Status
@@ -178,9 +179,7 @@ async def test_a_slow_receiver_keeps_no_other_waiting_e12(shop, receiver) -> Non
         for task in await shop.submit(20):
             await shop.steer(task, "cancel")
 
-        while len(receiver.got) < 20:
-            await mail.turn()
-            await asyncio.sleep(0.002)
+        await until(mail.turn, lambda _: len(receiver.got) >= 20)
 
         assert len(slow.got) == sender_module.AT_ONCE_EACH
         release.set()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker import waiting
+from tests import waiting
 from tests.worker.proxies import proxy_to
 from treadle import Client, Worker
 from treadle.settings import Settings
@@ -72,6 +72,6 @@ async def either(request: pytest.FixtureRequest, server: Served) -> AsyncIterato
 
 
 @pytest.fixture
-def until() -> Callable[[Callable[[], Awaitable[bool]]], Awaitable[None]]:
-    """Wait until a question is answered by yes; the test's own timeout ends it otherwise."""
+def until() -> Callable[..., Awaitable[Any]]:
+    """Wait until a question is answered by yes."""
     return waiting.until

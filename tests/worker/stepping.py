@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tests.worker.waiting import until
+from tests.waiting import until
 from treadle import Context, TaskHandle, task
 from treadle.wire.status import Status
 
@@ -112,12 +112,6 @@ async def asleep(handle: TaskHandle[Any], step: str) -> None:
         return item.status is Status.SCHEDULED and bool(found) and found[-1].step == step
 
     await until(is_asleep)
-
-
-async def turns(count: int = 20) -> None:
-    """Let everything else in the loop go on for some turns."""
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 @task

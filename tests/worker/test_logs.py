@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.waiting import until
+from tests.waiting import until
 from treadle import Client, Worker, logs, task
 from treadle_server.testing import Served
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.chaos.wires import wire_to
+from tests.waiting import until
 from tests.worker.conftest import settings_in, working_at
 from tests.worker.fakes import echo, fake_server, session_to
 from tests.worker.jobs import double
 from tests.worker.proxies import proxy_to
-from tests.worker.waiting import seen
 from treadle import Client, Context, Worker, task
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError, Unauthorized
 from treadle.transport.http import HttpChannel
@@ -138,7 +138,7 @@ async def test_a_proxy_is_no_server_that_refuses_n4(refuse: HTTPStatus) -> None:
             with pytest.raises(ConnectionFailed, match=str(refuse.value)):
                 await session.call("ping")
             fake.refuse = None
-            await seen(lambda: session.is_connected)
+            await until(lambda: session.is_connected)
 
             assert (await session.call("ping"))["echo"]["op"] == "ping"
 
@@ -153,7 +153,7 @@ async def test_what_a_stranger_answers_over_http_is_no_answer_n4(server: Served,
             with pytest.raises(ConnectionFailed, match="is a Treadle server there"):
                 await impatient.request("GET", "/v1/whoami")
             asking = asyncio.ensure_future(patient.request("GET", "/v1/whoami"))
-            await seen(lambda: wire.met >= 3)
+            await until(lambda: wire.met >= 3)
             await wire.restore()
 
             assert (await asking)["superuser"]
@@ -200,10 +200,10 @@ async def test_a_worker_waits_for_the_token_that_a_server_has_not_written_yet_n4
         worker = Worker([double], url=server.url, settings=settings_in(tmp_path / "mine"), drain_grace=0.5)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(worker.run_async())
-            await seen(lambda: "trying again with the token that" in caplog.text)
+            await until(lambda: "trying again with the token that" in caplog.text)
             assert str(tmp_path / "mine" / "token") in caplog.text
             _write(tmp_path / "mine", "left-from-before")
-            await seen(lambda: caplog.text.count("trying again with the token that") == 2)
+            await until(lambda: caplog.text.count("trying again with the token that") == 2)
             assert not running.done()
             _write(tmp_path / "mine", server.token)
 

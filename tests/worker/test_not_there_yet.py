@@ -12,9 +12,9 @@ import pytest
 import trustme
 
 from tests.chaos.wires import wire_to
+from tests.waiting import until
 from tests.worker.conftest import settings_in
 from tests.worker.jobs import double
-from tests.worker.waiting import seen
 from treadle import Client, Worker
 from treadle_server.testing import serve
 
@@ -90,11 +90,11 @@ async def test_a_worker_waits_for_tls_that_is_not_ready_n4(
         worker = await stack.enter_async_context(started(url, token=server.token))
         client = await stack.enter_async_context(Client(server.url, server.token))
 
-        await seen(lambda: wire.met >= 3)
+        await until(lambda: wire.met >= 3)
         await wire.restore()
-        await seen(lambda: "WRONG_VERSION_NUMBER" in caplog.text or "record layer failure" in caplog.text)
+        await until(lambda: "WRONG_VERSION_NUMBER" in caplog.text or "record layer failure" in caplog.text)
         wire.lead_to(untrusted)
-        await seen(lambda: "is not trusted here" in caplog.text)
+        await until(lambda: "is not trusted here" in caplog.text)
         wire.lead_to(server.url)
 
         await _comes_up(worker, client)
@@ -128,7 +128,7 @@ async def test_a_worker_waits_for_a_name_that_does_not_resolve_yet_n4(
         worker = await stack.enter_async_context(started(named, **how))
         client = await stack.enter_async_context(Client(server.url, server.token))
 
-        await seen(lambda: asked >= 3)
+        await until(lambda: asked >= 3)
         assert not worker.ready.is_set()
         is_known = True
 

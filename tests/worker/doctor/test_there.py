@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.worker.waiting import until
+from tests.waiting import until
 from treadle.doctor import there
 from treadle.doctor.examination import examine
 from treadle.wire.findings import Finding

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from treadle import Client, Limit, Options, errors, task
 
 pytestmark = pytest.mark.anyio
@@ -46,9 +47,7 @@ async def test_a_worker_warns_of_a_limit_that_allows_something_else_and_leaves_i
     with caplog.at_level(logging.WARNING, "treadle.worker"):
         async with working(ask):
             assert await handle.result(timeout=60) == 1
-            async with asyncio.timeout(20):
-                while not caplog.records:  # noqa: ASYNC110 - nothing tells of what the worker has logged
-                    await asyncio.sleep(0)
+            await until(lambda: caplog.records, pause=0)
 
     assert (await client.limit("openai")).concurrency == 7
     [said] = [record.getMessage() for record in caplog.records if "openai" in record.getMessage()]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.waiting import seen
+from tests.waiting import until
 from treadle import Worker, task
 from treadle.loops import loop_factory
 from treadle_server.testing import serve_in_thread
@@ -49,7 +49,7 @@ def test_a_worker_in_another_thread_is_stopped_from_this_one() -> None:
         thread = threading.Thread(target=worker.run)
         thread.start()
         try:
-            asyncio.run(seen(lambda: worker.id is not None))
+            asyncio.run(until(lambda: worker.id is not None))
         finally:
             worker.stop()
             thread.join()
