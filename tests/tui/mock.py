@@ -149,7 +149,10 @@ class MockServer:
         rows = [self.tasks[key] for key in flow["tasks"]]
         counts = Counter(row["status"] for row in rows)
         ended = sum(counts[status] for status in ("completed", "failed", "cancelled"))
-        names = ("id", "job_name", "status", "reason", "error", "waits_for", "created_at", "started_at", "completed_at")
+        names = (
+            *("id", "job_name", "status", "reason", "error", "waits_for", "on_dependency_failure"),
+            *("created_at", "started_at", "completed_at"),
+        )
         return {
             "id": fields["id"],
             "name": flow["name"],

@@ -46,6 +46,29 @@ def test_f2_a_flow_is_a_tree_in_which_each_task_stands_above_those_that_it_waits
     assert flow_id in {item["id"] for item in command.read("flows", "--room", "@global")["items"]}
 
 
+def test_f2_a_task_tells_what_it_waits_for_and_what_becomes_of_it_when_one_fails(command: Command, shop: Shop) -> None:
+    first, other, last, flow_id = put(
+        shop, {"ref": "a"}, {}, {"depends_on": {"x": "a", "y": ["a"] * 12}, "on_dependency_failure": "hold"}
+    )
+
+    lines = command.said("task", last).splitlines()
+    told = dict(line.split(maxsplit=1) for line in lines)
+
+    assert f"flow       {flow_id}" in lines
+    assert "waits for  1 task" in lines
+    assert f"depends on x: {first}; y: {', '.join([first] * 10)} and 2 more" in lines
+    assert "if it fails hold" in lines
+    assert told["status"] == "blocked"
+    assert command.read("task", last)["task"]["on_dependency_failure"] == "hold"
+    [line] = [line for line in command.said("flow", flow_id).splitlines() if last in line]
+    assert line.endswith("waits for 1 (hold)")
+    policies = {one["id"]: one["on_dependency_failure"] for one in command.read("flow", flow_id)["tasks"]}
+    assert policies == {first: None, other: None, last: "hold"}
+    assert not {"waits for", "depends on", "if it fails"} & {
+        line[:10].strip() for line in command.said("task", first).splitlines()
+    }
+
+
 def test_f2_all_tasks_of_a_flow_are_steered(command: Command, shop: Shop) -> None:
     *_, flow_id = put(shop, {"ref": "a"}, {"depends_on": {"x": "a"}})
 

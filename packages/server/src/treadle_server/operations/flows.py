@@ -59,7 +59,10 @@ async def shown_flow(api: Api, principal: Principal, flow_id: str) -> dict[str, 
     async with api.engine.store.read() as connection:
         view = await _find(connection, principal, flow_id)
         shown = await read_flows.shown(connection, flow_id)
-    names = ("id", "job_name", "status", "reason", "error", "created_at", "started_at", "completed_at")
+    names = (
+        *("id", "job_name", "status", "reason", "error", "on_dependency_failure"),
+        *("created_at", "started_at", "completed_at"),
+    )
     return {
         **flow_data(view),
         "tasks": [

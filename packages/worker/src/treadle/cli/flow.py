@@ -147,7 +147,8 @@ def _line(task: "FlowTask", *, is_above: bool) -> str:
     if task.reason:
         parts.append(f"({task.reason})")
     if task.waits_for:
-        parts.append(f"waits for {task.waits_for}")
+        how = "" if task.on_dependency_failure in {None, "cancel"} else f" ({task.on_dependency_failure})"
+        parts.append(f"waits for {task.waits_for}{how}")
     if task.started_at:
         until = task.completed_at or datetime.now(UTC)
         parts.append(f"in {duration(max(0.0, (until - task.started_at).total_seconds()))}")

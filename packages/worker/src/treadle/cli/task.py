@@ -9,6 +9,7 @@ import click
 from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, run, say, styled, told
 from treadle.cli.which import full_id
 from treadle.wire.sealed import seal_of
+from treadle.wire.status import TERMINAL
 
 if TYPE_CHECKING:
     from treadle.wire.runs import LogItem
@@ -82,6 +83,10 @@ def _described(about: _About) -> list[tuple[str, object]]:
         ("position", item.queue_position),
         ("target", item.target),
         ("blocked by", _blockers(about)),
+        ("flow", item.flow_id),
+        ("waits for", _waits_for(item)),
+        ("depends on", _depends_on(item)),
+        ("if it fails", item.on_dependency_failure),
         ("payload", brief(item.payload, 1000)),
         ("result", None if item.result is None else brief(item.result, 1000)),
         ("error", told(item.error)),
@@ -124,6 +129,28 @@ def _blockers(about: _About) -> str | None:
     causes = {} if about.target is None else {holder.task_id: holder.cause for holder in about.target.holders}
     named = [f"{task_id} ({causes[task_id]})" if task_id in causes else task_id for task_id in about.task.blocked_by]
     return ", ".join(named)
+
+
+def _waits_for(item: "TaskItem") -> str | None:
+    """Return how many tasks an open one waits for."""
+    if not item.waits_for or item.status in TERMINAL:
+        return None
+    return f"{item.waits_for:,} task{'' if item.waits_for == 1 else 's'}"
+
+
+MOST_NAMED = 10
+"""Tasks of one name that are shown."""
+
+
+def _depends_on(item: "TaskItem") -> str | None:
+    """Return the tasks that it depends on, by name."""
+    return "; ".join(f"{told(name)}: {_ids(said)}" for name, said in (item.depends_on or {}).items()) or None
+
+
+def _ids(said: str | list[str]) -> str:
+    ids = [said] if isinstance(said, str) else said
+    more = f" and {len(ids) - MOST_NAMED:,} more" if len(ids) > MOST_NAMED else ""
+    return ", ".join(ids[:MOST_NAMED]) + more
 
 
 def _progress(progress: object) -> str | None:

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from treadle.wire.fields import Instant, Json, Model, Share, Text
+from treadle.wire.options import OnDependencyFailure
 from treadle.wire.status import Reason, Status
 from treadle.wire.transitions import Action
 
@@ -76,6 +77,8 @@ class FlowTask(Model):
     reason: Reason | None = None
     error: str | None = None
     waits_for: int | None = None
+    on_dependency_failure: OnDependencyFailure | None = None
+    """Null when it depends on none."""
     created_at: Instant
     started_at: Instant | None = None
     completed_at: Instant | None = None

@@ -87,6 +87,7 @@ MOST_ERROR = 2_000
 
 _SHOWN = (
     _c.seq, _c.id, _c.job_name, _c.status, _c.reason, func.substr(_c.error, 1, MOST_ERROR).label("error"), _c.unmet,
+    _c.on_dependency_failure,
     _c.created_at, _c.started_at, _c.completed_at,
 )  # fmt: skip
 
