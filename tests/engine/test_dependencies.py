@@ -12,7 +12,7 @@ from treadle.wire.status import Reason, Status
 from treadle_server.access.principal import Principal
 from treadle_server.domain.dependencies import Need
 from treadle_server.domain.tasks import Task
-from treadle_server.engine.commands import MissDeadlines, PromoteDue, Submission, Submit, TellWaiters
+from treadle_server.engine.commands import Edit, MissDeadlines, PromoteDue, Steer, Submission, Submit, TellWaiters
 from treadle_server.engine.commands import dependants as module
 from treadle_server.errors import TaskNotFound
 
@@ -153,6 +153,30 @@ async def test_f2_hold_waits_until_the_failed_one_is_mended(shop, verb) -> None:
         await end(shop, mended)
 
     assert await statuses(shop, last) == ["pending"]
+
+
+async def test_f2_a_policy_is_nothing_to_a_task_that_depends_on_none(shop) -> None:
+    [first] = await shop.submit()
+
+    changes = {"on_dependency_failure": "run"}
+    edited = await shop.engine.run(Edit(principal=shop.principal, task_id=first.id, changes=changes))
+
+    assert edited.on_dependency_failure is None
+
+
+async def test_f2_a_task_that_waits_is_put_in_paused_and_resumed_in_one_batch(shop) -> None:
+    [first] = await shop.submit()
+    second = TaskId("0199f0a2-7c1e-7e07-8f1d-2f6b3c9d7a11")
+    steers = [Steer(principal=shop.principal, task_id=second, action=action) for action in ("pause", "resume")]
+
+    _, paused, resumed = await asyncio.gather(
+        put(shop, first, id=second), *(shop.engine.run(steer) for steer in steers)
+    )
+
+    assert paused is resumed
+    assert (resumed.status, resumed.unmet) == (Status.BLOCKED, 1)
+    await end(shop, first)
+    assert (await shop.get(second)).status is Status.PENDING
 
 
 async def test_f2_a_dependency_that_runs_again_changes_nothing_that_has_begun(shop) -> None:

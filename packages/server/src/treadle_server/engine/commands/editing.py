@@ -80,6 +80,9 @@ class Edit(OneRow):
         # What no call decides a submit passes over too.
         fixed = work.rules.fixed(work.job_of(task))
         changes = {name: value for name, value in self.changes.items() if name not in fixed}
+        if task.unmet is None:
+            # It waits for nothing, and so has no policy.
+            changes.pop("on_dependency_failure", None)
         due_at = self._due_at(work, task, changes)
         self._check(work, task, changes, due_at)
         own = changes["limits"] if "limits" in changes else own_of(task.limits)

@@ -11,9 +11,10 @@ def look_again(work: UnitOfWork, task: Task) -> Stand | None:
 
     Return one of those because of which it is never to run, as its policy says, if there is one.
     """
-    if task.unmet is None:
-        return None
     known = work.dependencies
+    if task.unmet is None or task.seq not in known.stands:
+        # It waits for nothing; or this batch has put it in, and it was counted just now.
+        return None
     task.unmet = 0
     failed: Stand | None = None
     for stand in known.stands[task.seq]:
