@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.model.reports import Reports
 from tests.model.things import FORBIDDEN, NO_TASK, NO_WORKER, STALE, Task, User, Worker
+from tests.model.waiting import Waiting
 from treadle.wire.status import Reason, WorkerState
 
 
-class Beats(Reports):
+class Beats(Waiting):
     """What workers do beside."""
 
     def beat(

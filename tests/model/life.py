@@ -32,6 +32,8 @@ class Life:
         """By room and name."""
         self.ended: list[str] = []
         """The tasks that the operation under way has ended."""
+        self.news: set[str] = set()
+        """The tasks that have ended, or are to run again, and of which those that wait for them were not told yet."""
         self.stamped_at: dict[int, datetime] = {}
         """When each server last gave every lease anew."""
 
@@ -49,6 +51,12 @@ class Life:
         task.completed_at, task.next_retry_at = now, None
         if was_open:
             self.ended.append(task.id)
+        self.note_news(task)
+
+    def note_news(self, task: Task) -> None:
+        """Those that wait for the task are to be told where it is."""
+        if any(task.id in other.needs for other in self.tasks.values()):
+            self.news.add(task.id)
 
     def put_back(self, task: Task, verb: Verb, delay: float, now: datetime) -> None:
         if delay > 0:

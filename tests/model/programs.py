@@ -95,6 +95,39 @@ _submission = st.builds(
         scheduled_at=st.sampled_from([-60, -1, 0, 10]), target=st.sampled_from(["a", "b"]), priority=st.integers(-1, 1)
     ),
 )
+_needs = st.lists(st.integers(0, 11), min_size=1, max_size=3).map(tuple)
+_policy = st.sampled_from([None, None, "cancel", "run", "hold", "hold"])
+
+
+def _bound(submission: dict[str, Any], needs: tuple[int | str, ...], policy: str | None) -> dict[str, Any]:
+    """Let a submission wait for tasks."""
+    return {**submission, "needs": needs, **({} if policy is None else {"on_dependency_failure": policy})}
+
+
+_plain_or_targeted = st.fixed_dictionaries({"job": st.integers(0, len(JOBS) - 1)}, optional={
+    "target": st.sampled_from(["a", "b"]), "id": st.integers(1, 9), "unique_key": st.sampled_from(["k", "l"]),
+    "delay": st.sampled_from([0, 5]), "deadline": st.sampled_from([20, 100]), "max_retries": st.integers(0, 1),
+})  # fmt: skip
+_follower = st.builds(_bound, _plain_or_targeted | _submission, _needs, _policy)
+
+
+def _flow(items: list[dict[str, Any]], shape: list[tuple[str, ...]], policies: list[str | None]) -> Submit:
+    """Return a request whose tasks wait for each other."""
+    bound = [
+        _bound(item, needs, policy) if needs else item
+        for item, needs, policy in zip(items, shape, policies, strict=False)
+    ]
+    return Submit(tuple(bound), alone=False)
+
+
+_shapes: st.SearchStrategy[list[tuple[str, ...]]] = st.sampled_from([
+    [(), ("0",)], [(), ("0",), ("1",)], [(), ("0",), ("0",), ("1", "2")], [(), (), ("0", "1"), ("2",)],
+    [(), ("0", "0")], [("1",), ("0",)], [("0",)], [(), ("0",), ("0", "1")],
+])  # fmt: skip
+"""A chain, a diamond, a fan-in, circles."""
+_flows = st.builds(
+    _flow, st.lists(_plain_or_targeted, min_size=4, max_size=4), _shapes, st.lists(_policy, min_size=4, max_size=4)
+)
 _unfit = st.builds(
     lambda given, wrong: {**given, "wrong": wrong},
     _submission,
@@ -211,6 +244,7 @@ _changes = st.sampled_from(
         {"scheduled_at": 10}, {"scheduled_at": 0}, {"scheduled_at": -30}, {"payload": {"n": 2}}, {"checkpoint": None},
         {"checkpoint": [3]}, {"tags": {"x": "y"}}, {"unique_key": "k"}, {"unique_key": None}, {"pool": "gpu"},
         {"pool": None}, {"deadline": 15}, {"deadline": None}, {"delay": 5}, {"lease_seconds": 20.0}, {"max_retries": 3},
+        {"on_dependency_failure": "cancel"}, {"on_dependency_failure": "run"}, {"on_dependency_failure": "hold"},
         {"heartbeat_increment": None}, {"heartbeat_increment": 5.0}, {"timeout": 8.0}, {"budget": None},
     ]
 )  # fmt: skip
@@ -228,7 +262,7 @@ _claim = st.builds(Claim, _worker, st.integers(1, 4)) | st.builds(
     Claim, _worker, st.sampled_from([1, 2, 2]), st.sampled_from(["once", "twice"])
 )
 _pass = st.builds(Pass, st.sampled_from([0.5, 1.0, 2.0, 3.0, 6.0, 11.0, 25.0, 61.0]))
-_service = st.builds(Service, st.sampled_from(["sweep", "promote", "tick"]))
+_service = st.builds(Service, st.sampled_from(["sweep", "promote", "tick", "follow", "follow"]))
 
 _patch = st.builds(
     PatchStatus,
@@ -290,6 +324,8 @@ _REQUESTS: dict[str, tuple[int, st.SearchStrategy[Any]]] = {
     "steer many": (2, _steer_many),
     "edit": (2, _edit),
     "edit many": (1, _edit_many),
+    "follower": (3, st.builds(Submit, st.tuples(_follower), st.integers(0, 1), _user)),
+    "flow": (3, _flows),
     "submit each": (2, _submit_each),
     "patch": (2, _patch),
     "schedule": (3, _schedule),
@@ -303,7 +339,7 @@ _operation = _weighed(
     {
         "request": (48, _request),
         "pass": (5, _pass),
-        "service": (7, _service),
+        "service": (10, _service),
         "together": (3, st.builds(Together, st.lists(_request, min_size=2, max_size=3).map(tuple))),
         "faulty": (2, st.builds(Faulty, _request, st.booleans())),
         "crash": (2, st.builds(Crash, _request | _service, st.booleans(), st.sampled_from([0, 0, 1, 1, 2, 3]))),
@@ -322,6 +358,14 @@ _SECOND: list[Operation] = [Register({"concurrency": 3}), *(Link(1, job) for job
 _BEGINNING: list[Operation] = [Submit(({"job": 0}, {"job": 1, "target": "a"}, {"job": 2}), alone=False), Claim(0, 2)]
 _KEPT = {"kind": "step", "step": "a", "occurrence": 0, "function": "f", "result": 1, "seconds": 0.5}
 _WAITS = {"kind": "suspended", "step": "m", "occurrence": 0, "seconds": 30.0, "receives": True}
+_BLOCKED: list[Operation] = [
+    Submit(
+        ({"job": 0}, {"job": 0, "needs": ("0",)}, {"job": 0, "needs": ("0",)}, {"job": 0, "needs": ("1", "2")}),
+        alone=False,
+    ),
+    Claim(0),
+]
+"""A diamond, whose first task is claimed."""
 _ASLEEP: list[Operation] = [Submit(({"job": 0},)), Claim(0), Report(0, _KEPT), Report(0, _WAITS)]
 """A task keeps a step, and waits for a message."""
 
@@ -337,6 +381,6 @@ def programs(size: int = 40, *, servers: int = 1) -> st.SearchStrategy[list[Oper
     return st.builds(
         lambda second, begun, rest: [*_PROLOGUE, *(_SECOND if second else []), *begun, *rest],
         st.booleans(),
-        st.sampled_from([[], _BEGINNING, _BEGINNING, _ASLEEP]),
+        st.sampled_from([[], _BEGINNING, _BEGINNING, _ASLEEP, _BLOCKED, _BLOCKED]),
         body,
     )

@@ -17,6 +17,7 @@ from tests.model.operations.base import USERS, Request
 from tests.model.things import ROOT
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
+from treadle_server.services.dependants import LONGEST_SLEEP, Dependants
 from treadle_server.services.poller import Poller
 from treadle_server.services.promoter import Promoter
 from treadle_server.services.scheduler import Scheduler
@@ -28,6 +29,9 @@ LONGEST = 1e9
 
 PATIENCE = 60.0
 """Seconds of the wall's clock after which a server does not answer any more."""
+
+MOST_TURNS = 200
+"""In which all must be told."""
 
 Tokens = dict[Any, str]
 """Tokens of users by their names, and credentials of runs by theirs: of each run the last that was given."""
@@ -58,6 +62,7 @@ class Site:
         self.promoter = Promoter(self.engine)
         self.poller = Poller(self.engine)
         self.scheduler = Scheduler(self.engine)
+        self.dependants = Dependants(self.engine)
         self.told: dict[str, tuple[int, str]] = {}
         """What the events say of each task: its version and its status."""
         self.engine.hub.listen(self._heard)
@@ -182,7 +187,12 @@ class Site:
         self.engine.drift.look(now)
 
     async def turn(self, service: str) -> None:
-        """Let a service do its turn."""
+        """Let a service do its turn; the one that tells those who wait, turns until nothing is left to tell."""
+        if service == "follow":
+            for _ in range(MOST_TURNS):
+                if await self.dependants.turn() == LONGEST_SLEEP:
+                    return
+            raise AssertionError("there is always something left to tell")
         if service == "tick":
             # It reads the clock that its last transaction left; the sweeper's turn reads the store's.
             await self.engine.store.read_clock()

@@ -16,6 +16,7 @@ from tests.model.things import (
     Task,
     User,
 )
+from tests.model.waiting import check_refs
 from treadle.wire.status import Status
 
 Given = dict[str, Any]
@@ -46,6 +47,7 @@ class Submits(Beats):
         """Put tasks in, all or none. `names` are the ids of those without one."""
         if user.run is not None:
             raise FORBIDDEN
+        check_refs(given)
         for one in given:
             self._check_job(room, one["job"])
         for one in given:
@@ -56,9 +58,16 @@ class Submits(Beats):
             first = self.tasks.get(one.get("id", ""))
             if first is None:
                 self._check_delay(one, now)
+                self.check_needs(given, one)
             elif first.content != self._content(room, one) or first.submitter != user.name:
                 raise CONFLICT
-        return [self._put(user, room, one, now, names) for one in given]
+        done: list[Submitted] = []
+        ids: dict[str, str] = {}
+        for one in given:
+            done.append(self._put(user, room, one, now, names, ids))
+            if "ref" in one:
+                ids[one["ref"]] = done[-1].task.id
+        return done
 
     def _check_job(self, room: str, full_name: str) -> None:
         job = self.jobs.get(full_name)
@@ -81,7 +90,10 @@ class Submits(Beats):
     def _content(room: str, one: Given) -> Given:
         return {"room": room, **{name: value for name, value in one.items() if name != "id" and value is not None}}
 
-    def _put(self, user: User, room: str, one: Given, now: datetime, names: Iterator[str]) -> Submitted:
+    def _put(
+        self, user: User, room: str, one: Given, now: datetime, names: Iterator[str], ids: dict[str, str]
+    ) -> Submitted:
+        """Put in a task, unless it is there; `ids` are those of the refs before it."""
         if one.get("id") in self.tasks:
             return Submitted(self.tasks[one["id"]])
         key = one.get("unique_key")
@@ -89,6 +101,7 @@ class Submits(Beats):
             if key is not None and task.is_open and (task.job_name, task.unique_key) == (one["job"], key):
                 return Submitted(task)
         task = self.new_task(user, room, one, now, one.get("id") or next(names))
+        self.bind(task, one, ids, now)
         return Submitted(task, created=True, position=self.position(task) if task.scheduled_at == now else None)
 
     def new_task(self, user: User, room: str, one: Given, now: datetime, task_id: str) -> Task:

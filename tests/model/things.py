@@ -26,6 +26,7 @@ NO_WORKER = Refused(404, "worker-not-found")
 NO_JOB = Refused(404, "job-not-found")
 NO_SCHEDULE = Refused(404, "schedule-not-found")
 INVALID = Refused(422, "validation-error")
+CIRCLE = Refused(422, "dependency-cycle")
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,11 @@ class Task:
     messages: "list[Message]" = field(default_factory=list)
     steps: int = 0
     """How many steps it keeps."""
+    needs: "list[str]" = field(default_factory=list)
+    """The tasks that it waits for, each once."""
+    on_dependency_failure: str | None = None
+    waits_for: int | None = None
+    """How many of them have not ended as it needs them, as far as it was told."""
 
     @property
     def is_open(self) -> bool:

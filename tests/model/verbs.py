@@ -98,19 +98,21 @@ class Verbs(Submits):
         if task.status is Status.FAILED:
             task.retry_count = task.requeue_count = 0
         is_asleep = task.reason is Reason.SUSPENDED and task.scheduled_at > now
-        self.move(task, Verb.RESUME, Status.SCHEDULED if task.scheduled_at > now else Status.PENDING, now)
+        self.count_anew(task)
+        self.move(task, Verb.RESUME, self.ready(task, now), now)
         task.goes_first = task.goes_first or not is_undo
         self._reopen(task)
-        if is_asleep:
+        if is_asleep and task.status is Status.SCHEDULED:
             task.reason = Reason.SUSPENDED
 
-    @staticmethod
-    def _reopen(task: Task) -> None:
+    def _reopen(self, task: Task) -> None:
         task.completed_at = task.error = task.reason = None
         task.cancel_requested = task.settled = False
+        self.note_news(task)
 
     def _rerun(self, task: Task, now: datetime, *, is_undo: bool) -> None:
-        self.move(task, Verb.RERUN, Status.PENDING, now)
+        self.count_anew(task)
+        self.move(task, Verb.RERUN, Status.BLOCKED if task.waits_for else Status.PENDING, now)
         is_anew = task.run_id is not None and not is_undo
         if is_anew or task.scheduled_at > now:
             task.scheduled_at = now
@@ -134,7 +136,7 @@ class Verbs(Submits):
     def edit(self, user: User, task_id: str, changes: Given, now: datetime, *, if_version: int | None = None) -> Task:
         """Change a task that does not run."""
         task = self.steered(user, task_id, if_version)
-        if task.status not in {Status.SCHEDULED, Status.PENDING}:
+        if task.status not in {Status.SCHEDULED, Status.BLOCKED, Status.PENDING}:
             raise TRANSITION
         at = changes.get("scheduled_at")
         if changes.get("delay") is not None:
@@ -151,6 +153,7 @@ class Verbs(Submits):
             self._reschedule(task, at, now)
         task.version += 1
         task.updated_at = now
+        self.take_policy(task, changes.get("on_dependency_failure"), now)
         return task
 
     def edit_many(
@@ -168,7 +171,7 @@ class Verbs(Submits):
     @staticmethod
     def _change(task: Task, changes: Given) -> None:
         was_as_lease = task.heartbeat_increment == task.lease_seconds
-        for name in changes.keys() - {"delay", "scheduled_at", "heartbeat_increment"}:
+        for name in changes.keys() - {"delay", "scheduled_at", "heartbeat_increment", "on_dependency_failure"}:
             setattr(task, name, changes[name])
         increment = changes.get("heartbeat_increment")
         if increment is not None:
@@ -178,6 +181,8 @@ class Verbs(Submits):
 
     def _reschedule(self, task: Task, at: datetime, now: datetime) -> None:
         task.scheduled_at = at
+        if task.status is Status.BLOCKED:
+            return
         to = Status.SCHEDULED if at > now else Status.PENDING
         if to is not task.status:
             allowed(task, Verb.DEFER if to is Status.SCHEDULED else Verb.PROMOTE, to)

@@ -18,7 +18,10 @@ class Pass(Operation):
 
 @dataclass(frozen=True)
 class Service(Operation):
-    """A turn of one of the services: `sweep`, `promote`, or `tick`, which is the scheduler's."""
+    """A turn of one of the services: `sweep`, `promote`, `tick`, which is the scheduler's, or `follow`.
+
+    The last one turns until all was told to those that wait for tasks.
+    """
 
     name: str
 
@@ -29,6 +32,8 @@ class Service(Operation):
         """Do the turn as far as so many commits go."""
         if self.name == "sweep":
             at.model.sweep(at.now, at.passed, at.server, commits)
+        elif self.name == "follow":
+            at.model.follow(at.now, commits)
         elif commits != 0:
             (at.model.promote if self.name == "promote" else at.model.tick)(at.now)
 

@@ -39,10 +39,14 @@ class Submit(Operation):
     alone: bool = True
     """Whether it goes by the route for one."""
 
-    def _given(self, now: datetime) -> list[Body]:
+    def _given(self, model: Treadle, now: datetime) -> list[Body]:
         given = []
-        for one in self.tasks:
+        for place, one in enumerate(self.tasks):
             item = {**one, "job": JOBS[one["job"]]}
+            if any(isinstance(word, str) for other in self.tasks for word in other.get("needs", ())):
+                item["ref"] = f"t{place}"
+            if needs := self._needs(model, item.pop("needs", ())):
+                item["depends_on"] = {"one": needs[0], "more": needs[1:]} if len(needs) > 1 else {"one": needs[0]}
             for name in ("scheduled_at", "deadline"):
                 if name in item:
                     item[name] = now + timedelta(seconds=item[name])
@@ -51,16 +55,23 @@ class Submit(Operation):
             given.append(item)
         return given
 
+    def _needs(self, model: Treadle, needs: tuple[int | str, ...]) -> list[str]:
+        """Return the refs and ids of tasks: a text is the place of one of the same request, a number any task's."""
+        words = [
+            f"t{int(word) % len(self.tasks)}" if isinstance(word, str) else nth(word, model.tasks) for word in needs
+        ]
+        return [word for word in words if word is not None]
+
     def request(self, model: Treadle, now: datetime) -> Request:
-        items = [{name: written(value) for name, value in item.items()} for item in self._given(now)]
+        items = [{name: written(value) for name, value in item.items()} for item in self._given(model, now)]
         room, user = ROOMS[self.room], USERS[self.user]
-        if self.alone and len(items) == 1:
+        if self.alone and len(items) == 1 and "ref" not in items[0]:
             job = items[0].pop("job")
             return Request(user, "POST", f"/v1/rooms/{room}/tasks/{job}", items[0])
         return Request(user, "POST", f"/v1/rooms/{room}/tasks", {"tasks": items})
 
     def answer(self, at: Moment) -> Any:
-        given = self._given(at.now)
+        given = self._given(at.then, at.now)
         done = at.model.submit(at.by(USERS[self.user]), ROOMS[self.room], given, at.now, at.names)
         shown = [at.model.shown(one.task) | ({"queue_position": one.position} if one.position else {}) for one in done]
         if at.model.is_set_back(at.now):
@@ -212,7 +223,7 @@ class SubmitEach(Submit):
     """Several tasks over the socket, each by itself; `wrong` in one of them is what it says beside, and is refused."""
 
     def request(self, model: Treadle, now: datetime) -> Request:
-        items = [{name: written(value) for name, value in item.items()} for item in self._given(now)]
+        items = [{name: written(value) for name, value in item.items()} for item in self._given(model, now)]
         items = [
             {name: value for name, value in one.items() if name != "wrong"} | one.get("wrong", {}) for one in items
         ]
@@ -221,7 +232,7 @@ class SubmitEach(Submit):
     def answer(self, at: Moment) -> Any:
         found: list[Body | str] = []
         told = iter(at.told["tasks"]) if at.told else repeat(None)
-        for one, receipt in zip(self._given(at.now), told, strict=False):
+        for one, receipt in zip(self._given(at.then, at.now), told, strict=False):
             try:
                 if "wrong" in one:
                     raise INVALID
