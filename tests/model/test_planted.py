@@ -13,7 +13,7 @@ from treadle_server.domain import life
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
 from treadle_server.engine import engine
-from treadle_server.engine.commands import dependants, steering
+from treadle_server.engine.commands import steering
 from treadle_server.engine.commands import steps as step_commands
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.commands.submit import SubmitEach
@@ -158,23 +158,7 @@ def remembering(clear_steps: Fault) -> Fault:
     return lambda *_: None
 
 
-def counting_once(look_again: Fault) -> Fault:
-    """A task that is run again goes by what it waited for the last time."""
-    return lambda *_: None
-
-
-def forgiving(verdict: Fault) -> Fault:
-    """A failed task is as good as a completed one to those that are to be held."""
-
-    def met(policy: Any, status: Any) -> Any:
-        return verdict("run" if policy == "hold" else policy, status)
-
-    return met
-
-
 PLANTED = {
-    "counting once": (steering, "look_again", counting_once),
-    "forgiving": (dependants, "verdict", forgiving),
     "sleeping on": (step_commands, "_wake", sleeping_on),
     "remembering": (steering, "clear_steps", remembering),
     "forgetting keys": (assignments, "keep_claims", forgetting_keys),
