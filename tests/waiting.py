@@ -8,7 +8,7 @@ from typing import TypeVar, cast, overload
 
 T = TypeVar("T")
 
-SECONDS = 20.0
+SECONDS = 90.0
 """What no machine is too busy for."""
 
 PAUSE = 0.01

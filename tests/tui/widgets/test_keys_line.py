@@ -18,6 +18,7 @@ DIALOGS = {
     "Question": (("2", "x", "ctrl+u", *"/", "enter"), ["y overwrite it", "esc leave"]),
     "PathPrompt": (("2", "x"), ["enter write", "tab complete", "esc leave"]),
     "PathPrompt, completed": (("2", "x", "ctrl+u", *"/", "tab"), ["enter write", "tab complete", "esc leave"]),
+    "MessagePrompt": (("2", "enter", "m"), ["enter send", "tab name or data", "right complete", "esc leave"]),
     "Outcomes": (("2", "space", "space", "p", "R"), ["esc enter close"]),
     "Help": (("question_mark",), ["/ find", "esc close"]),
     "Help, searched": (("question_mark", "slash", "q", "enter"), ["n next", "N last", "esc leave the search"]),

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
+from tests.waiting import turns
 from tests.worker import stepping
 from tests.worker.conftest import Working
 from treadle import Client, Context, Options, TaskFailed, task
@@ -324,7 +325,7 @@ async def test_steps_beside_each_other_are_counted_in_the_order_of_their_calls()
     both = asyncio.gather(*(ctx.step("page", waits, n) for n in range(2)))
     await asyncio.sleep(0)
     gates[1].set()
-    await stepping.turns()
+    await turns()
     later = dict(port.step)
     gates[0].set()
 
