@@ -37,7 +37,8 @@ def main() -> int:
         first = random.SystemRandom().randrange(10**9) if given.first is None else given.first
         count = given.seeds if given.seeds is not None else 0 if given.seed else 1_000
         seeds = [*given.seed, *range(first, first + count)]
-        print(f"seeds {', '.join(map(str, given.seed))} and {count} from {first}", flush=True)
+        named = [*map(str, given.seed), f"{count} from {first}"]
+        print("seeds", ", ".join(named), flush=True)
         began, done = time.monotonic(), list[Result]()
         for result in run_many(seeds, path, processes=given.processes, planted=given.planted):
             done.append(result)
