@@ -106,7 +106,9 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=lambda sent: sent.name)
+@pytest.mark.parametrize(
+    "sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.crossed)], ids=lambda sent: sent.name
+)
 def test_the_command_says_where_it_serves_and_a_signal_ends_it_well(sent: signal.Signals, tmp_path: Path):
     # What it logs comes when it comes, between any of these lines: it goes elsewhere.
     log = (tmp_path / "log").open("w+")

@@ -152,6 +152,7 @@ def soaked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved
 
 
+@pytest.mark.crossed
 def test_a_soak_tells_each_of_its_figures_over_time_and_has_a_verdict(soaked: Path) -> None:
     report = json.loads(soaked.read_text())
 
@@ -166,6 +167,7 @@ def test_a_soak_tells_each_of_its_figures_over_time_and_has_a_verdict(soaked: Pa
     assert None not in judged.values()
 
 
+@pytest.mark.crossed
 def test_a_soak_is_drawn_a_chart_for_each_matter(soaked: Path) -> None:
     root = ET.fromstring(soaked.with_suffix(".svg").read_text())
 

@@ -106,7 +106,9 @@ async def test_what_does_not_end_within_the_grace_is_stopped_and_handed_back_l10
         assert (shift.marks / "cleaned-up").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.crossed)], ids=lambda number: number.name
+)
 async def test_a_second_signal_ends_the_grace_l10(tmp_path: Path, database_url: str, number: signal.Signals) -> None:
     """Also while a thread runs that nothing stops."""
     async with at_work(tmp_path, database_url, "--drain-grace", "600") as shift:
@@ -124,7 +126,9 @@ async def test_a_second_signal_ends_the_grace_l10(tmp_path: Path, database_url: 
         assert [await _ends(handle) for handle in handles] == [[("exception", "worker-shutdown")]] * 2
 
 
-@pytest.mark.parametrize("at_work_on", ["nothing", "a task that ends in its grace"])
+@pytest.mark.parametrize(
+    "at_work_on", [pytest.param("nothing", marks=pytest.mark.crossed), "a task that ends in its grace"]
+)
 async def test_a_worker_ends_within_its_grace_though_its_server_stands_still_l10_n2(
     tmp_path: Path, at_work_on: str
 ) -> None:

@@ -26,7 +26,9 @@ async def _until(marks: Path, what: str) -> None:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("ends", ["while the server is away", "when it is back"])
+@pytest.mark.parametrize(
+    "ends", [pytest.param("while the server is away", marks=pytest.mark.crossed), "when it is back"]
+)
 async def test_a_worker_goes_on_without_its_server_and_reports_when_it_is_back_t8_e8(
     tmp_path: Path, database_url: str, ends: str
 ) -> None:

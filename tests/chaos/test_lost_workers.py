@@ -160,7 +160,7 @@ def _job() -> dict[str, Any]:
     return {name: value for name, value in body.items() if name not in {"category", "name"}}
 
 
-@pytest.mark.parametrize("how", ["reset", "silence"])
+@pytest.mark.parametrize("how", [pytest.param("reset", marks=pytest.mark.crossed), "silence"])
 async def test_g8_a_broken_session_gives_back_what_had_not_started_after_5_s(
     tmp_path: Path, database_url: str, how: str
 ) -> None:

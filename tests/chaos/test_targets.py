@@ -105,7 +105,13 @@ def _overlaps(spans: list[Span]) -> list[tuple[Span, Span]]:
     return [(one, next_) for one, next_ in pairwise(spans) if next_.first <= one.last]
 
 
-@pytest.mark.parametrize("task", [guarded.cooperates, guarded.blocks], ids=["coroutine", "process"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(guarded.cooperates, id="coroutine", marks=pytest.mark.crossed),
+        pytest.param(guarded.blocks, id="process"),
+    ],
+)
 async def test_g5_a_worker_cut_off_stops_its_targets_code_before_another_begins(
     tmp_path: Path, database_url: str, task: Any
 ) -> None:

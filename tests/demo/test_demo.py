@@ -171,7 +171,8 @@ def test_a_signal_stops_it_and_leaves_nothing_running(sent: signal.Signals) -> N
         assert "nothing is left running" in demo.stderr.read()
 
 
-@pytest.mark.parametrize("between", [0.005, pytest.param(0.1, marks=pytest.mark.crossed)])
+@pytest.mark.crossed
+@pytest.mark.parametrize("between", [0.005, 0.1])
 def test_a_second_ctrl_c_leaves_no_processes_and_no_traceback_behind(between: float) -> None:
     """Whatever it is about to close when the second one comes."""
     with demo_at_work() as (demo, processes):

@@ -50,7 +50,10 @@ async def test_f6_g6_a_relay_killed_at_any_point_leaves_each_row_for_once(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "times"), [(100, 2), pytest.param(10_000, 9, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("count", "times"),
+    [pytest.param(100, 2, marks=pytest.mark.crossed), pytest.param(10_000, 9, marks=pytest.mark.soak)],
+)
 async def test_f6_rows_of_programs_and_relays_that_are_killed_become_tasks_once_each(
     tmp_path: Path, shop: AsyncEngine, empty_database_url: str, count: int, times: int
 ) -> None:

@@ -36,6 +36,7 @@ def test_simulations_of_new_seeds_and_of_some_old_ones_find_nothing_g1_g2_g3_g4_
     assert "6 seeds, 0 failed" in done.stdout
 
 
+@pytest.mark.crossed
 def test_the_same_seed_gives_the_same_history_byte_for_byte() -> None:
     once, again = (simulated("--seed", 7, "--history").stdout for _ in range(2))
 

@@ -156,8 +156,15 @@ def test_after_kill_9_of_the_parent_the_dashboard_ends_in_good_order(terminal: T
     assert terminal.is_sane
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("whom", ["parent", "dashboard"])
+@pytest.mark.parametrize(
+    ("whom", "number"),
+    [
+        ("parent", signal.SIGTERM),
+        ("dashboard", signal.SIGHUP),
+        pytest.param("parent", signal.SIGHUP, marks=pytest.mark.crossed),
+        pytest.param("dashboard", signal.SIGTERM, marks=pytest.mark.crossed),
+    ],
+)
 def test_after_a_signal_the_terminal_is_restored(terminal: Terminal, number: signal.Signals, whom: str) -> None:
     os.kill(terminal.process.pid if whom == "parent" else terminal.dashboard.pid, number)
 

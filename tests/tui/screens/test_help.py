@@ -11,14 +11,7 @@ async def test_nothing_of_it_is_cut_off_however_narrow_the_screen_is(server: Moc
 
         words = " ".join(" ".join(inside(stage)).split())
         assert [action.name for action in ACTIONS if action.help not in words] == []
-
-
-async def test_what_goes_on_in_the_next_line_stands_beneath_its_beginning(
-    server: MockServer, clock: FrozenClock
-) -> None:
-    async with staged(server, clock, size=(62, 600)) as stage:
-        await stage.press("question_mark")
-
+        # What goes on in the next line stands beneath its beginning.
         lines = inside(stage)
         begun = next(place for place, line in enumerate(lines) if "Open what is highlighted" in line)
         assert lines[begun].index("Open") == len(lines[begun + 1]) - len(lines[begun + 1].lstrip())
