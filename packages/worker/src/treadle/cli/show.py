@@ -113,6 +113,11 @@ def say_line(name: str, line: object) -> None:
     say(styled(f"{name:10}", bold=True), f"{line}")
 
 
+def because(reason: str | None, status: str) -> str:
+    """Return a status with why it is so, unless that is the same word."""
+    return status if reason in {None, status} else f"{status} ({reason})"
+
+
 def age(instant: datetime | None) -> str:
     """Return how long ago an instant was, or in how long it will be, in its largest unit."""
     if instant is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from treadle.cli.show import age, as_json, brief, duration, open_client, print_json, run, say, styled, told
+from treadle.cli.show import age, as_json, because, brief, duration, open_client, print_json, run, say, styled, told
 from treadle.cli.which import full_id
 from treadle.wire.sealed import seal_of
 from treadle.wire.status import TERMINAL
@@ -110,9 +110,8 @@ def _described(about: _About) -> list[tuple[str, object]]:
 
 
 def _status(item: "TaskItem") -> str:
-    reason = f" ({item.reason})" if item.reason else ""
     asked = ", asked to stop" if item.cancel_requested else ""
-    return f"{item.status}{reason}{asked}{', settled by hand' if item.settled else ''}"
+    return f"{because(item.reason, item.status)}{asked}{', settled by hand' if item.settled else ''}"
 
 
 def _encrypted(item: "TaskItem") -> str | None:
@@ -173,9 +172,7 @@ def _when(instant: datetime | None) -> str | None:
 
 
 def _run_line(each: "RunItem") -> str:
-    parts = [str(each.status)]
-    if each.reason:
-        parts.append(f"({each.reason})")
+    parts = [because(each.reason, each.status)]
     if each.worker_name or each.worker_id:
         parts.append(f"by {each.worker_name or each.worker_id}")
     parts.append(_times([("claimed", each.claimed_at), ("started", each.started_at), ("ended", each.ended_at)]))
