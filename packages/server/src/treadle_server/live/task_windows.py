@@ -25,6 +25,7 @@ from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read.matching import matcher
 from treadle_server.store.read.orders import Place
 from treadle_server.store.read.positions import positions
+from treadle_server.store.read.targets import Blocked
 from treadle_server.store.read.windows import ahead_of, anchor, window
 
 LEAST_RESERVE, MOST_RESERVE = 50, 500
@@ -82,7 +83,7 @@ class TasksView:
         self._total = (0, False)
         self._ahead = (0, False)
         self._places: dict[int, int] = {}
-        self._blockers: dict[int, list[str]] = {}
+        self._blockers: dict[int, Blocked] = {}
         self._in_line: dict[str, _InLine] = {}
         self._targets: set[int] = set()
         """The targets that its rows wait for."""
@@ -190,6 +191,11 @@ class TasksView:
         before, is_capped = await ahead_of(connection, self._wanted, self._at, found, self._total[0])
         self._ahead = before if is_capped or self._at is None else before - first, is_capped
         self._places = await positions(connection, found)
+        if limited := [task for task in found if task.limit_key is not None]:
+            # Whom a limit lets through, and when it is another's turn, no event tells.
+            blocked = await read_targets.blocked_by(connection, limited)
+            asked = {task.seq for task in limited}
+            self._blockers = {seq: one for seq, one in self._blockers.items() if seq not in asked} | blocked
         if not is_new:
             self.again_in = POSITION_SECONDS
 
@@ -243,7 +249,7 @@ class _InLine(NamedTuple):
 
     told: Told
     place: int | None
-    blockers: list[str] | None
+    blockers: Blocked | None
     row: bytes
 
 

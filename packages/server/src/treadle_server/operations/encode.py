@@ -29,7 +29,7 @@ from treadle_server.store.read.limit_keys import LimitView
 from treadle_server.store.read.logs import LogView
 from treadle_server.store.read.runs import RunView
 from treadle_server.store.read.schedules import ScheduleView
-from treadle_server.store.read.targets import TargetView
+from treadle_server.store.read.targets import Blocked, TargetView
 from treadle_server.store.read.tasks import Seen
 
 _OPTIONS = orjson.OPT_UTC_Z
@@ -112,14 +112,16 @@ def bound_data(task: Task) -> dict[str, Any]:
     }
 
 
-def task_data(task: Task, position: int | None = None, blocked_by: list[str] | None = None) -> dict[str, Any]:
+def task_data(task: Task, position: int | None = None, blocked: Blocked | None = None) -> dict[str, Any]:
     """Return the task as `TaskItem`."""
     data = light_task(task)
     data["payload"] = orjson.Fragment(task.payload)
     data["result"] = fragment(task.result)
     data["checkpoint"] = fragment(task.checkpoint)
     data["queue_position"] = position
-    data["blocked_by"] = blocked_by
+    data["blocked_by"] = None if blocked is None else blocked.by
+    if blocked is not None and blocked.limit_opens_at is not None:
+        data["limit_opens_at"] = blocked.limit_opens_at
     return data
 
 
@@ -140,7 +142,7 @@ def receipt_data(submitted: Submitted) -> dict[str, Any]:
 
 def seen_data(seen: Seen) -> dict[str, Any]:
     """Return a task that was read with its position as `TaskItem`."""
-    return task_data(seen.task, seen.position, seen.blocked_by)
+    return task_data(seen.task, seen.position, seen.blocked)
 
 
 def job_data(

@@ -56,5 +56,5 @@ async def shown_submitted(api: Api, submitted: list[Submitted]) -> list[dict[str
         async with api.engine.store.read() as connection:
             seen |= {one.task.id: one for one in await read_tasks.see(connection, known)}
             blockers = await blocked_by(connection, targeted)
-        seen |= {task.id: replace(seen[task.id], blocked_by=blockers.get(task.seq)) for task in targeted}
+        seen |= {task.id: replace(seen[task.id], blocked=blockers.get(task.seq)) for task in targeted}
     return [seen_data(seen[item.task.id]) for item in submitted]

@@ -31,13 +31,16 @@ if TYPE_CHECKING:
 def tasks(filters: tuple[str, ...], *, limit: int, is_json: bool) -> None:
     """List tasks, newest first."""
     page = run(_tasks(filter_of(" ".join(filters)), limit))
-    columns = ("id", "job", "status", "pos", "run", "created", "payload")
+    columns = ("id", "job", "status", "pos", "due", "run", "created", "payload")
     print_page(page, columns, _task_row, empty="No tasks.", is_json=is_json)
 
 
 def _task_row(item: "TaskItem") -> tuple[object, ...]:
     created, payload = age(item.created_at), brief(item.payload)
-    return (item.id, item.job_name, item.status, item.queue_position, item.run_id, created, payload)
+    # Of one that waits for a limit: when the limit's rate lets it start.
+    due = item.scheduled_at if item.status == "scheduled" else item.limit_opens_at
+    place, starts = item.queue_position, None if due is None else age(due)
+    return (item.id, item.job_name, item.status, place, starts, item.run_id, created, payload)
 
 
 async def _tasks(wanted: "TaskFilter", limit: int) -> Any:

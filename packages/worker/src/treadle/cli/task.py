@@ -83,6 +83,7 @@ def _described(about: _About) -> list[tuple[str, object]]:
         ("position", item.queue_position),
         ("target", item.target),
         ("blocked by", _blockers(about)),
+        ("not before", _when(item.limit_opens_at)),
         ("flow", item.flow_id),
         ("waits for", _waits_for(item)),
         ("depends on", _depends_on(item)),

@@ -1,21 +1,32 @@
 """When a pending task will start, as far as its place in the queue, the queue's recent pace and its runs tell."""
 
+from datetime import UTC, datetime
+
 from treadle.wire.jobs import JobItem
 from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 
+LIMIT = "limit:"
+"""How limits begin among what keeps a task waiting."""
 
-def seconds_to_start(task: TaskItem, job: JobItem) -> float | None:
+
+def seconds_to_start(task: TaskItem, job: JobItem, now: datetime | None = None) -> float | None:
     """Return in how many seconds the task is likely to start: its position by the starts per second of its queue.
 
     It is never sooner than the queue's slots can do, by the mean of its runs: the pace may be that of workers that are
-    dead.
-    None when nobody can tell: it is not pending, has no position yet or waits for a target; the queue is paused or has
-    no live worker; or nothing of the queue (in a fair job: of the room) has started in the last five minutes.
+    dead. One that waits for its limit starts as the limit's rate allows; `now` is the server's time, this machine's
+    when it is left out.
+    None when nobody can tell: it is not pending, has no position yet or waits for a target or for room in a limit; the
+    queue is paused or has no live worker; or nothing of the queue (in a fair job: of the room) has started in the last
+    five minutes.
     """
-    if task.status is not Status.PENDING or task.queue_position is None or task.blocked_by:
+    if task.status is not Status.PENDING or task.queue_position is None:
         return None
-    if job.paused or not job.slots or job.stats is None:
+    if job.paused or not job.slots:
+        return None
+    if task.blocked_by:
+        return seconds_to_limit(task, now or datetime.now(UTC))
+    if job.stats is None:
         return None
     by_room = job.stats.starts_by_room
     pace = job.stats.starts_per_second if by_room is None else by_room.get(task.room_id)
@@ -23,3 +34,13 @@ def seconds_to_start(task: TaskItem, job: JobItem) -> float | None:
         return None
     rounds = (task.queue_position - 1) // job.slots
     return max(task.queue_position / pace, rounds * (job.stats.run.mean or 0.0))
+
+
+def seconds_to_limit(task: TaskItem, now: datetime) -> float | None:
+    """Return in how many seconds the rate of its limit lets a task start that nothing else keeps.
+
+    None when that is not known, or a target keeps it too.
+    """
+    if task.limit_opens_at is None or not all(one.startswith(LIMIT) for one in task.blocked_by or ()):
+        return None
+    return max(0.0, (task.limit_opens_at - now).total_seconds())

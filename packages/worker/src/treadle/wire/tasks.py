@@ -118,6 +118,9 @@ class TaskItem(ShownOptions, TaskHead):
     blocked_by: list[str] | None = None
     """What keeps it waiting: the tasks that hold its target, and its full limit, `limit:{room}/{name}` or, for a key,
     `limit:{room}/{name}={key}`."""
+    limit_opens_at: Instant | None = None
+    """While it waits for a token of its limit: when the rate lets it start, after those that go before it. Null when
+    that is not told: what keeps it is no rate, or more wait before it than are counted."""
     counts_against: list[LimitOfTask] | None = None
     """The limits that it counts against: its job's, and those that it names itself."""
     queue_position: int | None = None

@@ -2,19 +2,23 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple, cast
 
 import orjson
-from sqlalchemy import ColumnElement, func, select, tuple_
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import SHARED_ROOMS
 from treadle.wire.status import Status
-from treadle_server.domain.limits import LIMIT_FIELDS, Limit, Line, places_of
+from treadle_server.domain.limits import LIMIT_FIELDS, Limit, places_of
 from treadle_server.domain.tasks import Task
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import LimitNotFound
+from treadle_server.store.base import Dialect
+from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
 from treadle_server.store.read.limit_keys import LimitView, name_busiest
+from treadle_server.store.read.limit_starts import Waiting, starts
 from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import limit_lines, limit_uses, limits, tasks
 
@@ -106,21 +110,38 @@ async def _pending(connection: AsyncConnection) -> Mapping[str, int]:
     return found
 
 
-async def full_limits(connection: AsyncConnection, found: Collection[Task]) -> dict[int, str]:
-    """Return by seq the limit that a pending task waits for, as `blocked_by` names it."""
-    waiting = {
-        task.seq: Line(task.lane, task.limit_key)
-        for task in found
-        if task.limit_key is not None and task.status is Status.PENDING and task.parked
-    }
-    if not waiting:
+class LimitWait(NamedTuple):
+    """The limit that a task waits for."""
+
+    named: str
+    """As `blocked_by` names it."""
+    opens_at: datetime | None
+    """When its rate lets the task start, where that can be told."""
+
+
+async def limit_waits(connection: AsyncConnection, found: Collection[Task]) -> dict[int, LimitWait]:
+    """Return by seq what the pending ones among the tasks wait for of their limits; of others there is nothing."""
+    limited = {task.seq: task for task in found if task.limit_key is not None and task.status is Status.PENDING}
+    if not limited:
         return {}
-    statement = select(limit_lines.c.lane, limit_lines.c.limit_key, limit_lines.c.bucket).where(
-        tuple_(limit_lines.c.lane, limit_lines.c.limit_key).in_([tuple(line) for line in set(waiting.values())])
+    dialect = cast("Dialect", connection.dialect.name)
+    full = (
+        select(limit_lines.c.bucket)
+        .where(
+            is_same(dialect, limit_lines.c.lane, tasks.c.lane),
+            is_same(dialect, limit_lines.c.limit_key, tasks.c.limit_key),
+        )
+        .limit(1)
+        .scalar_subquery()
     )
-    full = {Line(lane, key): bucket for lane, key, bucket in await connection.execute(statement)}
-    by_seq = {task.seq: task for task in found if task.seq in waiting}
-    return {seq: named for seq, line in waiting.items() if (named := _named(by_seq[seq], full.get(line))) is not None}
+    # What is told of tasks by commits does not say that they were let through since.
+    parked = select(tasks.c.seq, full).where(
+        is_among(dialect, tasks.c.seq, "seqs", NUMBER), tasks.c.status == Status.PENDING.value, tasks.c.parked
+    )
+    rows = (await connection.execute(parked, {"seqs": bound(dialect, limited)})).all()
+    opens_at = await starts(connection, [Waiting(limited[seq], bucket) for seq, bucket in rows if bucket is not None])
+    named = {seq: _named(limited[seq], bucket) for seq, bucket in rows}
+    return {seq: LimitWait(name, opens_at.get(seq)) for seq, name in named.items() if name is not None}
 
 
 def _named(task: Task, bucket: int | None) -> str | None:

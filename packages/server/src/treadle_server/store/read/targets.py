@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -29,7 +29,7 @@ from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import TargetNotFound
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, bound, is_among, rows_of
-from treadle_server.store.read.limits import full_limits
+from treadle_server.store.read.limits import limit_waits
 from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import holds, runs, status_in, targets, tasks
 from treadle_server.store.transaction.targets import head_of, holding
@@ -130,7 +130,15 @@ async def holders(connection: AsyncConnection, nums: Collection[int]) -> dict[in
     return found
 
 
-async def blocked_by(connection: AsyncConnection, found: Iterable[Task]) -> dict[int, list[str]]:
+class Blocked(NamedTuple):
+    """What keeps a pending task waiting."""
+
+    by: list[str]
+    limit_opens_at: datetime | None = None
+    """When the rate of its limit lets it start, where that can be told."""
+
+
+async def blocked_by(connection: AsyncConnection, found: Iterable[Task]) -> dict[int, Blocked]:
     """Return for each pending task among `found` that is kept waiting, by seq, the ids of what holds its target.
 
     The limit that it waits for is named behind them.
@@ -149,9 +157,10 @@ async def blocked_by(connection: AsyncConnection, found: Iterable[Task]) -> dict
     }
     for task in await _held_by_themselves(connection, found):
         blockers.setdefault(task.seq, {})[str(task.id)] = None
-    for seq, limit in (await full_limits(connection, found)).items():
-        blockers.setdefault(seq, {})[limit] = None
-    return {seq: list(ids) for seq, ids in blockers.items()}
+    limits = await limit_waits(connection, found)
+    for seq, limit in limits.items():
+        blockers.setdefault(seq, {})[limit.named] = None
+    return {seq: Blocked(list(ids), limits[seq].opens_at if seq in limits else None) for seq, ids in blockers.items()}
 
 
 async def _held_by_themselves(connection: AsyncConnection, found: Iterable[Task]) -> list[Task]:

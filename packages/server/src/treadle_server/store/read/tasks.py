@@ -17,7 +17,7 @@ from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import filters
 from treadle_server.store.read.positions import positions
-from treadle_server.store.read.targets import blocked_by
+from treadle_server.store.read.targets import Blocked, blocked_by
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
 
@@ -30,7 +30,7 @@ class Seen:
 
     task: Task
     position: int | None = None
-    blocked_by: list[str] | None = None
+    blocked: Blocked | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,12 +215,14 @@ RETURNING u.limit_num, u.bucket
 
 # Lines
 
-_IN_LINE = "limit_key IS NOT NULL AND status = 'pending' AND (parked OR NOT blocked)"
+IN_LINE = "{0}limit_key IS NOT NULL AND {0}status = 'pending' AND ({0}parked OR NOT {0}blocked)"
+"""Tasks that nothing but a limit keeps, as the index of lines says it; given the prefix of the table's columns."""
+
 _FIRST = f"""
 SELECT t.lane, t.limit_key, t.seq, t.limits, -t.priority, t.due_at
   FROM json_each(?) l CROSS JOIN tasks t
  WHERE t.seq IN (SELECT i.seq FROM tasks i
-                  WHERE lane = l.value ->> 0 AND limit_key = l.value ->> 1 AND {_IN_LINE}
+                  WHERE lane = l.value ->> 0 AND limit_key = l.value ->> 1 AND {IN_LINE.format("")}
                   ORDER BY priority DESC, due_at, seq LIMIT ?)
  ORDER BY t.lane, t.limit_key, t.priority DESC, t.due_at, t.seq
 """  # noqa: S608 - made of constants
@@ -229,7 +231,7 @@ SELECT l.lane, l.limit_key, t.*
   FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
  CROSS JOIN LATERAL (
        SELECT seq, limits::text, -priority, due_at FROM tasks
-        WHERE tasks.lane = l.lane AND tasks.limit_key = l.limit_key AND tasks.{_IN_LINE}
+        WHERE tasks.lane = l.lane AND tasks.limit_key = l.limit_key AND {IN_LINE.format("tasks.")}
         ORDER BY priority DESC, due_at, seq LIMIT $3 {{}}) t
 """  # noqa: S608 - likewise
 _OPEN = """

@@ -14,6 +14,7 @@ from typing import Any
 
 from treadle.encryption.fields import shown_task, shown_texts
 from treadle.encryption.sealer import Sealer
+from treadle.wire.estimate import seconds_to_limit
 from treadle.wire.failures import FailureGroup
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Topic
@@ -220,12 +221,18 @@ class Model:
     def seconds_to_start(self, task: TaskItem) -> float | None:
         """Return in how many seconds a pending task is likely to start; None when nobody can tell."""
         row = self.queue_rows().get(task.job_name)
-        if row is None or task.queue_position is None or task.status is not Status.PENDING or task.blocked_by:
+        if row is None or task.queue_position is None or task.status is not Status.PENDING:
+            return None
+        limit = seconds_to_limit(task, self.now()) if task.blocked_by else None
+        if task.blocked_by and limit is None:
             return None
         forecasts = self._now().forecasts
         if task.job_name not in forecasts:
             forecasts[task.job_name] = self._forecast(row)
         found = forecasts[task.job_name]
+        if found is not None and limit is not None:
+            # Those before it that wait for other keys are passed over: what it needs beside the limit is a free slot.
+            return max(limit, found.seconds(1) or 0.0)
         if found is not None and row.job.fair is not None and row.job.stats is not None:
             # Places of a fair job count within the room, and so does the pace.
             found = replace(found, pace=(row.job.stats.starts_by_room or {}).get(task.room_id))

@@ -1,0 +1,133 @@
+"""When the rates of limits let those start that wait for them: places are counted in their lines, up to a bound."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+from sqlalchemy import ARRAY, BigInteger, TextClause, bindparam, func, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle_server.domain.limit_starts import Fill, Stand, tokens_until
+from treadle_server.domain.limits import places_of
+from treadle_server.domain.tasks import Task
+from treadle_server.store.base import Dialect
+from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
+from treadle_server.store.tables import limit_lines, limit_tokens, limits
+from treadle_server.store.transaction.limit_rows import IN_LINE
+
+MOST_COUNTED = 20_000
+"""Tasks that are counted for one answer, over all lines of the buckets: about 30 ms."""
+
+# The lines of the buckets, and of each its first tasks; told are how many these are, and where the asked ones stand.
+_SQLITE = f"""
+WITH lines AS MATERIALIZED (
+  SELECT l.bucket, l.lane, l.limit_key FROM json_each(:buckets) b CROSS JOIN limit_lines l WHERE l.bucket = b.value
+), waiting AS MATERIALIZED (
+  SELECT lines.bucket, t.lane, t.priority, t.seq,
+         row_number() OVER (PARTITION BY lines.bucket, t.lane ORDER BY t.priority DESC, t.due_at, t.seq) AS place
+    FROM lines CROSS JOIN tasks t
+   WHERE t.seq IN (SELECT seq FROM tasks i
+                    WHERE lane = lines.lane AND i.limit_key = lines.limit_key AND {IN_LINE.format("i.")}
+                    ORDER BY priority DESC, due_at, seq LIMIT :most)
+)
+SELECT bucket, lane, priority, count(*), NULL FROM waiting GROUP BY bucket, lane, priority
+ UNION ALL
+SELECT bucket, lane, priority, place, seq FROM waiting WHERE seq IN (SELECT value FROM json_each(:asked))
+"""  # noqa: S608 - made of constants
+_POSTGRES = f"""
+WITH waiting AS MATERIALIZED (
+  SELECT b.bucket, l.lane, t.priority, t.seq,
+         row_number() OVER (PARTITION BY b.bucket, l.lane ORDER BY t.priority DESC, t.due_at, t.seq) AS place
+    FROM unnest(:buckets) AS b (bucket)
+   CROSS JOIN LATERAL (SELECT lane, limit_key FROM limit_lines WHERE bucket = b.bucket LIMIT {MOST_COUNTED}) l
+   CROSS JOIN LATERAL (
+         SELECT priority, due_at, seq FROM tasks i
+          WHERE i.lane = l.lane AND i.limit_key = l.limit_key AND {IN_LINE.format("i.")}
+          ORDER BY priority DESC, due_at, seq LIMIT :most) t
+)
+SELECT bucket, lane, priority, count(*), NULL FROM waiting GROUP BY bucket, lane, priority
+ UNION ALL
+SELECT bucket, lane, priority, place, seq FROM waiting WHERE seq = ANY (:asked)
+"""  # noqa: S608 - likewise
+
+STATEMENTS: dict[str, TextClause] = {
+    "sqlite": text(_SQLITE),
+    "postgresql": text(_POSTGRES).bindparams(
+        bindparam("buckets", type_=ARRAY(BigInteger)), bindparam("asked", type_=ARRAY(BigInteger))
+    ),
+}
+"""The statement of each database; a test pins its plan."""
+
+
+class Waiting(NamedTuple):
+    """A task that waits, and the bucket that has no room for it or for those before it in its line."""
+
+    task: Task
+    bucket: int
+
+    @property
+    def buckets(self) -> set[int]:
+        """All that it counts against."""
+        return set() if self.task.limit_key is None else {place.bucket for place in places_of(self.task.limit_key)}
+
+
+async def starts(connection: AsyncConnection, waiting: Collection[Waiting]) -> dict[int, datetime]:
+    """Return by seq the soonest at which the rates of its limits let each of the tasks start.
+
+    Told of those alone that now wait for a token, and that stand among the first `MOST_COUNTED` that were counted.
+    """
+    fills = await _fills(connection, set().union(*(one.buckets for one in waiting)))
+    asked = [one for one in waiting if one.bucket in fills and fills[one.bucket][0].is_waited_for]
+    if not asked:
+        return {}
+    buckets = {one.bucket for one in asked}
+    most = MOST_COUNTED // max(1, sum(fills[bucket][1] for bucket in buckets))
+    crowds, stands = await _counted(connection, buckets, [one.task.seq for one in asked], most)
+    found: dict[int, datetime] = {}
+    for one in asked:
+        task, bucket = one
+        stand = stands.get((bucket, task.seq))
+        needed = None if stand is None else tokens_until(stand, crowds[bucket], most)
+        if stand is None or needed is None:
+            continue
+        # Another of its limits may have fewer tokens: at least those before it in its own queue take one of each.
+        others = (one.buckets & fills.keys()) - {bucket}
+        at = [fills[bucket][0].reaches(needed), *(fills[other][0].reaches(stand.place) for other in others)]
+        told = [moment for moment in at if moment is not None]
+        if len(told) == len(at):
+            found[task.seq] = max(told)
+    return found
+
+
+async def _fills(connection: AsyncConnection, buckets: Collection[int]) -> Mapping[int, tuple[Fill, int]]:
+    """Return those of the buckets that fill and were taken from, each with how many lines wait for it."""
+    dialect = cast("Dialect", connection.dialect.name)
+    c = limit_tokens.c
+    lines = select(func.count()).where(is_same(dialect, limit_lines.c.bucket, c.bucket)).scalar_subquery()
+    statement = (
+        select(c.bucket, c.tokens, c.filled_at, c.opens_at, limits.c.rate_count, limits.c.rate_seconds, lines)
+        .join(limits, is_same(dialect, limits.c.num, c.limit_num))
+        .where(is_among(dialect, c.bucket, "buckets", NUMBER), limits.c.rate_count.is_not(None))
+    )
+    rows = await connection.execute(statement, {"buckets": bound(dialect, buckets)})
+    return {
+        bucket: (Fill(tokens, filled_at, count / seconds, opens_at is not None), waiting)
+        for bucket, tokens, filled_at, opens_at, count, seconds, waiting in rows
+    }
+
+
+async def _counted(
+    connection: AsyncConnection, buckets: Collection[int], asked: Collection[int], most: int
+) -> tuple[dict[int, dict[tuple[int, int], int]], dict[tuple[int, int], Stand]]:
+    """Return how many wait for each bucket by lane and priority, and where the asked tasks stand by bucket and seq."""
+    dialect = cast("Dialect", connection.dialect.name)
+    given: dict[str, Any] = {"buckets": bound(dialect, buckets), "asked": bound(dialect, asked), "most": most}
+    crowds: dict[int, dict[tuple[int, int], int]] = defaultdict(dict)
+    stands: dict[tuple[int, int], Stand] = {}
+    for bucket, lane, priority, number, seq in await connection.execute(STATEMENTS[dialect], given):
+        if seq is None:
+            crowds[bucket][lane, priority] = number
+        else:
+            stands[bucket, seq] = Stand(lane, priority, number)
+    return crowds, stands
