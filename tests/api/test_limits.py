@@ -1,5 +1,7 @@
 """Limits over HTTP: set, shown with their use, named by jobs and tasks, deleted; and what of them is refused (G9)."""
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from tests.api.rooms import Room, Scoped, problem
@@ -28,6 +30,22 @@ async def test_a_limit_is_made_changed_shown_with_its_use_and_deleted(lab: Room)
         await lab.client.post(f"/v1/tasks/{item['id']}/cancel")
     assert (await lab.client.delete(PATH)).status_code == 204
     assert problem(await lab.client.get(PATH)) == "limit-not-found"
+
+
+async def test_what_waits_for_a_rate_tells_when_it_opens_alone_and_in_lists(lab: Room) -> None:
+    assert (await lab.client.put(PATH, json={"rate": {"count": 1, "seconds": 3600}})).status_code == 201
+    for n in range(4):
+        await lab.submit(n, **({"limits": [{"name": "api", "key": "acme"}]} if n < 3 else {}))
+    first = (await lab.claim())["task"]
+
+    items = (await lab.client.get("/v1/tasks", params={"status": "pending"})).json()["items"]
+    plain, *waiting = sorted(items, key=lambda one: (one["blocked_by"] or [], one["queue_position"]))
+
+    claimed = datetime.fromisoformat(first["claimed_at"])
+    opens = [datetime.fromisoformat(one["limit_opens_at"]) - claimed for one in waiting]
+    assert opens == [timedelta(hours=1), timedelta(hours=2)]
+    assert "limit_opens_at" not in plain
+    assert await lab.get(waiting[0]["id"]) == waiting[0]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
-"""What waits for the rate of a limit is told when it starts: never sooner than the rate allows, and near to what comes."""
+"""What waits for the rate of a limit tells when it starts: not sooner than the rate allows, and near to what comes."""
 
+import re
 from datetime import datetime, timedelta
 
 import pytest
+from sqlalchemy import event
 
 from tests.engine.test_limits import named, set_limit
 from treadle_server.engine.commands import OpenLimits
 from treadle_server.store.read import limit_starts
+from treadle_server.store.read.limits import limit_waits
 from treadle_server.store.read.tasks import see
 
 pytestmark = pytest.mark.anyio
@@ -98,3 +101,29 @@ async def test_of_two_rates_the_slower_one_says_when_a_task_starts(shop, clock) 
     said = await told(shop, both[1:])
 
     assert said == {task.id: clock.now() + timedelta(seconds=100 * n) for n, task in enumerate(both[1:], 1)}
+
+
+async def test_what_is_read_for_it_goes_along_indexes_whatever_is_known_of_the_tables(fresh_database, shop) -> None:
+    await set_limit(shop, rate=(1, 10))
+    worker = await shop.worker(concurrency=50)
+    tasks = await shop.submit(50, limits=named(key="a"))
+    await shop.claim(worker)
+    sent: list[tuple[str, object]] = []
+
+    def note(_connection: object, _cursor: object, statement: str, values: object, *_rest: object) -> None:
+        if "limit" in statement:
+            sent.append((statement, values))
+
+    waiting = [await shop.get(task.id) for task in tasks[1:3]]
+    reader = shop.engine.store._reader.sync_engine
+    async with shop.engine.store.read() as connection:
+        event.listen(reader, "before_cursor_execute", note)
+        found = await limit_waits(connection, waiting)
+        event.remove(reader, "before_cursor_execute", note)
+        explain = "EXPLAIN " if connection.dialect.name == "postgresql" else "EXPLAIN QUERY PLAN "
+        plans = [(await connection.exec_driver_sql(explain + text, values)).all() for text, values in sent]
+
+    assert (len(found), len(plans)) == (2, 3)
+    for steps in plans:
+        told = "\n".join(str(step[-1]) for step in steps)
+        assert not re.search(r"(Seq Scan on|SCAN) (t|i|l|tasks|limit_\w+)\b", told), told

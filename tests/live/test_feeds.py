@@ -189,6 +189,25 @@ async def test_a_window_tells_of_a_blocker_of_another_job_and_of_its_end_l7(open
     await one.until(lambda m: m.rows[task["id"]]["task"]["blocked_by"] is None)
 
 
+async def test_a_window_and_a_task_alone_tell_when_the_limit_opens_that_they_wait_for(served: Served, opened: Open):
+    observer, client, worker = await opened(), await opened(), await opened()
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        rate = {"rate": {"count": 1, "seconds": 3600}}
+        assert (await http.put("/v1/rooms/lab/limits/slow", json=rate)).status_code == 201
+        await client.call("register", **JOB, limits=[{"name": "slow"}])
+        [first, second] = await submit(client, 2)
+        window = await Mirror(observer, "w").watch("tasks", window={"filter": {"job": NAME}})
+        one = await Mirror(observer, "o").watch("task", task_id=second["id"])
+        assert window.rows[second["id"]]["blocked_by"] == ["limit:lab/slow"]
+
+        await worker.call("open", worker={}, jobs=[JOB])
+        [claimed] = await worker.claims(1)
+
+        assert claimed["id"] == first["id"]
+        await window.until(lambda m: "limit_opens_at" in m.rows[second["id"]])
+        await one.until(lambda m: "limit_opens_at" in m.rows[second["id"]]["task"])
+
+
 async def test_one_task_is_shown_with_its_runs_and_logs(opened: Open):
     observer, worker = await opened(), await opened()
     await worker.call("open", worker={}, jobs=[JOB])

@@ -333,3 +333,24 @@ def test_a_start_is_not_estimated_when_nobody_can_tell_behaviour_4(
     assert seconds_to_start(waiting(clock, 5), an_item(clock, rates, fair=False)) == 5
 
     assert seconds_to_start(waiting(clock, 5, **task), an_item(clock, rates, fair=False, **job)) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({"blocked_by": ["limit:lab/api"], "opens": 90}, 90),
+        ({"blocked_by": ["limit:lab/api=a"], "opens": -3}, 0),
+        ({"blocked_by": ["limit:lab/api"]}, None),
+        ({"blocked_by": ["holder", "limit:lab/api"], "opens": 90}, None),
+    ],
+)
+def test_what_waits_for_a_limit_is_estimated_by_its_rate_whatever_the_queues_pace(
+    clock: FakeClock, told: dict[str, Any], expected: float | None
+):
+    opens = told.pop("opens", None)
+    at = None if opens is None else clock.now() + timedelta(seconds=opens)
+    task = waiting(clock, 50, limit_opens_at=at, **told)
+    item = an_item(clock, Rates(clock), fair=False)
+
+    assert seconds_to_start(task, item, clock.now()) == expected
+    assert seconds_to_start(task, item.model_copy(update={"slots": 0}), clock.now()) is None

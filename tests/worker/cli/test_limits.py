@@ -1,5 +1,7 @@
 """`treadle limits`: set, listed, shown and deleted; tasks that name them."""
 
+import re
+
 import pytest
 
 from tests.worker.cli.conftest import Command, Shop
@@ -25,6 +27,20 @@ def test_a_limit_is_set_listed_shown_and_deleted(command: Command, shop: Shop) -
     command.said("cancel", task)
     assert command.said("limits", "delete", "cli") == "cli deleted\n"
     assert "there is no limit 'cli'" in command.refused("limits", "show", "cli")
+
+
+def test_a_task_that_waits_for_a_rate_says_when_it_may_start(command: Command, shop: Shop) -> None:
+    command.said("limits", "set", "slow", "--rate", "1/3600")
+    first, second = (command.said("submit", shop.job, f"n={n}", "--limit", "slow=a").split()[0] for n in (1, 2))
+    shop.start(first)
+
+    shown = command.said("task", second)
+    listed = {line.split()[0]: line for line in command.said("tasks", f"job:{shop.job}").splitlines()}
+
+    assert "blocked by limit:@global/slow=a\n" in shown
+    assert re.search(r"not before [\d-]+ [\d:]+ UTC \(in (60m|1h)\)\n", shown)
+    assert re.search(r" pending +1 +in (60m|1h) ", listed[second])
+    assert re.search(r" running +- +- +0 ", listed[first])
 
 
 @pytest.mark.parametrize(

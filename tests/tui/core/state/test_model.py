@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 
 from tests.tui.mock import FrozenClock
+from tests.tui.scene import at, job, worker
+from treadle.wire.tasks import TaskItem
 from treadle_tui.core.state.model import Model
+
+PUSH = {"push": "snapshot", "seq": 1, "total": 1}
 
 
 @pytest.fixture
@@ -77,3 +81,28 @@ def test_3_of_several_topics_the_oldest_counts_and_what_never_came_has_no_age(mo
 
     clock.advance(5)
     assert model.age("jobs", "tasks") == pytest.approx(5.005)
+
+
+def test_4_what_waits_for_the_rate_of_a_limit_starts_when_that_opens_if_somebody_serves_it(
+    model: Model, clock: FrozenClock
+) -> None:
+    name = "lab:tasks:ask"
+    serving = worker("w", 1, quiet=1, running=[], jobs=[name])
+    row = job(name, 1, counts={"pending": 40}, wave=1, oldest=5, workers=[serving["id"]])
+    for topic, table, rows in (("jobs", model.jobs, [row]), ("workers", model.workers, [serving])):
+        table.expect(topic)
+        model.apply({**PUSH, "sub": topic, "topic": topic, "rows": rows})
+    waits = {
+        "id": "t", "job_name": name, "room_id": "lab", "status": "pending", "created_at": at(5), "scheduled_at": at(5),
+        "queue_position": 40, "blocked_by": ["limit:lab/api"],
+    }  # fmt: skip
+
+    def told(**more: Any) -> float | None:
+        return model.seconds_to_start(TaskItem.model_validate({**waits, **more}))
+
+    assert told(limit_opens_at=at(-90)) == 90
+    assert told() is None
+    assert told(blocked_by=["holder", "limit:lab/api"], limit_opens_at=at(-90)) is None
+    model.jobs.expect("again")
+    model.apply({**PUSH, "sub": "again", "topic": "jobs", "rows": [{**row, "paused": True}]})
+    assert told(limit_opens_at=at(-90)) is None
