@@ -167,12 +167,12 @@ class Life:
         return min(CAP, task.retry_base * task.retry_multiplier**task.retry_count)
 
     def lose_run(self, task: Task, reason: Reason, error: str, now: datetime, *, is_over: bool = False) -> None:
-        """Its worker is gone. A target stays held until the lease `is_over`: the code may run until then."""
+        """Its worker is gone. A target and limits stay held until the lease `is_over`: the code may run until then."""
         self.note_loss(task.worker_id, now)
         until, run_id = task.taken_until, task.run_id
         self.fail(task, Outcome.EXCEPTION, reason, now, error=error)
-        if task.target is not None and not is_over:
-            self.keep_hold(task, run_id, until)
+        if (task.target is not None or task.limits) and not is_over:
+            self.keep_hold(task, run_id, until, slot_only=True)
 
     def note_loss(self, worker_id: str | None, now: datetime) -> None:
         """A worker that lost a run owes a heartbeat, as if it still had it."""
@@ -187,6 +187,17 @@ class Life:
             self.end_run(task, Outcome.EXCEPTION, Reason.DEADLINE_EXCEEDED, now, error=error)
         self.finish(task, Verb.EXPIRE, Status.FAILED, now)
         task.reason, task.error, task.cancel_requested = Reason.DEADLINE_EXCEEDED, error, False
+        if was_leased:
+            self.keep_hold(task, run_id, until)
+
+    def cancel(self, task: Task, now: datetime, reason: Reason = Reason.CANCELLED) -> None:
+        """End it at once; what runs keeps its hold until its code has stopped."""
+        allowed(task, Verb.CANCEL, Status.CANCELLED)
+        until, run_id, was_leased = task.taken_until, task.run_id, task.is_leased
+        if was_leased:
+            self.end_run(task, Outcome.CANCELLED, reason, now)
+        self.finish(task, Verb.CANCEL, Status.CANCELLED, now)
+        task.reason, task.cancel_requested = reason, False
         if was_leased:
             self.keep_hold(task, run_id, until)
 

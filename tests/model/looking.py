@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.model.operations.base import ROOMS, Request, task_seen
+from tests.model.operations.base import LIMIT, ROOMS, Request, task_seen
 from tests.model.reference import Treadle
 from tests.model.sites import Site
 from tests.model.things import ROOT
@@ -66,7 +66,15 @@ class Looking:
         check(self._shown(), found, "the tasks differ")
         told = {task_id: max(one.told.get(task_id, (0, "")) for one in self.sites) for task_id in found}
         check({one["id"]: (one["version"], one["status"]) for one in found.values()}, told, "the events differ")
+        self._check_waiting(tasks["items"])
         self._check_invariants()
+
+    def _check_waiting(self, items: list[Any]) -> None:
+        """Who is said to wait for a limit does not fit: nobody is left behind when there is room."""
+        for one in items:
+            named = [limit for limit in one["blocked_by"] or () if limit.startswith(LIMIT)]
+            if named and self.model.fits(self.model.tasks[one["id"]]):
+                raise Differs(f"there is room for {one['id']}, and the server says that it waits for {named}")
 
     async def look_around(self, site: Site) -> None:
         """Compare every queue's counts, every worker and every target."""
@@ -74,6 +82,7 @@ class Looking:
         await self._look_at_workers(site)
         await self._look_at_targets(site)
         await self._look_at_schedules(site)
+        await self._look_at_limits(site)
 
     async def _look_at_jobs(self, site: Site) -> None:
         found: dict[str, dict[str, Any]] = {}
@@ -128,6 +137,18 @@ class Looking:
                 key = (one["room_id"], one["name"])
                 seen[key] = {name: one[name] for name in expected.get(key, one)}
         check(expected, seen, "the schedules differ")
+
+    async def _look_at_limits(self, site: Site) -> None:
+        expected = self.model.shown_limits()
+        if not expected:
+            return
+        seen = {}
+        for room in ROOMS:
+            page = await self._get(site, f"/v1/rooms/{room}/limits")
+            for one in page["items"]:
+                key = (one["room_id"], one["name"])
+                seen[key] = {name: one[name] for name in expected.get(key, one)}
+        check(expected, seen, "the limits differ")
 
     def _check_invariants(self) -> None:
         """What must hold of the model itself, and so of both: G2, G4, G5."""

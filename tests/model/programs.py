@@ -11,6 +11,7 @@ from tests.model.operations import (
     ByRun,
     Claim,
     Crash,
+    DeleteLimit,
     DeleteSchedule,
     Edit,
     EditMany,
@@ -33,6 +34,7 @@ from tests.model.operations import (
     RunSchedule,
     Send,
     Service,
+    SetLimit,
     SetSchedule,
     Steer,
     SteerMany,
@@ -139,6 +141,26 @@ _submit_each = st.builds(
 _submit = st.builds(
     Submit, st.lists(_submission, min_size=1, max_size=4).map(tuple), st.integers(0, 1), _user, st.booleans()
 )
+
+_named = st.sampled_from(
+    [
+        [{"name": "api"}], [{"name": "api"}], [{"name": "api", "weight": 2}], [{"name": "api", "key": "a"}],
+        [{"name": "gpu"}], [{"name": "api"}, {"name": "gpu"}], [{"name": "api", "key": "a"}, {"name": "gpu"}],
+    ]
+)  # fmt: skip
+_limited = st.builds(lambda given, limits: {**given, "limits": limits}, _submission, _named)
+_submit_limited = st.builds(
+    Submit,
+    st.lists(_limited | _limited | _submission, min_size=1, max_size=4).map(tuple),
+    st.just(0),
+    _user,
+    st.booleans(),
+)
+_full = st.sampled_from(["wait", "wait", "reject", "newest", "replace"])
+_set_limit = st.builds(SetLimit, st.just(0), st.integers(1, 3), _full) | st.builds(
+    SetLimit, st.just(1), st.integers(1, 2), st.sampled_from(["wait", "reject"])
+)
+_delete_limit = st.builds(DeleteLimit, st.integers(0, 1))
 
 _reasons = [
     "error", "timeout", "malformed-payload", "worker-shutdown", "intermittent-task", "returned", "claim-expired",
@@ -331,6 +353,9 @@ _REQUESTS: dict[str, tuple[int, st.SearchStrategy[Any]]] = {
     "schedule": (3, _schedule),
     "by run": (4, _by_run),
     "look": (1, _look),
+    "submit limited": (4, _submit_limited),
+    "set limit": (1, _set_limit),
+    "delete limit": (1, _delete_limit),
 }
 
 
@@ -366,6 +391,12 @@ _BLOCKED: list[Operation] = [
     Claim(0),
 ]
 """A diamond, whose first task is claimed."""
+_LIMITED: list[Operation] = [
+    SetLimit(0, 2),
+    SetLimit(1),
+    Submit(({"job": 0, "limits": [{"name": "api"}]}, {"job": 1, "limits": [{"name": "gpu"}]}), alone=False),
+]
+"""There are limits."""
 _ASLEEP: list[Operation] = [Submit(({"job": 0},)), Claim(0), Report(0, _KEPT), Report(0, _WAITS)]
 """A task keeps a step, and waits for a message."""
 
@@ -381,6 +412,6 @@ def programs(size: int = 40, *, servers: int = 1) -> st.SearchStrategy[list[Oper
     return st.builds(
         lambda second, begun, rest: [*_PROLOGUE, *(_SECOND if second else []), *begun, *rest],
         st.booleans(),
-        st.sampled_from([[], _BEGINNING, _BEGINNING, _ASLEEP, _BLOCKED, _BLOCKED]),
+        st.sampled_from([[], _BEGINNING, _BEGINNING, _ASLEEP, _BLOCKED, _BLOCKED, _LIMITED, _LIMITED]),
         body,
     )

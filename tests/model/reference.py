@@ -14,7 +14,8 @@ from tests.model.things import Step, Task
 from treadle.wire.status import Status
 
 _HIDDEN = {
-    "seq", "content", "usage_before", "goes_first", "unfenced", "updated_at", "schedule", "kept", "messages", "needs",
+    "seq", "content", "usage_before", "goes_first", "unfenced", "updated_at", "limits", "schedule", "kept", "messages",
+    "needs",
 }  # fmt: skip
 SHOWN = [field.name for field in fields(Task) if field.name not in _HIDDEN]
 _CAUSES = ("running", "claimed", "stopping", "paused", "failed", "retry")

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from tests.model.beats import Beats
+from tests.model.limits import Key
 from tests.model.things import (
     CONFLICT,
     DEFAULTS,
@@ -58,16 +59,39 @@ class Submits(Beats):
             first = self.tasks.get(one.get("id", ""))
             if first is None:
                 self._check_delay(one, now)
+                self.check_limits(room, one.get("limits"))
                 self.check_needs(given, one)
             elif first.content != self._content(room, one) or first.submitter != user.name:
                 raise CONFLICT
+        self.check_room(self._wanted(room, given, now))
+        is_told = not any(self.supersedes(room, one.get("limits")) for one in given)
         done: list[Submitted] = []
         ids: dict[str, str] = {}
         for one in given:
             done.append(self._put(user, room, one, now, names, ids))
             if "ref" in one:
                 ids[one["ref"]] = done[-1].task.id
-        return done
+        # Where tasks may have gone meanwhile, places are told as they are when all are in.
+        return done if is_told else [one._replace(position=None) for one in done]
+
+    def _wanted(self, room: str, given: Sequence[Given], now: datetime) -> list[tuple[dict[Key, int], bool]]:
+        """Return the limits of those that will be new, each once, and whether it could begin at once."""
+        found = []
+        seen: set[Any] = set()
+        for one in given:
+            marks = {("id", one.get("id")), ("key", one["job"], one.get("unique_key"))}
+            marks = {mark for mark in marks if mark[-1] is not None}
+            if one.get("id") not in self.tasks and self._holder(one) is None and not marks & seen:
+                is_due = not (one.get("needs") or one.get("delay")) and (one.get("scheduled_at") or now) <= now
+                found.append((self.keys_in(room, one.get("limits")), is_due))
+            seen |= marks
+        return found
+
+    def _holder(self, one: Given) -> Task | None:
+        """Return the open task that holds the unique key."""
+        key = one.get("unique_key")
+        held = [task for task in self.tasks.values() if key is not None and task.is_open and task.unique_key == key]
+        return next((task for task in held if task.job_name == one["job"]), None)
 
     def _check_job(self, room: str, full_name: str) -> None:
         job = self.jobs.get(full_name)
@@ -96,12 +120,11 @@ class Submits(Beats):
         """Put in a task, unless it is there; `ids` are those of the refs before it."""
         if one.get("id") in self.tasks:
             return Submitted(self.tasks[one["id"]])
-        key = one.get("unique_key")
-        for task in self.tasks.values():
-            if key is not None and task.is_open and (task.job_name, task.unique_key) == (one["job"], key):
-                return Submitted(task)
+        if (holder := self._holder(one)) is not None:
+            return Submitted(holder)
         task = self.new_task(user, room, one, now, one.get("id") or next(names))
         self.bind(task, one, ids, now)
+        self.supersede(task, now)
         return Submitted(task, created=True, position=self.position(task) if task.scheduled_at == now else None)
 
     def new_task(self, user: User, room: str, one: Given, now: datetime, task_id: str) -> Task:
@@ -111,7 +134,7 @@ class Submits(Beats):
             option["heartbeat_increment"] = option["lease_seconds"]
         due = one.get("scheduled_at") or now + timedelta(seconds=one.get("delay") or 0)
         self.seq += 1
-        rest: dict[str, Any] = {name: one.get(name) for name in ("target", "deadline", "tags", "unique_key")}
+        rest: dict[str, Any] = {name: one.get(name) for name in ("target", "deadline", "tags", "unique_key", "limits")}
         self.tasks[task_id] = task = Task(
             id=task_id, seq=self.seq, job_name=one["job"], room_id=room, submitter=user.name,
             payload=one.get("payload", {}), scheduled_at=due, created_at=now, updated_at=now,

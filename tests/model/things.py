@@ -25,6 +25,9 @@ NO_TASK = Refused(404, "task-not-found")
 NO_WORKER = Refused(404, "worker-not-found")
 NO_JOB = Refused(404, "job-not-found")
 NO_SCHEDULE = Refused(404, "schedule-not-found")
+NO_LIMIT = Refused(404, "limit-not-found")
+LIMIT_IN_USE = Refused(409, "limit-in-use")
+LIMIT_FULL = Refused(429, "limit-full")
 INVALID = Refused(422, "validation-error")
 CIRCLE = Refused(422, "dependency-cycle")
 
@@ -144,6 +147,8 @@ class Task:
     unfenced: bool = False
     """Whether its run was started without a run's number: it can't be told from its successor."""
     updated_at: datetime | None = None
+    limits: list[dict[str, Any]] | None = None
+    """The limits of its room that it names, each with its key and weight."""
     schedule: tuple[str, str] | None = None
     """The room and the name of the schedule that made it."""
     kept: "list[Step]" = field(default_factory=list)
@@ -233,6 +238,17 @@ class Hold:
     lease_seconds: float
     slot_only: bool = False
     """Whether it keeps its worker's slot alone, and not the next run of its task."""
+
+
+@dataclass
+class Limit:
+    """How much weight of tasks runs at once that count against it, for each key by itself."""
+
+    room: str
+    name: str
+    concurrency: int
+    on_full: str
+    version: int = 1
 
 
 @dataclass

@@ -38,7 +38,7 @@ class Verbs(Submits):
         task = self.steered(user, task_id, if_version)
         match action:
             case "cancel":
-                self._cancel(task, now)
+                self.cancel(task, now)
             case "pause":
                 self._pause(task, now)
             case "resume":
@@ -66,16 +66,6 @@ class Verbs(Submits):
             except Refused as refused:
                 answers[task_id] = refused.name
         return answers
-
-    def _cancel(self, task: Task, now: datetime) -> None:
-        allowed(task, Verb.CANCEL, Status.CANCELLED)
-        until, run_id, was_leased = task.taken_until, task.run_id, task.is_leased
-        if was_leased:
-            self.end_run(task, Outcome.CANCELLED, Reason.CANCELLED, now)
-        self.finish(task, Verb.CANCEL, Status.CANCELLED, now)
-        task.reason, task.cancel_requested = Reason.CANCELLED, False
-        if was_leased:
-            self.keep_hold(task, run_id, until)
 
     def _pause(self, task: Task, now: datetime) -> None:
         if not task.is_leased:
@@ -214,7 +204,7 @@ class Verbs(Submits):
             if run_id is not None and not is_current:
                 raise STALE
             self._check_cancel(user, task, run_id, owns=owns)
-            self._cancel(task, now)
+            self.cancel(task, now)
             return task
         run_id = user.run[1] if run_id is None and user.run is not None else run_id
         if run_id is not None and not (task.is_leased and run_id == task.run_id):

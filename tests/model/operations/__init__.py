@@ -3,6 +3,7 @@
 from tests.model.operations.base import JOBS, Moment, Operation, Request, answered, is_chosen, task_seen
 from tests.model.operations.credentials import ByRun
 from tests.model.operations.fleet import Link, PauseJob, Register, RemoveWorker
+from tests.model.operations.limits import DeleteLimit, SetLimit
 from tests.model.operations.runs import Beat, Claim, Reclaim, Report, Reports
 from tests.model.operations.schedules import DeleteSchedule, PauseSchedule, RunSchedule, SetSchedule
 from tests.model.operations.staging import Crash, Faulty, Other, Pass, Restart, Service, Step, Together
@@ -15,6 +16,7 @@ __all__ = [
     "ByRun",
     "Claim",
     "Crash",
+    "DeleteLimit",
     "DeleteSchedule",
     "Edit",
     "EditMany",
@@ -39,6 +41,7 @@ __all__ = [
     "RunSchedule",
     "Send",
     "Service",
+    "SetLimit",
     "SetSchedule",
     "Steer",
     "SteerMany",

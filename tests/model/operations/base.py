@@ -24,6 +24,10 @@ SPECS: tuple[dict[str, Any], ...] = (
 )
 """What each of the jobs is registered with."""
 
+LIMIT = "limit:"
+"""How limits begin among what keeps a task waiting. Who waits for one is a hint: of several queues that wait for one
+place each is let through, and only the claim that comes too late has its task wait again."""
+
 Body = dict[str, Any]
 
 T = TypeVar("T")
@@ -146,7 +150,8 @@ def is_chosen(task_id: str) -> bool:
 
 def task_seen(body: Body) -> Body:
     """Return what the model knows of a task as well."""
-    return {name: body.get(name) for name in (*SHOWN, "queue_position", "blocked_by")}
+    seen = {name: body.get(name) for name in (*SHOWN, "queue_position", "blocked_by")}
+    return seen | {"blocked_by": [one for one in body.get("blocked_by") or () if not one.startswith(LIMIT)] or None}
 
 
 def owner(name: str) -> User:
