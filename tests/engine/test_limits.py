@@ -84,6 +84,35 @@ async def test_a_full_limit_stops_nothing_else_of_the_queue(shop) -> None:
     assert (await shop.get(behind.id)).status is Status.PENDING
 
 
+async def test_a_claim_goes_on_behind_all_that_another_queue_has_filled_the_limits_of(shop) -> None:
+    await set_limit(shop, concurrency=1)
+    other = await shop.register("other")
+    workers = [await shop.worker(), await shop.worker(other)]
+    for key in range(40):
+        for job in (shop.job, other):
+            await shop.submit(job=job, limits=named(key=f"k{key}"))
+    [plain] = await shop.submit()
+    while await shop.claim(workers[1], 40):
+        pass
+    assert len(await uses(shop)) == 40
+
+    assert places(await shop.claim(workers[0])) == [plain.id]
+
+
+async def test_what_a_full_limit_keeps_is_passed_over_also_where_it_would_be_too_heavy(shop) -> None:
+    await set_limit(shop, concurrency=1)
+    other = await shop.register("other")
+    worker, second = await shop.worker(concurrency=3), await shop.worker(other)
+    await shop.submit()
+    assert len(await shop.claim(worker)) == 1
+    await shop.submit(limits=named(), options={"weight": 3})
+    [plain] = await shop.submit()
+    await shop.submit(job=other, limits=named())
+    assert len(await shop.claim(second)) == 1
+
+    assert places(await shop.claim(worker)) == [plain.id]
+
+
 async def test_each_key_has_the_limit_for_itself(shop) -> None:
     await set_limit(shop, concurrency=1)
     worker = await shop.worker()

@@ -28,6 +28,11 @@ class Assignments:
     opens_at: datetime | None = None
     """When the first line may go on that waits for a token since then."""
 
+    def note_opening(self, at: datetime | None) -> None:
+        """Note when a line may go on, if that is sooner than what is known."""
+        known = [moment for moment in (self.opens_at, at) if moment is not None]
+        self.opens_at = min(known, default=None)
+
     def withdraw(self) -> None:
         """Undo the reservations: the transaction failed."""
         for demand, tasks in self.given.items():

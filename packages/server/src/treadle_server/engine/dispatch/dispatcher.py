@@ -17,6 +17,7 @@ from treadle_server.engine.dispatch.slots import Capacity, ClaimKey, Demand, Run
 from treadle_server.engine.hub import Change
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot
+from treadle_server.store.transaction.counts import CountKey
 from treadle_server.store.transaction.gates import close_gate, open_gate
 from treadle_server.store.transaction.heads import Claimable, claimable_lanes, lock_claims, waiting_lanes, weights_held
 
@@ -25,6 +26,9 @@ Freed = tuple[WorkerSlot, RunKey, int]
 
 MOST_HEADS = 500
 """Tasks that one transaction hands out of one lane."""
+
+MOST_ROUNDS = 10
+"""How often one transaction reads on behind what limits shut out of the heads, each time twice as much."""
 
 
 class Dispatcher:
@@ -238,22 +242,34 @@ class Dispatcher:
         demands = [demand for demand in demands if demand.room() > 0 and not self._owes(demand)]
         self._slots.rotate(-1)
         await self._look_around(tx)
-        wanted = self._wanted(demands)
-        if not wanted:
-            return assignments
-        heads = await self._heads(tx, wanted, demands, now)
-        if not any(head.tasks for head in heads):
-            return assignments
-        before = {head.lane.id: len(head.tasks) for head in heads}
-        gate = await open_gate(tx, (task for head in heads for task in head.all_tasks), now)
-        opened: set[int] = set()
         try:
-            await self._claim(tx, assignments, match(heads, demands, self._turns, gate), now)
-            if gate is not None:
-                opened, assignments.opens_at = await close_gate(tx, gate, now)
+            for turn in range(MOST_ROUNDS):
+                if not await self._hand_out(tx, assignments, demands, now, times=2**turn):
+                    break
+            await keep_keyed(tx, assignments, now)
         except BaseException:
             assignments.withdraw()
             raise
+        return assignments
+
+    async def _hand_out(
+        self, tx: Tx, assignments: Assignments, demands: list[Demand], now: datetime, *, times: int
+    ) -> bool:
+        """Claim of the heads what the demands take; so many `times` as much is read of each.
+
+        Return whether limits shut out some of what was read while somebody has room: behind it more may be found.
+        """
+        wanted = self._wanted(demands)
+        heads = await self._heads(tx, wanted, demands, now, times) if wanted else []
+        if not any(head.tasks for head in heads):
+            return False
+        before = {head.lane.id: len(head.tasks) for head in heads}
+        gate = await open_gate(tx, (task for head in heads for task in head.all_tasks), now)
+        opened: set[int] = set()
+        await self._claim(tx, assignments, match(heads, demands, self._turns, gate), now)
+        if gate is not None:
+            opened, opens_at = await close_gate(tx, gate, now)
+            assignments.note_opening(opens_at)
         self.head_cache.taken({head.lane.id: before[head.lane.id] - len(head.tasks) for head in heads})
         self._found_empty({head.lane.id for head in heads if head.is_all and not head.tasks})
         if assignments.given:
@@ -262,8 +278,9 @@ class Dispatcher:
             self._news = True
         self._ready |= opened
         assignments.left |= opened
-        self._news = self._news or bool(opened or (gate is not None and gate.shut))
-        return assignments
+        is_shut = gate is not None and bool(gate.shut)
+        self._news = self._news or bool(opened) or is_shut
+        return is_shut and any(demand.room() > 0 for demand in demands)
 
     def _found_empty(self, lanes: set[int]) -> None:
         """Note that nothing was claimable in the lanes, but for those that were woken meanwhile."""
@@ -272,7 +289,7 @@ class Dispatcher:
     async def _claim(self, tx: Tx, assignments: Assignments, matched: list[tuple[Demand, Task]], now: datetime) -> None:
         """Write the claims: no target is blocked anew, for a claim takes its one claimable task."""
         moved: list[hot.Moved] = []
-        counts = assignments.counted
+        counts: Counter[CountKey] = Counter()
         for demand, task in matched:
             moved.append((task, task.version))
             life.claim(task, demand.worker_id, now)
@@ -280,8 +297,8 @@ class Dispatcher:
             assignments.changes.append(Change(task, Status.PENDING))
             counts[task.lane, "pending", task.priority] -= 1
             counts[task.lane, "claimed", 0] += 1
-        await keep_keyed(tx, assignments, now)
-        assignments.targets = {task.target_num for _, task in matched if task.target_num is not None}
+        assignments.targets |= {task.target_num for _, task in matched if task.target_num is not None}
+        assignments.counted.update(counts)
         await hot.claim(tx, moved, counts)
 
     async def _weigh(self, tx: Tx, asked: list[WaitingClaim]) -> None:
@@ -313,12 +330,14 @@ class Dispatcher:
             else set()
         )
 
-    async def _heads(self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime) -> list[LaneHead]:
+    async def _heads(
+        self, tx: Tx, wanted: set[int], demands: list[Demand], now: datetime, times: int
+    ) -> list[LaneHead]:
         found = await self._claimable(tx, wanted)
         # What is paused or deleted is woken when that changes.
         self._found_empty(wanted - {one.lane.id for one in found})
         served = [one for one in found if any(serves(demand, one.lane) for demand in demands)]
-        most = min(MOST_HEADS, sum(_appetite(demand) for demand in demands))
+        most = min(MOST_HEADS, times * sum(_appetite(demand) for demand in demands))
         cached_heads = await self.head_cache.fill(tx, [one.lane.id for one in served], most, now)
         self._found_empty({lane for lane, cached in cached_heads.items() if not cached.tasks})
         capacities = {one.lane.id: capacities_for(one.lane, demands) for one in served}

@@ -201,15 +201,16 @@ def match(
         if room <= 0 or (found := order.first()) is None:
             continue
         head, task = found
-        if task.weight > room:
-            waiting.append((demand, order))
-            continue
-        head.take(task)
         if gate is not None and not gate.admits(task):
+            head.take(task)
             unfilled.appendleft((demand, order))
             if not head.is_all and head.is_dry(capacities[head.lane.id]):
                 break
             continue
+        if task.weight > room:
+            waiting.append((demand, order))
+            continue
+        head.take(task)
         if gate is not None:
             gate.take(task)
         demand.reserve(task)
