@@ -10,7 +10,9 @@ import pytest
 from tests.model.running import Search, on_sqlite
 from treadle_server.access.credentials import Credentials
 from treadle_server.domain import life
+from treadle_server.domain.limits import Gate, Place
 from treadle_server.domain.schedules import Schedule
+from treadle_server.domain.superseding import Rivals
 from treadle_server.domain.tasks import Task
 from treadle_server.engine import engine
 from treadle_server.engine.commands import steering
@@ -23,6 +25,7 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import TaskConflict, TreadleError
 from treadle_server.operations import bulk
 from treadle_server.services.sweeper import Sweeper
+from treadle_server.store.transaction import gates, limit_rows
 
 SECONDS = 40.0
 """Of the processor, within which each is found; most take less than five."""
@@ -158,7 +161,37 @@ def remembering(clear_steps: Fault) -> Fault:
     return lambda *_: None
 
 
+def forgetting_uses(delete_ended_uses: Fault) -> Fault:
+    """What was cancelled or lost gives its room in limits free at once, while its code runs on."""
+
+    async def at_once(tx: Any, seqs: Any) -> Any:
+        found = await delete_ended_uses(tx, seqs)
+        held = "task_seq {0} AND EXISTS (SELECT 1 FROM holds h WHERE h.task_seq = limit_uses.task_seq)"
+        text = f"DELETE FROM limit_uses WHERE {held} RETURNING limit_num, bucket"  # noqa: S608
+        rows = await limit_rows.fetch(tx, text.format("IN (SELECT value FROM json_each(?))"), "", sorted(seqs))
+        return found | {Place(*row) for row in rows}
+
+    return at_once
+
+
+def slipping_past(admits: Fault) -> Fault:
+    """A claim takes what was let through when there was still room, without another look."""
+    return lambda gate, task: True
+
+
+def sparing(superseded_by: Fault) -> Fault:
+    """The first of those that wait is not superseded."""
+
+    def all_but_one(rivals: Any, new: Task) -> list[Task]:
+        return superseded_by(rivals, new)[1:]
+
+    return all_but_one
+
+
 PLANTED = {
+    "forgetting uses": (gates.rows, "delete_ended_uses", forgetting_uses),
+    "slipping past": (Gate, "admits", slipping_past),
+    "sparing": (Rivals, "superseded_by", sparing),
     "sleeping on": (step_commands, "_wake", sleeping_on),
     "remembering": (steering, "clear_steps", remembering),
     "forgetting keys": (assignments, "keep_claims", forgetting_keys),
