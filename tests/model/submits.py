@@ -82,7 +82,7 @@ class Submits(Beats):
             marks = {("id", one.get("id")), ("key", one["job"], one.get("unique_key"))}
             marks = {mark for mark in marks if mark[-1] is not None}
             if one.get("id") not in self.tasks and self._holder(one) is None and not marks & seen:
-                is_due = not (one.get("needs") or one.get("delay")) and (one.get("scheduled_at") or now) <= now
+                is_due = not (one.get("depends_on") or one.get("delay")) and (one.get("scheduled_at") or now) <= now
                 found.append((self.keys_in(room, one.get("limits")), is_due))
             seen |= marks
         return found

@@ -12,7 +12,6 @@ from treadle_server.access.credentials import Credentials
 from treadle_server.domain import life
 from treadle_server.domain.limits import Gate, Place
 from treadle_server.domain.schedules import Schedule
-from treadle_server.domain.superseding import Rivals
 from treadle_server.domain.tasks import Task
 from treadle_server.engine import engine
 from treadle_server.engine.commands import steering
@@ -167,7 +166,7 @@ def forgetting_uses(delete_ended_uses: Fault) -> Fault:
     async def at_once(tx: Any, seqs: Any) -> Any:
         found = await delete_ended_uses(tx, seqs)
         held = "task_seq {0} AND EXISTS (SELECT 1 FROM holds h WHERE h.task_seq = limit_uses.task_seq)"
-        text = f"DELETE FROM limit_uses WHERE {held} RETURNING limit_num, bucket"  # noqa: S608
+        text = f"DELETE FROM limit_uses WHERE {held} RETURNING limit_num, bucket"
         rows = await limit_rows.fetch(tx, text.format("IN (SELECT value FROM json_each(?))"), "", sorted(seqs))
         return found | {Place(*row) for row in rows}
 
@@ -176,22 +175,12 @@ def forgetting_uses(delete_ended_uses: Fault) -> Fault:
 
 def slipping_past(admits: Fault) -> Fault:
     """A claim takes what was let through when there was still room, without another look."""
-    return lambda gate, task: True
-
-
-def sparing(superseded_by: Fault) -> Fault:
-    """The first of those that wait is not superseded."""
-
-    def all_but_one(rivals: Any, new: Task) -> list[Task]:
-        return superseded_by(rivals, new)[1:]
-
-    return all_but_one
+    return lambda *_: True
 
 
 PLANTED = {
     "forgetting uses": (gates.rows, "delete_ended_uses", forgetting_uses),
     "slipping past": (Gate, "admits", slipping_past),
-    "sparing": (Rivals, "superseded_by", sparing),
     "sleeping on": (step_commands, "_wake", sleeping_on),
     "remembering": (steering, "clear_steps", remembering),
     "forgetting keys": (assignments, "keep_claims", forgetting_keys),
@@ -211,7 +200,7 @@ PLANTED = {
 
 LONGER = {
     *("blaming", "drifting", "editing what changed", "forgetting keys", "giving up", "outliving", "refilling"),
-    *("remembering", "sleeping on", "telling apart"),
+    *("remembering", "sleeping on", "telling apart", "forgetting uses"),
 }
 """Those that take more than four programs, up to forty."""
 
