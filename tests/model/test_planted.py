@@ -24,7 +24,7 @@ from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import TaskConflict, TreadleError
 from treadle_server.operations import bulk
 from treadle_server.services.sweeper import Sweeper
-from treadle_server.store.transaction import gates, limit_rows
+from treadle_server.store.transaction import limit_rows
 
 SECONDS = 40.0
 """Of the processor, within which each is found; most take less than five."""
@@ -179,7 +179,7 @@ def slipping_past(admits: Fault) -> Fault:
 
 
 PLANTED = {
-    "forgetting uses": (gates.rows, "delete_ended_uses", forgetting_uses),
+    "forgetting uses": (limit_rows, "delete_ended_uses", forgetting_uses),
     "slipping past": (Gate, "admits", slipping_past),
     "sleeping on": (step_commands, "_wake", sleeping_on),
     "remembering": (steering, "clear_steps", remembering),
