@@ -164,7 +164,8 @@ async def test_blocked_by_names_the_tasks_own_hold_until_its_code_has_stopped_l1
 
     async def blockers() -> list[str] | None:
         async with shop.engine.store.read() as connection:
-            return (await see_one(connection, task.id)).blocked_by
+            blocked = (await see_one(connection, task.id)).blocked
+            return None if blocked is None else blocked.by
 
     assert await blockers() == [task.id]
     assert await shop.claim(worker) == []
