@@ -15,6 +15,7 @@ from treadle_server.domain.dependencies import TAKE_BACK, UNTOLD
 from treadle_server.domain.retry import backoff, requeue_delay
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Run, Task
+from treadle_server.domain.usage import note_usage, usage_of_run
 from treadle_server.errors import InvalidTaskTransition, StaleRun, TaskConflict
 
 Draw = Callable[[], float]
@@ -86,23 +87,6 @@ def end_run(task: Task, ending: Ending, now: datetime) -> Run:
     return run
 
 
-def note_usage(task: Task, usage: float | None) -> None:
-    """Note what the open run has used: the task's usage is the sum over all of its runs. None says nothing of it."""
-    task.usage = total_usage(task, usage)
-
-
-def total_usage(task: Task, usage: float | None) -> float | None:
-    """Return what the task has used in all when its open run has used so much; None: as far as it was told."""
-    return task.usage if usage is None else (task.usage_before or 0.0) + usage
-
-
-def usage_of_run(task: Task) -> float | None:
-    """Return what the open run has used, as far as it was told."""
-    if task.usage is None or task.usage_before is None:
-        return task.usage
-    return task.usage - task.usage_before if task.usage > task.usage_before else None
-
-
 def claim(task: Task, worker_id: WorkerId, now: datetime) -> None:
     """Open the next run for `worker_id`, and clear what the last one left (L3). Raises `InvalidTaskTransition`."""
     _move(task, Verb.CLAIM, Status.CLAIMED, now)
@@ -130,12 +114,6 @@ def renew(task: Task, now: datetime, usage: float | None = None) -> None:
     assert task.taken_until is not None
     if task.heartbeat_increment > 0:
         task.taken_until = max(task.taken_until, now + timedelta(seconds=task.heartbeat_increment))
-
-
-def is_over_budget(task: Task, usage: float | None = None) -> bool:
-    """Return whether the task has used more than it may, when its open run has used `usage`."""
-    total = total_usage(task, usage)
-    return task.budget is not None and total is not None and total > task.budget
 
 
 def complete(task: Task, result: str | None, ending: Ending, now: datetime) -> Run:

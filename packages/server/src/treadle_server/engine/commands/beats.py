@@ -11,6 +11,7 @@ from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.tasks import Hold, Task
+from treadle_server.domain.usage import is_over_budget
 from treadle_server.engine.commands.reports import take_report
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.steering import expire_task
@@ -137,7 +138,7 @@ class Beat:
             return
         work.open(task)
         life.renew(task, work.now, usage)
-        if life.is_over_budget(task):
+        if is_over_budget(task):
             take_report(work, task, task.run_id, RunReport(kind="progress", usage=usage))
             answer.cancel.append((task.id, task.run_id))
             return

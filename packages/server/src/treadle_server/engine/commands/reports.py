@@ -16,6 +16,7 @@ from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Run, Task
+from treadle_server.domain.usage import is_over_budget, note_usage
 from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.steering import keep_hold
@@ -165,13 +166,13 @@ def _note(work: UnitOfWork, task: Task, report: RunReport) -> None:
         task.checkpoint = report.checkpoint
     if report.progress is not None:
         task.progress = report.progress
-    life.note_usage(task, report.usage)
+    note_usage(task, report.usage)
     for line in report.lines or ():
         work.add_log(task, task.run_id, work.next_log_line(), _at(line, work.now), line.level, line.message)
     # A checkpoint is a sign of life of this very run (E3).
     life.renew(task, work.now)
     work.touched(task)
-    if life.is_over_budget(task):
+    if is_over_budget(task):
         _fail_over_budget(work, task)
 
 
@@ -214,7 +215,7 @@ def _slot_until(task: Task, now: datetime) -> datetime | None:
 
 
 def _resolve(work: UnitOfWork, task: Task, report: RunReport, ending: Ending) -> Run:
-    if report.usage is not None and life.is_over_budget(task, report.usage) and report.kind != "completed":
+    if report.usage is not None and is_over_budget(task, report.usage) and report.kind != "completed":
         reason = Ending(
             Outcome.EXCEPTION, Reason.BUDGET_EXCEEDED, report.error, report.traceback, report.usage, ending.digest
         )

@@ -7,8 +7,8 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import WorkerId
-from treadle_server.domain.life import usage_of_run
 from treadle_server.domain.tasks import RUN_FIELDS, Task
+from treadle_server.domain.usage import usage_of_run
 from treadle_server.store.tables import runs, workers
 
 _COLUMNS = [runs.c[name] for name in RUN_FIELDS]
