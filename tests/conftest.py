@@ -21,6 +21,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.embedded import embedded_postgres
 from tests.seed import AGAIN
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -205,12 +206,8 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if url := os.environ.get("TREADLE_TEST_POSTGRES_URL"):
         yield url.replace("postgresql+asyncpg://", "postgresql://")
         return
-    # Its import warns when there is no such directory, and warnings are errors here.
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
-    from embedded_postgres.postgres_server import get_server
-
     data = tmp_path_factory.mktemp("postgres")
-    server = get_server(data, cleanup_mode="delete")
+    server = embedded_postgres().get_server(data, cleanup_mode="delete")
     # What is tested here is Treadle, not that PostgreSQL survives a loss of power.
     server.psql("ALTER SYSTEM SET fsync = off")
     server.psql("SELECT pg_reload_conf()")

@@ -1,8 +1,6 @@
 """A real server and real workers, each a process of its own, for one run of a measuring program."""
 
 import asyncio
-import logging
-import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ import asyncpg
 import psutil
 
 from tests.chaos.processes import ServerProcess, WorkerProcess, running_server, stopped_at_the_end
+from tests.embedded import embedded_postgres
 from treadle import Client
 
 _MEMORY = Path("/dev/shm")
@@ -26,13 +25,11 @@ def databases(kind: str) -> Iterator[str]:
     if kind == "sqlite":
         yield ""
         return
-    logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
-    with TemporaryDirectory(prefix="treadle-bench-", ignore_cleanup_errors=True) as directory:
-        os.environ.setdefault("XDG_RUNTIME_DIR", directory)
-        from embedded_postgres import get_server
-
-        with get_server(Path(directory, "data"), cleanup_mode="stop") as server:
-            yield server.get_uri()
+    with (
+        TemporaryDirectory(prefix="treadle-bench-", ignore_cleanup_errors=True) as directory,
+        embedded_postgres().get_server(Path(directory, "data"), cleanup_mode="stop") as server,
+    ):
+        yield server.get_uri()
 
 
 async def new_database(url: str, directory: Path) -> str:

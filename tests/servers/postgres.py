@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory
 from urllib.parse import parse_qs, urlsplit
 
 import psutil
 
 from tests.chaos.processes import free_port
+from tests.embedded import embedded_postgres
 
 START_LIMIT = 60
 """Seconds that a PostgreSQL may take to start on a busy machine."""
@@ -22,13 +23,7 @@ class OwnPostgres:
     """A server in a directory of its own, on a Unix socket."""
 
     def __init__(self, directory: Path) -> None:
-        # Its import warns when there is no such directory of its user's alone, and warnings are errors here.
-        runtime = Path(gettempdir(), f"treadle-run-{os.getuid()}")
-        runtime.mkdir(mode=0o700, exist_ok=True)
-        os.environ.setdefault("XDG_RUNTIME_DIR", str(runtime))
-        from embedded_postgres import get_server
-
-        server = get_server(directory / "data", cleanup_mode=None)
+        server = embedded_postgres().get_server(directory / "data", cleanup_mode=None)
         self._data, self._user = server.pgdata, server.system_user
         self.url = server.get_uri()
         self.socket = parse_qs(urlsplit(self.url).query)["host"][0]
@@ -38,9 +33,7 @@ class OwnPostgres:
         self.stop()
 
     def _control(self, *arguments: str) -> None:
-        from embedded_postgres import pg_ctl
-
-        pg_ctl(["-w", *arguments], pgdata=self._data, user=self._user, timeout=START_LIMIT)
+        embedded_postgres().pg_ctl(["-w", *arguments], pgdata=self._data, user=self._user, timeout=START_LIMIT)
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""

