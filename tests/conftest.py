@@ -6,7 +6,7 @@ import os
 import random
 import signal
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
@@ -181,6 +181,32 @@ def _shared_statements() -> Iterator[None]:
                 connections, name, partial(getattr(connections, name), execution_options={"compiled_cache": shared})
             )
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _shared_types() -> Iterator[None]:
+    """What asyncpg asks about PostgreSQL's own types, for all connections of this process.
+
+    Each asks it anew, three times a server: that was a third of what a test costs PostgreSQL.
+    """
+    told: dict[frozenset[int], Any] = {}
+    ask = asyncpg.Connection._introspect_types
+
+    async def introspect(self: asyncpg.Connection, types: Iterable[int], timeout: float | None) -> Any:
+        asked = frozenset(types)
+        if max(asked) >= _FIRST_TYPE_OF_A_USER:
+            return await ask(self, asked, timeout)
+        if asked not in told:
+            told[asked] = await ask(self, asked, timeout)
+        return told[asked]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncpg.Connection, "_introspect_types", introspect)
+        yield
+
+
+_FIRST_TYPE_OF_A_USER = 16384
+"""What is below is numbered alike in every database."""
 
 
 @pytest.fixture(scope="session", autouse=True)
