@@ -1,6 +1,10 @@
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import scene
@@ -16,6 +20,23 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
     """Local times on the screen are those of one zone, wherever the tests run."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_rules() -> Iterator[None]:
+    """What Textual read out of each style sheet, for all apps with the same theme: each reads 40 anew."""
+    read: dict[object, list[RuleSet]] = {}
+    parse = Stylesheet._parse_rules
+
+    def parse_rules(self: Stylesheet, css: str, **source: Any) -> list[RuleSet]:
+        key = (css, *source.values(), frozenset(self._variables.items()))
+        if key not in read:
+            read[key] = parse(self, css, **source)
+        return read[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_parse_rules", parse_rules)
+        yield
 
 
 @pytest.fixture(autouse=True)
