@@ -21,6 +21,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.clients import PLAIN
 from tests.embedded import embedded_postgres
 from tests.seed import AGAIN
 
@@ -211,7 +212,10 @@ _FIRST_TYPE_OF_A_USER = 16384
 
 @pytest.fixture(scope="session", autouse=True)
 def _patient_clients() -> Iterator[None]:
-    """A test's client that names no time waits for a minute: httpx gives up after five seconds of a busy machine."""
+    """A test's client that names no time waits for a minute: httpx gives up after five seconds of a busy machine.
+
+    All have the certificates in common: each would read them anew, which takes 20 ms, and a test has several.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for kind in (httpx.Client, httpx.AsyncClient):
             patch.setattr(kind, "__init__", _patient(kind.__init__))
@@ -220,8 +224,8 @@ def _patient_clients() -> Iterator[None]:
 
 def _patient(init: Callable[..., None]) -> Callable[..., None]:
     @wraps(init)
-    def patient(self: object, *given: Any, timeout: Any = 60.0, **more: Any) -> None:
-        init(self, *given, timeout=timeout, **more)
+    def patient(self: object, *given: Any, timeout: Any = 60.0, verify: Any = True, **more: Any) -> None:
+        init(self, *given, timeout=timeout, verify=PLAIN if verify is True else verify, **more)
 
     return patient
 

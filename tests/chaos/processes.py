@@ -15,6 +15,8 @@ from pathlib import Path
 
 import httpx
 
+from tests.clients import PLAIN
+
 START_LIMIT = 90.0
 """Seconds that a server may take to be ready."""
 
@@ -142,7 +144,7 @@ class ServerProcess(Process):
 
     def _is_ready(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/healthz", timeout=5).status_code == 200
+            return httpx.get(f"{self.url}/healthz", timeout=5, verify=PLAIN).status_code == 200
         except httpx.TransportError:
             return False
 
