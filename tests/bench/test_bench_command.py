@@ -55,6 +55,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return quick(tmp_path_factory.mktemp("scratch"), "limits", "drain", "latency", "start", "--database", "sqlite")
 
 
+@pytest.mark.crossed
 def test_each_case_that_was_asked_for_gives_each_of_its_figures(report: Any) -> None:
     measured = {name: set(figures_of(report, name)) for name in ("limits", "drain", "latency", "start")}
     of_postgresql = {"log written for a task", "rows written for a task"}
@@ -75,6 +76,7 @@ def test_plain_http_is_measured_by_tasks_that_the_store_has(tmp_path: Path) -> N
     assert set(figures_of(report, "http")) == {figure.name for figure in CASES["http"].figures}
 
 
+@pytest.mark.crossed
 def test_a_result_reaches_the_submitter_after_its_task_began(report: Any) -> None:
     latency = figures_of(report, "latency")
 
@@ -82,6 +84,7 @@ def test_a_result_reaches_the_submitter_after_its_task_began(report: Any) -> Non
     assert latency["submit to result, p50"] > latency["submit to start, p50"]
 
 
+@pytest.mark.crossed
 def test_the_report_says_on_what_it_was_taken(report: Any) -> None:
     assert set(report["machine"]) == {"taken", "machine", "load before", "load after", "disk", "Python"}
     assert {"treadle", "treadle-server", "uvicorn", "SQLite"} <= set(report["versions"])
@@ -89,6 +92,7 @@ def test_the_report_says_on_what_it_was_taken(report: Any) -> None:
     assert (report["scale"], report["repeats"]) == (0.002, 1)
 
 
+@pytest.mark.crossed
 def test_bars_are_those_of_the_cases_and_databases_that_were_measured(report: Any) -> None:
     bars = {(bar["what"], bar["database"]): bar["value"] for bar in report["bars"]}
 

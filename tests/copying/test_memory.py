@@ -41,7 +41,9 @@ async def migrate(url: str) -> None:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("tasks", [20_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "tasks", [pytest.param(20_000, marks=pytest.mark.crossed), pytest.param(1_000_000, marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize(("one", "other"), THERE_AND_BACK[1:3])
 def test_f8_tasks_are_copied_in_batches(make: Make, one: str, other: str, tasks: int) -> None:
     loaded = here = make("sqlite")

@@ -44,9 +44,9 @@ class Rows:
     async def heads(self, _tx, lanes, most, now, heaviest=10**6):
         found = defaultdict(list, {lane: [] for lane in lanes})
         self.read += [(lane, most) for lane in lanes]
-        for row in sorted(self.rows, key=order):
+        for row in sorted((row for row in self.rows if row.lane in found), key=order):
             in_time = row.deadline is None or row.deadline > now
-            if row.lane in found and row.weight <= heaviest and in_time and len(found[row.lane]) < most:
+            if row.weight <= heaviest and in_time and len(found[row.lane]) < most:
                 found[row.lane].append(row)
         return dict(found)
 

@@ -44,10 +44,8 @@ def test_the_same_seed_gives_the_same_history_byte_for_byte() -> None:
     assert once == again
 
 
-@pytest.mark.parametrize(
-    "planted",
-    [pytest.param("own-clock", marks=pytest.mark.soak), "unknown-commit"],  # `nox -s simulation` runs both
-)
+@pytest.mark.soak  # `nox -s simulation` runs both too
+@pytest.mark.parametrize("planted", ["own-clock", "unknown-commit"])
 def test_a_fault_that_is_put_back_is_found_within_a_hundred_seeds(planted: str) -> None:
     done = simulated("--first", FIRST[planted], "--seeds", 100, "--planted", planted)
 

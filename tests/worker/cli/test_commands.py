@@ -1,6 +1,5 @@
-"""The `treadle` command against a real server."""
+"""The `treadle` command against a real server: as a process of its own, and all that it does."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,54 +10,22 @@ from typing import Any
 
 import pytest
 
-from treadle_server.testing import Served, serve_in_thread
+from tests.worker.cli.conftest import Command
+from treadle_server.testing import Served
 
 ROOT = Path(__file__).parents[3]
+COMMAND = [sys.executable, "-c", "from treadle.cli import main; main()"]
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serve_in_thread() as served:
-        yield served
-
-
-class Command:
-    def __init__(self, served: Served) -> None:
-        self.environment = {
-            **os.environ, "TREADLE_URL": served.url, "TREADLE_TOKEN": served.token, "COLUMNS": "200",
-        }  # fmt: skip
-
-    def __call__(self, *words: str, code: int = 0, **environment: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", "from treadle.cli import main; main()", *words],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            env=self.environment | environment,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout if code == 0 else done.stdout + done.stderr
-
-    def worker(self, *words: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, "-c", "from treadle.cli import main; main()", "worker", *words],
-            cwd=ROOT,
-            env=self.environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+def environment(served: Served) -> dict[str, str]:
+    return {**os.environ, "TREADLE_URL": served.url, "TREADLE_TOKEN": served.token, "COLUMNS": "200"}
 
 
 @pytest.fixture(scope="module")
-def command(served: Served) -> Command:
-    return Command(served)
-
-
-@pytest.fixture(scope="module")
-def worker(command: Command) -> Iterator[Any]:
-    process = command.worker("examples.hello")
+def worker(environment: dict[str, str]) -> Iterator[Any]:
+    command = [*COMMAND, "worker", "examples.hello"]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     while "is open" not in process.stderr.readline():
         assert process.poll() is None
@@ -68,45 +35,76 @@ def worker(command: Command) -> Iterator[Any]:
     assert process.returncode == 0
 
 
-def test_hello_is_submitted_and_its_result_printed(command: Command, worker: Any) -> None:
-    assert command("submit", "@global:tasks:hello", "name=World", "--wait") == "Hello, World!\n"
+def run(environment: dict[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, *words], capture_output=True, text=True, cwd=ROOT, env=environment, timeout=60, check=False
+    )
+
+
+def test_hello_is_submitted_and_its_result_printed(environment: dict[str, str], worker: Any) -> None:
+    done = run(environment, "submit", "@global:tasks:hello", "name=World", "--wait")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Hello, World!\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "code", "message"),
+    [
+        (["task", "0199aaaa-0000-7000-8000-000000000000"], {}, 1, "Task not found"),
+        (["worker", "no.such.module"], {}, 2, "no module"),
+        (["worker", "json"], {}, 2, "has no task"),
+        (["jobs"], {"TREADLE_URL": "nowhere"}, 1, "'nowhere' is no server's address"),
+    ],
+)
+def test_a_process_that_ends_badly_says_why_in_a_sentence(
+    environment: dict[str, str], words: list[str], environ: dict[str, str], code: int, message: str
+) -> None:
+    done = run(environment | environ, *words)
+
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_values_are_json_when_they_parse_and_text_otherwise(command: Command, worker: Any) -> None:
-    submitted = json.loads(command("submit", "@global:tasks:count", "to=0", "seconds=0.5", "--wait", "--json"))
+    submitted = command.read("submit", "@global:tasks:count", "to=0", "seconds=0.5", "--wait")
 
     assert (submitted["payload"], submitted["result"]) == ({"to": 0, "seconds": 0.5}, 0)
-    assert "is not of type" in command("submit", "@global:tasks:count", "to=many", code=1)
+    assert "is not of type" in command.refused("submit", "@global:tasks:count", "to=many")
 
 
 def test_a_task_is_paused_resumed_cancelled_and_shown(command: Command, worker: Any) -> None:
-    task_id = command("submit", "@global:tasks:hello", "--delay", "3600", "--tag", "a=b", "--priority", "3").strip()
+    words = ("--delay", "3600", "--tag", "a=b", "--priority", "3")
+    task_id = command.said("submit", "@global:tasks:hello", *words).strip()
 
-    assert command("pause", task_id) == f"{task_id} paused\n"
-    assert command("resume", task_id) == f"{task_id} scheduled\n"
-    assert command("cancel", task_id) == f"{task_id} cancelled\n"
-    assert "Invalid task transition" in command("cancel", task_id, code=1)
-    shown = json.loads(command("task", task_id, "--json"))
-    assert (shown["task"]["status"], shown["task"]["priority"], shown["task"]["tags"]) == ("cancelled", 3, {"a": "b"})
-    assert "\nstatus     cancelled\n" in command("task", task_id)
-    assert json.loads(command("tasks", "status:cancelled", "tag:a=b", "--json"))["items"][0]["id"] == task_id
-    assert task_id in command("tasks", "hello")
+    assert command.said("pause", task_id) == f"{task_id} paused\n"
+    assert command.said("resume", task_id) == f"{task_id} scheduled\n"
+    assert command.said("cancel", task_id) == f"{task_id} cancelled\n"
+    assert "Invalid task transition" in command.refused("cancel", task_id)
+    shown = command.read("task", task_id)["task"]
+    assert (shown["status"], shown["priority"], shown["tags"]) == ("cancelled", 3, {"a": "b"})
+    assert "\nstatus     cancelled\n" in command.said("task", task_id)
+    assert command.read("tasks", "status:cancelled", "tag:a=b")["items"][0]["id"] == task_id
+    assert task_id in command.said("tasks", "hello")
 
 
 def test_jobs_workers_and_tokens_are_listed(command: Command, worker: Any) -> None:
-    listed = command("jobs")
+    listed = command.said("jobs")
     assert "@global:tasks:hello" in listed
     assert listed.lower().split()[:5] == ["job", "pending", "running", "retrying", "failed"]
-    assert "online" in command("workers")
-    made = json.loads(command("token", "create", "bob", "--json"))
-    assert made["token"] not in command("token", "list")
-    command("token", "revoke", made["id"])
-    assert "Unauthorized" in command("jobs", code=1, TREADLE_TOKEN=made["token"])
+    assert "online" in command.said("workers")
+    made = command.read("token", "create", "bob")
+    assert made["token"] not in command.said("token", "list")
+    command.said("token", "revoke", made["id"])
+    assert "Unauthorized" in command.refused("jobs", TREADLE_TOKEN=made["token"])
 
 
-def test_the_doctor_finds_everything_well_or_says_what_is_not(command: Command, tmp_path: Path) -> None:
+def test_the_doctor_finds_everything_well_or_says_what_is_not(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tmp_path.chmod(0o700)
-    findings = json.loads(command("doctor", "--json", TREADLE_DATA_DIR=str(tmp_path)))
+    monkeypatch.setenv("TREADLE_DATA_DIR", str(tmp_path))
+    findings = command.read("doctor")
 
     checks = ["settings", "installed", "steps", "disk", "files", "descriptors", "database"]
     checks += ["server", "ready", "token", "socket", "clocks", "workers"]
@@ -114,8 +112,12 @@ def test_the_doctor_finds_everything_well_or_says_what_is_not(command: Command, 
     # A busy machine is slow on the way, and its services take a while to turn.
     assert {finding["check"] for finding in findings if finding["grade"] != "ok"} <= {"ready", "socket"}
     assert findings[0].keys() == {"check", "grade", "detail", "advice"}
-    assert "treadle server" in command("doctor", code=1, TREADLE_URL="http://127.0.0.1:1")
-    assert "Unauthorized" in command("doctor", code=1, TREADLE_TOKEN="wrong")
+    for environment, said in (
+        ({"TREADLE_URL": "http://127.0.0.1:1"}, "treadle server"),
+        ({"TREADLE_TOKEN": "wrong"}, "Unauthorized"),
+    ):
+        refused = command("doctor", **environment)
+        assert (refused.exit_code, said in refused.output) == (1, True), refused.output
 
 
 @pytest.mark.parametrize(
@@ -125,22 +127,11 @@ def test_the_doctor_finds_everything_well_or_says_what_is_not(command: Command, 
         (["submit", "@global:tasks:nothing"], 1, "Job not found"),
         (["submit", "@global:tasks:hello", "name"], 2, "KEY=VALUE"),
         (["submit", "@global:tasks:hello", "--payload", "[1]"], 2, "JSON object"),
-        (["task", "0199aaaa-0000-7000-8000-000000000000"], 1, "Task not found"),
         (["tasks", "status:odd"], 2, "odd"),
-        (["worker", "no.such.module"], 2, "no module"),
-        (["worker", "json"], 2, "has no task"),
         (["nothing"], 2, "No such command"),
     ],
 )
-def test_mistakes_are_said_in_a_sentence(command: Command, words: list[str], code: int, message: str) -> None:
-    output = command(*words, code=code)
-
-    assert message in output
-    assert "Traceback" not in output
-
-
-def test_a_setting_that_can_not_be_used_is_named(command: Command) -> None:
-    output = command("jobs", code=1, TREADLE_URL="nowhere")
-
-    assert "'nowhere' is no server's address" in output
-    assert "Traceback" not in output
+def test_mistakes_are_said_in_a_sentence(
+    command: Command, worker: Any, words: list[str], code: int, message: str
+) -> None:
+    assert message in command.refused(*words, code=code)
