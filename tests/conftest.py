@@ -84,8 +84,8 @@ several servers, each of which runs on both.
 """
 
 
-_DATABASES = {"database_url", "empty_database_url"}
-"""The parameters that are a database of each kind."""
+_DATABASES = {"database_url", "empty_database_url", "server"}
+"""The parameters that are a database of each kind, or a server on it."""
 
 
 def _parameters(item: pytest.Function) -> dict[str, int]:
