@@ -36,7 +36,7 @@ class Admin(Requester):
         return self._list(WebhookItem, f"/v1/rooms/{path_part(room)}/webhooks", limit, offset)
 
     async def webhook(self, name: str, *, room: str = "@global") -> WebhookItem:
-        """Return one webhook; raises `WebhookNotFound`."""
+        """Return one webhook of a room, by its name and without its secret; raises `WebhookNotFound`."""
         return WebhookItem.model_validate(await self.request("GET", _path(room, name)))
 
     async def set_webhook(

@@ -47,7 +47,10 @@ class Submittable(Protocol):
         """Whether its arguments are encrypted before they are sent."""
 
     def registration(self, settings: "Settings", *, replace: bool = False) -> dict[str, Any]:
-        """Return the body that registers the job."""
+        """Return the body that registers the job, as `JobRegister`; what the task leaves open is the settings'.
+
+        With `replace` another schema than the registered one takes its place, instead of being a `SchemaConflict`.
+        """
 
 
 @dataclass(frozen=True, slots=True)

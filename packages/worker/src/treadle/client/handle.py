@@ -116,7 +116,10 @@ class TaskHandle(Generic[R_co]):
         return await self._client.rerun(self.id, from_step=from_step)
 
     async def send(self, name: str, data: Any = None, *, id: str | None = None) -> MessageItem:  # noqa: A002
-        """Send the task a message; as `Client.send`."""
+        """Send the task a message (JSON) for `ctx.receive(name)`; the same `id` twice is one.
+
+        Raises as `Client.send`.
+        """
         return await self._client.send(self.id, name, data, id=id)
 
     async def steps(self) -> list[StepItem]:

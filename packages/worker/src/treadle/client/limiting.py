@@ -17,7 +17,7 @@ class Limiting(Requester):
         return self._list(LimitItem, f"/v1/rooms/{path_part(room)}/limits", limit, offset)
 
     async def limit(self, name: str, *, room: str = GLOBAL) -> LimitItem:
-        """Return one limit; raises `LimitNotFound`."""
+        """Return one limit of a room, with its use and how many tasks wait; raises `LimitNotFound`."""
         return LimitItem.model_validate(await self.request("GET", limit_path(room, name)))
 
     async def set_limit(
@@ -47,5 +47,5 @@ class Limiting(Requester):
 
 
 def limit_path(room: str, name: str) -> str:
-    """Return where a limit is read, set and deleted."""
+    """Return the path at which a room's limit is read, set and deleted, its names quoted."""
     return f"/v1/rooms/{path_part(room)}/limits/{path_part(name)}"

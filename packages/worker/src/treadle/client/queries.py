@@ -81,7 +81,7 @@ class Queries(Requester):
         return JobItem.model_validate(await self.request("GET", path))
 
     def workers(self, *, room: str | None = None, limit: int | None = None, offset: int = 0) -> Listing[WorkerItem]:
-        """Return the workers, or those that serve a room's jobs."""
+        """Return the workers, newest first; with `room` those alone that serve a job which is seen from it."""
         path = "/v1/workers" if room is None else f"/v1/rooms/{path_part(room)}/workers"
         return self._list(WorkerItem, path, limit, offset)
 
@@ -147,7 +147,7 @@ class Queries(Requester):
         return Whoami.model_validate(await self.request("GET", "/v1/whoami"))
 
     def tokens(self, *, limit: int | None = None, offset: int = 0) -> Listing[TokenItem]:
-        """Return the tokens, without their secrets; superusers only."""
+        """Return everybody's tokens, newest first, without their secrets; superusers only."""
         return self._list(TokenItem, "/v1/tokens", limit, offset)
 
     async def create_token(

@@ -29,7 +29,7 @@ def path_part(text: str) -> str:
 
 
 def task_of(sealer: Sealer, answer: dict[str, Any]) -> TaskItem:
-    """Return a task as it was answered, opened where a key fits."""
+    """Return a task of a server's answer, what is encrypted in it opened where one of the sealer's keys fits."""
     return TaskItem.model_validate(opened_task(sealer, answer))
 
 
@@ -92,7 +92,7 @@ class Requester:
     """Its keys, or none: what it sends for encrypted tasks is sealed by them, and what it is answered opened."""
 
     def http(self) -> "HttpChannel":
-        """Return the client's HTTP connections."""
+        """Return the client's HTTP connections; raises `NoClient` when it is not open."""
         raise NotImplementedError
 
     async def run(self, work: Coroutine[Any, Any, R]) -> R:
@@ -100,7 +100,11 @@ class Requester:
         raise NotImplementedError
 
     async def call(self, op: str, fields: Mapping[str, Any] | None = None, *, resend: bool = True) -> Any:
-        """Make one request of the protocol, over the socket or else over HTTP, and return its answer as it is."""
+        """Make one request of the protocol, over the socket or else over HTTP, and return its answer as it is.
+
+        With `resend=False` one whose answer was lost is not made again, but raises `ConnectionLost`. Raises as
+        `Client.call`.
+        """
         raise NotImplementedError
 
     async def request(self, method: str, path: str, body: Any = None, **how: Any) -> Any:

@@ -88,7 +88,7 @@ class ResultWaiters:
                 self.refuse(task_id, error)
 
     def refuse(self, task_id: str, error: TreadleError) -> None:
-        """Fail those who wait for one task."""
+        """Have those who wait for one task's end raise `error`; nothing happens when nobody does."""
         future = self._waiting.pop(task_id, None)
         if future is not None:
             _set_error(future, error)

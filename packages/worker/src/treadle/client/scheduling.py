@@ -33,7 +33,7 @@ class Scheduling(Requester):
         return self._list(ScheduleItem, f"/v1/rooms/{path_part(room)}/schedules", limit, offset, opened=opened_schedule)
 
     async def schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
-        """Return one schedule; raises `ScheduleNotFound`."""
+        """Return one schedule of a room, with its next tick and last task; raises `ScheduleNotFound`."""
         return self._schedule_of(await self.request("GET", schedule_path(room, name)))
 
     async def set_schedule(
@@ -69,11 +69,11 @@ class Scheduling(Requester):
         return self._schedule_of(await self.request("PUT", schedule_path(room, name), body))
 
     async def pause_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
-        """Pause a schedule: it makes no tasks until it is resumed."""
+        """Pause a schedule: it makes no tasks until it is resumed. Raises `ScheduleNotFound`."""
         return await self._patch(room, name, paused=True)
 
     async def resume_schedule(self, name: str, *, room: str = GLOBAL) -> ScheduleItem:
-        """Let a paused schedule go on, with its next tick from now."""
+        """Let a paused schedule go on, with its next tick from now. Raises `ScheduleNotFound`."""
         return await self._patch(room, name, paused=False)
 
     async def run_schedule(self, name: str, *, room: str = GLOBAL) -> TaskItem:
@@ -93,5 +93,5 @@ class Scheduling(Requester):
 
 
 def schedule_path(room: str, name: str) -> str:
-    """Return where a schedule is read, set and deleted."""
+    """Return the path at which a room's schedule is read, set and deleted, its names quoted."""
     return f"/v1/rooms/{path_part(room)}/schedules/{path_part(name)}"

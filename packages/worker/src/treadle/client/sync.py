@@ -149,7 +149,7 @@ class SyncPage(Page[M]):
 
     @classmethod
     def first(cls, client: Client, listing: Listing[M]) -> "SyncPage[M]":
-        """Read the page that the listing begins with."""
+        """Read the page that a listing begins with; raises what the listing does, `NoClient` and `WouldBlock`."""
         made = cls.model_construct(**block(client, listing.page()).__dict__)
         made._after = lambda page: block(client, listing.after(page))  # noqa: SLF001 - its own
         return made
@@ -221,7 +221,10 @@ class SyncHandle(Generic[R_co]):
         return block(self.handle.client, self.handle.rerun(from_step=from_step))
 
     def send(self, name: str, data: Any = None, *, id: str | None = None) -> MessageItem:  # noqa: A002
-        """Send the task a message; as `Client.send`."""
+        """Send the task a message (JSON) for `ctx.receive(name)`; the same `id` twice is one.
+
+        Raises as `Client.send`.
+        """
         return block(self.handle.client, self.handle.send(name, data, id=id))
 
     def steps(self) -> list[StepItem]:
@@ -309,7 +312,7 @@ class SyncClient:
         return self._loops.setdefault(os.getpid(), _Loop(self.client))
 
     def submit(self, bound: Bound[R], *, options: Options | None = None, wait: bool = False) -> SyncHandle[R]:
-        """Submit `task.bind(…)`; as `Client.submit`."""
+        """Submit `task.bind(…)` and return its handle, whose methods block; as `Client.submit`."""
         return SyncHandle(self.run(self.client.submit(bound, options=options, wait=wait)))
 
     def submit_many(
@@ -320,14 +323,14 @@ class SyncClient:
         wait: bool = False,
         room: str | None = None,
     ) -> list[SyncHandle[R]]:
-        """Submit many tasks, all or none; as `Client.submit_many`."""
+        """Submit many tasks, all or none (of each 10,000), and return their handles; as `Client.submit_many`."""
         work = self.client.submit_many(bounds, options=options, wait=wait, room=room)
         return [SyncHandle(handle) for handle in self.run(work)]
 
     def submit_raw(
         self, job: str, payload: Mapping[str, Any], *, options: Options | None = None, wait: bool = False
     ) -> SyncHandle[Any]:
-        """Submit to a job by its full name; as `Client.submit_raw`."""
+        """Submit to a job by its full name, `room:category:name`, and return a handle; as `Client.submit_raw`."""
         return SyncHandle(self.run(self.client.submit_raw(job, payload, options=options, wait=wait)))
 
     def handle(self, task_id: str) -> SyncHandle[Any]:

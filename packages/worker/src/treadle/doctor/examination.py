@@ -78,4 +78,4 @@ class Daemons(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as above it
-        """Wait for nobody."""
+        """Wait for nobody, whatever `wait` says, and cancel nothing: a look that hangs must not hold the command."""

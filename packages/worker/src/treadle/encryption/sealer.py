@@ -46,7 +46,7 @@ class Sealer:
         return self.codec is not None
 
     def value(self, value: Any, of: str | None = None) -> dict[str, Any]:
-        """Return a JSON value sealed. Raises `NoCodec`."""
+        """Return a JSON value sealed, with digests of it where `of` says what it belongs to. Raises `NoCodec`."""
         return sealed_value(self._seal(value, of))
 
     def text(

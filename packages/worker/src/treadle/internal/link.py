@@ -164,7 +164,7 @@ class RunLink:
         return answer
 
     async def announce(self, key: Key, artifact: dict[str, Any]) -> Any:
-        """Announce an artifact of a run in hand. Raises as `ask`."""
+        """Announce an artifact, as `ArtifactCreate`, of a run in hand; return an `ArtifactUpload`. Raises as `ask`."""
         run = self._runs[key]
         return await self.ask(run, "POST", f"{run.path}/artifacts", artifact)
 

@@ -100,11 +100,11 @@ class ParentPort:
         self._run = run
 
     def progress(self, share: float | None, message: str | None) -> None:
-        """Send how far the run is."""
+        """Send the worker how far the run is: a share from 0 to 1, a message, or None for what isn't said."""
         self._parent.send({"progress": [share, message]})
 
     def log(self, message: str, level: Level) -> None:
-        """Send a line."""
+        """Send the worker a line for the task's log, as it is; whoever calls has cleaned it."""
         self._parent.send({"log": [message, level]})
 
     def spend(self, total: float) -> None:
@@ -112,7 +112,10 @@ class ParentPort:
         self._parent.send({"spend": total})
 
     def save(self, checkpoint: Any) -> Awaitable[None]:
-        """Send a checkpoint and block until it is stored, in async code too: nothing else runs here."""
+        """Send a checkpoint and block until it is stored, in async code too: nothing else runs here.
+
+        Raises the `ProblemError` that it is refused with, and `BadValue` for one that can't be kept.
+        """
         self._parent.send({"save": checkpoint})
         answer = self._parent.saves.get()
         if (problem := answer["saved"]) is not None:
@@ -122,7 +125,7 @@ class ParentPort:
         return Saved()
 
     def credentials(self) -> Awaitable[str]:
-        """Ask for a credential and block until it is there."""
+        """Ask for a credential of the run and block until it is there. Raises a `ProblemError`, as `StaleRun`."""
         self._parent.send({"credential": True})
         answer = self._parent.credentials.get()
         while answer["of"] != self._run:
@@ -145,7 +148,10 @@ class ParentPort:
         return Done(self._parent.ask("receive", step))
 
     def upload(self, content: Content) -> Uploading:
-        """Have the worker, which has the token, upload a file, and block until it is stored, in async code too."""
+        """Have the worker, which has the token, upload a file, and block until it is stored, in async code too.
+
+        Raises the `ProblemError` that it is refused with, and `ConnectionFailed`, with what else went wrong.
+        """
         with _on_disk(content.data) as path:
             self._parent.send(
                 {"upload": {"path": str(path), "name": content.name, "content_type": content.content_type}}

@@ -38,7 +38,7 @@ class Output:
             self.end()
 
     def say(self, message: str, level: Level) -> None:
-        """Send one line; an empty one is none."""
+        """Send one line, cleaned and without the blanks at its end; one that has nothing else is not sent."""
         if message.strip():
             self._send(clean(message.rstrip()), level)
 

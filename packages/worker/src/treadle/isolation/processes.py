@@ -76,7 +76,10 @@ class Child:
         return cls(process, reader, writer, lease_killer)
 
     async def run(self, message: pipes.Message, on_message: Callable[["Child", pipes.Message], None]) -> dict[str, Any]:
-        """Run a task and return its ending; raises `ChildDied`."""
+        """Send the child a run and return its ending; `on_message` is called with all that it says until then.
+
+        Raises `ChildDied` when the process ends before the run does; the message names its exit code or signal.
+        """
         self.send(message)
         try:
             while True:

@@ -45,10 +45,10 @@ class Port(Protocol):
     """Where a context's words go: to the worker in the same process, or through a pipe to it."""
 
     def progress(self, share: float | None, message: str | None) -> None:
-        """Send how far the run is."""
+        """Send how far the run is: a share from 0 to 1, a message of up to 1,000 characters, or None for either."""
 
     def log(self, message: str, level: Level) -> None:
-        """Send a line."""
+        """Send a line for the task's log; whoever calls has cleaned it."""
 
     def spend(self, total: float) -> None:
         """Send what the run has used in all."""

@@ -18,7 +18,7 @@ def each(claim: Raw) -> Iterator[Raw]:
 
 
 def replaced(claim: Raw, change: Callable[[Raw], Raw]) -> Raw:
-    """Return a claim with each of its dependencies changed."""
+    """Return a claim with `change` of each dependency in its place; the claim that is given stays as it is."""
     found = claim.get("dependencies")
     if not found:
         return claim

@@ -143,7 +143,7 @@ class Flow:
         return await self.handle(node).result(timeout)
 
     def result_sync(self, node: R, timeout: float | None = None) -> R:
-        """Do as `result`, and block."""
+        """Do as `result`, and block for up to `timeout` seconds (None: for ever). Raises as it, and `WouldBlock`."""
         handle = self.handle(node)
         return _block(handle.client, handle.result(timeout))
 

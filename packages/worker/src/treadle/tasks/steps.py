@@ -80,7 +80,11 @@ class Steps:
         retries: int,
         timeout: float | timedelta | None,
     ) -> Any:
-        """Return the step's result, in async code what gives it when it is awaited."""
+        """Return the step's result, in async code what gives it when it is awaited.
+
+        `timeout` is in seconds and for each call, `retries` how many there are besides the first. Raises as
+        `Context.step`.
+        """
         if not (isinstance(retries, int) and not isinstance(retries, bool) and retries >= 0):
             raise InvalidArguments(f"step {name!r}: retries is a whole number from 0 up, not {retries!r}")
         limit = None if timeout is None else _length(f"step {name!r}: timeout", timeout)
@@ -250,7 +254,7 @@ def _what(kind: str, function: str | None) -> str:
 
 
 def finished(work: Coroutine[Any, Any, Any]) -> Any:
-    """Go through a coroutine that never waits, and return what it returns."""
+    """Go through a coroutine that never waits, and return what it returns. Raises `RuntimeError` for one that waits."""
     try:
         work.send(None)
     except StopIteration as done:

@@ -194,7 +194,12 @@ async def run_claim(
     urls: tuple[str, ...] = (),
     middleware: tuple[Middleware, ...] = (),
 ) -> Ending:
-    """Run a claimed task in this coroutine and return its ending."""
+    """Run a claimed task in this coroutine, within its middleware, and return its ending.
+
+    `claim` is a `Claim` as it came, opened; `resources` is what `ctx.resources` gives. What the code says goes to
+    `port`. An `Exception` of the code, and arguments that don't fit, are an ending. Raises `CantDecrypt` for an
+    argument that is another task's result, and that no key opens.
+    """
     try:
         arguments = task.signature.arguments(payload_of(claim))
     except InvalidArguments as error:

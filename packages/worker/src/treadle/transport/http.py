@@ -113,7 +113,10 @@ class HttpChannel:
         return client.build_request(method, url, headers=headers, extensions=extensions, **options)
 
     async def call(self, op: str, fields: Fields | None = None, *, resend: bool = True) -> Any:
-        """Do what the socket's `op` does; raises as `Session.call`."""
+        """Make the request that the socket's `op` stands for, with these fields, and return its answer.
+
+        With `resend` it is made again when the connection broke. Raises as `request`.
+        """
         method, path, body = request_of(op, fields or {})
         return await self.request(method, path, body, resend=resend)
 

@@ -69,5 +69,5 @@ def parse_job_name(full_name: str) -> JobName:
 
 
 def visible_from(room: str, job_room: str) -> bool:
-    """Return whether a job of `job_room` is seen from `room`."""
+    """Return whether a job of `job_room` is seen from `room`: one of the same room, or of a shared one."""
     return job_room == room or job_room in SHARED_ROOMS

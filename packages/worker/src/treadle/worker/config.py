@@ -40,7 +40,10 @@ class WorkerConfig:
     sealer: Sealer = field(default_factory=lambda: Sealer(None))
 
     def opening(self, worker_id: str | None, held: list[dict[str, Any]], *, draining: bool) -> dict[str, Any]:
-        """Return the body that opens the worker on a connection."""
+        """Return the body of the socket's `open`: the worker, its jobs, and `held`, runs (`RunRef`) that it has.
+
+        `worker_id` is None for a worker that is to get its id from the server; `draining` says that it takes no more.
+        """
         worker: dict[str, Any] = {
             "name": self.name,
             "concurrency": self.concurrency,

@@ -118,7 +118,10 @@ class Connector:
         return await self._at_hand().reports(reports)
 
     async def beat(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Send a heartbeat."""
+        """Send a heartbeat, as `Heartbeat`, and return its answer.
+
+        Raises `ConnectionFailed` while the worker is not open.
+        """
         if not self._online.is_set():
             raise ConnectionFailed("the worker is not open")
         return await self._at_hand().beat(body)
@@ -128,7 +131,7 @@ class Connector:
         return await self._at_hand().reclaim(ref)
 
     async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
-        """Return a part of the steps that a run's task keeps."""
+        """Return steps that a run's task keeps, from number `offset` on: `items`, as many as fit, and the `total`."""
         return await self._at_hand().steps(ref, offset)
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:

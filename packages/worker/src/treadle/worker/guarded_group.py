@@ -17,7 +17,7 @@ class GuardedGroup(asyncio.TaskGroup):
     def create_task(  # type: ignore[override]  # what is raised is logged here, and None returned
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
     ) -> "asyncio.Task[T | None]":
-        """Begin a task whose exception is logged."""
+        """Begin a task which, where `coro` raises an `Exception`, logs it and returns None."""
         return super().create_task(_guarded(coro), name=name, context=context)
 
 

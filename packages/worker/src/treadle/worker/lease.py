@@ -228,7 +228,7 @@ class Leases:
             self.stop_run(held, "lease")
 
     def stop_runs(self, runs: Iterable[dict[str, Any]], why: Stop) -> None:
-        """Stop the code of the runs that the server names."""
+        """Stop the code of those of the runs (each a `RunRef`) that are held here, for the reason `why`."""
         for run in runs:
             held = self.held.get((run["task_id"], run["run_id"]))
             if held is not None:

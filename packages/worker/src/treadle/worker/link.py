@@ -50,7 +50,7 @@ class Link(Protocol):
         """Renew one run's lease; the answer has fresh credentials for its code."""
 
     async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
-        """Return the steps that a run's task keeps, from one on."""
+        """Return steps that a run's task keeps, from number `offset` on: `items`, as many as fit, and the `total`."""
 
     async def receive(self, body: dict[str, Any]) -> dict[str, Any]:
         """Receive a message by a step of a run."""
@@ -98,7 +98,7 @@ class SocketLink:
         return answer
 
     async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
-        """Return a part of a task's steps."""
+        """Return steps that the run's task keeps, from number `offset` on: `items` and the `total`."""
         body = {"id": ref["task_id"], "offset": offset}
         answer: dict[str, Any] = await self._session.call("steps", body, bound=True)
         return answer
@@ -193,7 +193,7 @@ class HttpLink:
         return answer
 
     async def steps(self, ref: dict[str, Any], offset: int) -> dict[str, Any]:
-        """Return a part of a task's steps."""
+        """Return up to 500 steps that the run's task keeps, from number `offset` on: `items` and the `total`."""
         path = f"/v1/tasks/{ref['task_id']}/steps"
         answer: dict[str, Any] = await self._ask("GET", path, params={"offset": offset, "limit": 500})
         return answer

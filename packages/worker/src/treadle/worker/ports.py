@@ -40,11 +40,11 @@ class LoopPort:
         self._steps = steps
 
     def progress(self, share: float | None, message: str | None) -> None:
-        """Send how far the run is."""
+        """Send how far the run is, in a moment, and of several the last; as `Port.progress`."""
         self._reporter.progress(self._key, share, message)
 
     def log(self, message: str, level: Level) -> None:
-        """Send a line."""
+        """Send a line in a moment, with those that come until then; as `Port.log`."""
         self._reporter.line(self._key, message, level)
 
     def spend(self, total: float) -> None:
@@ -94,15 +94,15 @@ class MiddlewarePort(LoopPort):
         self._note(self._held.spent[0], total)
 
     def kept_steps(self) -> Awaitable[list[dict[str, Any]]]:
-        """Refuse: the code counts its steps by itself."""
+        """Raise `InvalidArguments`: steps belong to the task's code, which counts them by itself."""
         raise InvalidArguments(_NO_STEPS)
 
     def keep_step(self, step: dict[str, Any]) -> Awaitable[None]:
-        """Refuse likewise."""
+        """Raise `InvalidArguments`, as `kept_steps` does: middleware keeps no steps."""
         raise InvalidArguments(_NO_STEPS)
 
     def receive(self, step: dict[str, Any]) -> Awaitable[dict[str, Any] | None]:
-        """Refuse likewise."""
+        """Raise `InvalidArguments`, as `kept_steps` does: middleware receives no messages."""
         raise InvalidArguments(_NO_STEPS)
 
 
@@ -114,11 +114,11 @@ class ThreadPort(LoopPort):
         self._loop = asyncio.get_running_loop()
 
     def progress(self, share: float | None, message: str | None) -> None:
-        """Send how far the run is."""
+        """Send how far the run is, from its thread, which goes on at once; as `Port.progress`."""
         self._loop.call_soon_threadsafe(super().progress, share, message)
 
     def log(self, message: str, level: Level) -> None:
-        """Send a line."""
+        """Send a line from the run's thread, which goes on at once; as `Port.log`."""
         self._loop.call_soon_threadsafe(super().log, message, level)
 
     def spend(self, total: float) -> None:

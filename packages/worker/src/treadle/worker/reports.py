@@ -144,7 +144,7 @@ class Reporter:
         await future
 
     def progress(self, key: Key, share: float | None, message: str | None) -> None:
-        """Send progress in a moment; of several the last."""
+        """Send how far the run `key` is, in a moment: a share from 0 to 1, a message, or both; of several the last."""
         report: Report = {"task_id": key[0], "run_id": key[1], "kind": "progress"}
         if share is not None:
             report["share"] = share

@@ -80,7 +80,7 @@ _LOST = frozenset({"cancel", "gone", "lease"})
 
 
 def check_ours(held: Held) -> None:
-    """Raise `StaleRun` when the run was cancelled or lost (C4)."""
+    """Raise `StaleRun` when the run was cancelled or lost (C4); one that is paused or handed back still is ours."""
     if held.stop in _LOST:
         task_id, run_id = held.key
         detail = f"run {run_id} of task {task_id} is no longer this worker's ({held.stop}): nothing is uploaded"
