@@ -201,8 +201,9 @@ PLANTED = {
 LONGER = {
     *("blaming", "drifting", "editing what changed", "forgetting keys", "giving up", "outliving", "refilling"),
     *("remembering", "sleeping on", "telling apart", "forgetting uses", "hasty", "holding nothing"),
+    *("slipping past", "pulling down"),
 }
-"""Those that take more than three programs, up to forty."""
+"""Those that take up to forty programs, for which a machine that others use has not the time at every run."""
 
 
 @pytest.mark.timeout(400)

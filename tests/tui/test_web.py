@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -115,6 +116,16 @@ def test_an_address_that_others_reach_is_refused_and_the_reason_given(host: str)
     assert "acts on the queue with your token" in result.output
     with pytest.raises(PublicAddress, match="--public"):
         serve_web([], host=host, port=1, public=False, token=None)
+
+
+def test_where_it_is_is_said_only_when_it_can_be_reached() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        result = CliRunner().invoke(watch, ["--web", "--port", str(port), "--url", "http://127.0.0.1:9"])
+
+    assert result.exit_code == 1
+    assert re.fullmatch(rf"Error: 127\.0\.0\.1:{port} can't be served on: .*already in use\n", result.output)
 
 
 def test_words_with_quotes_and_dollars_reach_the_dashboard_as_they_are() -> None:

@@ -60,8 +60,20 @@ class WatchServer(Server):
         name = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{name}:{self.port}/?key={self.key}"
 
+    def serve(self, debug: bool = False) -> None:
+        """Serve until interrupted or terminated, and say where it is as soon as it can be reached.
+
+        Raises `OSError` for an address that can't be served on.
+        """
+        self.debug = debug
+        self.initialize_logging()
+        # textual-serve's own says it from `on_startup`, which runs before anything listens.
+        web.run_app(self._make_app(), host=self.host, port=self.port, print=lambda _: self._say_where())
+
     async def on_startup(self, app: web.Application) -> None:
-        """Say where it is."""
+        """Say nothing yet."""
+
+    def _say_where(self) -> None:
         say(f"The dashboard is at {self.address}")
         say("Whoever has this address acts with your token. Ctrl-C ends it.")
 
