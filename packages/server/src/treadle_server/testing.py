@@ -168,7 +168,10 @@ def _put_empty(path: Path) -> None:
 
 @contextlib.contextmanager
 def serve_in_thread(database_url: str | None = None, **settings: Any) -> Iterator[Served]:
-    """Serve from a thread during the block, for tests and scripts that are not asynchronous. As `serve` otherwise."""
+    """Serve from a thread during the block, for tests and scripts that are not asynchronous. As `serve` otherwise.
+
+    Raises what the server failed with, when it starts or when it ends.
+    """
     started: threading.Event = threading.Event()
     found: list[Served] = []
     errors: list[BaseException] = []

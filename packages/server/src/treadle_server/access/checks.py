@@ -18,7 +18,7 @@ from treadle_server.errors import Forbidden, JobNotFound, ScheduleNotFound, Task
 
 
 def needs_scope(principal: Principal, scope: str) -> None:
-    """Raise `Forbidden`, naming the scope, unless it is held."""
+    """Raise `Forbidden`, naming the scope, unless the asker holds it, or one that reaches further."""
     if not principal.may(scope):
         raise Forbidden(f"the token lacks the scope {scope[:400]}")
 
@@ -165,7 +165,7 @@ def sees(principal: Principal, task: Shown) -> bool:
 
 
 def controls(principal: Principal, task: Task) -> bool:
-    """Return whether the asker may steer the task."""
+    """Return whether the asker may steer the task: a superuser, its submitter, or who may control its room's tasks."""
     return principal.superuser or submitted(principal, task) or principal.may(rights.CONTROL + task.room)
 
 
@@ -236,7 +236,10 @@ def check_limit(principal: Principal, room: str) -> None:
 
 
 def is_own(principal: Principal, worker: Worker) -> bool:
-    """Return whether the asker may act as the worker."""
+    """Return whether the asker may act as the worker: a superuser, or its owner, but no run's credential.
+
+    A token whose scopes are listed needs that of the worker's group and name besides.
+    """
     if principal.superuser:
         return True
     if principal.user != worker.owner or principal.run is not None:
@@ -245,7 +248,7 @@ def is_own(principal: Principal, worker: Worker) -> bool:
 
 
 def check_own(principal: Principal, worker: Worker) -> None:
-    """Raise `Forbidden` unless the asker may act as the worker."""
+    """Raise `Forbidden`, with the scope that is missing or that the worker is another user's, unless `is_own`."""
     if is_own(principal, worker):
         return
     if principal.user == worker.owner and principal.run is None:

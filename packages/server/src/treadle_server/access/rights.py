@@ -27,7 +27,7 @@ def claim_work(pool: str | None) -> str:
 
 
 def worker_id(group: str | None, name: str | None) -> str:
-    """Return the scope to be a worker of this group and name."""
+    """Return the scope to be a worker of this group and name; where it has none, `-` stands in its place."""
     return f"{WORKER_ID}{group or NO_POOL}/{name or NO_POOL}"
 
 

@@ -207,7 +207,7 @@ class Access:
         return row, token
 
     async def page(self, *, limit: int, offset: int) -> tuple[list[Row[tuple[object, ...]]], int]:
-        """Return tokens, newest first, and how many there are."""
+        """Return up to `limit` rows of `tokens` behind the first `offset`, newest first, and their total."""
         async with self._store.read() as connection:
             total = (await connection.execute(select(func.count()).select_from(tokens))).scalar_one()
             newest = select(tokens).order_by(tokens.c.created_at.desc(), tokens.c.id.desc())
@@ -235,7 +235,10 @@ class Access:
         self.check_origin(headers, strict=self._settings.auth == "none")
 
     def check_origin(self, headers: Headers, *, strict: bool = True) -> None:
-        """Raise `Forbidden` when a web page of another site asks."""
+        """Raise `Forbidden` when a web page of another site asks, by the `Origin` that its browser sends.
+
+        Sites that `allowed_origins` names may ask; not `strict`, every one may.
+        """
         origin = headers.get("origin")
         if origin is None or not strict or origin in self._settings.allowed_origins:
             return

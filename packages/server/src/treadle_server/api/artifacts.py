@@ -123,7 +123,10 @@ async def put(call: Call) -> Response:
 
 
 async def finish(call: Call) -> Response:
-    """Make visible what was put to the store itself: it is copied to where no URL leads, read through and compared."""
+    """Make visible what was put to the store itself: it is copied to where no URL leads, read through and compared.
+
+    Raises `ValidationFailed` when nothing was put, or something else than was announced.
+    """
     announced = await _announced(call, "POST")
     artifact, objects = announced.artifact, call.api.artifacts.objects
     if artifact.is_stored:
@@ -222,7 +225,10 @@ async def list_of_task(call: Call) -> Response:
 
 
 async def get(call: Call) -> Response:
-    """Fetch an artifact, of the last run that has it or of `run`: the bytes, or 303 to where the store gives them."""
+    """Fetch an artifact, of the last run that has it or of `run`: the bytes, or 303 to where the store gives them.
+
+    Raises `TaskNotFound`, and `ArtifactNotFound` when no run has one of this name.
+    """
     task = await read_task(call.api, call.task_id)
     name = call.path("name")
     async with call.api.engine.store.read() as connection:

@@ -42,7 +42,7 @@ class Endpoint(Operation):
 
     @classmethod
     def of(cls, name: str, handler: Handler, **more: Any) -> Self:
-        """Return the endpoint of the operation of this name."""
+        """Return the endpoint of the wire's operation of this name; `more` are fields that the server alone has."""
         said = {field.name: getattr(OPERATIONS[name], field.name) for field in fields(Operation)}
         if (item := said["item"]) is not None:
             said["answer"] = Page.__class_getitem__(item)

@@ -91,7 +91,10 @@ async def _store(api: Api) -> str:
 
 
 async def problem_page(call: Call) -> Response:
-    """Explain a problem type."""
+    """Explain a problem type.
+
+    Raises `NoSuchRoute` for a name that is none.
+    """
     kind = PROBLEMS.get(call.path("name"))
     if kind is None:
         raise NoSuchRoute(f"there is no problem type {call.path('name')[:80]!r}")

@@ -17,7 +17,7 @@ MEDIA_TYPE = "application/problem+json"
 
 
 def problem_response(error: TreadleError, request: Request) -> Response:
-    """Return the answer that says what went wrong."""
+    """Return the answer that says what went wrong: the problem, its status, and `Retry-After` if it has one."""
     headers = {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after))

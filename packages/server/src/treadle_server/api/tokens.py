@@ -39,7 +39,10 @@ async def list_all(call: Call) -> Response:
 
 
 async def revoke(call: Call) -> Response:
-    """Make a token invalid at once."""
+    """Make a token invalid at once.
+
+    Raises `NoSuchRoute` when there is none of this id.
+    """
     token_id = call.path("token_id").lower()
     if not (is_uuid(token_id) and await call.api.access.revoke(token_id)):
         raise NoSuchRoute(f"there is no token {token_id[:80]}")

@@ -102,7 +102,10 @@ async def remove(call: Call) -> Response:
 
 
 async def deliveries(call: Call) -> Response:
-    """List deliveries that are dead, newest first, or with `state=waiting` those that are still tried."""
+    """List deliveries that are dead, newest first, or with `state=waiting` those that are still tried.
+
+    Raises `WebhookNotFound`, and `ValidationFailed` for another state.
+    """
     limit, offset, state = call.limit(), call.offset(), call.text("state") or "dead"
     if state not in {"dead", "waiting"}:
         raise ValidationFailed(f"state: {state[:40]!r} is neither dead nor waiting")
@@ -115,7 +118,10 @@ async def deliveries(call: Call) -> Response:
 
 
 async def redeliver(call: Call) -> Response:
-    """Try dead deliveries again, at once: those named, all or none of them, or all that there are."""
+    """Try dead deliveries again, at once: those named, all or none of them, or all that there are.
+
+    Raises `WebhookNotFound`, and `ValidationFailed` for an id that is no dead delivery's.
+    """
     wanted = call.body
     assert isinstance(wanted, Redeliver)
     async with call.api.engine.store.write() as tx:

@@ -36,7 +36,7 @@ def rows_of(table: Table, dialect: Dialect) -> Select[Any]:
 
 
 def count_of(table: Table, dialect: Dialect) -> Select[Any]:
-    """Return the statement that counts them."""
+    """Return the statement that counts the rows which `rows_of` reads."""
     return select(func.count()).select_from(rows_of(table, dialect).order_by(None).subquery())
 
 

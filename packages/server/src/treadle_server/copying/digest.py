@@ -33,7 +33,7 @@ class Digest:
     total: int = 0
 
     def add(self, rows: Iterable[Sequence[Any]], json_places: Sequence[int]) -> None:
-        """Add rows; those columns hold JSON as text."""
+        """Add rows, each its values in the order of the columns; at `json_places` they are JSON as text, or None."""
         for row in rows:
             values = list(row)
             for i in json_places:

@@ -28,7 +28,7 @@ class Target(Place, Protocol):
     """One that is written. What is written is there when its block has ended, all of it or nothing."""
 
     async def write(self, table: Table, rows: Sequence[Row]) -> None:
-        """Write rows of a table."""
+        """Write rows of a table, each its values in the order of the columns."""
         ...
 
     async def check(self) -> None:

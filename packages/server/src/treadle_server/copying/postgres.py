@@ -69,7 +69,7 @@ class PostgresPlace:
         return found
 
     async def write(self, table: Table, rows: Sequence[Row]) -> None:
-        """Write rows of a table."""
+        """Write rows of a table, each its values in the order of the columns, by COPY."""
         raw = await self._connection.get_raw_connection()
         driver = cast("asyncpg.Connection[Any]", raw.driver_connection)
         await driver.copy_records_to_table(

@@ -29,7 +29,7 @@ class Progress:
 
 
 def lines(copied: Copied, seconds: float) -> Iterator[str]:
-    """Give what is said of a copy when it is whole."""
+    """Give the lines that are said of a copy when it is whole: a table with rows each, then how long it took."""
     width = max(len(name) for name in copied.tables)
     for name, digest in copied.tables.items():
         if digest.rows:
@@ -38,7 +38,7 @@ def lines(copied: Copied, seconds: float) -> Iterator[str]:
 
 
 def as_json(copied: Copied, seconds: float) -> str:
-    """Return the same for programs."""
+    """Return the same as JSON for programs: `rows`, `seconds`, and the rows and checksum of each of `tables`."""
     tables: dict[str, Any] = {
         name: {"rows": digest.rows, "checksum": str(digest)} for name, digest in copied.tables.items()
     }

@@ -57,7 +57,7 @@ class SqliteTarget(SqlitePlace):
     """A file that is made."""
 
     async def write(self, table: Table, rows: Sequence[Row]) -> None:
-        """Write rows of a table."""
+        """Write rows of a table, each its values in the order of the columns."""
         names = table.columns.keys()
         self._connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in rows])
 

@@ -33,7 +33,7 @@ class Crowd:
     weight: int = 0
 
     def note(self, weight: int, count: int = 1) -> None:
-        """Note that so many tasks of this weight wait."""
+        """Note that `count` more tasks wait, each of this weight, which counts as the limit counts it."""
         self.count += count
         self.weight += count * self.bucket.limit.counted(weight)
 

@@ -51,7 +51,7 @@ def place_of(traceback: str | None, job_name: str) -> str:
 
 
 def key_of(kind: str, place: str) -> int:
-    """Return the key of what failed where: signed, 64 bits."""
+    """Return the key of what failed where, the same at every server: a signed number of 64 bits."""
     text = f"{kind}\0{place}".encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big", signed=True)
 

@@ -73,7 +73,7 @@ class Caps:
     on_full: OnFull = "wait"
 
     def limit(self, room: str, name: str, now: datetime) -> Limit:
-        """Return a new limit."""
+        """Return a new limit of this room and name that allows as much, made at `now`."""
         return Limit(num=number_of(room, name), room=room, name=name, created_at=now, **asdict(self))
 
     def of(self, limit: Limit) -> Limit:
@@ -95,7 +95,7 @@ def _hashed(*words: object) -> int:
 
 @lru_cache(maxsize=4096)
 def number_of(room: str, name: str) -> int:
-    """Return the number of a limit: the same whenever it is made."""
+    """Return the number of a limit, signed and of 64 bits: the same whenever and wherever it is made."""
     return _hashed(room, name)
 
 

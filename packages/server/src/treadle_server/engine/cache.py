@@ -93,7 +93,7 @@ class Cache:
         return self._targets
 
     async def take_seqs(self, tx: Tx, count: int) -> Sequence[int]:
-        """Return the numbers of `count` new tasks, ascending."""
+        """Return the numbers of `count` new tasks, ascending; what is fetched beyond them is kept for the next."""
         if len(self._seqs) < count:
             self._seqs = await coming_seqs(tx, count)
         taken, self._seqs = self._seqs[:count], self._seqs[count:]

@@ -122,7 +122,7 @@ class Hub:
         return forget
 
     def want_each(self, who: str, *, wanted: bool) -> None:
-        """Note whether somebody wants to be told every transition."""
+        """Note whether `who` wants to be told every transition; `on_wish` hears when that begins or ends here."""
         before = self.wants_each_here
         (self._each_for.add if wanted else self._each_for.discard)(who)
         self.each = bool(self._each_for)

@@ -52,7 +52,7 @@ class InFlight:
         await self._ended.wait()
 
     async def land(self) -> None:
-        """Wait for the batch before. Raises `BeforeFailed`."""
+        """Wait until the batch before is committed, if there is one. Raises `BeforeFailed` when that fails."""
         if self._before is not None and not await self._before.is_committed():
             raise BeforeFailed
 

@@ -30,7 +30,7 @@ MOST_AWAITED = 500
 
 
 async def read(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read what the commands of a batch asked for."""
+    """Read what the commands of a batch asked for into the unit of work, locked on PostgreSQL until the commit."""
     for finder, most in reads.found.items():
         at = work.now - reads.grace if finder == "overlong" else work.now
         found = await load.tasks_found(work.tx, finder, at, most, stamped_at=reads.stamped_at)

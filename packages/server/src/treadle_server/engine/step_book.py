@@ -65,7 +65,7 @@ class StepBook:
         return waiting[0] if waiting else None
 
     def take(self, message: Message, step: Step) -> None:
-        """Let a step receive a message that waits."""
+        """Let a step receive a message that waits: the next receive of its name gets the one after it."""
         self.waiting[message.task_seq, message.name].remove(message)
         waits, following = self.counts.get(message.task_seq, (1, 0))
         self.counts[message.task_seq] = (waits - 1, following)

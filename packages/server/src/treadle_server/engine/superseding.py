@@ -23,7 +23,7 @@ MOST = 500
 
 
 async def read_rivals(work: UnitOfWork, reads: ReadSet) -> None:
-    """Read whom the batch's new tasks may supersede."""
+    """Read whom the batch's new tasks may supersede, those that wait and those that run, where a limit says so."""
     if all(limit.on_full not in SUPERSEDING for limit in work.limits.values()):
         return
     coming: Counter[Place] = Counter()

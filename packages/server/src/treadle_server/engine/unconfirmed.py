@@ -32,7 +32,7 @@ class Unconfirmed:
         return bool(self._claims)
 
     def note(self, worker_id: WorkerId, tasks: list[Task]) -> None:
-        """Keep claims, to be returned with the next batch."""
+        """Keep tasks that may have been claimed for the worker, to be returned with the next batch."""
         self._claims.setdefault(worker_id, []).extend(tasks)
 
     def take(self) -> list[Pending]:

@@ -213,7 +213,7 @@ class UnitOfWork:
         self.changed(task)
 
     def rekey(self, task: Task, unique_key: str | None) -> None:
-        """Give an open task another unique key, or none."""
+        """Give an open task another unique key, or with None none; whether it is free was looked at before."""
         if task.unique_key is not None and self.unique.get((task.job_num, task.unique_key)) is task:
             del self.unique[task.job_num, task.unique_key]
         task.unique_key = unique_key
@@ -239,7 +239,10 @@ class UnitOfWork:
         self.holds[hold.task_seq, hold.run_id] = hold
 
     def end_hold(self, task: Task, run_id: int) -> bool:
-        """End the hold of a run, and return whether there was one."""
+        """End the hold of a run whose code has stopped, and return whether there was one.
+
+        Its target and its room at the worker are free after the commit.
+        """
         key = (task.seq, run_id)
         self.released.append((task.id, run_id))
         if (hold := self.holds.pop(key, None)) is None:
@@ -380,7 +383,7 @@ class UnitOfWork:
         return self._log_lines.next()
 
     def add_log(self, task: Task, run_id: int, line: int, at: datetime, level: str, message: str) -> None:
-        """Keep a line that the task's code logged."""
+        """Keep a line that the task's code logged at `at`; `line` is its number, from `next_log_line`."""
         self.changes.logs.append(
             {"task_seq": task.seq, "run_id": run_id, "line": line, "at": at, "level": level, "message": message}
         )

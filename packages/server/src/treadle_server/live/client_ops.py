@@ -196,18 +196,18 @@ async def await_tasks(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def unawait(session: Session, fields: dict[str, Any]) -> Reply:
-    """Push their results no more."""
+    """Push the results of these tasks no more; those that nobody awaits are no error."""
     session.live.results.drop(session, [TaskId(task_id) for task_id in values.validate(Ids, fields).ids])
     return Reply({})
 
 
 async def get(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give a task."""
+    """Give a task as `TaskItem`, with its place in the queue. Raises `TaskNotFound`."""
     return Reply(await shown_task(session.live.api, TaskId(values.validate(One, fields).id)))
 
 
 async def runs(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give a task's runs."""
+    """Give a task's runs, first to last, each as `RunItem`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
     async with session.live.api.engine.store.read() as connection:
         found = await read_runs.of_task(connection, await read_tasks.get(connection, task_id))
@@ -215,7 +215,7 @@ async def runs(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def logs(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give the last 1,000 lines of a task."""
+    """Give the last 1,000 lines of a task, each as `LogItem`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
     async with session.live.api.engine.store.read() as connection:
         task = await read_tasks.get(connection, task_id)
@@ -224,19 +224,19 @@ async def logs(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def history(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give what happened to a task, as far as it is known."""
+    """Give what happened to a task, as far as it is known, each as `TaskEvent`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
     return Reply({"items": await shown_events(session.live.api, task_id)})
 
 
 async def whoami(session: Session, fields: dict[str, Any]) -> Reply:
-    """Say who the session's token belongs to."""
+    """Say who the session's token belongs to, as `Whoami`, and what it may do."""
     values.validate(Nothing, fields)
     return Reply(whoami_data(session.principal))
 
 
 async def act(session: Session, fields: dict[str, Any]) -> Reply:
-    """Apply a verb to a task."""
+    """Apply a verb to a task, and give it as `TaskItem`. Raises as `steer_task`, and `ValidationFailed`."""
     wanted = values.validate(Act, fields)
     api = session.live.api
     for action, names in _ONLY_WITH.items():
@@ -254,32 +254,35 @@ _ONLY_WITH = {"resolve": {"status", "result", "error"}, "rerun": {"from_step"}}
 
 
 async def steps(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give the steps that a task keeps, as many as fit into an answer."""
+    """Give the steps that a task keeps, from `offset` on, as many as fit, and the total. Raises `TaskNotFound`."""
     wanted = values.validate(StepsFrom, fields)
     items, total = await kept_steps(session.live.api, TaskId(wanted.id), offset=wanted.offset, limit=MOST_AT_ONCE)
     return Reply({"items": items, "total": total})
 
 
 async def send(session: Session, fields: dict[str, Any]) -> Reply:
-    """Send a task a message; one that waits for it goes on."""
+    """Send a task a message, and give it as `MessageItem`; a task that waits for it goes on.
+
+    Raises as `send_message`.
+    """
     wanted = values.validate(ToTask, fields)
     data, _ = await send_message(session.live.api, session.principal, TaskId(wanted.task_id), wanted.name, wanted)
     return Reply(data)
 
 
 async def get_flow(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give a flow with its first tasks and what they wait for."""
+    """Give a flow, as `FlowView`, with its first tasks and what they wait for. Raises `FlowNotFound`."""
     flow_id = values.validate(One, fields).id
     return Reply(await shown_flow(session.live.api, session.principal, flow_id))
 
 
 async def act_on_many(session: Session, fields: dict[str, Any]) -> Reply:
-    """Apply a verb to many tasks."""
+    """Apply a verb to many tasks, in portions, and give `BulkResult`. Raises as `bulk`."""
     return Reply(await bulk(session.live.api, session.principal, values.validate(BulkAction, fields)))
 
 
 async def edit_many(session: Session, fields: dict[str, Any]) -> Reply:
-    """Edit many tasks, each with its own changes."""
+    """Edit many tasks, each with its own changes, and give `BulkResult`. Raises as `bulk_edit`."""
     given = values.outline(Edits, fields, "edits")
     return Reply(await bulk_edit(session.live.api, session.principal, given))
 
@@ -290,7 +293,7 @@ async def freeze(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def edit(session: Session, fields: dict[str, Any]) -> Reply:
-    """Change a task that does not run."""
+    """Change a task that does not run, and give it as `TaskItem`. Raises as `edit_task`."""
     task_id = TaskId(values.validate(One, {"id": fields.pop("id", None)}).id)
     patch = values.validate(TaskPatch, fields)
     if patch.status is not None:
@@ -300,7 +303,7 @@ async def edit(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def register(session: Session, fields: dict[str, Any]) -> Reply:
-    """Register a job that others serve."""
+    """Register a job that others serve, and give it as `JobItem`. Raises as `register_job`, and `ValidationFailed`."""
     values.check(fields)
     room = fields.pop("room", None)
     if not isinstance(room, str):
@@ -311,7 +314,7 @@ async def register(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def job(session: Session, fields: dict[str, Any]) -> Reply:
-    """Pause or resume a queue."""
+    """Pause or resume a queue, and give its job as `JobItem`. Raises `JobNotFound`, and as `patch_job`."""
     wanted = values.validate(PauseJob, fields)
     try:
         room = parse_job_name(wanted.job).room
@@ -323,27 +326,27 @@ async def job(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def remove_worker(session: Session, fields: dict[str, Any]) -> Reply:
-    """Remove a worker: what it still holds ends as lost."""
+    """Remove a worker: what it still holds ends as lost. Raises `WorkerNotFound` and `Forbidden`."""
     worker_id = WorkerId(values.validate(One, fields).id)
     await session.live.api.engine.run(RemoveWorker(principal=session.principal, worker_id=worker_id))
     return Reply({})
 
 
 async def schedule(session: Session, fields: dict[str, Any]) -> Reply:
-    """Pause or resume a schedule, run its task now, or delete it."""
+    """Pause or resume a schedule, run its task now, or delete it. Raises as `steer_schedule`."""
     wanted = values.validate(ActOnSchedule, fields)
     return Reply(await steer_schedule(session.live.api, session.principal, wanted.room, wanted.name, wanted.action))
 
 
 async def list_limits(session: Session, fields: dict[str, Any]) -> Reply:
-    """Give a room's limits, with their use and how many wait."""
+    """Give the limits that are seen from a room, each as `LimitItem`, with their use and how many wait."""
     room = values.validate(OfRoom, fields).room
     found, _ = await shown_limits(session.live.api, room, visibility_of(session.principal))
     return Reply({"items": found})
 
 
 async def put_limit(session: Session, fields: dict[str, Any]) -> Reply:
-    """Make or change a limit."""
+    """Make or change a limit, and give it as `LimitItem`. Raises as `set_limit`."""
     place = values.validate(LimitPlace, {name: fields.pop(name, None) for name in LimitPlace.model_fields})
     wanted = values.validate(LimitPut, fields)
     data, _ = await set_limit(session.live.api, session.principal, place.room, place.name, wanted)
@@ -351,7 +354,7 @@ async def put_limit(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def delete_limit(session: Session, fields: dict[str, Any]) -> Reply:
-    """Delete a limit that nobody names."""
+    """Delete a limit that neither open tasks nor jobs name. Raises `LimitNotFound`, `LimitInUse` and `Forbidden`."""
     place = values.validate(LimitPlace, fields)
     command = DeleteLimit(principal=session.principal, room=place.room, name=place.name)
     await session.live.api.engine.run(command)

@@ -229,7 +229,7 @@ class Feeds(Interval):
                 return feed
 
     def subscribe(self, feed: Feed, session: int, sub: str, put: Put) -> None:
-        """Send the snapshot, and from now on every delta."""
+        """Send `put` the snapshot of an opened feed, and from now on every delta, under the name `sub`."""
         assert feed.rows is not None
         if self._feeds.get(feed.key) is not feed:
             # Its last observer has just left, maybe this very one, who asks anew: with it went the mark of a commit.

@@ -31,7 +31,10 @@ MOST_SUBSCRIPTIONS = 100
 
 
 async def watch(session: Session, fields: dict[str, Any]) -> Reply:
-    """Subscribe to a topic under a name; a subscription of that name is replaced."""
+    """Subscribe to a topic under a name; a subscription of that name is replaced.
+
+    Raises `TooManyRequests` beyond `MOST_SUBSCRIPTIONS`, `InvalidRoomId`, and `ValidationFailed`.
+    """
     wanted = values.validate(Watch, {**fields, "n": 0})
     if wanted.sub not in session.feeds and len(session.feeds) >= MOST_SUBSCRIPTIONS:
         raise TooManyRequests(f"a session may have {MOST_SUBSCRIPTIONS} subscriptions; unwatch some")
@@ -106,13 +109,13 @@ def _unwatch(session: Session, sub: str) -> None:
 
 
 async def unwatch(session: Session, fields: dict[str, Any]) -> Reply:
-    """End a subscription."""
+    """End the subscription of this name; nothing happens when there is none."""
     _unwatch(session, values.validate(Unwatch, {**fields, "n": 0}).sub)
     return Reply({})
 
 
 async def every(session: Session, fields: dict[str, Any]) -> Reply:
-    """Begin or end being sent each transition."""
+    """Begin or end being sent each transition; give the server's `stream`, and the number of its last batch."""
     wanted = values.validate(Every, {**fields, "n": 0})
     live = session.live
     if session.listener is not None:

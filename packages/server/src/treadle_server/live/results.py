@@ -62,7 +62,7 @@ class Results(Interval):
             session.awaited.add(task_id)
 
     def drop(self, session: "Session", ids: Iterable[TaskId]) -> None:
-        """Forget what the session awaits."""
+        """Forget that the session awaits these tasks, as far as it does."""
         for task_id in list(ids):
             session.awaited.discard(task_id)
             if (sessions := self._wanted.get(task_id)) is not None:

@@ -124,7 +124,7 @@ class Session:
             self.outbox.put(dumps({"push": kind})[:-1] + b',"tasks":[' + b",".join(portion) + b"]}")
 
     async def close(self, code: int, reason: str = "") -> None:
-        """Close the socket, once."""
+        """Close the socket, once, with a code of RFC 6455 and up to 120 characters of why."""
         if not self.closed.is_set():
             self.closed.set()
             with contextlib.suppress(RuntimeError, WebSocketDisconnect):

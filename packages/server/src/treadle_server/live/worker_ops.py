@@ -75,7 +75,10 @@ def _worker_of(session: Session) -> WorkerId:
 
 
 async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
-    """Register the worker and its jobs, reconcile what it still holds, and open its slot."""
+    """Register the worker and its jobs, reconcile what it still holds, and open its slot.
+
+    Raises `ValidationFailed` when the session has another worker, and as `register_worker` and `register_job`.
+    """
     wanted = values.validate(Open, fields)
     in_range(wanted.held)
     if session.worker_id is not None and wanted.worker.id != session.worker_id:
@@ -197,7 +200,7 @@ async def reports(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def beat(session: Session, fields: dict[str, Any]) -> Reply:
-    """Take a heartbeat."""
+    """Take a heartbeat, and give what it renewed and what is to stop. Raises `WorkerNotFound` before `open`."""
     worker_id = _worker_of(session)
     given = values.validate(Heartbeat, fields)
     if given.tasks == [] and not given.stopped and given.draining is None:
@@ -215,7 +218,10 @@ async def beat(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
-    """Take back runs that were not started."""
+    """Take back runs that were not started, and give a `ReportAnswer` for each, in their order.
+
+    Raises `WorkerNotFound` before `open`, and `ValidationFailed`.
+    """
     worker_id = _worker_of(session)
     refs = in_range(values.validate(Return, fields).runs)
     keys = [(TaskId(ref.task_id), RunId(ref.run_id)) for ref in refs]
@@ -237,7 +243,7 @@ class Receive(StepRef, RunRef):
 
 
 async def receive(session: Session, fields: dict[str, Any]) -> Reply:
-    """Receive the oldest message that waits for a step of a run."""
+    """Receive the oldest message that waits for a step of a run, as `Received`. Raises as `receive_message`."""
     given = values.validate(Receive, fields)
     [ref] = in_range([given])
     task_id = TaskId(ref.task_id)
@@ -247,7 +253,10 @@ async def receive(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def close(session: Session, fields: dict[str, Any]) -> Reply:
-    """Remove the worker: what it still holds ends as lost."""
+    """Remove the worker: what it still holds ends as lost.
+
+    Raises `WorkerNotFound` before `open`, and `ValidationFailed` for any field.
+    """
     worker_id = _worker_of(session)
     if fields:
         raise ValidationFailed(f"{', '.join(sorted(fields))}: close takes no fields")

@@ -59,7 +59,10 @@ class Catalog:
         self._jobs.pop(full_name, None)
 
     async def find(self, full_name: str, *, room: str) -> Job:
-        """Return the job as seen from `room`. Raises `JobNotFound`."""
+        """Return the job of this full name as seen from `room`, from memory or else from the store.
+
+        Raises `JobNotFound`, and `ValidationFailed` for a name that the store can't look for.
+        """
         job = self._jobs.get(full_name)
         if job is None:
             check_text(full_name)

@@ -113,7 +113,7 @@ def bound_data(task: Task) -> dict[str, Any]:
 
 
 def task_data(task: Task, position: int | None = None, blocked: Blocked | None = None) -> dict[str, Any]:
-    """Return the task as `TaskItem`."""
+    """Return the task as `TaskItem`: `position` is its place in the queue from 1 on, None where it has none."""
     data = light_task(task)
     data["payload"] = orjson.Fragment(task.payload)
     data["result"] = fragment(task.result)
@@ -303,7 +303,10 @@ def artifact_data(artifact: Artifact) -> dict[str, Any]:
 def page_data(
     items: list[dict[str, Any]], total: int, limit: int, offset: int, *, capped: bool = False, cursor: str | None = None
 ) -> dict[str, Any]:
-    """Return a part of a list as `Page`."""
+    """Return a part of a list as `Page`, of up to `limit` items behind the first `offset`.
+
+    `total` counts all of them, or, where it is `capped`, no further than that; `cursor` leads to the next part.
+    """
     return {
         "items": items,
         "total": total,

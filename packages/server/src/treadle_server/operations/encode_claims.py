@@ -13,7 +13,10 @@ from treadle_server.store.read.dependencies import Depended, by_name
 
 
 def carried_data(found: Sequence[Depended], *, is_left_out: bool) -> dict[str, Any]:
-    """Return what a task waited for as its claim carries it."""
+    """Return what a task waited for as its claim carries it: by name, results where they were read.
+
+    `is_left_out` says that they are more than a claim carries.
+    """
     told = [
         (
             one.places,
@@ -84,7 +87,7 @@ def seconds_left(task: Task, now: datetime) -> float:
 
 
 def taken_until_data(task: Task, now: datetime) -> dict[str, Any]:
-    """Return the task's lease as `TakenUntil`."""
+    """Return the task's lease as `TakenUntil`, with the seconds that are left of it at `now`."""
     return {
         "task_id": task.id,
         "run_id": task.run_id,

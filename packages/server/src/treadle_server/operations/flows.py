@@ -55,7 +55,10 @@ def unseen(flow_id: str) -> FlowNotFound:
 
 
 async def shown_flow(api: Api, principal: Principal, flow_id: str) -> dict[str, Any]:
-    """Return the flow as `FlowView`. Raises `FlowNotFound`."""
+    """Return the flow as `FlowView`, with its first tasks and edges, as far as the picture has room for them.
+
+    Raises `FlowNotFound`, also when the asker does not see it.
+    """
     async with api.engine.store.read() as connection:
         view = await _find(connection, principal, flow_id)
         shown = await read_flows.shown(connection, flow_id)

@@ -42,7 +42,10 @@ def caps_of(wanted: WireCaps) -> Caps:
 
 
 async def shown_limit(api: Api, room: str, name: str, visibility: Visibility | None) -> dict[str, Any]:
-    """Return a limit as `LimitItem`. Raises `LimitNotFound`."""
+    """Return a limit as `LimitItem`; its busiest keys are left out where `visibility` may not know them.
+
+    Raises `LimitNotFound`.
+    """
     async with api.engine.store.read() as connection:
         return limit_data(await read_limits.get(connection, room=room, name=name, visibility=visibility))
 

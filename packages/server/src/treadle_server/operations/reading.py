@@ -16,7 +16,7 @@ from treadle_server.store.read.tasks import Seen
 
 
 async def read_task(api: Api, task_id: TaskId) -> Task:
-    """Return the task. Raises `TaskNotFound`."""
+    """Return the task as it is committed. Raises `TaskNotFound`."""
     async with api.engine.store.read() as connection:
         return await read_tasks.get(connection, task_id)
 

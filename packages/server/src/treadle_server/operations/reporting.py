@@ -242,6 +242,6 @@ def _run_id(value: object) -> int | None:
 
 
 def report_answer(task_id: str | None, run_id: int | None, error: TreadleError | None) -> dict[str, Any]:
-    """Return how one report was taken as `ReportAnswer`."""
+    """Return how one report was taken as `ReportAnswer`: well, or refused with the `error`."""
     taken: dict[str, Any] = {"status": 200, "type": None, "detail": None}
     return {"task_id": task_id, "run_id": run_id, **(taken if error is None else refusal(error))}

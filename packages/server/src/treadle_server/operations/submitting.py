@@ -81,7 +81,7 @@ _NOTHING: dict[str, Any] = {}
 
 
 async def submit_one(api: Api, principal: Principal, room: str, job_name: str, wanted: TaskSubmit) -> Submitted:
-    """Submit one task of `job_name`. Raises as `submit` does."""
+    """Submit one task of `job_name`, its full name, from the `room`. Raises as `submit` does."""
     return (await submit(api, principal, room, [(job_name, wanted)]))[0]
 
 

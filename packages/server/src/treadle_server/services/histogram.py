@@ -37,7 +37,7 @@ class Histogram:
         self._slices: deque[dict[int, int]] = deque(({} for _ in range(slices)), slices)
 
     def add(self, seconds: float, n: int = 1) -> None:
-        """Count a duration, `n` times."""
+        """Count a duration in seconds, `n` times, in the newest slice."""
         bucket = bucket_of(seconds)
         newest = self._slices[-1]
         newest[bucket] = newest.get(bucket, 0) + n

@@ -42,7 +42,10 @@ def services_of(
     objects: Objects | None = None,
     others: Sequence[Service] = (),
 ) -> Sequence[Service]:
-    """Return the services that this store needs, and the others."""
+    """Return the services that this store needs, and the others; intervals and timeouts are in seconds.
+
+    With `objects`, where artifacts lie, these are swept too.
+    """
     services: list[Service] = [
         Sweeper(engine, interval=sweeper_interval, worker_timeout=worker_timeout),
         Promoter(engine),

@@ -16,7 +16,7 @@ class Series(Generic[K]):
         self._nothing = (0,) * steps
 
     def add(self, key: K, n: int = 1) -> None:
-        """Count so many more in the present step."""
+        """Count `n` more of the key in the present step."""
         if (counts := self._counts.get(key)) is None:
             counts = self._counts[key] = deque(self._nothing, self.steps)
         counts[-1] += n

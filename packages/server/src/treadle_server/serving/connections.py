@@ -98,7 +98,7 @@ class HttpConnection(HttpToolsProtocol):
         self.scope[SCOPE_KEY] = self  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
-        """Start the request, unless its header is too long."""
+        """Start the request; raise `_TooLong`, which is answered with 431, for a header of over `MOST_HEADER` bytes."""
         size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
         if size > MOST_HEADER:
             self._header_bytes = size

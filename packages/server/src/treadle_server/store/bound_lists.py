@@ -43,7 +43,7 @@ def rows_of(dialect: Dialect, name: str, kind: TypeEngine[Any]) -> tuple[Any, Ke
 
 
 def bound(dialect: Dialect, values: Collection[Any]) -> Any:
-    """Return `values` in the form in which a list is bound."""
+    """Return `values` in the form in which a list is bound: JSON on SQLite, a list for an array on PostgreSQL."""
     items = list(values)
     return json.dumps(items) if dialect == "sqlite" else items
 

@@ -24,13 +24,13 @@ class Instant(TypeDecorator[datetime]):
         return dialect.type_descriptor(BigInteger())
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Turn an instant into what the driver takes."""
+        """Turn an instant into what the driver takes: on SQLite whole microseconds since 1970."""
         if value is None or dialect.name == "postgresql":
             return value
         return (value - _EPOCH) // _MICROSECOND
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Turn what the driver gives into an instant."""
+        """Turn what the driver gives into an aware instant in UTC; None stays None."""
         if value is None or dialect.name == "postgresql":
             return value  # type: ignore[no-any-return]
         return _EPOCH + timedelta(microseconds=value)

@@ -41,7 +41,7 @@ class Sends(Protocol):
     """What makes the requests: `Post`."""
 
     async def send(self, url: str, body: bytes, headers: dict[str, str]) -> Answer:
-        """POST the body, and return what came of it."""
+        """POST the body to the URL with these headers, and return what came of it, whatever that was."""
         ...
 
     async def close(self) -> None:

@@ -41,7 +41,7 @@ class OneRow:
 
 
 def get_task(work: UnitOfWork, task_id: TaskId) -> Task:
-    """Return the task. Raises `TaskNotFound`."""
+    """Return the task as the batch has it by now. Raises `TaskNotFound` when it was not found."""
     if (task := work.tasks.get(task_id)) is None:
         raise TaskNotFound(f"there is no task {task_id}")
     return task

@@ -31,7 +31,7 @@ class Registered:
 
 
 def check_room(room: str) -> str:
-    """Return the room. Raises `InvalidRoomId`."""
+    """Return the room as it is. Raises `InvalidRoomId` for what can't be one."""
     try:
         return parse_room(room)
     except InvalidRoom as error:
@@ -214,7 +214,7 @@ class RegisterJob(OneRow):
 
 
 def same_json(one: str, other: str) -> bool:
-    """Return whether two JSON texts mean the same."""
+    """Return whether two JSON texts mean the same, whatever the order of members and the spelling."""
     return one == other or same_value(json.loads(one), json.loads(other))
 
 

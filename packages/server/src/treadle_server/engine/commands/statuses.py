@@ -42,7 +42,12 @@ class PatchStatus(OneRow):
             reads.past_owners_of.add(self.task_id)
 
     def apply(self, work: UnitOfWork) -> Task:
-        """Return the task after it. Raises as `ReportRun` and `Steer` do; the same status twice is a 409."""
+        """Return the task after it. The same status twice is a 409.
+
+        Raises `TaskNotFound`, `StaleRun`, `InvalidTaskTransition` for a status that no update leads to or a task
+        without an open run, `Forbidden` for another user's, `TaskConflict` for another version, and as `take_report`
+        and `Steer`.
+        """
         task = get_task(work, self.task_id)
         worker = work.workers.get(task.worker_id) if task.worker_id else None
         owns = speaks_for(self.principal, worker, task.id, task.run_id)

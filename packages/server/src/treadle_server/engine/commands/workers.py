@@ -73,7 +73,7 @@ def lose_run(work: UnitOfWork, task: Task, reason: Reason, error: str, *, is_ove
 
 
 def runs_of(work: UnitOfWork, worker_id: WorkerId) -> list[Task]:
-    """Return the tasks that the worker holds."""
+    """Return the tasks of the unit of work that are claimed or running at this worker; read them first (`tasks_of`)."""
     return [task for task in work.tasks.values() if task.is_leased and task.worker_id == worker_id]
 
 

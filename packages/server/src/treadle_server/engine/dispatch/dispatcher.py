@@ -143,7 +143,7 @@ class Dispatcher:
         self._news = True
 
     def waiting_under(self, worker_id: WorkerId, key: ClaimKey) -> WaitingClaim | None:
-        """Return the worker's claim that waits here under this key."""
+        """Return the worker's claim over HTTP that waits here under this key, None when there is none."""
         for waiting in self._waiting:
             if waiting.worker_id == worker_id and waiting.key is not None and waiting.key.text == key.text:
                 return waiting

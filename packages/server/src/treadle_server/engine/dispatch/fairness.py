@@ -31,7 +31,7 @@ class Turns:
     groups: dict[Group, int] = field(default_factory=dict)
 
     def served(self, room: str, group: Group) -> None:
-        """Note that a task of the room and group was handed out."""
+        """Note that a task of the room and group was handed out: both are last in turn now."""
         self.count += 1
         self.rooms[room] = self.count
         self.groups[group] = self.count
@@ -88,7 +88,7 @@ def _in_queue(task: Task) -> tuple[int, datetime, int]:
 
 
 def serves(demand: Demand, lane: Lane) -> bool:
-    """Return whether the demand's worker takes tasks of the lane."""
+    """Return whether the demand's worker takes tasks of the lane: it serves the job, and the lane has no other pool."""
     return lane.job_num in demand.jobs and (not lane.pool or lane.pool == demand.pool)
 
 

@@ -48,7 +48,7 @@ class HttpClaims:
     async def claim(
         self, principal: Principal, worker_id: WorkerId, *, most: int, wait: float, key: ClaimKey | None
     ) -> list[Task]:
-        """Claim up to `most` tasks for the worker, as `Engine.claim`."""
+        """Claim up to `most` tasks, waiting up to `wait` seconds for the first; gives and raises as `Engine.claim`."""
         worker = await self._run(FindWorker(principal=principal, worker_id=worker_id))
         if key is not None and (kept := await self._kept(principal, worker_id, key)) is not None:
             return kept

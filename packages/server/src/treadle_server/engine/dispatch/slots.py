@@ -131,7 +131,7 @@ class WorkerSlot:
         return weight
 
     def hold_again(self, key: RunKey, weight: int) -> None:
-        """Take a release back: it was not committed."""
+        """Take back that a run of this weight was released: its end was not committed, and is no sign of pace."""
         self.held[key] = weight
         self.used += weight
         self._ended -= weight

@@ -34,7 +34,7 @@ _UNSEEN = delete(servers).where(servers.c.seen_at < bindparam("before"))
 
 
 async def show(tx: Tx, peer: Peer, now: datetime) -> None:
-    """Write the server's row."""
+    """Write the server's row: what it says, and that it was seen at `now`."""
     if tx.dialect == "postgresql":
         # Lost in a crash it is written again within a second.
         await tx.connection.exec_driver_sql("SET LOCAL synchronous_commit = off")

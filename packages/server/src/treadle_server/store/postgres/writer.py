@@ -131,7 +131,7 @@ class DirectConnection:
         return await connection.execute(statement, parameters)
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
-        """Run SQL through SQLAlchemy."""
+        """Run SQL as the driver takes it, behind what was postponed."""
         await self.send_postponed()
         connection, _ = await self.open()
         return await connection.exec_driver_sql(statement, parameters)

@@ -56,7 +56,7 @@ async def find(
 
 
 async def announced(connection: AsyncConnection, artifact_id: str) -> Announced | None:
-    """Return the artifact, whatever its state."""
+    """Return the artifact of this id, whatever its state, with its task and run; None when there is none."""
     row = (await connection.execute(ROWS.where(artifacts.c.id == artifact_id))).first()
     if row is None:
         return None
@@ -73,7 +73,7 @@ async def _resolved(connection: AsyncConnection, artifact: Artifact) -> Run | No
 
 
 async def known(connection: AsyncConnection, locations: Collection[str]) -> set[str]:
-    """Return those of the locations that belong to an artifact."""
+    """Return those of the locations, keys in the store of artifacts, that belong to an artifact."""
     dialect = cast("Dialect", connection.dialect.name)
     statement = select(artifacts.c.location).where(is_among(dialect, artifacts.c.location, "keys", TEXT))
     return set((await connection.execute(statement, {"keys": bound(dialect, locations)})).scalars())

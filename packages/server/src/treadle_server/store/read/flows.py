@@ -75,7 +75,7 @@ async def page(
 
 
 async def find(connection: AsyncConnection, flow_id: str) -> FlowView:
-    """Return a flow. Raises `FlowNotFound`."""
+    """Return a flow with the counts of its tasks by status. Raises `FlowNotFound`."""
     row = (await connection.execute(select(*_COLUMNS).where(flows.c.id == flow_id))).first()
     if row is None:
         raise FlowNotFound(f"there is no flow {flow_id}")
@@ -106,7 +106,7 @@ def _edges(dialect: Dialect) -> Select[Any]:
 
 
 async def shown(connection: AsyncConnection, flow_id: str) -> Shown:
-    """Return the first tasks of a flow and what they wait for."""
+    """Return the first `MOST_SHOWN_TASKS` tasks of a flow and their first `MOST_SHOWN_EDGES` edges."""
     dialect = cast("Dialect", connection.dialect.name)
     statement = select(*_SHOWN).where(_c.flow_id == flow_id).order_by(_c.seq).limit(MOST_SHOWN_TASKS + 1)
     rows = (await connection.execute(statement)).all()

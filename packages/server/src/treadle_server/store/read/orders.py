@@ -96,7 +96,7 @@ ORDERS: dict[str, tuple[Segment, ...]] = {
 
 
 def place_of(task: Task, order: str) -> Place:
-    """Return where the task stands in the order."""
+    """Return where the task stands in the order of this name, which has a place for every status."""
     for number, segment in enumerate(ORDERS[order]):
         if task.status in segment.statuses:
             return Place(number, segment.values(task))
@@ -104,7 +104,7 @@ def place_of(task: Task, order: str) -> Place:
 
 
 def rank_at(at: Place, order: str) -> Rank:
-    """Return the rank of a place in the order."""
+    """Return the rank of a place in the order of this name: what stands before it has a lesser one."""
     return at.segment, *_rising(ORDERS[order][at.segment], at.values)
 
 

@@ -68,7 +68,7 @@ def all_of_many(dialect: Dialect) -> Select[Any]:
 
 
 async def outline(connection: AsyncConnection, task_seq: int) -> list[Step]:
-    """Return all steps without their results."""
+    """Return all steps that a task keeps, in their order, without their results."""
     columns = [_c[name] for name in STEP_FIELDS if name != "result"]
     rows = await connection.execute(select(*columns).where(_c.task_seq == task_seq).order_by(_c.number))
     return [Step(**row, result=None) for row in rows.mappings()]

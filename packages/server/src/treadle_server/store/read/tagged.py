@@ -23,7 +23,7 @@ async def is_rare(connection: AsyncConnection, keys: Sequence[int]) -> bool:
 
 
 def has_one_of(keys: Sequence[int], dialect: str, *, rare: bool) -> ColumnElement[bool]:
-    """Return the condition that a task has one of the keys."""
+    """Return the condition that a task has one of the tags with these keys; `rare` is what `is_rare` said."""
     having = select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys))
     if not rare:
         # A subquery for a value is never made a join, as EXISTS is.

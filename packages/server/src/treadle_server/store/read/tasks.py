@@ -47,7 +47,7 @@ _BY_ID = select(tasks).where(tasks.c.id == bindparam("id"))
 
 
 async def get(connection: AsyncConnection, task_id: TaskId) -> Task:
-    """Return the task. Raises `TaskNotFound`."""
+    """Return the task of this id, as it is committed. Raises `TaskNotFound`."""
     row = (await connection.execute(_BY_ID, {"id": task_id})).first()
     if row is None:
         raise TaskNotFound(f"there is no task {task_id}")
@@ -55,7 +55,7 @@ async def get(connection: AsyncConnection, task_id: TaskId) -> Task:
 
 
 async def by_ids(connection: AsyncConnection, ids: Collection[TaskId]) -> dict[TaskId, Task]:
-    """Return those of the tasks that there are, by id."""
+    """Return those of the tasks that there are, each under its id."""
     found = (to_task(row) for row in await _of_ids(connection, select(tasks), ids))
     return {task.id: task for task in found}
 
@@ -83,7 +83,7 @@ async def see(connection: AsyncConnection, found: Sequence[Task]) -> list[Seen]:
 
 
 async def see_one(connection: AsyncConnection, task_id: TaskId) -> Seen:
-    """Return the task as it is shown. Raises `TaskNotFound`."""
+    """Return the task with its place in the queue and what holds it back. Raises `TaskNotFound`."""
     return (await see(connection, [await get(connection, task_id)]))[0]
 
 

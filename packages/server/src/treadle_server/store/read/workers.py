@@ -52,14 +52,14 @@ class WorkerView:
 
 
 async def get(connection: AsyncConnection, worker_id: WorkerId) -> Worker:
-    """Return the worker. Raises `WorkerNotFound`."""
+    """Return the worker, without the jobs that it serves. Raises `WorkerNotFound`."""
     if (worker := await find(connection, worker_id)) is None:
         raise WorkerNotFound(f"there is no worker {worker_id}")
     return worker
 
 
 async def find(connection: AsyncConnection, worker_id: WorkerId) -> Worker | None:
-    """Return the worker, or None when there is none."""
+    """Return the worker, without the jobs that it serves, or None when there is none."""
     row = (await connection.execute(select(*_COLUMNS).where(workers.c.id == worker_id))).first()
     return None if row is None else to_worker(row)
 
@@ -150,7 +150,7 @@ async def every_view(
 
 
 async def see_one(connection: AsyncConnection, worker_id: WorkerId, visibility: Visibility | None = None) -> WorkerView:
-    """Return the worker as it is shown. Raises `WorkerNotFound`."""
+    """Return the worker with its jobs and runs, named as far as `visibility` sees them. Raises `WorkerNotFound`."""
     return (await view(connection, [await get(connection, worker_id)], visibility))[0]
 
 

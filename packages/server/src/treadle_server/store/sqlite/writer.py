@@ -48,11 +48,11 @@ class Statements(Protocol):
         ...
 
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
-        """Run a statement; a list of parameters runs it for each."""
+        """Run a statement of SQLAlchemy's; a list of parameters runs it for each of them."""
         ...
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
-        """Run SQL as the driver takes it."""
+        """Run SQL as the driver takes it, with its parameters in the driver's own style."""
         ...
 
     async def run_sync(self, function: Callable[[Connection], T], /) -> T:
@@ -75,11 +75,11 @@ class InlineConnection:
         return self._connection.dialect
 
     async def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
-        """Run a statement; a list of parameters runs it for each."""
+        """Run a statement of SQLAlchemy's; a list of parameters runs it for each of them."""
         return self._connection.execute(statement, parameters)
 
     async def exec_driver_sql(self, statement: str, parameters: Any = None, /) -> Rows:
-        """Run SQL as the driver takes it."""
+        """Run SQL as the driver takes it, with its parameters in the driver's own style."""
         return self._connection.exec_driver_sql(statement, parameters)
 
     async def run_sync(self, function: Callable[[Connection], T], /) -> T:

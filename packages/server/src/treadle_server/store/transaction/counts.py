@@ -40,7 +40,7 @@ SELECT nextval('count_deltas_id'), v.* FROM unnest($1::bigint[], $2::text[], $3:
 
 
 async def apply_counts(tx: Tx, deltas: Mapping[CountKey, int]) -> None:
-    """Add the deltas to the counts."""
+    """Add the deltas, which may be negative, to the counts; on PostgreSQL as rows that a service folds."""
     if isinstance(tx.connection, InlineConnection):
         added = [(lane, str(status), priority, n) for (lane, status, priority), n in deltas.items() if n]
         tx.connection.run_many(_ADD, added)
@@ -94,7 +94,7 @@ _pending_counts = Prepared(_pending)
 
 
 async def pending_counts(tx: Tx, lane_ids: Collection[int]) -> dict[tuple[int, int], int]:
-    """Return how many tasks are pending, by (lane, priority)."""
+    """Return how many tasks are pending in the lanes, by (lane, priority); what has none is left out."""
     if not lane_ids:
         return {}
     rows = await _pending_counts.rows(tx, lanes=bound(tx.dialect, lane_ids))

@@ -193,7 +193,7 @@ _PG_EDGE = (
 
 
 async def insert_edges(tx: Tx, new: Sequence[Edge]) -> None:
-    """Insert edges between tasks that are there."""
+    """Insert edges between tasks that are there: which task needs which, and under which names."""
     if not new:
         return
     rows = [(edge.task_seq, edge.needs_seq, edge.met, orjson.dumps(edge.places).decode()) for edge in new]
@@ -205,7 +205,7 @@ async def insert_edges(tx: Tx, new: Sequence[Edge]) -> None:
 
 
 async def update_edges(tx: Tx, met: dict[tuple[int, int], bool]) -> None:
-    """Write whether edges are met, by (task, what it waits for)."""
+    """Write whether edges are met, each by the numbers of the task and of the one that it waits for."""
     if met:
         statement = (
             update(task_dependencies)

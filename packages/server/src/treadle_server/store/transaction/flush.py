@@ -94,7 +94,7 @@ async def insert_holds(tx: Tx, new: Collection[Hold]) -> None:
 
 
 async def update_holds(tx: Tx, renewed: Collection[Hold]) -> None:
-    """Write until when renewed holds last."""
+    """Write until when renewed holds last, each found by its task and run."""
     if renewed:
         statement = (
             update(holds)
@@ -106,7 +106,7 @@ async def update_holds(tx: Tx, renewed: Collection[Hold]) -> None:
 
 
 async def delete_holds(tx: Tx, keys: Collection[tuple[int, int]]) -> None:
-    """Delete holds by (task seq, run id)."""
+    """Delete holds by their keys, each the number of the task and of the run."""
     if keys:
         # The tasks by themselves, too: along an index pairs are looked up in bitmaps alone.
         seqs = holds.c.task_seq.in_(sorted({seq for seq, _ in keys}))
@@ -134,7 +134,7 @@ async def update_jobs(tx: Tx, changed: Collection[Job]) -> None:
 
 
 async def insert_schemas(tx: Tx, registered: Collection[Job], created_at: Any) -> None:
-    """Keep the present schema version of the jobs."""
+    """Keep the present schema of the jobs under its version, as registered at `created_at`."""
     if registered:
         rows = [
             {"job_num": job.num, "version": job.schema_version, "schema": job.schema, "created_at": created_at}
@@ -155,7 +155,7 @@ def _worker_row(worker: Worker) -> dict[str, Any]:
 
 
 async def insert_workers(tx: Tx, new: Collection[Worker]) -> None:
-    """Insert workers."""
+    """Insert workers, without the links to their jobs (`link`)."""
     if new:
         await tx.connection.execute(insert(workers), [_worker_row(worker) for worker in new])
 
@@ -180,14 +180,14 @@ async def delete_workers(tx: Tx, ids: Collection[WorkerId]) -> None:
 
 
 async def link(tx: Tx, pairs: Collection[tuple[WorkerId, int]]) -> None:
-    """Link workers to jobs."""
+    """Link workers to jobs, each pair a worker's id and a job's number."""
     if pairs:
         rows = [{"worker_id": worker_id, "job_num": job_num} for worker_id, job_num in pairs]
         await tx.connection.execute(insert(worker_jobs), rows)
 
 
 async def unlink_all(tx: Tx, ids: Collection[WorkerId]) -> None:
-    """Drop every link of the workers."""
+    """Drop every link of the workers: they serve no job any more."""
     if ids:
         await tx.connection.execute(delete(worker_jobs).where(worker_jobs.c.worker_id.in_(sorted(ids))))
 

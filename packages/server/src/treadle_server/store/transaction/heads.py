@@ -129,7 +129,7 @@ async def waiting_lanes(tx: Tx) -> set[int]:
 
 
 async def lanes_of_job(tx: Tx, job_num: int) -> set[int]:
-    """Return every lane of the job."""
+    """Return the numbers of every lane of the job, whatever its pool and room."""
     return set((await tx.connection.execute(select(lanes.c.id).where(lanes.c.job_num == job_num))).scalars())
 
 

@@ -218,7 +218,7 @@ async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = _NO_COUNTS) -
 
 
 async def start(tx: Tx, started: Sequence[Moved], counts: Counts = _NO_COUNTS) -> None:
-    """Write starts and counts. Raises `LostUpdate`."""
+    """Write starts of claimed tasks, all at the time of the first, and add `counts`. Raises `LostUpdate`."""
     if not started:
         return
     if tx.dialect == "postgresql":
@@ -275,7 +275,7 @@ async def _turn(tx: Tx, ended: Sequence[Any] | None, claimed: Sequence[Any], cou
 
 
 async def insert_runs(tx: Tx, ended: Sequence[Run]) -> None:
-    """Keep runs that are over."""
+    """Keep runs that are over: a row for each, with its outcome and times."""
     if not ended:
         return
     if tx.dialect == "postgresql":

@@ -169,7 +169,7 @@ async def awaited_buckets(tx: Tx, num: int, most: int) -> list[Place]:
 
 
 async def insert_uses(tx: Tx, uses: Iterable[tuple[int, int, Place, int]]) -> None:
-    """Keep what runs count for: task, run, bucket, weight."""
+    """Keep what runs count for, each as (task's number, run, place, weight); the place says which limit and bucket."""
     rows = [(seq, run, place.bucket, place.num, weight) for seq, run, place, weight in uses]
     if not rows:
         return
@@ -267,7 +267,7 @@ async def first_in_lines(tx: Tx, lines: Collection[Line], most: int) -> dict[Lin
 
 
 async def claimable_in_lines(tx: Tx, lines: Collection[Line]) -> set[int]:
-    """Return the lines' tasks that may be claimed."""
+    """Return the numbers of the lines' tasks that may be claimed."""
     if not lines:
         return set()
     return {seq for (seq,) in await fetch(tx, _OPEN, _PG_OPEN.format(_lock(tx)), *_lines(tx, lines))}
@@ -308,7 +308,7 @@ async def stand_in_line(tx: Tx, seqs: Collection[int]) -> None:
 
 
 async def lines_of(tx: Tx, seqs: Collection[int]) -> set[Line]:
-    """Return the lines of those of the tasks that have limits."""
+    """Return the lines, each a lane and a key, of those of the tasks that have limits."""
     if not seqs:
         return set()
     text = "SELECT lane, limit_key FROM tasks WHERE limit_key IS NOT NULL AND seq {}"

@@ -25,7 +25,7 @@ async def limits_by_name(tx: Tx, names: Collection[LimitName], *, to_change: boo
 
 
 async def named_limits(tx: Tx, known: Iterable[Limit]) -> set[LimitName]:
-    """Return those of the limits that open tasks or jobs name."""
+    """Return which of the `known` limits open tasks or jobs name, by room and name."""
     return {(limit.room, limit.name) for limit in known if await _is_named(tx, limit)}
 
 
@@ -66,7 +66,7 @@ async def write_limits(tx: Tx, changed: Iterable[Limit], now: datetime) -> None:
 
 
 async def delete_limits(tx: Tx, nums: Collection[int]) -> None:
-    """Delete limits and all that was counted of them."""
+    """Delete limits by their numbers, and with them all that was counted of them."""
     for num in sorted(nums):
         for table in (limit_lines, limit_tokens, limit_uses):
             await tx.connection.execute(delete(table).where(table.c.limit_num == num))

@@ -55,7 +55,7 @@ _tasks_by_id = Prepared(
 
 
 async def tasks_by_id(tx: Tx, ids: Collection[TaskId]) -> list[Task]:
-    """Return those of the tasks that exist."""
+    """Return those of the tasks that exist, locked, in the order of their arrival."""
     if not ids:
         return []
     convert = task_of if tx.dialect == "sqlite" else record_of
@@ -96,7 +96,7 @@ def _tasks_of_workers(dialect: Dialect) -> Select[Any]:
 
 
 async def tasks_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Task]:
-    """Return the tasks that the workers hold."""
+    """Return the tasks that are claimed or running at the workers, locked, in the order of their arrival."""
     if not ids:
         return []
     result = await tx.connection.execute(_tasks_of_workers(tx.dialect), {"ids": bound(tx.dialect, ids)})
@@ -206,7 +206,7 @@ _lanes_of_jobs = Prepared(
 
 
 async def lanes_of_jobs(tx: Tx, nums: Collection[int]) -> list[Lane]:
-    """Return every lane of the jobs."""
+    """Return every lane of the jobs, whose numbers are given; they are not locked."""
     if not nums:
         return []
     return [Lane(*row) for row in await _lanes_of_jobs.rows(tx, nums=bound(tx.dialect, nums))]
@@ -234,7 +234,7 @@ def to_worker(row: Row[Any]) -> Worker:
 
 
 async def workers_by_id(tx: Tx, ids: Collection[WorkerId]) -> list[Worker]:
-    """Return those of the workers that exist, with their jobs."""
+    """Return those of the workers that exist, locked, each with the numbers of the jobs that it serves."""
     if not ids:
         return []
     parameters = {"ids": bound(tx.dialect, ids)}
@@ -265,7 +265,7 @@ def _runs_of_tasks(dialect: Dialect) -> Select[Any]:
 
 
 async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[int, int], Run]:
-    """Return resolved runs by (task seq, run id)."""
+    """Return those of the runs that are over, by their keys, each the number of the task and of the run."""
     if not keys:
         return {}
     seqs = bound(tx.dialect, {seq for seq, _ in keys})
@@ -324,21 +324,21 @@ async def _holds_found(tx: Tx, finder: str, parameters: dict[str, Any]) -> list[
 
 
 async def holds_of_tasks(tx: Tx, seqs: Collection[int]) -> list[Hold]:
-    """Return the holds that runs of the tasks still keep."""
+    """Return the holds, locked, that runs of the tasks, whose numbers are given, still keep."""
     if not seqs:
         return []
     return await _holds_found(tx, "tasks", {"seqs": bound(tx.dialect, seqs)})
 
 
 async def holds_of_workers(tx: Tx, ids: Collection[WorkerId]) -> list[Hold]:
-    """Return the holds that the workers still keep."""
+    """Return the holds, locked, that the workers' runs still keep."""
     if not ids:
         return []
     return await _holds_found(tx, "workers", {"ids": bound(tx.dialect, ids)})
 
 
 async def ended_holds(tx: Tx, now: datetime) -> list[Hold]:
-    """Return the holds whose lease is over."""
+    """Return the holds, locked, whose lease is over at `now`."""
     return await _holds_found(tx, "ended", {"now": now})
 
 

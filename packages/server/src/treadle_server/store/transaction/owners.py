@@ -27,5 +27,5 @@ async def acting(tx: Tx, owners: Collection[str], at: datetime | None) -> set[st
 
 
 def why_still(owner: str, *, acts: bool) -> str | None:
-    """Return why what belongs to the user stands still, or None."""
+    """Return why what belongs to the user stands still, in words for people; None when the user `acts`."""
     return None if acts else f"{owner!r} has no valid token: it goes on when a token is made for them"

@@ -135,7 +135,7 @@ async def candidates(connection: AsyncConnection, cutoffs: Cutoffs, *, after: in
 
 
 async def counted(connection: AsyncConnection, cutoffs: Cutoffs) -> list[tuple[str, Status, int]]:
-    """Return how many tasks may go, by job and status."""
+    """Return how many tasks may go, as (job, status, number), those that ended before their status's cutoff."""
     parameters = {**_named(cutoffs), "upto": await last_before(connection, max(cutoffs.values()))}
     return [(job, STATUS[status], n) for job, status, n in await connection.execute(_counted, parameters)]
 

@@ -50,7 +50,7 @@ def _by_id(dialect: Dialect) -> Select[Any]:
 
 
 async def schedules_by_id(tx: Tx, ids: Collection[str]) -> list[Schedule]:
-    """Return those of the schedules that exist, deleted ones too."""
+    """Return those of the schedules that exist, locked, deleted ones too."""
     if not ids:
         return []
     rows = await tx.connection.execute(_by_id(tx.dialect), {"ids": bound(tx.dialect, sorted(ids))})

@@ -92,7 +92,7 @@ async def delete_steps(tx: Tx, first: Mapping[int, int]) -> None:
 
 
 async def fill_steps(tx: Tx, filled: Sequence[Step]) -> None:
-    """Write what steps that waited have received."""
+    """Write the result that steps which waited have received, and when."""
     if filled:
         statement = (
             update(task_steps)
@@ -140,7 +140,7 @@ async def message_counts(tx: Tx, seqs: Collection[int]) -> dict[int, tuple[int, 
 
 
 async def insert_messages(tx: Tx, new: Sequence[Message]) -> None:
-    """Insert messages."""
+    """Insert messages, each under its task's number and its own."""
     if new:
         rows = [{name: getattr(message, name) for name in MESSAGE_FIELDS} for message in new]
         await tx.connection.execute(insert(task_messages), rows)

@@ -185,7 +185,7 @@ _unblock = Prepared(partial(_blocking, value=False))
 
 
 async def reblock_targets(tx: Tx, nums: Collection[int]) -> Unblocked:
-    """Set `blocked` of the targets' pending tasks anew."""
+    """Set `blocked` of the pending tasks of these targets anew; return where tasks became claimable or changed."""
     if not nums:
         return Unblocked(set(), set())
     among = bound(tx.dialect, nums)
@@ -204,7 +204,7 @@ async def _apply(tx: Tx, change: Prepared, seqs: Collection[int]) -> Rows:
 
 
 async def targets_of(tx: Tx, seqs: Collection[int]) -> set[int]:
-    """Return the targets of those of the tasks that have one."""
+    """Return the numbers of the targets of those of the tasks that have one."""
     if not seqs:
         return set()
     statement = select(_c.target_num).where(is_among(tx.dialect, _c.seq, "seqs", NUMBER), _c.target_num.is_not(None))

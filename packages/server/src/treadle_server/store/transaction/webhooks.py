@@ -140,7 +140,7 @@ async def claim(tx: Tx, webhook_id: str, *, now: datetime, until: datetime, most
 
 
 async def delivered(tx: Tx, ids: Collection[str]) -> None:
-    """Forget deliveries that their receivers took."""
+    """Forget the deliveries of these ids, which their receivers took."""
     if ids:
         await tx.connection.execute(delete(webhook_deliveries).where(_d.id.in_(sorted(ids))))
 
