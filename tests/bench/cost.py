@@ -20,6 +20,7 @@ from treadle_bench.cases.drains import preload
 from treadle_bench.databases import open_databases
 from treadle_bench.figures import POSTGRESQL, SQLITE
 from treadle_bench.harness import Harness, open_harness
+from treadle_bench.loads.running import until
 from treadle_bench.testbed import Testbed
 
 Sums = dict[str, float]
@@ -80,7 +81,7 @@ def measure(harness: Harness, url: str | None, count: int) -> Iterator[tuple[str
     yield "submit", spent(before, sums(server, None, url), count)
     worker = harness.start_worker()
     process = psutil.Process(worker.process.pid)
-    harness.await_first_start(worker)
+    until(harness.has_started, worker, "no task was started")
     before, began = sums(server, process, url), time.monotonic()
     while harness.counts().get("completed", 0) < count:
         time.sleep(LOOK)

@@ -26,6 +26,7 @@ from treadle_bench.children import Children, without_treadle
 from treadle_bench.databases import open_databases
 from treadle_bench.figures import POSTGRESQL
 from treadle_bench.harness import Harness
+from treadle_bench.loads.running import until
 from treadle_bench.testbed import Testbed
 
 LOOK = 0.1
@@ -70,7 +71,7 @@ def drain(harness: Harness, trace: Path, url: str, count: int, workers: int) -> 
     """Have workers drain nine tenths of what is submitted before."""
     preload(harness, count)
     running = [harness.start_worker() for _ in range(workers)]
-    harness.await_first_start(running[0])
+    until(harness.has_started, running[0], "no task was started")
     processes = [psutil.Process(child.process.pid) for child in running]
     before, ours = backends_of(url), sum(map(seconds, processes))
     first = harness.counts().get("completed", 0)

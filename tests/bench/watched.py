@@ -34,6 +34,7 @@ from treadle_bench.databases import open_databases
 from treadle_bench.figures import POSTGRESQL, SQLITE, percentile
 from treadle_bench.harness import Harness, open_harness
 from treadle_bench.loads.observers import ages_of
+from treadle_bench.loads.running import until
 from treadle_bench.testbed import Testbed
 
 ROWS = 50
@@ -121,7 +122,7 @@ def measure(harness: Harness, kind: str, count: int) -> dict[str, float]:
     with observers(harness, windows) as seen:
         server = psutil.Process(harness.server_pid)
         worker = harness.start_worker()
-        harness.await_first_start(worker)
+        until(harness.has_started, worker, "no task was started")
         before, began = seconds(server), time.monotonic()
         while harness.counts().get("completed", 0) < count:
             time.sleep(LOOK)

@@ -110,10 +110,6 @@ class Harness:
         for path in self._directory.glob("first-*[0-9]"):
             path.unlink()
 
-    def await_first_start(self, worker: Child) -> None:
-        """Wait until a worker has started its first task."""
-        until(self.has_started, worker, "no worker started a task")
-
     @property
     def server_pid(self) -> int:
         """Return the process of the server."""
