@@ -60,7 +60,7 @@ class WatchServer(Server):
         name = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{name}:{self.port}/?key={self.key}"
 
-    def serve(self, debug: bool = False) -> None:
+    def serve(self, debug: bool = False) -> None:  # noqa: FBT001, FBT002 -- as textual-serve has it
         """Serve until interrupted or terminated, and say where it is as soon as it can be reached.
 
         Raises `OSError` for an address that can't be served on.
