@@ -16,7 +16,7 @@ class Flows(Requester):
         return self._list(FlowItem, "/v1/flows", limit, offset, params=None if room is None else {"room": room})
 
     async def flow(self, flow_id: str) -> FlowView:
-        """Return a flow: its counts, its first 1,000 tasks, and what they wait for; raises `FlowNotFound`."""
+        """Return a flow: its counts, its first 2,000 tasks, and what they wait for; raises `FlowNotFound`."""
         return FlowView.model_validate(await self.request("GET", _path(flow_id)))
 
     async def cancel_flow(self, flow_id: str) -> BulkResult:
