@@ -153,6 +153,14 @@ async def test_g9_what_is_wrong_with_a_flow_is_said_and_nothing_is_put_in(lab: R
     assert (await lab.client.get("/v1/tasks")).json()["total"] == 0
 
 
+async def test_g9_of_a_task_that_is_submitted_by_itself_the_place_is_its_own(lab: Room):
+    refused = await lab.client.post(
+        f"/v1/rooms/lab/tasks/{lab.job}", json={"payload": {"n": 1}, "depends_on": {"x": "nobody"}}
+    )
+
+    assert refused.json()["detail"].startswith("depends_on.x: 'nobody' is no id of a task")
+
+
 async def test_g9_refs_and_flows_that_contradict_each_other_are_refused(lab: Room):
     for items, says in (
         (({"ref": "a"}, {"ref": "a"}), "stands twice"),

@@ -104,7 +104,7 @@ def test_an_interval_keeps_its_phase_to_the_microsecond_e10(interval: int, offse
         ("* * * *", "cron: '* * * *' has 4 fields; write five (minute hour day-of-month month day-of-week)"),
         ("every day", "has 2 fields"),
         ("", "has 0 fields"),
-        ("0 0 31 2 *", "is no day-of-month"),
+        ("0 0 31 2 *", "'0 0 31 2 *' means no instant: month 2 has no day 31"),
         ("0 0 */31 * MON#5", "cron: '0 0 */31 * MON#5' means no instant in the next 50 years"),
     ],
 )

@@ -63,7 +63,9 @@ def test_an_empty_filter_means_everything() -> None:
         ("tries:<0", "nothing is less than 0", 0),
         ("duration:5m", "write >5m for what took longer", 0),
         ("duration:>999999d", "duration:", 0),
-        ("id:web-1", "id:", 0),
+        ("id:web-1", "id: write how an id begins, as 019aa5c0", 0),
+        ("flow:x", "flow: write a UUID", 0),
+        ("room:a@b", "room: 'a@b' is not a room", 0),
     ],
 )
 def test_what_cannot_be_read_says_where_and_why(text: str, says: str, at: int) -> None:

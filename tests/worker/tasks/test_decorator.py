@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from treadle import Client, Context, Options, Worker, errors, task
+from treadle import Client, Context, Every, Limit, Options, Retry, Worker, errors, group, task
+from treadle.client.items import over
 from treadle.settings import Settings
 from treadle.tasks.registry import collect
 
@@ -219,8 +220,13 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
     assert configured.options.wire() == {"max_retries": 0, "delay": 60.0}
     assert bound.options is not None
     assert bound.options.wire() == {"timeout": 2.0}
-    with pytest.raises(TypeError, match="Options"):
-        plain.bind(options={"timeout": 2})  # type: ignore[call-overload]
+    for wrong in (
+        lambda: plain.bind(options={"timeout": 2}),  # type: ignore[call-overload]
+        lambda: plain.with_options({"timeout": 2}),  # type: ignore[arg-type]
+        lambda: over({"timeout": 2}, None),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(errors.InvalidArguments, match=r"options must be Options\(…\), not"):
+            wrong()
 
 
 @pytest.mark.parametrize(
@@ -234,6 +240,20 @@ def test_options_go_over_options_and_a_zero_counts() -> None:
         (lambda made: Worker([made], concurrency=2, min_concurrency=3), "from 0 to the concurrency of 2, not 3"),
         (lambda made: Worker([made], prefetch=-1), "0 or more, not -1"),
         (lambda made: Worker([made], drain_grace=-1), "0 or more, not -1"),
+        (lambda made: Worker([made], drain_grace="x"), "0 or more, not 'x'"),
+        (lambda made: Worker([made], concurrency="8"), "concurrency is a whole number, not '8'"),
+        (lambda _: Options(id="x"), "id: write a UUID, as .*, not 'x'"),
+        (lambda _: Options(limits=["gpu"]), r"limits: write a list of Limit\(…\), not"),
+        (lambda made: task(timeout=0)(made.function), "@task of .*: timeout: .* greater than 0, not 0$"),
+        (lambda made: task(fair="x")(made.function), "fair='x' of .* must be 'room'"),  # type: ignore[call-overload]
+        (lambda made: task(limits=[Limit("a", concurrency=0)])(made.function), r"limits: 0.concurrency: .*, not 0$"),
+        (lambda _: Limit("a", rate=("1", 2)), "no pair of count and seconds"),  # type: ignore[arg-type]
+        (lambda _: Every("1m"), "Every.'1m'. is no duration"),  # type: ignore[arg-type]
+        (lambda _: Every(5, jitter="a"), "jitter='a' of a schedule is a duration"),  # type: ignore[arg-type]
+        (lambda _: Every(5, deadline="a"), "deadline='a' of a schedule is a duration"),  # type: ignore[arg-type]
+        (lambda _: Every(5, options={}), r"options must be Options\(…\), not {}"),  # type: ignore[arg-type]
+        (lambda _: Retry(after=-5), r"Retry\(after=-5\): write seconds from 0 up"),
+        (group, r"of task.bind\(…\) or a chain, not"),
     ],
 )
 def test_what_is_misused_is_said_in_a_sentence(wrong: Any, message: str) -> None:

@@ -28,12 +28,14 @@ def _settings(**options: Any) -> Any:
 
 def _problem(item: Any) -> str:
     """Return what is wrong with a setting: its variable and the value, unless its own check names them."""
-    text: str = item["msg"]
+    from treadle.wire.reasons import reason
+
+    text = reason(item)
     if not item["loc"]:
-        return text.removeprefix("Value error, ")
+        return text
     place = f"TREADLE_{'_'.join(map(str, item['loc'])).upper()}"
     if item["type"] == "value_error":
-        return f"{place}: {text.removeprefix('Value error, ')}"
+        return f"{place}: {text}"
     return f"{place}: {text}, not {item['input']!r}"
 
 

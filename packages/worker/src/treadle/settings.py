@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from treadle.errors import TreadleError
 from treadle.wire.names import parse_room
+from treadle.wire.reasons import reason
 
 TOKEN_FILE = "token"  # noqa: S105 - a file's name, no secret
 
@@ -82,7 +83,7 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as error:
             places = (
-                f"TREADLE_{'_'.join(map(str, detail['loc'])).upper()}: {detail['msg'].removeprefix('Value error, ')}"
+                f"TREADLE_{'_'.join(map(str, detail['loc'])).upper()}: {reason(detail)}"
                 for detail in error.errors(include_url=False)
             )
             raise InvalidSetting("; ".join(places)) from None

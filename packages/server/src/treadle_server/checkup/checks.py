@@ -5,6 +5,7 @@ from functools import partial
 from pydantic import ValidationError
 
 from treadle.wire.findings import Check, Finding, Seen
+from treadle.wire.reasons import reason
 from treadle_server.checkup import database, descriptors, disk, files
 from treadle_server.errors import ValidationFailed
 from treadle_server.settings import Settings
@@ -16,7 +17,7 @@ def checks() -> list[Check]:
     try:
         settings = Settings()
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {reason(one)}" for one in error.errors())
         return [Check("machine", partial(_wrong, wrong))]
     return [
         Check("disk", partial(disk.look, "the data directory", settings.data_dir)),

@@ -84,7 +84,7 @@ def resolve(asked: Sequence[Asked]) -> tuple[list[list[Need]], list[int]]:
     """
     _check_size(asked)
     named = _named(asked)
-    needs = [_needs(i, item, named) for i, item in enumerate(asked)]
+    needs = [_needs(f"tasks.{i}." if len(asked) > 1 else "", item, named) for i, item in enumerate(asked)]
     return needs, _in_order(asked, needs)
 
 
@@ -113,9 +113,9 @@ def _named(asked: Sequence[Asked]) -> dict[str, int]:
     return named
 
 
-def _needs(i: int, item: Asked, named: Mapping[str, int]) -> list[Need]:
+def _needs(place: str, item: Asked, named: Mapping[str, int]) -> list[Need]:
     found: dict[int | TaskId, Need] = {}
-    for name, word, place in _words(item.depends_on):
+    for name, word, member in _words(item.depends_on):
         is_id = is_uuid(word.lower())
         of = named.get(word)
         if of is None and is_id:
@@ -127,9 +127,9 @@ def _needs(i: int, item: Asked, named: Mapping[str, int]) -> list[Need]:
             key = TaskId(word.lower())
         else:
             raise ValidationFailed(
-                f"tasks.{i}.depends_on.{name}: {word!r} is no id of a task, and no task of this request has that ref"
+                f"{place}depends_on.{name}: {word!r} is no id of a task, and no task of this request has that ref"
             )
-        found.setdefault(key, Need(key)).places.append((name, place))
+        found.setdefault(key, Need(key)).places.append((name, member))
     return list(found.values())
 
 

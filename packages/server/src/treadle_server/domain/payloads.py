@@ -24,7 +24,8 @@ def compiled(schema: dict[str, Any]) -> jsonschema_rs.Validator:
         return jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)
     except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
         message = getattr(error, "message", None) or str(error).partition("\n")[0]
-        raise ValueError(message[:LONGEST]) from None
+        place = ".".join(str(part)[:LONGEST_PART] for part in getattr(error, "instance_path", ()))
+        raise ValueError(f"{place}: {message}"[:LONGEST] if place else message[:LONGEST]) from None
 
 
 def errors_of(validator: jsonschema_rs.Validator, payload: Any) -> list[dict[str, Any]]:

@@ -143,7 +143,17 @@ def _no_cron(expression: str, why: str) -> ValidationFailed:
             f"has {len(parts)} fields; write five (minute hour day-of-month month day-of-week), or six with the second"
         )
         return _refused("cron", f"{expression[:80]!r} {said} first")
+    if name == "day-of-month" and _is_cron([*parts[:-2], "*", parts[-1]]):
+        return _refused("cron", f"{expression[:80]!r} means no instant: month {parts[-2]} has no day {parts[-3]}")
     return _refused("cron", f"{parts[names.index(name)]!r} of {expression[:80]!r} is no {name}: {_FIELDS[name]}")
+
+
+def _is_cron(parts: list[str]) -> bool:
+    try:
+        CronSim(" ".join(parts), datetime(2000, 1, 1, tzinfo=UTC))
+    except CronSimError:
+        return False
+    return True
 
 
 def _refused(field: str, said: str) -> ValidationFailed:

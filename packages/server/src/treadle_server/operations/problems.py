@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from treadle.wire.names import InvalidRoom
+from treadle.wire.reasons import reason
 from treadle.wire.values import BadValue, Fault, below
 from treadle_server.errors import InvalidRoomId, TreadleError, ValidationFailed
 
@@ -21,7 +22,7 @@ def from_validation(error: ValidationError) -> InvalidRoomId | ValidationFailed:
         if isinstance(cause, BadValue):
             return bad_value(below(item["loc"], cause.fault))
     found = [
-        {"loc": [sendable(str(part)) for part in item["loc"]], "msg": sendable(item["msg"]), "type": item["type"]}
+        {"loc": [sendable(str(part)) for part in item["loc"]], "msg": sendable(reason(item)), "type": item["type"]}
         for item in error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_ERRORS]
     ]
     first = found[0]

@@ -9,6 +9,7 @@ import click
 
 from treadle.wire.fields import Instant
 from treadle.wire.options import OPTIONS, Option, TaskOptions, TaskTimes, TaskTraits
+from treadle.wire.reasons import reason
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -112,12 +113,11 @@ def options_of(given: dict[str, Any]) -> "Options":
     try:
         return Options.model_validate(named(given))
     except ValidationError as error:
-        raise click.UsageError(_by_flag(error.errors(include_url=False)[0]["msg"])) from None
+        raise click.UsageError(_by_flag(reason(error.errors(include_url=False)[0]))) from None
 
 
 def _by_flag(said: str) -> str:
     """Return what was said of an option with the flag that it was given by, in the place of its name."""
-    said = said.removeprefix("Value error, ")
     place, colon, why = said.partition(":")
     name, dot, below = place.partition(".")
     return f"--{flag_of(name)}{f' {below}' if dot else ''}:{why}" if colon and name in OPTIONS else said

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.client.bound import Bound
-from treadle.client.options import Options
+from treadle.client.options import Options, as_options
 from treadle.errors import InvalidArguments
 from treadle.ids import new_task_id
 from treadle.wire.names import GLOBAL, SHARED_ROOMS, JobName
@@ -31,8 +31,8 @@ def check_bound(bound: object) -> None:
 
 
 def over(options: Options | None, base: Options | None) -> Options | None:
-    """Return the options with `base` under them, None when there are neither."""
-    return base if options is None else options.over(base)
+    """Return the options with `base` under them, None when there are neither. Raises `InvalidArguments` for others."""
+    return base if options is None else as_options(options).over(base)
 
 
 def common_room(bounds: Sequence[Bound[Any]]) -> str:

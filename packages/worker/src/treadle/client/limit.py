@@ -36,7 +36,7 @@ class Limit:
 
     def __post_init__(self) -> None:
         """Check that it fits together. Raises `InvalidArguments`."""
-        if self.rate is not None and not (isinstance(self.rate, tuple | list) and len(self.rate) == 2):
+        if self.rate is not None and not _is_pair(self.rate):
             raise InvalidArguments(
                 f"Limit({self.name!r}): rate={self.rate!r} is no pair of count and seconds, as (100, 60)"
             )
@@ -80,3 +80,8 @@ class Limit:
     def _name(self) -> dict[str, Any]:
         given = {"name": self.name, "key": self.key, "weight": self.weight}
         return {name: value for name, value in given.items() if value is not None}
+
+
+def _is_pair(rate: object) -> bool:
+    numbers = isinstance(rate, tuple | list) and [one for one in rate if isinstance(one, int | float)]
+    return isinstance(numbers, list) and len(numbers) == len(rate) == 2  # type: ignore[arg-type]  # it is a list

@@ -11,6 +11,7 @@ from treadle.wire.fields import Text
 from treadle.wire.flows import DependsOn
 from treadle.wire.ids import Uuid
 from treadle.wire.options import GivenOptions, TaskEdits, TaskTimes
+from treadle.wire.reasons import reason
 
 _OF_ONE_TASK = frozenset(
     {"id", "depends_on", "flow_id", "flow_name", "delay", "scheduled_at", "deadline", "on_dependency_failure"}
@@ -62,7 +63,11 @@ class Options(TaskTimes):
     @field_validator("limits", mode="before")
     @classmethod
     def _named(cls, value: Any) -> Any:
-        return [one.named() if isinstance(one, Limit) else one for one in value] if isinstance(value, list) else value
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple) or not all(isinstance(one, Limit | dict) for one in value):
+            raise ValueError("write a list of Limit(…)")
+        return [one.named() if isinstance(one, Limit) else one for one in value]
 
     def wire(self) -> dict[str, Any]:
         """Return the options that were given, as JSON."""
@@ -75,6 +80,20 @@ class Options(TaskTimes):
         return base.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
 
 
+def as_options(value: object) -> Options:
+    """Return what is given as options. Raises `InvalidArguments` for what is none, a dict for instance."""
+    if isinstance(value, Options):
+        return value
+    raise InvalidArguments(f"options must be Options(…), not {value!r}")
+
+
+def duration(value: object) -> float | None:
+    """Return a number of seconds, or a timedelta, in seconds; None for anything else."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 def wire_edits(changes: "TaskEdits") -> dict[str, Any]:
     """Return the changes as they go over the wire: durations in seconds."""
     return {name: seconds(value) for name, value in changes.items()}
@@ -85,7 +104,7 @@ def template(options: Options | None, deadline: float | timedelta | None) -> dic
 
     Raises `InvalidArguments` for an option that is one task's alone, and for a deadline that is not after the tick.
     """
-    said = {} if options is None else options.wire()
+    said = {} if options is None else as_options(options).wire()
     if unfit := sorted(said.keys() & _OF_ONE_TASK):
         raise InvalidArguments(
             f"{', '.join(unfit)}: not of a schedule, whose tasks come with its ticks; their deadline is given beside"
@@ -93,9 +112,9 @@ def template(options: Options | None, deadline: float | timedelta | None) -> dic
         )
     if deadline is None:
         return said
-    if (after := seconds(deadline) or 0) <= 0:
+    if (after := duration(deadline)) is None or after <= 0:
         raise InvalidArguments(f"deadline={deadline!r} of a schedule is a duration, more than 0")
-    return {**said, "deadline": float(after)}
+    return {**said, "deadline": after}
 
 
 def _explain(error: ValidationError) -> str:
@@ -105,8 +124,13 @@ def _explain(error: ValidationError) -> str:
         if detail["type"] == "extra_forbidden":
             places.append(f"there is no option {name}; there are {', '.join(sorted(Options.model_fields))}")
         else:
-            places.append(f"{name}: {detail['msg']}, not {detail['input']!r}")
+            places.append(f"{name}: {reason(detail)}, not {_brief(detail['input'])}")
     return "; ".join(places)
 
 
-__all__ = ["Options", "TaskEdits", "seconds", "template", "wire_edits"]
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"
+
+
+__all__ = ["Options", "TaskEdits", "as_options", "duration", "seconds", "template", "wire_edits"]

@@ -11,6 +11,7 @@ from treadle.filters.ranges import NotRead, durations, numbers, seconds_of, sign
 from treadle.filters.words import FilterError, Word, words
 from treadle.filters.writing import ordered
 from treadle.wire.filters import TaskFilter
+from treadle.wire.reasons import reason
 from treadle.wire.status import Status
 
 
@@ -56,7 +57,8 @@ def parse(text: str, *, now: datetime | None = None) -> TaskFilter:
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        raise FilterError(f"{_spoken(key)}: {first['msg'].lower()}", at.get(key, 0)) from None
+        said = reason(first)
+        raise FilterError(f"{_spoken(key)}: {said[:1].lower()}{said[1:]}", at.get(key, 0)) from None
 
 
 def is_relative(text: str) -> bool:

@@ -140,4 +140,5 @@ def chain(first: Any, /, *then: Any) -> Chain[Any]:
 
 def _check_first(first: object, what: str, *kinds: type) -> None:
     if not isinstance(first, (Bound, *kinds)):
-        raise InvalidArguments(f"{what} task.bind(…), a chain{' or a group' if Group in kinds else ''}, not {first!r}")
+        wanted = "task.bind(…), a chain or a group" if Group in kinds else "task.bind(…) or a chain"
+        raise InvalidArguments(f"{what} {wanted}, not {first!r}")

@@ -15,7 +15,7 @@ from typing import (
     overload,
 )
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 
 from treadle.client.limit import Limit
 from treadle.client.options import Options
@@ -28,6 +28,7 @@ from treadle.tasks.verdicts import Exceptions, Verdicts
 from treadle.wire.limits import MOST_NAMED, LimitOfJob
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, JobName, parse_job_name
 from treadle.wire.options import OF_JOB, TaskDefaults
+from treadle.wire.reasons import reason
 
 if TYPE_CHECKING:
     from treadle.tasks.context import Context
@@ -128,7 +129,7 @@ def task(
             job=job,
             isolation=_isolation(inner, isolation),
             retain=retain,
-            fair=fair,
+            fair=_fair(inner, fair),
             defaults=_defaults(inner, defaults),
             signature=Signature(inner, _locals(inner, frame)),
             schedule=checked(inner.__qualname__, schedule),
@@ -175,6 +176,12 @@ def _isolation(function: Callable[..., Any], wanted: Isolation | None) -> Isolat
     return wanted
 
 
+def _fair(function: Callable[..., Any], fair: Literal["room"] | None) -> Literal["room"] | None:
+    if fair not in {None, "room"}:
+        raise DefinitionError(f"fair={fair!r} of {function.__qualname__} must be 'room', or left out")
+    return fair
+
+
 def _encrypted(function: Callable[..., Any], room: str, *, encrypted: bool) -> bool:
     if encrypted and room == INTERNAL:
         raise DefinitionError(
@@ -193,8 +200,8 @@ def _limits(function: Callable[..., Any], limits: object, *, encrypted: bool) ->
         TypeAdapter(Annotated[list[LimitOfJob], Field(max_length=MOST_NAMED)]).validate_python(
             [one.of_job() for one in limits]
         )
-    except (ValueError, TypeError) as error:
-        raise DefinitionError(f"{where}: limits: {error}") from None
+    except ValidationError as error:
+        raise DefinitionError(f"{where}: limits: {_first(error)}") from None
     if encrypted and (pointing := [one.key for one in limits if (one.key or "").startswith("/")]):
         raise DefinitionError(f"{where}: limits: the server reads no arguments of an encrypted task: {pointing[0]}")
     return limits
@@ -209,8 +216,15 @@ def _defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) -> Opti
         )
     try:
         return Options.model_validate(dict(defaults))
-    except ValueError as error:
-        raise DefinitionError(f"@task of {function.__qualname__}: {error}") from None
+    except ValidationError as error:
+        raise DefinitionError(f"@task of {function.__qualname__}: {_first(error)}") from None
+
+
+def _first(error: ValidationError) -> str:
+    """Return where the first thing is wrong, and what."""
+    found = error.errors(include_url=False)[0]
+    place = ".".join(map(str, found["loc"]))
+    return f"{place}: {reason(found)}, not {found['input']!r:.100}" if place else reason(found)
 
 
 def _locals(function: Callable[..., Any], frame: FrameType) -> Mapping[str, Any] | None:

@@ -17,7 +17,7 @@ from typing import (
 from treadle.client.bound import Bound
 from treadle.client.limit import Limit
 from treadle.client.names import qualified
-from treadle.client.options import Options
+from treadle.client.options import Options, as_options
 from treadle.tasks.schedules import Schedule
 from treadle.tasks.signature import Signature
 from treadle.tasks.verdicts import Verdicts
@@ -110,7 +110,7 @@ class Task(Generic[P, R_co]):
     def _bind(self, *args: Any, **kwargs: Any) -> Bound[R_co]:
         options = None
         if "options" in kwargs and "options" not in self.signature.names:
-            options = _as_options(kwargs.pop("options"))
+            options = as_options(kwargs.pop("options"))
         return Bound(self, self.signature.payload(args, kwargs), options)
 
     async def _submit(self, *args: Any, **kwargs: Any) -> "TaskHandle[R_co]":
@@ -120,8 +120,11 @@ class Task(Generic[P, R_co]):
         return _submit_sync(self._bind(*args, **kwargs))
 
     def with_options(self, options: Options) -> "Configured[P, R_co]":
-        """Return the task with options for its next submits; later options go over earlier ones."""
-        return Configured(self, options)
+        """Return the task with options for its next submits; later options go over earlier ones.
+
+        Raises `InvalidArguments` for what are no options.
+        """
+        return Configured(self, as_options(options))
 
     def registration(self, settings: "Settings", *, replace: bool = False) -> dict[str, Any]:
         """Return the body that registers the job: names, schema and defaults, settings under the decorator's."""
@@ -163,8 +166,8 @@ class Configured(Generic[P, R_co]):
     options: Options = field(default_factory=Options)
 
     def with_options(self, options: Options) -> "Configured[P, R_co]":
-        """Return the task with `options` over those it has."""
-        return Configured(self.task, options.over(self.options))
+        """Return the task with `options` over those it has. Raises `InvalidArguments` for what are none."""
+        return Configured(self.task, as_options(options).over(self.options))
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound[R_co]:
         """Return the task with its arguments and these options; raise `InvalidArguments`."""
@@ -190,9 +193,3 @@ def _submit_sync(bound: Bound[R]) -> "SyncHandle[R]":
 
     client = _client()
     return SyncHandle(block(client, client.submit(bound)))
-
-
-def _as_options(value: object) -> Options:
-    if isinstance(value, Options):
-        return value
-    raise TypeError(f"options must be Options(…), not {value!r}")

@@ -15,7 +15,7 @@ catch it.
 from datetime import timedelta
 from typing import Any
 
-from treadle.client.options import seconds
+from treadle.client.options import duration
 
 
 class TaskOutcome(Exception):
@@ -23,11 +23,16 @@ class TaskOutcome(Exception):
 
 
 class Retry(TaskOutcome):
-    """Fail, and try again after `after` (seconds or a timedelta; None: the task's own back-off), while retries last."""
+    """Fail, and try again after `after` (seconds or a timedelta; None: the task's own back-off), while retries last.
+
+    Raises `ValueError` for what is no duration, or below 0.
+    """
 
     def __init__(self, after: float | timedelta | None = None, message: str = "") -> None:
         super().__init__(message or "the task asked for a retry")
-        self.after: float | None = seconds(after)
+        self.after: float | None = duration(after)
+        if after is not None and not (self.after is not None and self.after >= 0):
+            raise ValueError(f"Retry(after={after!r}): write seconds from 0 up, or a timedelta")
 
 
 class Pause(TaskOutcome):

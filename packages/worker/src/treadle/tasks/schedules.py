@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from treadle.client.options import Options, seconds, template
+from treadle.client.options import Options, duration, seconds, template
 from treadle.errors import DefinitionError, InvalidArguments
 from treadle.wire.schedules import Missed
 
@@ -30,7 +30,7 @@ class _Plan:
     def __post_init__(self) -> None:
         if self.missed not in {"late", "skip"}:
             raise DefinitionError(f"missed={self.missed!r} of a schedule must be 'late' or 'skip'")
-        if (seconds(self.jitter) or 0) < 0:
+        if (jitter := duration(self.jitter)) is None or jitter < 0:
             raise DefinitionError(f"jitter={self.jitter!r} of a schedule is a duration, 0 or more")
         try:
             template(self.options, self.deadline)
@@ -72,14 +72,16 @@ class Cron(_Plan):
 class Every(_Plan):
     """Ticks every `interval` seconds (or a timedelta), one second at least; the phase is kept.
 
-    Raises `DefinitionError` for a shorter one.
+    Raises `DefinitionError` for a shorter one, and for what is no duration.
     """
 
     interval: float | timedelta
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (seconds(self.interval) or 0) < 1:
+        if (interval := duration(self.interval)) is None:
+            raise DefinitionError(f"Every({self.interval!r}) is no duration: write seconds, or a timedelta")
+        if interval < 1:
             raise DefinitionError(f"Every({self.interval!r}) is shorter than one second")
 
     def timing(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StringConstraints
 
 from treadle.wire.fields import GivenInstant, Instant, Model, Request
+from treadle.wire.reasons import SHA256
 
 LONGEST_NAME = 255
 """Characters of an artifact's name."""
@@ -43,7 +44,7 @@ ArtifactName = Annotated[str, AfterValidator(check_artifact_name)]
 """An artifact's name, as `check_artifact_name` has it."""
 MediaType = Annotated[str, StringConstraints(min_length=3, max_length=255), AfterValidator(check_media_type)]
 """A media type, as in `text/plain; charset=utf-8`."""
-Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+Sha256 = Annotated[str, StringConstraints(pattern=SHA256)]
 """A digest of 64 lower-case hexadecimal digits."""
 
 

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, St
 from treadle.wire.fields import GivenInstant, Request, Text
 from treadle.wire.ids import Uuid, is_uuid
 from treadle.wire.names import Room
+from treadle.wire.reasons import FAILURE_ID, ID_BEGINNING
 from treadle.wire.status import Status
 from treadle.wire.values import MOST_INTEGER
 
@@ -53,7 +54,7 @@ class TaskFilter(Request):
     worker: WorkerWord | None = None
     tag: Annotated[list[TagWord], *_SEVERAL, PlainSerializer(_as_one)] | None = None
     """All of which it has."""
-    id: Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]-?){1,32}$", to_lower=True)] | None = None
+    id: Annotated[str, StringConstraints(pattern=ID_BEGINNING, to_lower=True)] | None = None
     """The beginning of the id, or all of it."""
     flow: Uuid | None = None
     """The id of the flow that it belongs to."""
@@ -75,7 +76,7 @@ class TaskFilter(Request):
     """From its last start to its end, of what has both."""
     error: Text | None = None
     """The class of its error, `ValueError`, or the reason, `timeout`."""
-    failure: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{16}$", to_lower=True)] | None = None
+    failure: Annotated[str, StringConstraints(pattern=FAILURE_ID, to_lower=True)] | None = None
     """The group of failures (`FailureGroup.id`) that its last run is of."""
     not_room: Annotated[list[Room], *_SEVERAL] | None = None
     """None of which it is of; so with all that begin with `not_`."""

@@ -5,6 +5,8 @@ from typing import Annotated, NewType
 
 from pydantic import StringConstraints
 
+from treadle.wire.reasons import UUID
+
 TaskId = NewType("TaskId", str)
 """A task's id, a UUID that its submitter may choose."""
 WorkerId = NewType("WorkerId", str)
@@ -14,12 +16,10 @@ JobId = NewType("JobId", str)
 RunId = NewType("RunId", int)
 """The number of an attempt at a task: 0, 1, 2 … With the task's id it is the fencing token of a lease."""
 
-_UUID = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
-
-Uuid = Annotated[str, StringConstraints(pattern=_UUID, to_lower=True)]
+Uuid = Annotated[str, StringConstraints(pattern=UUID, to_lower=True)]
 """A UUID in its canonical text form; read in either case, kept in lower case."""
 
 
 def is_uuid(text: str) -> bool:
     """Return whether `text` is a UUID in its canonical form."""
-    return re.fullmatch(_UUID, text) is not None
+    return re.fullmatch(UUID, text) is not None

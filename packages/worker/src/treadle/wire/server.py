@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from treadle.wire.fields import Flag, GivenInstant, Instant, JsonObject, Model, Request, Text
+from treadle.wire.reasons import USER_NAME
 
 
 class Health(Model):
@@ -79,7 +80,7 @@ class SigningKeys(Model):
 class TokenCreate(Request):
     """Makes a token for a user."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    name: Annotated[str, Field(pattern=USER_NAME)]
     superuser: Flag = False
     scopes: list[Text] | None = Field(default=None, max_length=100)
     """What it may do; left out, it has the rights of a plain user."""

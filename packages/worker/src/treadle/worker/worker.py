@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle import logs
 from treadle.client.names import Names
-from treadle.client.options import seconds
+from treadle.client.options import duration
 from treadle.encryption.sealer import Sealer
 from treadle.errors import DefinitionError, NoCodec
 from treadle.loops import ended_by, loop_factory
@@ -71,8 +71,10 @@ class Worker:
         named = by_name(tasks)
         if not named:
             raise DefinitionError("a worker needs at least one task: Worker([my_task])")
-        grace = seconds(drain_grace) or 0.0
-        _check(concurrency, min_concurrency, prefetch, grace)
+        grace = duration(drain_grace)
+        if grace is None or grace < 0:
+            raise ValueError(f"drain_grace is a time in seconds, or a timedelta, 0 or more, not {drain_grace!r}")
+        _check(concurrency, min_concurrency, prefetch)
         for task in named.values():
             if task.isolation == "process":
                 from treadle.isolation.processes import origin_of
@@ -173,12 +175,15 @@ def _check_keys(tasks: Iterable[Task[..., Any]], sealer: Sealer) -> None:
             )
 
 
-def _check(concurrency: int, min_concurrency: int, prefetch: int | None, grace: float) -> None:
+def _check(concurrency: int, min_concurrency: int, prefetch: int | None) -> None:
+    numbers = {"concurrency": concurrency, "min_concurrency": min_concurrency, "prefetch": prefetch or 0}
+    if wrong := [
+        f"{name} is a whole number, not {value!r}" for name, value in numbers.items() if type(value) is not int
+    ]:
+        raise ValueError("; ".join(wrong))
     if concurrency < 1:
         raise ValueError(f"concurrency is the weight that runs at once, at least 1, not {concurrency}")
     if not 0 <= min_concurrency <= concurrency:
         raise ValueError(f"min_concurrency is from 0 to the concurrency of {concurrency}, not {min_concurrency}")
     if prefetch is not None and prefetch < 0:
         raise ValueError(f"prefetch is the weight that waits here, 0 or more, not {prefetch}")
-    if grace < 0:
-        raise ValueError(f"drain_grace is a time in seconds, 0 or more, not {grace:g}")

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from treadle.wire.edits import TaskEdit
 from treadle.wire.options import CLEARED, OPTIONS, TaskOptions, TaskTimes, TaskTraits
+from treadle.wire.reasons import reason
 from treadle.wire.status import LEASED, WAITING
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.glyphs import UNICODE
@@ -121,7 +122,7 @@ def _problems(changes: Changes, task: TaskItem) -> Iterator[str]:
     except ValidationError as error:
         for found in error.errors():
             where = ".".join(str(part) for part in found["loc"])
-            said = found["msg"].removeprefix("Value error, ")
+            said = reason(found)
             yield f"{clean(where)}: {said[:1].lower()}{clean(said[1:], limit=300)}"
 
 

@@ -1,0 +1,37 @@
+"""What pydantic refuses is told in words for who sent it."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from treadle.wire.bulk import BulkAction
+from treadle.wire.edits import TaskPatch
+from treadle.wire.filters import TaskFilter
+from treadle.wire.limits import LimitPut
+from treadle.wire.reasons import reason
+from treadle.wire.server import TokenCreate
+from treadle.wire.tasks import TaskSubmit, TaskSubmitMany
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "says"),
+    [
+        (TaskSubmit, {"id": "x"}, "write a UUID, as 019aa5c0-0000-7000-8000-000000000001"),
+        (TaskSubmit, {"payload": []}, "write an object, {…}"),
+        (TaskSubmit, {"limits": ["gpu"]}, "write an object, {…}"),
+        (TaskSubmit, {"prio": 1}, "Extra inputs are not permitted"),
+        (TaskSubmitMany, {"tasks": []}, "List should have at least 1 item, not 0"),
+        (TaskPatch, {"priority": None}, "priority: may not be null; leave it out to keep what it is"),
+        (TaskFilter, {"id": "zz"}, "write how an id begins, as 019aa5c0: hexadecimal digits, and - between them"),
+        (TaskFilter, {"failure": "x"}, "write the id of a group of failures: 16 hexadecimal digits"),
+        (LimitPut, {"rate": 5}, "write an object, {…}"),
+        (TokenCreate, {"name": ""}, "write 1 to 64 letters, digits, dots, underscores and dashes"),
+        (BulkAction, {"action": "cancel"}, "give either ids or filter"),
+    ],
+)
+def test_g9_a_refusal_says_what_to_write_without_patterns_and_names_of_classes(model: Any, given: Any, says: str):
+    with pytest.raises(ValidationError) as refused:
+        model.model_validate(given)
+
+    assert reason(refused.value.errors(include_url=False)[0]) == says
