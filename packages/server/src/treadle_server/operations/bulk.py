@@ -144,7 +144,7 @@ def _told_apart(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]:
             raise one
         named[TaskId(str(task_id).lower())] = one
     if len(named) < len(edits):
-        raise ValidationFailed("edits: an id stands twice")
+        raise ValidationFailed("edits: an id stands twice; give one edit for each task")
     if len(wrong) == len(edits):
         raise wrong[0]
     return named

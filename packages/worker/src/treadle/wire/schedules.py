@@ -122,7 +122,7 @@ class ScheduleItem(Model):
     skipped_for: str | None = None
     """The task that held the key."""
     skipped_why: str | None = None
-    """What was wrong with its limits: one that is gone, or that a task of this weight never fits into."""
+    """What was wrong with its limits: one that is gone, is full and rejects, or never takes a task of this weight."""
     stands_still: str | None = None
     """Why no tick makes a task though it is not paused: its owner has no valid token."""
     owner: str

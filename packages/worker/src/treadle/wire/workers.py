@@ -110,7 +110,7 @@ class WorkerItem(Model):
     lost_after_seconds: float = 60.0
     """Without a heartbeat for so long it is lost."""
     away_since: Instant | None = None
-    """When its socket broke, of one that is not back; null while it is there, over HTTP, and of another server's."""
+    """When its socket broke, at whichever server, of one that is not back; null while it is there, or over HTTP."""
     created_at: Instant
     jobs: list[str] = Field(default_factory=list)
     job_count: int = 0
