@@ -10,6 +10,7 @@ from tests.api.rooms import NewUser, Room, Scoped, make_room, problem
 from tests.clients import client_at
 from treadle_server.engine.commands import TellWaiters
 from treadle_server.operations import carrying
+from treadle_server.store.read import dependencies
 from treadle_server.testing import Served
 
 ADDS = {
@@ -361,3 +362,23 @@ async def test_f1_f2_a_task_that_waited_for_another_stands_in_the_line_of_its_li
 
     assert (claimed["id"], (await lab.claim())["task"]) == (second["id"], None)
     assert first["status"] == "pending"
+
+
+async def test_a_task_that_depends_on_very_many_names_some_and_says_how_many_there_are(
+    lab: Room, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(dependencies, "MOST_NAMED", 3)
+    needs = [{"ref": f"n{i}"} for i in range(4)]
+    few, many, often = (
+        {"depends_on": {"parts": refs}} for refs in (["n0", "n1", "n2"], ["n0", "n1", "n2", "n3"], ["n3", "n1"] * 2)
+    )
+
+    *ids, of_few, of_many, of_often = [task["id"] for task in await flow_of(lab, *needs, few, many, often)]
+    seen = [await lab.get(one) for one in (of_few, of_many, of_often)]
+
+    assert [(one["depends_on"]["parts"], one["depends_on_total"]) for one in seen] == [
+        (ids[:3], None),
+        (ids[:3], 4),
+        # At three of its four places.
+        ([ids[3], ids[1], ids[1]], 2),
+    ]

@@ -61,6 +61,7 @@ class MockServer:
         self.total: int | None = None
         """What the task list's total claims to be, for lists longer than anyone wants to build."""
         self.capped = False
+        self.partial = False
         self.counts_ahead_to: int | None = None
         """How many tasks before a window it counts at most."""
         self.freezes = 10_000
@@ -359,6 +360,7 @@ class MockServer:
                     "rows": rows,
                     "total": total,
                     "total_is_capped": self.capped,
+                    "is_partial": self.partial and fields["topic"] == "tasks",
                     **self._told(fields),
                 }
             )

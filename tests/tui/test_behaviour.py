@@ -297,6 +297,13 @@ async def test_7_a_capped_count_says_so(server: MockServer, clock: FrozenClock) 
         assert f"{ROTATE}  10,000+" in stage.text()
 
 
+async def test_7_a_list_for_which_not_all_were_looked_through_says_so(server: MockServer, clock: FrozenClock) -> None:
+    server.partial = True
+
+    async with staged(server, clock) as stage:
+        assert "partial: not all were looked through" in stage.text()
+
+
 async def test_7_what_the_server_refuses_to_show_is_said(server: MockServer, clock: FrozenClock) -> None:
     server.refuses["watch"] = "forbidden"
 

@@ -37,6 +37,18 @@ async def test_what_is_waited_for_stands_first_with_its_keys_beneath(stage: Stag
     assert "at once + rate" in stage.line_of("@global/openai")
 
 
+async def test_a_count_that_was_capped_says_so(stage: Stage) -> None:
+    capped = {"key": None, "used": 8, "waiting": 20_000, "waiting_is_capped": True}
+    stage.server.limits["3"] = limit(
+        3, "gpu", capped, room_id="lab", concurrency=8, waiting=20_000, waiting_is_capped=True
+    )
+    stage.server.push_topic("limits")
+    await stage.settle()
+
+    assert "20.0k+" in stage.line_of("lab/gpu") or "20k+" in stage.line_of("lab/gpu")
+    assert "+ tasks waiting" in stage.text()
+
+
 async def test_tokens_fill_while_nobody_is_asked(stage: Stage) -> None:
     asked = len(stage.server.asked)
     assert "● full" in stage.line_of("lab/mail")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from treadle import Client, SyncClient, task
+from treadle_server.store.read import walks
 
 
 @task
@@ -54,3 +55,18 @@ def test_a_blocking_client_goes_through_them_too(treadle_server: Any, submitted:
         assert [item.id for item in page] == submitted
         assert len(list(client.jobs(limit=1))) == 3
         assert list(client.workers()) == []
+
+
+def test_a_page_is_filled_where_the_server_has_looked_through_enough_for_one_request(
+    treadle_server: Any, submitted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walks, "LOOKED_THROUGH", 2)
+    firsts = submitted[2:]
+
+    with SyncClient(treadle_server.url, treadle_server.token) as client:
+        page = client.list("first", limit=2)
+        whole = client.list("first", limit=50)
+        assert [one.id for one in page.items] == firsts[:2]
+        assert [one.id for one in page] == firsts
+        assert [one.id for one in whole.items] == firsts
+        assert (whole.total, whole.total_is_capped, whole.is_partial, whole.next_cursor) == (3, False, False, None)

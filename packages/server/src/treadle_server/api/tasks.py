@@ -57,7 +57,7 @@ async def _page(call: Call, wanted: TaskFilter) -> Response:
         page = await read_tasks.page(connection, wanted, limit=limit, offset=offset, cursor=cursor)
     items = [seen_data(seen) for seen in page.items]
     data = page_data(items, page.total, limit, offset, capped=page.total_is_capped, cursor=page.next_cursor)
-    return answer(data)
+    return answer({**data, "is_partial": page.is_partial})
 
 
 async def list_all(call: Call) -> Response:

@@ -20,6 +20,8 @@ async def look(call: Call) -> Response:
         seen = await read_tasks.see(connection, found)
         total, total_is_capped = await filters.total(connection, wanted.filter)
         before, before_is_capped = await ahead_of(connection, wanted, at, found, total)
+        # What was looked through for the total may be other tasks than those in this order.
+        total = max(total, before + len(found))
     return answer(
         {
             "items": [seen_data(one) for one in seen],
@@ -27,6 +29,7 @@ async def look(call: Call) -> Response:
             "total_is_capped": total_is_capped,
             "ahead": before,
             "ahead_is_capped": before_is_capped,
+            "is_partial": found.is_partial,
         }
     )
 

@@ -389,4 +389,5 @@ def _counts(rows: Rows) -> dict[str, object]:
     counts: dict[str, object] = {"total": rows.total, "total_is_capped": rows.total_is_capped}
     if rows.ahead is not None:
         counts["ahead"], counts["ahead_is_capped"] = rows.ahead
+        counts["is_partial"] = rows.is_partial
     return counts

@@ -16,7 +16,7 @@ from treadle_server.errors import TooManyRequests
 from treadle_server.operations.encode import task_data
 from treadle_server.services.base import Interval
 from treadle_server.store.base import Store
-from treadle_server.store.read.filters import status_is
+from treadle_server.store.read.statuses import status_is
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
 

@@ -81,6 +81,7 @@ class TasksView:
         self._has_run_short = False
         self._read_at = self._numbered_at = float("-inf")
         self._total = (0, False)
+        self._is_partial = False
         self._ahead = (0, False)
         self._places: dict[int, int] = {}
         self._blockers: dict[int, Blocked] = {}
@@ -169,6 +170,7 @@ class TasksView:
             raise
         self._targets = awaited_targets(found)
         self._has_held = any(task.blocked and task.has_run for task in found)
+        self._is_partial = found.is_partial
         is_all = self.is_corrected and len(found) < most
         self._known = Known(self._wanted, self._matches, self._at, map(Told, found), most=most, is_all=is_all)
         missed, self._missed = self._missed, None
@@ -223,8 +225,13 @@ class TasksView:
         self._shown = [told for told, _ in shown]
         rows = {str(told.task.id): row for told, row in shown}
         self._in_line = {task_id: one for task_id, one in self._in_line.items() if task_id in rows}
-        total = (len(known.rows), False) if known.is_all and self._at is None else self._total
-        self._last = Rows(rows, *total, self._ahead)
+        total = self._total
+        if self._is_partial:
+            # What was looked through for the total may be other tasks than those in this order.
+            total = max(total[0], self._ahead[0] + len(rows)), True
+        elif known.is_all and self._at is None:
+            total = len(known.rows), False
+        self._last = Rows(rows, *total, self._ahead, self._is_partial)
         return self._last
 
     def _encoded(self, told: Told) -> bytes | None:

@@ -64,6 +64,8 @@ class Rows:
     total_is_capped: bool = False
     ahead: tuple[int, bool] | None = None
     """Of a window: how many tasks stand before it, and whether counting stopped at the cap."""
+    is_partial: bool = False
+    """Of a window: whether tasks may be missing that were not looked through."""
 
 
 class View(Protocol):

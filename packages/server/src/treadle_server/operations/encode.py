@@ -244,6 +244,7 @@ def limit_data(view: LimitView) -> dict[str, Any]:
         "on_full": limit.on_full,
         "used": view.used,
         "waiting": view.waiting,
+        "waiting_is_capped": view.is_capped,
         "keys": len(view.buckets),
         "busiest": [asdict(one) for one in view.busiest],
         "created_at": limit.created_at,

@@ -27,7 +27,7 @@ async def shown_task(api: Api, task_id: TaskId) -> dict[str, Any]:
         seen = await read_tasks.see_one(connection, task_id)
         data = seen_data(seen)
         if seen.task.unmet is not None:
-            data["depends_on"] = await named(connection, seen.task.seq)
+            data["depends_on"], data["depends_on_total"] = await named(connection, seen.task.seq)
         return data
 
 

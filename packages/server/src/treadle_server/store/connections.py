@@ -2,6 +2,7 @@
 
 import re
 import socket
+from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -149,9 +150,14 @@ def _configure(pragmas: tuple[str, ...], connection: Any, _record: Any) -> None:
     cursor.close()
 
 
-_POSTGRES = {"jit": "off", "enable_seqscan": "off", "application_name": "treadle"}
+_NAME = "application_name"
+_POSTGRES = {"jit": "off", "enable_seqscan": "off", _NAME: "treadle"}
 """The JIT costs more than it gives for statements that are this short. After a burst the planner knows nothing of the
 table yet: it would read all of it for a page that an index has in order."""
+
+_READING = {**_POSTGRES, "enable_bitmapscan": "off"}
+"""A list ends with its page, and an index in its order ends there too: a bitmap is of all that there is, and is sorted.
+A planner that knows nothing takes a million tasks for some ten thousand, fewer than a list may look through."""
 
 
 _POOLED = {
@@ -162,11 +168,13 @@ _POOLED = {
 """A statement without a name lives until the next one, within the transaction: nothing of it stays in the session."""
 
 
-def postgres_engine(url: URL, *, size: int, is_pooled: bool = False) -> AsyncEngine:
-    """Return an engine of up to `size` connections.
+def postgres_engine(
+    url: URL, *, size: int, is_pooled: bool = False, settings: Mapping[str, str] = _POSTGRES
+) -> AsyncEngine:
+    """Return an engine of up to `size` connections, of sessions with the `settings`.
 
     With `is_pooled` they are those of a pool such as pgbouncer, which gives one to PostgreSQL for the length of a
-    transaction: none keeps anything in its session, neither settings nor statements.
+    transaction: none keeps anything in its session, neither settings nor statements. Each begins with them then.
     """
     engine = create_async_engine(
         url,
@@ -176,12 +184,12 @@ def postgres_engine(url: URL, *, size: int, is_pooled: bool = False) -> AsyncEng
         pool_size=size,
         max_overflow=0,
         pool_pre_ping=False,
-        connect_args={"timeout": 10, **(_POOLED if is_pooled else {"server_settings": _POSTGRES})},
+        connect_args={"timeout": 10, **(_POOLED if is_pooled else {"server_settings": dict(settings)})},
     )
     event.listen(engine.sync_engine, "connect", _keep_alive)
     event.listen(engine.sync_engine, "checkout", _refuse_closed)
     if is_pooled:
-        event.listen(engine.sync_engine, "begin", _without_jit)
+        event.listen(engine.sync_engine, "begin", partial(_begin_with, settings))
     return engine
 
 
@@ -221,9 +229,10 @@ def postgres_readers(url: URL, *, is_pooled: bool = False) -> AsyncEngine:
     Each statement sees what is committed when it begins, within a transaction or without one: without, it costs two
     ways there and back less. Only settings of `is_pooled` need one.
     """
-    engine = postgres_engine(url, size=READERS, is_pooled=is_pooled)
+    engine = postgres_engine(url, size=READERS, is_pooled=is_pooled, settings=_READING)
     return engine if is_pooled else engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
-def _without_jit(connection: Connection) -> None:
-    connection.exec_driver_sql("SET LOCAL jit = off")
+def _begin_with(settings: Mapping[str, str], connection: Connection) -> None:
+    told = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items() if name != _NAME)
+    connection.exec_driver_sql(f"SELECT {told}")

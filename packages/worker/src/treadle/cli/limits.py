@@ -7,7 +7,7 @@ import click
 from treadle.cli.show import as_json, at_most, duration, open_client, print_item, print_page, print_table, run, say
 
 if TYPE_CHECKING:
-    from treadle.wire.limits import LimitItem, OnFull
+    from treadle.wire.limits import LimitItem, LimitKey, OnFull
 
 _room = click.option("--room", default="@global", show_default=True, help="The room in which the limit stands.")
 
@@ -50,7 +50,7 @@ def show(name: str, *, room: str, is_json: bool) -> None:
     item = run(work())
     print_item(item, _lines(item), is_json=is_json)
     if not is_json and any(one.key is not None for one in item.busiest):
-        keys = [("(no key)" if one.key is None else one.key, one.used, one.waiting) for one in item.busiest]
+        keys = [("(no key)" if one.key is None else one.key, one.used, _waiting(one)) for one in item.busiest]
         print_table(("busiest key", "used", "waiting"), keys, empty="")
 
 
@@ -124,8 +124,12 @@ def _per(item: "LimitItem") -> str | None:
     return f"{item.rate.count} in {duration(item.rate.seconds)}{burst}"
 
 
+def _waiting(of: "LimitItem | LimitKey") -> str:
+    return f"{of.waiting}{'+' if of.waiting_is_capped else ''}"
+
+
 def _row(item: "LimitItem") -> tuple[object, ...]:
-    return (item.name, item.room_id, item.concurrency, _per(item), item.on_full, item.used, item.waiting, item.keys)
+    return (item.name, item.room_id, item.concurrency, _per(item), item.on_full, item.used, _waiting(item), item.keys)
 
 
 def _lines(item: "LimitItem") -> dict[str, object]:
@@ -135,6 +139,6 @@ def _lines(item: "LimitItem") -> dict[str, object]:
         "rate": _per(item),
         "when full": item.on_full,
         "used": item.used,
-        "waiting": item.waiting,
+        "waiting": _waiting(item),
         "keys": item.keys,
     }

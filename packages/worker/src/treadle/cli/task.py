@@ -144,7 +144,10 @@ MOST_NAMED = 10
 
 def _depends_on(item: "TaskItem") -> str | None:
     """Return the tasks that it depends on, by name."""
-    return "; ".join(f"{told(name)}: {_ids(said)}" for name, said in (item.depends_on or {}).items()) or None
+    parts = [f"{told(name)}: {_ids(said)}" for name, said in (item.depends_on or {}).items()]
+    if item.depends_on_total is not None:
+        parts.append(f"{item.depends_on_total:,} in all")
+    return "; ".join(parts) or None
 
 
 def _ids(said: str | list[str]) -> str:

@@ -67,8 +67,26 @@ class Listing(Generic[M]):
             page = following
 
     async def page(self) -> "Page[M]":
-        """Return the page that `limit` (50 unless given) and `offset` say."""
-        return await self._first(_PAGE)
+        """Return the page that `limit` (50 unless given) and `offset` say.
+
+        Where the server ended it before, having looked through enough for one request, it is asked on.
+        """
+        page = await self._first(_PAGE)
+        # With an offset that was not passed over yet nobody knows where to go on.
+        while page.is_partial and len(page.items) < page.limit and (page.items or not page.offset):
+            page = await self._continued(page)
+        return page
+
+    async def _continued(self, page: "Page[M]") -> "Page[M]":
+        """Return the page with what stands where it was ended."""
+        further = await self._read({"limit": page.limit - len(page.items), "cursor": page.next_cursor})
+        items = [*page.items, *further.items]
+        known = page.offset + len(items)
+        total, is_capped = max(page.total, known), page.total_is_capped
+        if further.next_cursor is None:
+            total, is_capped = known, False
+        told = {"next_cursor": further.next_cursor, "is_partial": further.is_partial}
+        return page.model_copy(update={"items": items, "total": total, "total_is_capped": is_capped, **told})
 
     async def after(self, page: "Page[M]") -> "Page[M] | None":
         """Return the page that follows another one, None after the last."""

@@ -77,6 +77,8 @@ class WindowPage(Model):
     ahead: int = 0
     """How many of them stand before the window's first."""
     ahead_is_capped: bool = False
+    is_partial: bool = False
+    """Whether tasks may be missing, since only so many were looked through for those that match."""
 
 
 class Watch(Request):

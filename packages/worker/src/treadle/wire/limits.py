@@ -110,6 +110,8 @@ class LimitKey(Model):
     """None: all that has no key."""
     used: int = 0
     waiting: int = 0
+    waiting_is_capped: bool = False
+    """True when more wait: counting stopped there."""
     tokens: float | None = None
     """With a rate: how many claims there was room for at `tokens_at`; since then they fill."""
     tokens_at: Instant | None = None
@@ -129,6 +131,8 @@ class LimitItem(Model):
     """The weight that counts now, over all keys."""
     waiting: int = 0
     """Pending tasks that count against it."""
+    waiting_is_capped: bool = False
+    """True when more wait: counting stopped there. `keys` may be more then, too."""
     keys: int = 0
     """Keys that are in use or waited for."""
     busiest: list[LimitKey] = Field(default_factory=list)

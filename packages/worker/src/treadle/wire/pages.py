@@ -18,6 +18,8 @@ class Page(Model, Generic[T]):
     limit: int
     offset: int = 0
     next_cursor: str | None = None
+    is_partial: bool = False
+    """Of tasks: true when it ends before `limit` because enough were looked through; `next_cursor` goes on there."""
 
     # A model's own gives its fields, which nobody looks for in a list.
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]

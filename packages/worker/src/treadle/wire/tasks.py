@@ -143,6 +143,8 @@ class TaskItem(ShownOptions, TaskHead):
     """How many of the tasks that it depends on have not ended as it needs them; null when it depends on none."""
     depends_on: dict[str, str | list[str]] | None = None
     """The tasks that it depends on, by name: of a task that is got by itself, up to 1,000 of them."""
+    depends_on_total: int | None = None
+    """How many it depends on, where `depends_on` leaves some out."""
     on_dependency_failure: OnDependencyFailure | None = None
     """Null when it depends on none."""
     arguments_from: dict[str, str] | None = None

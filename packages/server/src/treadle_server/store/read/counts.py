@@ -1,13 +1,14 @@
 """The kept counts: how many tasks stand in which lane, status and priority."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Select, Subquery, bindparam, func, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle.wire.status import Status
 from treadle_server.store.tables import count_deltas, lane_counts, lanes
 
 
@@ -66,3 +67,32 @@ async def totals(connection: AsyncConnection) -> dict[str, int]:
     """Return how many tasks of all jobs are in each status."""
     rows = await connection.execute(_totals(connection.dialect.name))
     return {status: int(n) for status, n in rows if n > 0}
+
+
+class InLane(NamedTuple):
+    """How many tasks of a lane are in a status."""
+
+    lane: int
+    job_num: int
+    status: str
+    n: int
+
+
+@cache
+def _by_lane(dialect: str, *, is_of_job: bool) -> Select[Any]:
+    source = counted(dialect)
+    statement = (
+        select(lanes.c.id, lanes.c.job_num, source.c.status, func.sum(source.c.n))
+        .join_from(source, lanes, lanes.c.id == source.c.lane)
+        .where(source.c.status.in_(bindparam("statuses", expanding=True)))
+        .group_by(lanes.c.id, lanes.c.job_num, source.c.status)
+    )
+    return statement.where(lanes.c.job_num == bindparam("num")) if is_of_job else statement
+
+
+async def by_lane(connection: AsyncConnection, statuses: Collection[Status], job_num: int | None) -> list[InLane]:
+    """Return how many tasks of each lane are in each of the statuses, where there are any; of one job, or of all."""
+    asked: dict[str, Any] = {"statuses": [str(status) for status in statuses]}
+    statement = _by_lane(connection.dialect.name, is_of_job=job_num is not None)
+    rows = await connection.execute(statement, asked if job_num is None else {**asked, "num": job_num})
+    return [InLane(lane, num, status, int(n)) for lane, num, status, n in rows if n > 0]

@@ -94,14 +94,25 @@ def _named(dialect: Dialect) -> Select[Any]:
 
 
 MOST_NAMED = 1000
-"""Tasks that are named of those that one waits for, where it is shown by itself."""
+"""Tasks that are named of those that one waits for, where it is shown by itself, and places at which they stand."""
+
+_OF_ONE = select(func.count()).where(_e.task_seq == bindparam("seq"))
 
 
-async def named(connection: AsyncConnection, seq: int) -> dict[str, str | list[str]]:
-    """Return the ids of the tasks that a task waits for, up to `MOST_NAMED` of them, by name."""
+async def named(connection: AsyncConnection, seq: int) -> tuple[dict[str, str | list[str]], int | None]:
+    """Return the ids of the tasks that a task waits for, by name, and how many tasks there are if some are left out.
+
+    Of those that came first up to `MOST_NAMED` are named, and at so many places in all.
+    """
     dialect = cast("Dialect", connection.dialect.name)
-    rows = await connection.execute(_named(dialect), {"seq": seq, "most": MOST_NAMED})
-    return by_name([(orjson.loads(places), str(id_)) for id_, places in rows])
+    rows = (await connection.execute(_named(dialect), {"seq": seq, "most": MOST_NAMED + 1})).all()
+    found, left = [], MOST_NAMED
+    for id_, places in rows[:MOST_NAMED]:
+        listed = orjson.loads(places)
+        found.append((listed[: max(0, left)], str(id_)))
+        left -= len(listed)
+    is_whole = len(rows) <= MOST_NAMED and left >= 0
+    return by_name(found), None if is_whole else (await connection.execute(_OF_ONE, {"seq": seq})).scalar_one()
 
 
 def by_name(found: Sequence[tuple[Sequence[Any], Any]]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Interval,
+    Select,
     String,
     and_,
     cast,
@@ -30,8 +31,11 @@ from treadle.wire.sealed import MARK
 from treadle.wire.status import LEASED, Status
 from treadle_server.domain.failures import read as read_key
 from treadle_server.domain.visibility import Visibility
-from treadle_server.store.read import counts, tagged
+from treadle_server.store.read import counts, tagged, walks
+from treadle_server.store.read.few import few
+from treadle_server.store.read.statuses import statuses
 from treadle_server.store.read.visibility import within
+from treadle_server.store.read.walks import Asked, Walk, numbered
 from treadle_server.store.tables import failures, jobs, tasks, workers
 from treadle_server.store.transaction.tags import keys_wanted
 from treadle_server.store.types import BigKey
@@ -69,28 +73,6 @@ def visibility_of(wanted: TaskFilter) -> Visibility | None:
     return wanted._visibility if isinstance(wanted, SeenFilter) else None  # noqa: SLF001 - as above
 
 
-def status_is(*statuses: Status) -> ColumnElement[bool]:
-    """Return the condition that a task is in one of the statuses, spelt out so that partial indexes apply."""
-    words = [f"'{status.value}'" for status in sorted(statuses)]
-    if len(words) == 1:
-        return literal_column(f"tasks.status = {words[0]}")
-    condition: ColumnElement[bool] = literal_column(f"tasks.status IN ({', '.join(words)})")
-    return condition
-
-
-def _statuses(wanted: Sequence[Status], *, plain: bool) -> list[ColumnElement[bool]]:
-    """Return the conditions that a task is in one of the statuses; those that are `plain` offer no index."""
-    if not wanted:
-        return [literal_column("1 = 0")]
-    if plain:
-        return [tasks.c.status.concat("").in_([status.value for status in wanted])]
-    conditions = [status_is(*wanted)]
-    if set(wanted) < LEASED:
-        # The index of leased tasks is used only when its own condition stands in the query word by word.
-        conditions.append(status_is(*LEASED))
-    return conditions
-
-
 async def job_num(connection: AsyncConnection, full_name: str) -> int:
     """Return the number of the job, or `NO_JOB`; a deleted job still has its history."""
     try:
@@ -107,49 +89,149 @@ class Where(list[ColumnElement[bool]]):
 
     is_narrow: bool = False
     """Whether they name few tasks by their numbers: then the others offer no index, by which more would be read."""
+    is_short: bool = False
+    """Whether all that an index of their own has is read: that of what is leased, or as they are narrow."""
+    along: Sequence[ColumnElement[bool]] = ()
+    """By what an index is entered that has tasks by their numbers: some of them, and what follows from others."""
+    of_job: Sequence[ColumnElement[bool]] = ()
+    """The one that they are of a job, if it is among them."""
 
-    def and_status(self, statuses: Collection[Status]) -> "Where":
+    @property
+    def beside_job(self) -> list[ColumnElement[bool]]:
+        """Return those that say more than of which job a task is."""
+        return [one for one in self if not any(one is other for other in self.of_job)]
+
+    @property
+    def asked(self) -> Asked:
+        """Return what is asked of each task along the index: those that are not among `along`."""
+        return Asked(self.beside_index)
+
+    @property
+    def beside_index(self) -> list[ColumnElement[bool]]:
+        """Return those that are not among `along`."""
+        return [one for one in self if not any(one is other for other in self.along)]
+
+    def walk(self, *, up: bool = False, beyond: Sequence[ColumnElement[bool]] = ()) -> Walk:
+        """Return the tasks to look through by their numbers, the newest first unless it goes `up`."""
+        by = tasks.c.seq.asc() if up else tasks.c.seq.desc()
+        return Walk((*self.along, *beyond), (by,), walks.LOOKED_THROUGH)
+
+    def and_status(self, wanted: Collection[Status]) -> "Where":
         """Return these and that a task is in one of the statuses."""
-        found = Where([*self, *_statuses(sorted(statuses), plain=self.is_narrow)])
-        found.is_narrow = self.is_narrow
+        return self._with(*self, *statuses(sorted(wanted), plain=self.is_narrow))
+
+    def in_segment(self, wanted: Collection[Status]) -> "Where":
+        """Return these and that a task is in one of a segment's statuses, by the index that it has for them."""
+        own = statuses(sorted(wanted), plain=False)
+        found = self._with(*self, *own)
+        if LEASED.issuperset(wanted):
+            found[:] = among_leased(found)
+            found.is_short = True
+        elif len(own) == 1 and (self.of_job or wanted == {Status.BLOCKED}) and _HELD.issuperset(wanted):
+            found.along = [*self.of_job, *own]
+        return found
+
+    def narrowed(self, few: ColumnElement[bool]) -> "Where":
+        """Return these of tasks that `few` names by their numbers."""
+        found = self._with(few, *among_leased(self))
+        found.is_narrow = found.is_short = True
+        return found
+
+    def _with(self, *conditions: ColumnElement[bool]) -> "Where":
+        found = Where(conditions)
+        found.is_narrow, found.is_short = self.is_narrow, self.is_short
+        found.along, found.of_job = self.along, self.of_job
         return found
 
 
-async def conditions(connection: AsyncConnection, wanted: TaskFilter) -> Where:
-    """Return the conditions that a task must satisfy, all of them."""
-    found = Where()
-    for tag in wanted.tag or ():
-        keys = keys_wanted(tag)
-        # By one rare tag all is read; whether what was read has the others is looked up.
-        is_rare = not found.is_narrow and await tagged.is_rare(connection, keys)
-        found.append(tagged.has_one_of(keys, connection.dialect.name, rare=is_rare))
-        found.is_narrow = found.is_narrow or is_rare
-    if wanted.failure is not None:
-        found.append(_of_group(wanted.failure))
+_HELD = frozenset({Status.FAILED, Status.PAUSED, Status.CANCELLED, Status.SCHEDULED, Status.BLOCKED})
+"""Statuses of which each job's tasks have an index in their order."""
+
+
+async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_few: bool = True) -> Where:
+    """Return the conditions that a task must satisfy, all of them.
+
+    With `names_few` those in statuses that few have are named by their numbers.
+    """
+    found = await _narrow(connection, wanted)
+    num = None if wanted.job is None else await job_num(connection, wanted.job)
+    is_leased = wanted.status is not None and LEASED.issuperset(wanted.status)
+    if names_few and not found.is_narrow and wanted.status is not None and not is_leased:
+        named = await few(connection, wanted.status, num)
+        if named is not None:
+            found.append(named)
+            found.is_narrow = True
     visibility = visibility_of(wanted)
     if wanted.room is not None:
         found.append(tasks.c.room == wanted.room)
+        found.along = found[-1:]
     if visibility is not None and (wanted.room is None or not visibility.admits(wanted.room)):
         found.append(within(visibility, tasks.c.room.concat("") if found.is_narrow else tasks.c.room))
-    if wanted.status is not None:
-        found += _statuses(wanted.status, plain=found.is_narrow)
-    if wanted.job is not None:
-        found.append(tasks.c.job_num == await job_num(connection, wanted.job))
+        if len(visibility.rooms) == 1 and not visibility.prefixes:
+            found.along = found[-1:]
+    if num is not None:
+        found.append(tasks.c.job_num == num)
+        found.along = found.of_job = found[-1:]
+    if (wished := wanted.status) is not None:
+        found += statuses(wished, plain=found.is_narrow)
+        if len(wished) == 1 and (found.of_job or wished[0] is Status.BLOCKED) and wished[0] in _HELD:
+            found.along = [*found.of_job, found[-1]]
     if wanted.target is not None:
         found.append(tasks.c.target == wanted.target)
     if wanted.worker is not None:
         found.append(tasks.c.worker_id.in_(await worker_ids(connection, [wanted.worker])))
-    if wanted.id is not None:
-        found.append(tasks.c.id.between(*ids_from(wanted.id)))
-    if wanted.flow is not None:
-        found.append(tasks.c.flow_id == wanted.flow)
     if wanted.text is not None:
         found.append(_holding(wanted.text))
     found += _of_its_time(wanted, connection.dialect.name)
     found += await _unlike(connection, wanted)
-    if found.is_narrow or (wanted.status and LEASED.issuperset(wanted.status)):
+    found.is_short = found.is_narrow or is_leased
+    if found.is_short:
         found[:] = among_leased(found)
+    else:
+        found.along = [*found.along, *await _while_they_came(connection, wanted, found)]
     return found
+
+
+async def _narrow(connection: AsyncConnection, wanted: TaskFilter) -> Where:
+    """Return the conditions of which each may name few tasks by their numbers; the first that does is read along."""
+    found, dialect = Where(), connection.dialect.name
+    for tag in wanted.tag or ():
+        keys = keys_wanted(tag)
+        # By one rare tag all is read; whether what was read has the others is looked up.
+        is_rare = not found.is_narrow and await tagged.is_rare(connection, keys)
+        found.append(tagged.has_one_of(keys, dialect, rare=is_rare))
+        found.is_narrow = found.is_narrow or is_rare
+    if wanted.failure is not None:
+        found += _of_group(wanted.failure, dialect)
+        found.is_narrow = True
+    ranges = []
+    if wanted.flow is not None:
+        ranges.append(tasks.c.flow_id == wanted.flow)
+    if wanted.id is not None:
+        ranges.append(tasks.c.id.between(*ids_from(wanted.id)))
+    for one in ranges:
+        those = select(tasks.c.seq).where(one)
+        is_rare = not found.is_narrow and await tagged.are_rare(connection, those)
+        found.append(numbered(those, dialect) if is_rare else one)
+        found.is_narrow = found.is_narrow or is_rare
+    return found
+
+
+async def _while_they_came(connection: AsyncConnection, wanted: TaskFilter, found: Where) -> list[ColumnElement[bool]]:
+    """Return between which numbers tasks came in that a filter's times admit, where there are too many to look at all.
+
+    What started or ended before an instant came in before it.
+    """
+    since = wanted.created_from
+    until = min(filter(None, (wanted.created_until, wanted.started_until, wanted.ended_until)), default=None)
+    if (since or until) is None or await found.walk().end(connection) is None:
+        return []
+    bounds: list[ColumnElement[bool]] = []
+    if since is not None:
+        bounds.append(tasks.c.seq >= await walks.first_since(connection, since - walks.CLOCKS_APART))
+    if until is not None:
+        bounds.append(tasks.c.seq < await walks.first_since(connection, until + walks.CLOCKS_APART))
+    return bounds
 
 
 async def worker_ids(connection: AsyncConnection, called: Sequence[str]) -> list[str]:
@@ -197,12 +279,12 @@ def _has_error(wanted: str) -> ColumnElement[bool]:
     return or_(tasks.c.error == wanted, begins, tasks.c.reason == wanted)
 
 
-def _of_group(failure: str) -> ColumnElement[bool]:
-    """Return the condition that a task's last run is of a group of failures."""
+def _of_group(failure: str, dialect: str) -> list[ColumnElement[bool]]:
+    """Return the conditions that a task's last run is of a group of failures."""
     of_group = select(failures.c.task_seq).where(failures.c.key == read_key(failure))
     latest = of_group.order_by(failures.c.at.desc()).limit(MOST_OF_GROUP).subquery()
     its_own = of_group.where(failures.c.task_seq == tasks.c.seq, failures.c.run_id == tasks.c.run_id)
-    return and_(tasks.c.seq.in_(select(latest.c.task_seq)), its_own.correlate(tasks).exists())
+    return [numbered(select(latest.c.task_seq), dialect), its_own.correlate(tasks).exists()]
 
 
 async def _unlike(connection: AsyncConnection, wanted: TaskFilter) -> list[ColumnElement[bool]]:
@@ -257,15 +339,23 @@ def _holding(text: str) -> ColumnElement[bool]:
 
 
 async def total(connection: AsyncConnection, wanted: TaskFilter) -> tuple[int, bool]:
-    """Return how many tasks match, and whether counting stopped at `COUNT_CAP`.
+    """Return how many tasks match, and whether there may be more: counting stopped at `COUNT_CAP`, or with the walk.
 
-    By job and status alone the kept counts know; anything else is counted.
+    By job and status alone the kept counts know; anything else is counted, among as many as are looked through.
     """
     if all(getattr(wanted, name) is None for name in _UNCOUNTED) and _counts_are_its_own(wanted):
         return await _kept(connection, wanted), False
-    limited = select(tasks.c.seq).where(*await conditions(connection, wanted)).limit(COUNT_CAP + 1).subquery()
-    found = (await connection.execute(select(func.count()).select_from(limited))).scalar_one()
-    return min(found, COUNT_CAP), found > COUNT_CAP
+    where = await conditions(connection, wanted)
+    if where.is_short:
+        found = await _count(connection, select(tasks.c.seq).where(*where).limit(COUNT_CAP + 1))
+        return min(found, COUNT_CAP), found > COUNT_CAP
+    walk = where.walk()
+    found = await _count(connection, walk.those(where.asked, limit=COUNT_CAP + 1))
+    return min(found, COUNT_CAP), found > COUNT_CAP or await walk.end(connection) is not None
+
+
+async def _count(connection: AsyncConnection, limited: Select[Any]) -> int:
+    return (await connection.execute(select(func.count()).select_from(limited.subquery()))).scalar_one()
 
 
 def _counts_are_its_own(wanted: TaskFilter) -> bool:

@@ -25,6 +25,8 @@ class BucketUse:
 
     used: int = 0
     waiting: int = 0
+    is_capped: bool = False
+    """Whether more wait than were counted."""
     of_run: int | None = None
     """A task that has a run which counts."""
     of_line: str | None = None
@@ -41,6 +43,8 @@ class KeyUse:
     tokens: float | None = None
     """Of a limit with a rate: how many there were at `tokens_at`; None there: it was full, and nothing was claimed."""
     tokens_at: datetime | None = None
+    waiting_is_capped: bool = False
+    """Whether more wait than were counted."""
 
 
 @dataclass(slots=True)
@@ -50,6 +54,8 @@ class LimitView:
     limit: Limit
     used: int = 0
     waiting: int = 0
+    is_capped: bool = False
+    """Whether more wait, or for more keys, than were counted."""
     buckets: dict[int, BucketUse] = field(default_factory=dict)
     """Its keys that are in use or waited for."""
     busiest: list[KeyUse] = field(default_factory=list)
@@ -78,7 +84,7 @@ async def name_busiest(connection: AsyncConnection, views: Collection[LimitView]
         if number in names:
             use, burst = view.buckets[number], view.limit.rate_burst
             left, at = tokens.get(number, (None if burst is None else float(burst), None))
-            view.busiest.append(KeyUse(names[number], use.used, use.waiting, left, at))
+            view.busiest.append(KeyUse(names[number], use.used, use.waiting, left, at, use.is_capped))
 
 
 async def _names(connection: AsyncConnection, uses: Iterable[BucketUse]) -> dict[int, str | None]:

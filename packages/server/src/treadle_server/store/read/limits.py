@@ -1,7 +1,6 @@
 """Limits with their use and who waits, and which of a task's limits it waits for."""
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +16,8 @@ from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import LimitNotFound
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
+from treadle_server.store.read import limit_crowds
+from treadle_server.store.read.limit_crowds import Crowds
 from treadle_server.store.read.limit_keys import LimitView, name_busiest
 from treadle_server.store.read.limit_starts import Waiting, starts
 from treadle_server.store.read.visibility import within
@@ -35,7 +36,8 @@ async def page(
 ) -> tuple[list[LimitView], int]:
     """Return the limits seen from `room` (its own and the shared rooms'; None: all), newest first, and how many.
 
-    Each has its busiest keys, unless they are of rooms that `visibility` leaves out.
+    Each has its busiest keys, unless they are of rooms that `visibility` leaves out. What waits is counted up to a
+    bound (`limit_crowds.py`).
     """
     where: list[ColumnElement[bool]] = [within(visibility, limits.c.room)]
     if room is not None:
@@ -47,10 +49,10 @@ async def page(
 
 
 async def first(connection: AsyncConnection, most: int) -> list[LimitView]:
-    """Return the `most` limits that were made first, of all rooms."""
+    """Return the `most` limits that were made first, of all rooms, with what waits for them counted to the last."""
     order = (limits.c.created_at, limits.c.room, limits.c.name)
     rows = await connection.execute(select(*_COLUMNS).order_by(*order).limit(most))
-    return await _view(connection, [Limit(*row) for row in rows])
+    return await _view(connection, [Limit(*row) for row in rows], await limit_crowds.all_of(connection))
 
 
 async def get(connection: AsyncConnection, *, room: str, name: str, visibility: Visibility | None = None) -> LimitView:
@@ -65,12 +67,12 @@ async def _named_views(
     connection: AsyncConnection, found: Collection[Limit], visibility: Visibility | None
 ) -> list[LimitView]:
     """Return the limits with their busiest keys; those of shared rooms come out of any room's payloads."""
-    views = await _view(connection, found)
+    views = await _view(connection, found, await limit_crowds.some_of(connection))
     await name_busiest(connection, [v for v in views if visibility is None or v.limit.room not in SHARED_ROOMS])
     return views
 
 
-async def _view(connection: AsyncConnection, found: Collection[Limit]) -> list[LimitView]:
+async def _view(connection: AsyncConnection, found: Collection[Limit], crowds: Crowds) -> list[LimitView]:
     views = {limit.num: LimitView(limit) for limit in found}
     if not views:
         return []
@@ -88,26 +90,16 @@ async def _view(connection: AsyncConnection, found: Collection[Limit]) -> list[L
         views[num].used += int(weight)
         one = views[num].bucket(bucket)
         one.used, one.of_run = int(weight), seq
-    for limit_key, count in (await _pending(connection)).items():
+    for limit_key, count in crowds.waiting.items():
         for place in places_of(limit_key):
             if (view := views.get(place.num)) is not None:
                 view.waiting += count
                 one = view.bucket(place.bucket)
                 one.waiting, one.of_line = one.waiting + count, limit_key
+                one.is_capped = one.is_capped or limit_key in crowds.more
+    for view in views.values():
+        view.is_capped = crowds.is_cut or any(one.is_capped for one in view.buckets.values())
     return list(views.values())
-
-
-async def _pending(connection: AsyncConnection) -> Mapping[str, int]:
-    """Return how many tasks are pending that count against the same buckets: along an index of open ones alone."""
-    statement = (
-        select(tasks.c.limit_key, func.count())
-        .where(tasks.c.limit_key.is_not(None), tasks.c.completed_at.is_(None), tasks.c.status == Status.PENDING.value)
-        .group_by(tasks.c.limit_key)
-    )
-    found: Counter[str] = Counter()
-    for limit_key, count in await connection.execute(statement):
-        found[limit_key] = count
-    return found
 
 
 class LimitWait(NamedTuple):

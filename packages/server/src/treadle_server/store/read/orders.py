@@ -21,7 +21,7 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import LEASED, TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import TaskNotFound
-from treadle_server.store.read.filters import status_is
+from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.tasks import get
 from treadle_server.store.tables import tasks
 

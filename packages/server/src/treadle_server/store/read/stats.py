@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.status import LEASED
 from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import counts, jobs
-from treadle_server.store.read.filters import status_is
+from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.visibility import within, workers_within
 from treadle_server.store.tables import tasks, workers
 

@@ -6,10 +6,12 @@ index is offered; of a common one the list is read in its own order, and each ta
 """
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, any_, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from treadle_server.store.read.walks import numbered
 from treadle_server.store.tables import task_tags, tasks
 
 RARE = 50_000
@@ -18,7 +20,12 @@ RARE = 50_000
 
 async def is_rare(connection: AsyncConnection, keys: Sequence[int]) -> bool:
     """Return whether no more than `RARE` tasks have one of the keys."""
-    some = select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys)).limit(RARE + 1).subquery()
+    return await are_rare(connection, select(task_tags.c.task_seq).where(task_tags.c.key.in_(keys)))
+
+
+async def are_rare(connection: AsyncConnection, those: Select[Any]) -> bool:
+    """Return whether there are no more than `RARE` of them."""
+    some = those.limit(RARE + 1).subquery()
     return (await connection.execute(select(func.count()).select_from(some))).scalar_one() <= RARE
 
 
@@ -29,7 +36,4 @@ def has_one_of(keys: Sequence[int], dialect: str, *, rare: bool) -> ColumnElemen
         # A subquery for a value is never made a join, as EXISTS is.
         found = having.where(task_tags.c.task_seq == tasks.c.seq).limit(1).correlate(tasks).scalar_subquery()
         return found.is_not(None)
-    if dialect == "postgresql":
-        # An array is taken for ten rows, whatever the statistics say: its members are looked up.
-        return tasks.c.seq == any_(func.array(having.scalar_subquery()))
-    return tasks.c.seq.in_(having)
+    return numbered(having, dialect)

@@ -18,6 +18,7 @@ from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import filters
 from treadle_server.store.read.positions import positions
 from treadle_server.store.read.targets import Blocked, blocked_by
+from treadle_server.store.read.walks import numbered
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
 
@@ -41,6 +42,8 @@ class TaskPage:
     total: int
     total_is_capped: bool
     next_cursor: str | None
+    is_partial: bool = False
+    """Whether it ends before `limit` because enough was looked through; behind that `next_cursor` goes on."""
 
 
 _BY_ID = select(tasks).where(tasks.c.id == bindparam("id"))
@@ -92,19 +95,29 @@ async def page(
 ) -> TaskPage:
     """Return up to `limit` matching tasks, newest first, behind `cursor` or from `offset` on.
 
+    Of a filter of which no index knows they are those among as many as a list looks through (`walks.py`).
+
     Raises `ValidationFailed` for a cursor that no page gave.
     """
     total, capped = await filters.total(connection, wanted)
     if limit == 0:
         return TaskPage([], total, capped, None)
     where = await filters.conditions(connection, wanted)
-    if cursor is not None:
-        where.append(tasks.c.seq < _read_cursor(cursor))
-    statement = select(tasks).where(*where).order_by(tasks.c.seq.desc()).limit(limit + 1).offset(offset)
-    found = [to_task(row) for row in await connection.execute(statement)]
-    more = len(found) > limit
+    behind = [] if cursor is None else [tasks.c.seq < _read_cursor(cursor)]
+    asked = where.asked
+    walk = None if where.is_short or not asked.conditions else where.walk(beyond=behind)
+    if walk is None:
+        statement = select(tasks).where(*where, *behind).limit(limit + 1).offset(offset)
+    else:
+        those = walk.those(asked, limit=limit + 1, offset=offset)
+        statement = select(tasks).where(numbered(those, connection.dialect.name))
+    found = [to_task(row) for row in await connection.execute(statement.order_by(tasks.c.seq.desc()))]
+    last = found[limit - 1].seq if len(found) > limit else None
+    end = None if walk is None or last is not None else await walk.end(connection)
     items = await see(connection, found[:limit])
-    return TaskPage(items, total, capped, _write_cursor(found[limit - 1].seq) if more else None)
+    following = end if last is None else last
+    cursor = None if following is None else _write_cursor(following)
+    return TaskPage(items, total, capped, cursor, is_partial=end is not None and len(found) < limit)
 
 
 async def matching_ids(connection: AsyncConnection, wanted: TaskFilter, limit: int) -> list[TaskId]:

@@ -5,22 +5,20 @@ by lane, so that nothing is sorted but the few candidates. A window that hangs o
 there back, wherever in the list that is: what stands before it is never read, and counted only up to a cap.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, CompoundSelect, Select, false, func, literal, or_, select, true, union_all
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.frames import Window
-from treadle.wire.status import LEASED
 from treadle_server.domain.tasks import Task
-from treadle_server.store.read import counts, filters
+from treadle_server.store.read import filters
 from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Place, Segment, place, place_of
-from treadle_server.store.tables import lanes, tasks
+from treadle_server.store.read.sources import Queue, Source
+from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
-
-PARTS_AT_ONCE = 480
-"""Ranges of the queue's index that one statement reads; SQLite admits 500 parts of a union."""
 
 
 async def anchor(connection: AsyncConnection, wanted: Window) -> Place | None:
@@ -28,17 +26,31 @@ async def anchor(connection: AsyncConnection, wanted: Window) -> Place | None:
     return await place(connection, wanted.order, wanted.first or wanted.after or wanted.before)
 
 
-async def window(connection: AsyncConnection, wanted: Window, at: Place | None = None) -> list[Task]:
+class Found(list[Task]):
+    """The tasks of a window."""
+
+    is_partial: bool = False
+    """Whether there may be more of them: not all tasks were looked through (`walks.py`)."""
+
+
+async def window(connection: AsyncConnection, wanted: Window, at: Place | None = None) -> Found:
     """Return the tasks of the window in its order, from its anchor `at`; without one, from the head of the list."""
     backward = at is not None and wanted.before is not None
-    reader = _Reader(connection, wanted, await filters.conditions(connection, wanted.filter), backward=backward)
+    reader = _Reader(connection, wanted, await _conditions(connection, wanted), backward=backward)
     for number, segment in _segments(wanted, backward=backward):
         if at is not None and (number > at.segment if backward else number < at.segment):
             continue
         await reader.take(segment, at.values if at is not None and number == at.segment else None)
         if reader.is_full:
             break
-    return reader.found[::-1] if backward else reader.found
+    found = Found(reader.found[::-1] if backward else reader.found)
+    found.is_partial = reader.is_partial
+    return found
+
+
+async def _conditions(connection: AsyncConnection, wanted: Window) -> filters.Where:
+    # In the order of the queue each status is read by itself.
+    return await filters.conditions(connection, wanted.filter, names_few=len(ORDERS[wanted.order]) == 1)
 
 
 def _segments(wanted: Window, *, backward: bool = False) -> list[tuple[int, Segment]]:
@@ -68,60 +80,35 @@ async def ahead_of(
 async def ahead(connection: AsyncConnection, wanted: Window, at: Place, *, inclusive: bool = False) -> tuple[int, bool]:
     """Return how many matching tasks stand before the place, with `inclusive` there too.
 
-    The other one says whether counting stopped at `filters.COUNT_CAP`.
+    The other one says whether counting stopped: at `filters.COUNT_CAP`, or where enough was looked through.
     """
     cap, found = filters.COUNT_CAP, 0
-    where = await filters.conditions(connection, wanted.filter)
+    where = await _conditions(connection, wanted)
     for number, segment in _segments(wanted):
         if number > at.segment:
             break
-        bounds = _within(segment, where)
         most = cap + 1 - found
-        if number < at.segment:
-            found += await _count(connection, select(tasks.c.seq).where(*bounds).limit(most))
-        elif segment is PENDING and not where.is_narrow:
-            ranges = segment.ranges(at.values, backward=True, inclusive=inclusive)
-            async for union in _queue(connection, wanted.filter.job, bounds, ranges, most, backward=True):
-                found += await _count(connection, union.limit(most))
+        is_within = number == at.segment
+        if segment is PENDING and not where.is_narrow:
+            ranges = segment.ranges(at.values, backward=True, inclusive=inclusive) if is_within else []
+            queue = await Queue.of(connection, wanted.filter.job, where, ranges, most, backward=True)
+            counted = 0
+            for union in queue.unions(most):
+                counted += await _count(connection, union.limit(most))
+            is_cut = counted < most and await queue.is_cut(connection)
         else:
-            before = segment.beyond(at.values, backward=True, inclusive=inclusive)
-            found += await _count(connection, select(tasks.c.seq).where(*bounds, before).limit(most))
-        if found > cap:
-            break
-    return min(found, cap), found > cap
-
-
-def _within(segment: Segment, where: filters.Where) -> list[ColumnElement[bool]]:
-    if segment.statuses == ALL:
-        return [*where]
-    if where.is_narrow:
-        return where.and_status(segment.statuses)
-    found = [*where, filters.status_is(*segment.statuses)]
-    return filters.among_leased(found) if segment.statuses <= LEASED else found
+            before = [segment.beyond(at.values, backward=True, inclusive=inclusive)] if is_within else []
+            source = await Source.of(connection, wanted.filter, where, segment, before, backward=True)
+            counted = await _count(connection, source.seqs(limit=most))
+            is_cut = counted < most and await source.is_cut(connection)
+        found += counted
+        if found > cap or is_cut:
+            return min(found, cap), True
+    return found, False
 
 
 async def _count(connection: AsyncConnection, limited: Any) -> int:
     return (await connection.execute(select(func.count()).select_from(limited.subquery()))).scalar_one()
-
-
-async def _queue(
-    connection: AsyncConnection,
-    job: str | None,
-    where: Sequence[ColumnElement[bool]],
-    ranges: Sequence[ColumnElement[bool]],
-    most: int,
-    *,
-    backward: bool,
-) -> AsyncIterator[CompoundSelect[Any]]:
-    """Return statements that read up to `most` pending tasks of each lane and range along the queue's index."""
-    parts = [
-        select(_head(lane, blocked, [*where, bound], most, backward=backward).subquery())
-        for lane in await _lanes_with_pending(connection, job)
-        for blocked in (false(), true())
-        for bound in ranges or [true()]
-    ]
-    for start in range(0, len(parts), PARTS_AT_ONCE):
-        yield union_all(*parts[start : start + PARTS_AT_ONCE])
 
 
 class _Reader:
@@ -129,6 +116,7 @@ class _Reader:
 
     def __init__(self, connection: AsyncConnection, wanted: Window, where: filters.Where, *, backward: bool) -> None:
         self.found: list[Task] = []
+        self.is_partial = False
         self._connection = connection
         self._wanted = wanted
         self._where = where
@@ -142,71 +130,51 @@ class _Reader:
 
     async def take(self, segment: Segment, place: tuple[Any, ...] | None) -> None:
         """Read on in the segment, from the place on if there is one."""
-        where = _within(segment, self._where)
         missing = self._limit - len(self.found)
         if segment is PENDING and not self._where.is_narrow:
-            rows = await self._pending(where, self._ranges(segment, place), missing)
+            rows, passed = await self._pending(self._ranges(segment, place), missing)
         else:
-            if place is not None:
-                where.append(segment.beyond(place, backward=self._backward, inclusive=self._wanted.first is not None))
-            order = segment.order(backward=self._backward)
-            rows = await self._rows(select(tasks).where(*where).order_by(*order), missing)
-        if rows:
-            self._offset = 0
-            self.found += rows
-        elif self._offset:
-            await self._pass_over(segment, where, place)
+            rows, passed = await self._others(segment, place, missing)
+        self._offset -= min(self._offset, passed)
+        self.found += rows
 
-    async def _pass_over(
-        self, segment: Segment, where: list[ColumnElement[bool]], place: tuple[Any, ...] | None
-    ) -> None:
-        """Note that the offset lies behind this segment: the rest of it counts in the next."""
-        bound = [] if place is None else [or_(*self._ranges(segment, place))]
-        counted = select(func.count()).select_from(tasks).where(*where, *bound)
-        self._offset -= min(self._offset, (await self._connection.execute(counted)).scalar_one())
+    async def _others(self, segment: Segment, place: tuple[Any, ...] | None, limit: int) -> tuple[list[Task], int]:
+        """Read what is not in line; the other one is how many were passed over before it."""
+        beyond: list[ColumnElement[bool]] = []
+        if place is not None:
+            beyond.append(segment.beyond(place, backward=self._backward, inclusive=self._wanted.first is not None))
+        source = await Source.of(
+            self._connection, self._wanted.filter, self._where, segment, beyond, backward=self._backward
+        )
+        rows = [to_task(row) for row in await self._connection.execute(source.tasks(limit=limit, offset=self._offset))]
+        if len(rows) < limit or not source.in_order:
+            self.is_partial = self.is_partial or await source.is_cut(self._connection)
+        if rows or not self._offset:
+            return rows, self._offset
+        return [], await _count(self._connection, source.seqs(limit=self._offset))
 
     def _ranges(self, segment: Segment, place: tuple[Any, ...] | None) -> list[ColumnElement[bool]]:
         if place is None:
             return []
         return segment.ranges(place, backward=self._backward, inclusive=self._wanted.first is not None)
 
-    async def _rows(self, statement: Select[Any], limit: int) -> list[Task]:
-        limited = statement.limit(limit).offset(self._offset)
-        return [to_task(row) for row in await self._connection.execute(limited)]
-
-    async def _pending(
-        self, where: list[ColumnElement[bool]], ranges: list[ColumnElement[bool]], limit: int
-    ) -> list[Task]:
+    async def _pending(self, ranges: list[ColumnElement[bool]], limit: int) -> tuple[list[Task], int]:
         """Read the head of each lane along the index and merge them."""
         most = limit + self._offset
-        keys: list[tuple[Any, ...]] = []
         job = self._wanted.filter.job
-        async for union in _queue(self._connection, job, where, ranges, most, backward=self._backward):
-            keys += [tuple(row) for row in await self._connection.execute(union)]
+        queue = await Queue.of(self._connection, job, self._where, ranges, most, backward=self._backward)
+        keys: list[tuple[Any, ...]] = []
+        of_part: Counter[int] = Counter()
+        for union in queue.unions(most):
+            for part, priority, due_at, seq in await self._connection.execute(union):
+                keys.append((-priority, due_at, seq))
+                of_part[part] += 1
         keys.sort(reverse=self._backward)
+        full = {part for part, n in of_part.items() if n == most}
+        self.is_partial = self.is_partial or await queue.is_cut(self._connection, full)
         seqs = [seq for _, _, seq in keys[self._offset : most]]
         if not seqs:
-            return []
+            return [], len(keys)
         rows = await self._connection.execute(select(tasks).where(tasks.c.seq.in_(seqs)))
         by_seq = {task.seq: task for task in map(to_task, rows)}
-        return [by_seq[seq] for seq in seqs if seq in by_seq]
-
-
-def _head(
-    lane: int, blocked: Any, where: Sequence[ColumnElement[bool]], most: int, *, backward: bool = False
-) -> Select[Any]:
-    return (
-        select((-tasks.c.priority).label("behind"), tasks.c.due_at, tasks.c.seq)
-        .where(tasks.c.lane == literal(lane), tasks.c.blocked == blocked, *where)
-        .order_by(*PENDING.order(backward=backward))
-        .limit(most)
-    )
-
-
-async def _lanes_with_pending(connection: AsyncConnection, job: str | None) -> list[int]:
-    source = counts.counted(connection.dialect.name)
-    statement = select(source.c.lane).where(source.c.status == "pending", source.c.n > 0).distinct()
-    if job is not None:
-        num = await filters.job_num(connection, job)
-        statement = statement.join(lanes, lanes.c.id == source.c.lane).where(lanes.c.job_num == num)
-    return sorted((await connection.execute(statement)).scalars())
+        return [by_seq[seq] for seq in seqs if seq in by_seq], self._offset

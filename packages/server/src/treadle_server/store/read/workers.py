@@ -13,7 +13,7 @@ from treadle.wire.status import LEASED
 from treadle_server.domain.jobs import WORKER_FIELDS, Worker
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import WorkerNotFound
-from treadle_server.store.read.filters import status_is
+from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.visibility import workers_within
 from treadle_server.store.tables import holds, jobs, status_in, tasks, worker_jobs, workers
 from treadle_server.store.transaction.load import to_worker

@@ -48,6 +48,12 @@ class LimitRow:
         """Pending tasks that count against it."""
         return self.key.waiting if self.is_beneath and self.key is not None else self.item.waiting
 
+    @property
+    def waiting_is_capped(self) -> bool:
+        """Whether more wait than the server counted."""
+        of_key = self.is_beneath and self.key is not None
+        return self.key.waiting_is_capped if of_key and self.key is not None else self.item.waiting_is_capped
+
     def tokens(self, now: datetime) -> float | None:
         """Return how many claims there is room for; None without a rate, and for several keys at once."""
         return None if self.has_keys else tokens(self.item, self.key, now)

@@ -28,6 +28,8 @@ class Table(Generic[Row]):
         """Whether the server has not counted all of them, so that their number is about that."""
         self.total = 0
         self.total_is_capped = False
+        self.is_partial = False
+        """Whether rows may be missing: the server looked through as many tasks as it does for a list, and not all."""
         self.generation = 0
         """How many snapshots have come."""
         self.ready = False
@@ -57,6 +59,7 @@ class Table(Generic[Row]):
         self.known_at = None
         self.offset_is_capped = False
         self.total_is_capped = False
+        self.is_partial = False
 
     def know(self, steady: float, behind: Mapping[str, float]) -> None:
         """Take the server's word of `steady` on for how many seconds each subscription has not been all there is."""
@@ -124,6 +127,7 @@ class Table(Generic[Row]):
     def _totals(self, push: Push) -> None:
         self.total = int(push.get("total", len(self.rows)))
         self.total_is_capped = bool(push.get("total_is_capped", False))
+        self.is_partial = bool(push.get("is_partial", False))
         ahead, self.offset_is_capped = int(push.get("ahead", 0)), bool(push.get("ahead_is_capped", False))
         # What was known before the server gave up counting is nearer to the truth.
         self.offset = max(ahead, self.offset) if self.offset_is_capped else ahead

@@ -65,7 +65,8 @@ def _rate(row: LimitRow, _: CellContext) -> Spans:
 
 
 def _waiting(row: LimitRow, _: CellContext) -> Spans:
-    return (Span(number(row.waiting, cells=6), "bold" if row.waiting else "faint"),)
+    more = "+" if row.waiting_is_capped else ""
+    return (Span(number(row.waiting, cells=6 - len(more)) + more, "bold" if row.waiting else "faint"),)
 
 
 def _keys(row: LimitRow, _: CellContext) -> Spans:

@@ -170,6 +170,8 @@ class TaskList:
             count = total(self.rows.total, capped=self._model.tasks.total_is_capped)
             of_all = "" if everything is None else f" of {everything:,}"
             spans += [Span(f"  {clean(name, ascii_only=ascii_only)}", "bold"), Span(f"  {count}{of_all}", "dim")]
+        if self._model.tasks.is_partial:
+            spans.append(Span("   partial: not all were looked through", "warn"))
         if self.marks:
             spans.append(Span(f"   {len(self.marks):,} marked", "accent"))
         if (newer := first - self._top) > 0 and query.order in NEWER and self.rows.pinned:

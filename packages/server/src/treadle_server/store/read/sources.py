@@ -1,0 +1,161 @@
+"""Where the parts of a window come from: which index is walked for a segment, and the queue's own, lane by lane."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, CompoundSelect, Select, false, literal, literal_column, select, true, union_all
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle.wire.filters import TaskFilter
+from treadle.wire.status import LEASED, Status
+from treadle_server.store.read import counts, filters, walks
+from treadle_server.store.read.few import few
+from treadle_server.store.read.orders import ALL, PENDING, Segment
+from treadle_server.store.read.statuses import status_is
+from treadle_server.store.read.walks import Asked, Walk, numbered
+from treadle_server.store.tables import tasks
+
+PARTS_AT_ONCE = 480
+"""Ranges of the queue's index that one statement reads; SQLite admits 500 parts of a union."""
+
+_BY_NUMBER = {"seq"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The matching tasks of a segment that are not in line."""
+
+    where: filters.Where
+    beyond: Sequence[ColumnElement[bool]]
+    order: Sequence[Any]
+    walk: Walk | None
+    """What is looked through; None: all that `where` names."""
+    dialect: str
+    in_order: bool = True
+    """Whether the walk goes in the segment's order."""
+
+    @classmethod
+    async def of(
+        cls,
+        connection: AsyncConnection,
+        wanted: TaskFilter,
+        where: filters.Where,
+        segment: Segment,
+        beyond: Sequence[ColumnElement[bool]],
+        *,
+        backward: bool,
+    ) -> "Source":
+        """Return what the segment has of the filter, of whose conditions `where` is; `beyond` is from where on."""
+        order, dialect = segment.order(backward=backward), connection.dialect.name
+        if segment.statuses == ALL:
+            within = where
+        elif where.is_short:
+            within = where.and_status(segment.statuses)
+        else:
+            meant = segment.statuses.intersection(ALL if wanted.status is None else wanted.status)
+            num = None if wanted.job is None else await filters.job_num(connection, wanted.job)
+            named = None if segment.statuses <= LEASED else await few(connection, meant, num)
+            within = where.in_segment(segment.statuses) if named is None else where.narrowed(named)
+        if within.is_short:
+            return cls(within, beyond, order, None, dialect)
+        names = {name for name, _ in segment.by}
+        if names == _BY_NUMBER:
+            walk = within.walk(up=segment.by[0][1] is not backward, beyond=beyond)
+            return cls(within, (), order, walk, dialect)
+        if segment.statuses == {Status.SCHEDULED}:
+            # Along the index of what is due, whichever job's it is.
+            due = status_is(Status.SCHEDULED)
+            return cls(within, (), order, Walk((due, *beyond), order, walks.LOOKED_THROUGH), dialect)
+        return cls(within, beyond, order, within.walk(), dialect, in_order=False)
+
+    def tasks(self, *, limit: int, offset: int) -> Select[Any]:
+        """Return up to `limit` tasks in order, behind the first `offset`."""
+        statement = select(tasks).order_by(*self.order)
+        if self.walk is None:
+            return statement.where(*self.where, *self.beyond).limit(limit).offset(offset)
+        if self.in_order:
+            return statement.where(
+                numbered(self.walk.those(self.where.asked, limit=limit, offset=offset), self.dialect)
+            )
+        those = self.walk.those(self.where.asked, limit=self.walk.most)
+        return statement.where(numbered(those, self.dialect), *self.beyond).limit(limit).offset(offset)
+
+    def seqs(self, *, limit: int) -> Select[Any]:
+        """Return the numbers of up to `limit` of them."""
+        if self.walk is None:
+            return select(tasks.c.seq).where(*self.where, *self.beyond).limit(limit)
+        return self.walk.those(Asked([*self.where.beside_index, *self.beyond]), limit=limit)
+
+    async def is_cut(self, connection: AsyncConnection) -> bool:
+        """Return whether there are tasks that were not looked at."""
+        return self.walk is not None and await self.walk.end(connection) is not None
+
+
+class Queue:
+    """The matching tasks in line: the keys of each lane's and range's first ones along the queue's index."""
+
+    def __init__(self, parts: Sequence[Walk], longer: AbstractSet[int], asked: Asked) -> None:
+        self._parts = parts
+        self._longer = longer
+        """Which of them may have more than are looked through."""
+        self._asked = asked
+
+    @classmethod
+    async def of(
+        cls,
+        connection: AsyncConnection,
+        job: str | None,
+        where: filters.Where,
+        ranges: Sequence[ColumnElement[bool]],
+        most: int,
+        *,
+        backward: bool,
+    ) -> "Queue":
+        """Return what is in line, of the job or of all; each lane and range is looked through for `most` of them."""
+        waiting = await _lanes_with_pending(connection, job)
+        bounds = ranges or [true()]
+        asked = Asked(where.beside_job)
+        # Where nothing is asked of them the first ones are those that are sought.
+        share = walks.LOOKED_THROUGH // max(1, 2 * len(waiting) * len(bounds))
+        each = max(1, share) if asked.conditions else most
+        order = PENDING.order(backward=backward)
+        parts: list[Walk] = []
+        longer: set[int] = set()
+        for lane, n in waiting.items():
+            at = [tasks.c.lane == literal(lane), status_is(Status.PENDING)]
+            own = [
+                Walk((*at, tasks.c.blocked == blocked, bound), order, each)
+                for blocked in (false(), true())
+                for bound in bounds
+            ]
+            if asked.conditions and n > each:
+                longer |= {len(parts) + place for place in range(len(own))}
+            parts += own
+        return cls(parts, longer, asked)
+
+    def unions(self, most: int) -> Iterator[CompoundSelect[Any]]:
+        """Yield statements that read up to `most` tasks of each part: its place, priority, when it is due, number."""
+        keys = [name for name, _ in PENDING.by]
+        yield from _unions(walk.those(self._asked, limit=most, keys=keys) for walk in self._parts)
+
+    async def is_cut(self, connection: AsyncConnection, full: AbstractSet[int] = frozenset()) -> bool:
+        """Return whether there are tasks in line that were not looked at, but in the parts that are `full`."""
+        for union in _unions(self._parts[place].behind() for place in sorted(self._longer - full)):
+            if (await connection.execute(union.limit(1))).first() is not None:
+                return True
+        return False
+
+
+def _unions(parts: Iterable[Select[Any]]) -> Iterator[CompoundSelect[Any]]:
+    named = [select(literal_column(str(place)).label("part"), part.subquery()) for place, part in enumerate(parts)]
+    for start in range(0, len(named), PARTS_AT_ONCE):
+        yield union_all(*named[start : start + PARTS_AT_ONCE])
+
+
+async def _lanes_with_pending(connection: AsyncConnection, job: str | None) -> dict[int, int]:
+    """Return how many wait in each lane, of one job or of all."""
+    num = None if job is None else await filters.job_num(connection, job)
+    found = await counts.by_lane(connection, [Status.PENDING], num)
+    return {one.lane: one.n for one in sorted(found)}

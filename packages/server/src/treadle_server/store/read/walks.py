@@ -1,0 +1,136 @@
+"""How far a list looks for what no index knows: along an index in the list's own order, and up to a bound.
+
+A text, a duration, the class of an error, what must not be so: such conditions are asked of one task after the other.
+Without a bound all tasks there are would be asked for a page of matches that are few or old. Who lists is told when the
+bound was met, and where: a page's cursor goes on behind the last one that was asked.
+
+The part that walks has a LIMIT of its own. Neither database moves a condition into such a part, nor sorts what comes
+out of it: the plan is the same whatever is known of the tables, and ends with the page.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Column, ColumnClause, ColumnElement, Select, SelectBase, any_, func, literal_column, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.visitors import iterate, replacement_traverse
+
+from treadle_server.store.tables import tasks
+
+LOOKED_THROUGH = 100_000
+"""Tasks that a list looks through at most for those that match."""
+
+CLOCKS_APART = timedelta(hours=1)
+"""How much earlier than its predecessor a task may say that it came in: clocks are set back now and then."""
+
+_IN_TEXT = re.compile(r"tasks\.(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Tasks as an index has them."""
+
+    along: Sequence[ColumnElement[bool]]
+    """Conditions by which the index is entered."""
+    by: Sequence[ColumnElement[Any]]
+    """The order that it has."""
+    most: int
+    """How many are looked through."""
+
+    def those(self, asked: "Asked", *, limit: int, offset: int = 0, keys: Sequence[str] = ("seq",)) -> Select[Any]:
+        """Return the `keys` of up to `limit` tasks, behind the first `offset`, for which all that is asked holds."""
+        if not asked.conditions:
+            found = self._part(keys).limit(min(limit, self.most))
+        else:
+            # SQLite makes each column of the part for each task: a payload only if it is looked at.
+            part = self._part(dict.fromkeys([*keys, *asked.columns])).limit(self.most).subquery("tasks")
+            found = (
+                select(*(_shown(name).label(name) for name in keys))
+                .select_from(part)
+                .where(*asked.conditions)
+                .limit(limit)
+            )
+        return found.offset(offset) if offset else found
+
+    async def end(self, connection: AsyncConnection) -> int | None:
+        """Return the number of the last task that is looked through; None when there is none behind it."""
+        behind = self._part(["seq"]).offset(self.most - 1).limit(2)
+        found = (await connection.execute(behind)).scalars().all()
+        return found[0] if len(found) > 1 else None
+
+    def behind(self) -> Select[Any]:
+        """Return the number of the first task that is not looked through any more."""
+        return self._part(["seq"]).offset(self.most).limit(1)
+
+    def _part(self, names: Iterable[str]) -> Select[Any]:
+        return select(*(tasks.c[name] for name in names)).where(*self.along).order_by(*self.by)
+
+
+class Asked:
+    """What is asked of each task that is looked through."""
+
+    def __init__(self, conditions: Sequence[ColumnElement[bool]]) -> None:
+        elements = [element for condition in conditions for element in iterate(condition)]
+        self.conditions = [_by_name(condition) for condition in conditions]
+        """The conditions of a part that is called as the table is."""
+        self.columns = [name for element in elements for name in _named(element)]
+        """The columns that they look at."""
+
+
+def _named(element: Any) -> Sequence[str]:
+    if isinstance(element, Column) and element.table is tasks:
+        return [element.name]
+    # Some are spelt out as text.
+    return _IN_TEXT.findall(element.name) if isinstance(element, ColumnClause) and element.is_literal else []
+
+
+def _by_name(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return the condition with the names of columns alone, which any part has that is called as the table is."""
+
+    def named(element: Any, **_: Any) -> ColumnElement[Any] | None:
+        return _shown(element.name) if isinstance(element, Column) and element.table is tasks else None
+
+    found: ColumnElement[bool] = replacement_traverse(condition, {}, named)
+    return found
+
+
+def _shown(name: str) -> ColumnElement[Any]:
+    return literal_column(f"tasks.{name}", tasks.c[name].type)
+
+
+def numbered(seqs: SelectBase, dialect: str) -> ColumnElement[bool]:
+    """Return the condition that a task's number is one of these; each is looked up.
+
+    On PostgreSQL an array is taken for ten rows, whatever the statistics say.
+    """
+    return tasks.c.seq == any_(func.array(seqs.scalar_subquery())) if dialect == "postgresql" else tasks.c.seq.in_(seqs)
+
+
+async def first_since(connection: AsyncConnection, at: datetime) -> int:
+    """Return a number from which on tasks came in at `at` or later, looked for by halves.
+
+    They are numbered as they come: those before it came earlier, as the store's clock told it then.
+    """
+    first, last = (await connection.execute(_ENDS)).one()
+    low, high = int(first or 0), int(last or 0) + 1
+    while low < high:
+        middle = (low + high) // 2
+        below = select(tasks.c.seq, tasks.c.created_at).where(tasks.c.seq <= middle, tasks.c.seq >= low)
+        row = (await connection.execute(below.order_by(tasks.c.seq.desc()).limit(1))).first()
+        if row is None or row.created_at < at:
+            low = middle + 1
+        else:
+            high = int(row.seq)
+    return low
+
+
+_ENDS = select(
+    select(func.min(tasks.c.seq)).scalar_subquery().label("low"),
+    select(func.max(tasks.c.seq)).scalar_subquery().label("high"),
+)
+
+
+__all__ = ["CLOCKS_APART", "LOOKED_THROUGH", "Asked", "Walk", "first_since", "numbered"]
