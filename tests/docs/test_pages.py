@@ -69,6 +69,20 @@ def test_the_diagram_of_the_concepts_is_the_one_that_the_table_gives() -> None:
     assert drawn.strip() == diagram()
 
 
+def test_files_that_the_pages_name_are_there() -> None:
+    """A path from the root of the repository, in a command or a sentence, and a module that `python -m` runs."""
+    missing: list[tuple[str, str]] = []
+    for page in [*ROOT.glob("*.md"), *DOCS.glob("**/*.md")]:
+        text = page.read_text()
+        named = re.findall(r"(?<![\w/.])((?:tests|packages|examples|deploy)/[\w/-]+\.\w+)", text)
+        for module in re.findall(r"python -m ((?:tests|examples)[.\w]+)", text):
+            path = module.replace(".", "/")
+            named.append(f"{path}/__main__.py" if (ROOT / path).is_dir() else f"{path}.py")
+        missing += [(page.name, name) for name in named if not (ROOT / name).is_file()]
+
+    assert missing == []
+
+
 def test_a_page_is_written_for_the_repository_too() -> None:
     """Each begins with its title, and has one: the site's navigation takes it from there."""
     pages = [path for path in DOCS.glob("**/*.md") if not re.match(r"# \S", path.read_text())]

@@ -42,6 +42,10 @@ def test_a_registry_takes_tasks_of_the_room_internal_alone() -> None:
         InternalRegistry([jobs.add], concurrency=0)
     with pytest.raises(ValueError, match="0 or more, not -1"):
         InternalRegistry([jobs.add], drain_grace=-1)
+    with pytest.raises(ValueError, match="at least 1, not '8'"):
+        InternalRegistry([jobs.add], concurrency="8")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="0 or more, not 'x'"):
+        InternalRegistry([jobs.add], drain_grace="x")  # type: ignore[arg-type]
 
 
 def test_a_broker_runs_each_task_for_one_registry() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from treadle.client.options import seconds
+from treadle.client.options import duration
 from treadle.errors import DefinitionError, DuplicateTask
 from treadle.internal.executor import Executor
 from treadle.isolation.processes import origin_of
@@ -55,11 +55,12 @@ class InternalRegistry:
         drain_grace: float | timedelta = 5.0,
         settings: Settings | None = None,
     ) -> None:
-        if concurrency < 1:
-            raise ValueError(f"concurrency is the weight that is given out at once, at least 1, not {concurrency}")
-        self._drain_grace = seconds(drain_grace) or 0.0
-        if self._drain_grace < 0:
-            raise ValueError(f"drain_grace is a time in seconds, 0 or more, not {self._drain_grace:g}")
+        if type(concurrency) is not int or concurrency < 1:
+            raise ValueError(f"concurrency is the weight that is given out at once, at least 1, not {concurrency!r}")
+        grace = duration(drain_grace)
+        if grace is None or grace < 0:
+            raise ValueError(f"drain_grace is a time in seconds, or a timedelta, 0 or more, not {drain_grace!r}")
+        self._drain_grace = grace
         self._settings = settings or Settings()
         self.tasks = _checked(tasks)
         self.concurrency = concurrency
