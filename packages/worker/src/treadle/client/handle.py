@@ -63,8 +63,9 @@ class TaskHandle(Generic[R_co]):
     async def result(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - part of the API, as in asyncio.wait_for
         """Wait up to `timeout` seconds (None: for ever) for the task's end and return its result.
 
-        The result has the type that the task function is annotated with; raw submits give JSON. Raises `WaitTimeout`,
-        `TaskFailed`, `TaskCancelled`, `TaskNotFound`, `ConnectionFailed` when the server stays away, and for the result
+        The result has the type that the task function is annotated with; raw submits give JSON. A task that is not
+        there yet, as one that an outbox still has, is waited for; over plain HTTP that is `TaskNotFound`. Raises
+        `WaitTimeout`, `TaskFailed`, `TaskCancelled`, `ConnectionFailed` when the server stays away, and for the result
         of an encrypted task `NoCodec` and `CantDecrypt`.
         """
         with tracing.awaiting(self._item):

@@ -68,8 +68,7 @@ class Limit:
         """Return how one task names it. Raises `InvalidArguments` for what a single task can't say of a limit."""
         if self.caps:
             raise InvalidArguments(
-                f"limits: a submit names {self.name!r} and does not set it: give concurrency and rate to @task, or to"
-                " set_limit"
+                f"a submit names {self.name!r} and does not set it: give concurrency and rate to @task, or to set_limit"
             )
         return self._name()
 

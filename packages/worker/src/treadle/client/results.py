@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
+from treadle.client.items import MOST_OF_REQUEST
 from treadle.errors import ConnectionFailed, ProblemError, TreadleError
 
 RawTask = dict[str, Any]
@@ -74,15 +75,19 @@ class ResultWaiters:
         await self._ask_for(ids)
 
     async def _ask_for(self, ids: list[str]) -> None:
+        for start in range(0, len(ids), MOST_OF_REQUEST):
+            await self._ask_once(ids[start : start + MOST_OF_REQUEST])
+
+    async def _ask_once(self, ids: list[str]) -> None:
         try:
             await self._ask(ids)
         except ProblemError as error:
-            # One unknown id refuses them all: find it by asking for each alone.
+            # One that is no id refuses them all: find it by asking for each alone.
             if len(ids) == 1:
                 self.refuse(ids[0], error)
                 return
             for task_id in ids:
-                await self._ask_for([task_id])
+                await self._ask_once([task_id])
         except TreadleError as error:
             for task_id in ids:
                 self.refuse(task_id, error)

@@ -1,0 +1,20 @@
+"""Who waits for which task's end, and how many are asked for at once."""
+
+import asyncio
+
+from treadle.client.items import MOST_OF_REQUEST
+from treadle.client.results import ResultWaiters
+
+
+async def test_of_more_tasks_than_one_request_may_name_the_rest_is_asked_for_by_further_ones() -> None:
+    asked: list[int] = []
+
+    async def ask(ids: list[str]) -> None:
+        asked.append(len(ids))
+
+    async with asyncio.TaskGroup() as group:
+        waiters = ResultWaiters(ask, group.create_task)
+        for number in range(2 * MOST_OF_REQUEST + 1):
+            waiters.wait(str(number))
+
+    assert asked == [MOST_OF_REQUEST, MOST_OF_REQUEST, 1]
