@@ -159,6 +159,16 @@ async def begins(ctx: Context) -> None:
     raise InterruptedError("x")
 
 
+@task(**AGAIN)
+async def asks_wrongly(ctx: Context) -> None:
+    await ctx.sleep(-1)
+
+
+@task(isolation="process", **AGAIN)
+def asks_wrongly_in_process(ctx: Context) -> None:
+    ctx.sleep(-1)
+
+
 @task
 async def swallows(ctx: Context) -> str:
     try:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from tests.waiting import turns
 from tests.worker import stepping
 from tests.worker.conftest import Working
 from treadle import Client, Context, Options, TaskFailed, task
-from treadle.errors import InvalidArguments, StepMismatch
+from treadle.errors import InvalidArguments, InvalidStep, StepMismatch
 from treadle.tasks import steps as steps_of
 from treadle.tasks.context import check_steps
 from treadle.wire.status import Reason, Status
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 def test_g9_a_step_whose_name_can_not_be_kept_is_refused_where_it_is_asked_for(name: Any) -> None:
     steps = steps_of.Steps(cast("Any", None), {}, lambda _: False, is_async=False)
 
-    with pytest.raises(InvalidArguments, match="a name of 1 to 255 characters of valid Unicode"):
+    with pytest.raises(InvalidStep, match="a name of 1 to 255 characters of valid Unicode"):
         steps.call(name, len, ([],), retries=0, timeout=None)
 
 
@@ -274,26 +274,85 @@ class Nobody:
         self.step = step
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        lambda ctx: ctx.step("", len, ()),
-        lambda ctx: ctx.step("x" * 256, len, ()),
-        lambda ctx: ctx.step("nul\0", len, ()),
-        lambda ctx: ctx.step("a", len, (), retries=-1),
-        lambda ctx: ctx.step("a", len, (), retries=True and "2"),
-        lambda ctx: ctx.sleep(-1),
-        lambda ctx: ctx.sleep(float("nan")),
-        lambda ctx: ctx.sleep(timedelta(days=36_500)),
-        lambda ctx: ctx.receive("a", timeout="5"),
-        lambda ctx: ctx.receive(""),
-    ],
-)
-async def test_what_makes_no_sense_is_refused_at_once(asked: Callable[[Context], Any]) -> None:
-    ctx = Context({"id": "x", "run_id": 0, "payload": {}}, Nobody())  # type: ignore[arg-type]
+REFUSED: dict[str, tuple[Callable[[Context], Any], str]] = {
+    "no name": (lambda ctx: ctx.step("", len, ()), "^name: "),
+    "a long name": (lambda ctx: ctx.step("x" * 256, len, ()), "^name: "),
+    "a NUL": (lambda ctx: ctx.step("nul\0", len, ()), "^name: "),
+    "no function": (lambda ctx: ctx.step("a", "b"), r"function is what .* ctx\.step\('a', charge, order\), not 'b'"),
+    "called already": (lambda ctx: ctx.step("a", asyncio.sleep(0)), "function is what"),
+    "retries below 0": (lambda ctx: ctx.step("a", len, (), retries=-1), "'a': retries is"),
+    "retries without end": (lambda ctx: ctx.step("a", len, (), retries=10**400), "'a': retries is"),
+    "retries that are a text": (lambda ctx: ctx.step("a", len, (), retries=True and "2"), "'a': retries is"),
+    "an endless step": (lambda ctx: ctx.step("a", len, (), timeout=float("inf")), "'a': timeout: write seconds"),
+    "a sleep into the past": (lambda ctx: ctx.sleep(-1), "^sleep: delay: write seconds"),
+    "a sleep that is no number": (lambda ctx: ctx.sleep(float("nan")), "^sleep: delay: write seconds"),
+    "a sleep of a century": (lambda ctx: ctx.sleep(timedelta(days=36_500)), "^sleep: delay: .*at most 315,360,000"),
+    "an instant": (lambda ctx: ctx.sleep(datetime(2026, 1, 1)), r"^sleep: delay: .*at - datetime\.now\(UTC\)"),  # noqa: DTZ001
+    "a text for seconds": (lambda ctx: ctx.receive("a", timeout="5"), "receive 'a': timeout: write seconds"),
+    "a receive without a name": (lambda ctx: ctx.receive(""), "^name: "),
+}
 
-    with pytest.raises(InvalidArguments):
+
+@pytest.mark.parametrize(("asked", "said"), REFUSED.values(), ids=REFUSED)
+async def test_what_makes_no_sense_is_refused_at_once_and_its_argument_named(
+    asked: Callable[[Context], Any], said: str
+) -> None:
+    port = Nobody()
+    ctx = Context({"id": "x", "run_id": 0, "payload": {}}, port)  # type: ignore[arg-type]
+
+    with pytest.raises(InvalidStep, match=said):
         asked(ctx)
+
+    # What was refused was never asked for: the next one of the name is its first.
+    assert await ctx.step("a", len, ()) == 0
+    assert port.step["occurrence"] == 0
+
+
+@pytest.mark.parametrize("each", [stepping.asks_wrongly, stepping.asks_wrongly_in_process], ids=["loop", "process"])
+async def test_a_step_that_can_not_be_asked_for_is_the_code_s_error_and_not_the_payload_s(
+    client: Client, working: Working, each: Any
+) -> None:
+    async with working(each):
+        handle = await client.submit(each.bind())
+        with pytest.raises(TaskFailed, match="sleep: delay: write seconds from 0 up"):
+            await handle.result(timeout=30)
+
+    item = await handle.get()
+    assert (item.reason, item.retry_count) == (Reason.INTERNAL_ERROR, 0)
+
+
+async def test_a_step_within_a_step_is_not_tried_again() -> None:
+    ctx = Context({"id": "x", "run_id": 0, "payload": {}}, Nobody())  # type: ignore[arg-type]
+    tries: list[int] = []
+
+    def outer() -> None:
+        tries.append(1)
+        ctx.step("inner", len, ())
+
+    with pytest.raises(InvalidStep, match="'inner' stands inside step 'outer'"):
+        await ctx.step("outer", outer, retries=3)
+
+    assert tries == [1]
+
+
+@pytest.mark.parametrize("asked", [lambda ctx: ctx.step("a", len, ()), lambda ctx: ctx.sleep(5)], ids=["step", "sleep"])
+async def test_a_step_that_was_never_awaited_is_a_mismatch(asked: Callable[[Context], Any]) -> None:
+    ctx = Context({"id": "x", "run_id": 0, "payload": {}}, Nobody())  # type: ignore[arg-type]
+    await ctx.step("a", len, ())
+    asked(ctx)
+
+    with pytest.raises(StepMismatch, match=r"step '\w+'( \(number 2 of that name\))? was asked for and never awaited"):
+        check_steps({}, ctx)
+
+
+async def test_a_step_that_was_cancelled_before_it_began_is_none() -> None:
+    ctx = Context({"id": "x", "run_id": 0, "payload": {}}, Nobody())  # type: ignore[arg-type]
+    await ctx.step("a", len, ())
+    begun = asyncio.ensure_future(ctx.step("b", len, ()))
+    begun.cancel()
+    await asyncio.wait([begun])
+
+    check_steps({}, ctx)
 
 
 async def test_a_thread_of_an_async_task_is_told_that_it_has_no_steps() -> None:
@@ -335,6 +394,7 @@ async def test_steps_beside_each_other_are_counted_in_the_order_of_their_calls()
 
 def test_a_mismatch_is_an_error_of_the_sdk() -> None:
     assert issubclass(StepMismatch, RuntimeError)
+    assert issubclass(InvalidStep, InvalidArguments)
 
 
 class Order(BaseModel):

@@ -4,6 +4,7 @@ TreadleError
 ├── DefinitionError            a function can't be a task (also a TypeError)
 │   └── DuplicateTask          two functions claim one job name
 ├── InvalidArguments           the arguments don't fit the task's parameters (also a ValueError)
+│   └── InvalidStep            a task's code asks for a step, a sleep or a message as it can't be
 ├── BadValue                   a result, step or checkpoint holds what can't be sent or kept (also a ValueError)
 ├── EncryptionError            an encrypted task can't be sealed or opened
 │   ├── NoCodec                no keys are here
@@ -46,6 +47,14 @@ class DuplicateTask(DefinitionError):
 
 class InvalidArguments(TreadleError, ValueError):
     """The arguments don't fit the task's parameters."""
+
+
+class InvalidStep(InvalidArguments):
+    """A task's code asks for a step, a sleep or a message as it can't be; the message names the argument.
+
+    It is raised where the code asks, before anything is done. Let through, it fails the run with the reason
+    `internal-error`.
+    """
 
 
 class BadValue(TreadleError, ValueError):

@@ -184,7 +184,7 @@ class Context:
 
         Raises what the function raises in the end, `TimeoutError`, `StepMismatch` when another function is kept under
         the name, `BadValue` for a result that can't be kept or has more than a million characters, `StaleRun` when the
-        run is no longer this worker's, and `InvalidArguments`.
+        run is no longer this worker's, and `InvalidStep`, at once, for arguments that make no sense.
         """
         return self._steps_of_run().call(name, function, args, retries=retries, timeout=timeout)
 

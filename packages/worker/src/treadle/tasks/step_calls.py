@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from treadle.errors import InvalidArguments
+from treadle.errors import InvalidStep
 
 _BYTES = ConfigDict(val_json_bytes="base64")
 
@@ -22,6 +22,18 @@ def name_of(function: Callable[..., Any]) -> str:
     """Return a function's name without its module, which is another one in a child process, and may be moved."""
     bare = _bare(function)
     return str(getattr(bare, "__qualname__", type(bare).__qualname__))[-255:]
+
+
+def check_function(step: str, function: object) -> None:
+    """Raise `InvalidStep` for what can't be called: most often it was called already."""
+    if callable(function):
+        return
+    if inspect.iscoroutine(function):
+        function.close()  # nobody will await it
+    raise InvalidStep(
+        f"step {step!r}: function is what the step calls, and its arguments stand behind it, as in"
+        f" ctx.step({step!r}, charge, order), not {function!r:.100}"
+    )
 
 
 def has_loop() -> bool:
@@ -44,13 +56,13 @@ async def run(
     """Call a step's function; a synchronous one of an async task, or one with a timeout, in a thread of its own.
 
     Nothing stops a thread: what it returns after its timeout is dropped. Raises what the function raises,
-    `TimeoutError` in English, and `InvalidArguments` for an async function in a task that is not.
+    `TimeoutError` in English, and `InvalidStep` for an async function in a task that is not.
     """
     is_async = inspect.iscoroutinefunction(_bare(function))
     if in_loop:
         return await _in_loop(step, function, args, timeout, is_async=is_async)
     if is_async:
-        raise InvalidArguments(f"step {step!r} calls an async function, and its task is none: make the task async")
+        raise InvalidStep(f"step {step!r} calls an async function, and its task is none: make the task async")
     if timeout is None:
         return function(*args)
     aside = _aside(lambda: function(*args), step)

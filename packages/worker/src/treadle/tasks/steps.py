@@ -9,14 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
-from datetime import timedelta
+from datetime import datetime, timedelta
+from inspect import CORO_CREATED, getcoroutinestate
 from threading import Lock
 from typing import Any, NoReturn, Protocol
 
 from treadle.client.options import seconds
-from treadle.errors import BadValue, InvalidArguments, StepMismatch
+from treadle.errors import BadValue, InvalidStep, StepMismatch
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
-from treadle.tasks.step_calls import has_loop, name_of, run, typed
+from treadle.tasks.step_calls import check_function, has_loop, name_of, run, typed
 from treadle.values import plain
 from treadle.wire.steps import LONGEST_WAIT
 from treadle.wire.values import fault
@@ -25,6 +26,9 @@ FIRST_PAUSE = 1.0
 """Seconds before a step's first retry; each further pause is twice as long."""
 
 LONGEST_PAUSE = 60.0
+
+MOST_RETRIES = 1_000_000
+"""How often a step may say that it is tried again, as a task may."""
 
 SLEEP = "sleep"
 """The name of the steps that only sleep."""
@@ -62,6 +66,8 @@ class Steps:
         self._asked: Counter[str] = Counter()
         self._kept: dict[tuple[str, int], Kept] | None = None
         self._unasked: set[tuple[str, int]] = set()
+        self._unawaited: dict[tuple[str, int], Coroutine[Any, Any, Any]] = {}
+        """What async code has asked for and not awaited yet."""
         carried: list[Kept] = claim.get("kept_steps") or []
         if len(carried) == self._known:
             self._learn(carried)
@@ -85,20 +91,27 @@ class Steps:
         `timeout` is in seconds and for each call, `retries` how many there are besides the first. Raises as
         `Context.step`.
         """
-        if not (isinstance(retries, int) and not isinstance(retries, bool) and retries >= 0):
-            raise InvalidArguments(f"step {name!r}: retries is a whole number from 0 up, not {retries!r}")
+        self._check(name)
+        check_function(name, function)
+        if not (isinstance(retries, int) and not isinstance(retries, bool) and 0 <= retries <= MOST_RETRIES):
+            raise InvalidStep(f"step {name!r}: retries is a whole number from 0 to {MOST_RETRIES:,}, not {retries!r:.100}")
         limit = None if timeout is None else _length(f"step {name!r}: timeout", timeout)
-        return self._given(self._called(name, self._next(name), function, args, retries, limit))
+        occurrence = self._next(name)
+        return self._given(name, occurrence, self._called(name, occurrence, function, args, retries, limit))
 
     def sleep(self, delay: float | timedelta) -> Any:
         """End the run until so much time has passed; return at once in the run that comes then."""
-        length = _length("sleep", delay)
-        return self._given(self._slept(self._next(SLEEP), length))
+        self._check(SLEEP)
+        length = _length("sleep: delay", delay)
+        occurrence = self._next(SLEEP)
+        return self._given(SLEEP, occurrence, self._slept(occurrence, length))
 
     def receive(self, name: str, timeout: float | timedelta | None) -> Any:
         """Return the data of the next message of this name; end the run until it comes. Raises `TimeoutError`."""
-        length = LONGEST_WAIT if timeout is None else _length(f"receive {name!r}", timeout)
-        return self._given(self._received(name, self._next(name), length))
+        self._check(name)
+        length = LONGEST_WAIT if timeout is None else _length(f"receive {name!r}: timeout", timeout)
+        occurrence = self._next(name)
+        return self._given(name, occurrence, self._received(name, occurrence, length))
 
     def check_end(self) -> None:
         """Raise `StepMismatch` when the code has returned otherwise than its steps say."""
@@ -109,22 +122,37 @@ class Steps:
                 f"the code returned although step {self.suspended.step!r} had asked it to end: let the exception"
                 " through that ctx.sleep and ctx.receive raise (a BaseException)"
             )
+        # One that was cancelled before it began is closed.
+        if never := [key for key, work in self._unawaited.items() if getcoroutinestate(work) == CORO_CREATED]:
+            for key in never:
+                self._unawaited[key].close()
+            raise StepMismatch(
+                f"{_shown(*never[0])} was asked for and never awaited, so that it was not done: write"
+                " `await` before it"
+            )
         if self._kept is None:
             raise unasked(self._known)
         if self._unasked:
             raise unasked(len(self._unasked), _shown(*min(self._unasked)))
 
-    def _given(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def _given(self, name: str, occurrence: int, work: Coroutine[Any, Any, Any]) -> Any:
         """Return what async code awaits; in other code, what came of it."""
-        return work if self._is_async else finished(work)
+        if self._is_async:
+            self._unawaited[name, occurrence] = work
+            return work
+        return finished(work)
+
+    def _check(self, name: str) -> None:
+        """Raise `InvalidStep` for a name that is none, and where there are no steps."""
+        if not isinstance(name, str) or not 1 <= len(name) <= 255 or fault(name) is not None:
+            raise InvalidStep(f"name: a step has a name of 1 to 255 characters of valid Unicode, not {name!r:.100}")
+        if (outer := _inside.get()) is not None:
+            raise InvalidStep(f"step {name!r} stands inside step {outer!r}: a step has no steps of its own")
+        if self._is_async and not has_loop():
+            raise InvalidStep(f"step {name!r} is asked for in a thread of an async task: await it in its own code")
 
     def _next(self, name: str) -> int:
-        if not isinstance(name, str) or not 1 <= len(name) <= 255 or fault(name) is not None:
-            raise InvalidArguments(f"a step has a name of 1 to 255 characters of valid Unicode, not {name!r:.100}")
-        if (outer := _inside.get()) is not None:
-            raise InvalidArguments(f"step {name!r} stands inside step {outer!r}: a step has no steps of its own")
-        if self._is_async and not has_loop():
-            raise InvalidArguments(f"step {name!r} is asked for in a thread of an async task: await it in its own code")
+        """Count the step, which is asked for as it can be, and return how often its name came before."""
         with self._lock:
             occurrence = self._asked[name]
             self._asked[name] += 1
@@ -132,6 +160,7 @@ class Steps:
 
     async def _known_as(self, name: str, occurrence: int, kind: str, function: str | None = None) -> Kept | None:
         """Return a step that an earlier run kept. Raises `StepMismatch` when it is something else."""
+        self._unawaited.pop((name, occurrence), None)
         if self._mismatch is not None:
             raise self._mismatch
         if self._kept is None:
@@ -196,7 +225,7 @@ class Steps:
             token = _inside.set(name)
             try:
                 return await run(name, function, args, timeout, in_loop=self._is_async)
-            except (TaskOutcome, StepMismatch, BadValue):
+            except (TaskOutcome, StepMismatch, InvalidStep, BadValue):
                 raise
             except Exception:
                 if not left:
@@ -240,8 +269,13 @@ _WHAT_TO_DO = (
 
 def _length(what: str, given: float | timedelta) -> float:
     length = seconds(given)
+    if isinstance(length, datetime):
+        raise InvalidStep(f"{what}: write how long it is until then, as in at - datetime.now(UTC), not {given!r}")
     if isinstance(length, bool) or not isinstance(length, int | float) or not 0 <= length <= LONGEST_WAIT:
-        raise InvalidArguments(f"{what}: write seconds from 0 up, at most {LONGEST_WAIT:g} (ten years), not {given!r}")
+        raise InvalidStep(
+            f"{what}: write seconds from 0 up, at most {LONGEST_WAIT:,.0f} (ten years), or a timedelta, not"
+            f" {given!r:.100}"
+        )
     return float(length)
 
 
