@@ -270,6 +270,23 @@ async def test_f2_a_paused_one_is_cancelled_with_what_it_waits_for(shop) -> None
     assert (await shop.get(last.id)).reason is Reason.DEPENDENCY_FAILED
 
 
+@pytest.mark.parametrize(("kind", "status"), [("failed", "cancelled"), ("completed", "pending")])
+async def test_f2_a_rerun_that_is_paused_while_it_waits_follows_what_it_waits_for(shop, kind, status) -> None:
+    [first] = await shop.submit()
+    last = await put(shop, first)
+    await end(shop, first)
+    await end(shop, last)
+    await shop.steer(first, "rerun")
+    assert (await shop.steer(last, "rerun")).status is Status.BLOCKED
+    await shop.steer(last, "pause")
+
+    await end(shop, first, kind)
+
+    if kind == "completed":
+        await shop.steer(last, "resume")
+    assert await statuses(shop, last) == [status]
+
+
 async def test_f2_a_blocked_task_is_cancelled_and_its_deadline_holds(shop, clock) -> None:
     [first] = await shop.submit()
     gone = await put(shop, first)

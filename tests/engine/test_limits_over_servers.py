@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+import sqlalchemy as sa
 
 from tests.conftest import FakeClock
 from tests.engine.conftest import Shop, two_shops
 from tests.engine.test_limits import named, set_limit
+from tests.waiting import until
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import OpenLimits
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.heads import waiting_lanes
+from treadle_server.store.transaction.limit_rows import lock_limits
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -90,3 +93,44 @@ async def test_two_servers_begin_no_more_than_a_rate_has_tokens_and_all_of_that_
         begun.append(sum(map(len, found)))
 
     assert begun == [2, 1, 0, 1, 2]
+
+
+async def test_a_task_that_another_server_had_at_hand_is_let_through_soon_g11(shops, clock) -> None:
+    first, second = shops
+    await set_limit(first, concurrency=1)
+    worker = await first.worker()
+    runs, waits = await first.submit(2, limits=named())
+    [claimed] = await first.claim(worker, 2)
+    await first.report(claimed, "started")
+
+    async with second.engine.store.write() as tx:
+        # As who submits it again, or waits for it, has it: nothing of it changes, and so none of its line.
+        await tx.connection.execute(sa.text("SELECT seq FROM tasks WHERE seq = :seq FOR UPDATE"), {"seq": waits.seq})
+        await first.report(claimed, "completed")
+    assert (claimed.id, await first.claim(worker)) == (runs.id, [])
+    clock.advance(0.1)
+    await first.engine.run(OpenLimits())
+
+    assert [task.id for task in await first.claim(worker)] == [waits.id]
+    assert await first.engine.run(OpenLimits()) == 0
+
+
+async def test_who_changes_a_limit_holds_nothing_that_others_wait_for_who_decide_about_limits(shops) -> None:
+    first, second = shops
+    await set_limit(first, rate=(1, 3600))
+    worker = await first.worker()
+    await first.submit(2, limits=named())
+    assert len(await first.claim(worker, 2)) == 1
+
+    async def is_waiting() -> bool:
+        async with second.engine.store.read() as connection:
+            waiting = sa.text("SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+            return 7421 in (await connection.execute(waiting)).scalars().all()
+
+    async with asyncio.TaskGroup() as group, second.engine.store.write() as tx:
+        await lock_limits(tx)
+        group.create_task(set_limit(first, rate=(2, 3600)))
+        await until(is_waiting)
+        # Neither waits for the other: it would be broken off, and be done anew.
+        await tx.connection.execute(sa.text("SET LOCAL lock_timeout = '5s'"))
+        await tx.connection.execute(sa.text("UPDATE limit_tokens SET tokens = 0"))

@@ -208,6 +208,30 @@ async def test_a_window_and_a_task_alone_tell_when_the_limit_opens_that_they_wai
         await one.until(lambda m: "limit_opens_at" in m.rows[second["id"]]["task"])
 
 
+async def test_a_window_and_a_task_alone_tell_at_once_that_a_limit_lets_a_task_through(served: Served, opened: Open):
+    observer, client, worker = await opened(), await opened(), await opened()
+    async with httpx.AsyncClient(base_url=served.url, headers=served.headers) as http:
+        path = "/v1/rooms/lab/limits/api"
+        assert (await http.put(path, json={"concurrency": 1})).status_code == 201
+        await worker.call("open", worker={"concurrency": 1}, jobs=[{**JOB, "limits": [{"name": "api"}]}])
+        [_, second] = await submit(client, 2)
+        await worker.claims(1)
+        windows = [
+            await Mirror(observer, sub).watch("tasks", window={"filter": wanted})
+            for sub, wanted in (("w", {"job": NAME}), ("t", {"text": second["id"]}))
+        ]
+        one = await Mirror(observer, "o").watch("task", task_id=second["id"])
+        for window in windows:
+            await window.until(lambda m: m.rows[second["id"]]["blocked_by"] == ["limit:lab/api"])
+
+        # Its worker is full: nothing else happens to the task.
+        assert (await http.put(path, json={"concurrency": 2})).status_code == 200
+
+        for window in windows:
+            await window.until(lambda m: m.rows[second["id"]]["blocked_by"] is None)
+        await one.until(lambda m: m.rows[second["id"]]["task"]["blocked_by"] is None)
+
+
 async def test_one_task_is_shown_with_its_runs_and_logs(opened: Open):
     observer, worker = await opened(), await opened()
     await worker.call("open", worker={}, jobs=[JOB])

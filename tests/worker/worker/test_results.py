@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from treadle import Client, Context, Options, TaskFailed, task
+from treadle.errors import InvalidArguments
 from treadle.ids import new_task_id
+from treadle.tasks.dependencies import payload_of
+from treadle.transport import http
+from treadle.worker.lease import Held
+from treadle.worker.results import read_results
 from treadle_server.operations import carrying
 
 pytestmark = pytest.mark.anyio
@@ -109,3 +114,33 @@ async def test_f2_a_task_that_runs_whatever_happened_has_no_argument_of_one_that
         assert await client.handle(looks).result(timeout=30) == {"x": None}
         with pytest.raises(TaskFailed, match="is failed and has none"):
             await client.handle(wants).result(timeout=30)
+
+
+async def test_f2_one_that_is_run_again_since_the_claim_is_no_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its result is read, and there is none any more: None would be taken for it."""
+
+    class Channel:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        async def request(self, *_: Any) -> dict[str, Any]:
+            return {"id": "a", "status": "pending"}
+
+        async def close(self) -> None:
+            pass
+
+    class Credentials:
+        urls = ("http://x",)
+
+        async def of(self, held: Held) -> str:
+            return "c"
+
+    monkeypatch.setattr(http, "HttpChannel", Channel)
+    claim = {"id": "t", "run_id": 0, "seconds_left": 60.0, "payload": {}, "results_left_out": True}
+    needs = {"dependencies": {"x": {"id": "a", "status": "completed"}}, "arguments_from": {"more": "x"}}
+    held = Held({**claim, **needs}, 0.0)
+
+    assert await read_results(Credentials(), held) is None  # type: ignore[arg-type]
+
+    with pytest.raises(InvalidArguments, match="more is the result of task a, which is pending and has none"):
+        payload_of(held.claim)

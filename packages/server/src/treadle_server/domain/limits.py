@@ -258,6 +258,8 @@ class Bucket:
     tokens: float = 0.0
     is_waited_for: bool = False
     """Whether a line waits for a token."""
+    again_at: datetime | None = None
+    """When it is to be looked at again, whatever room it has."""
 
     @property
     def room(self) -> int:
@@ -273,7 +275,9 @@ class Bucket:
         return limit.concurrency is None or self.used + used + limit.counted(weight) <= limit.concurrency
 
     def opens_at(self, now: datetime) -> datetime | None:
-        """Return when there will surely be a token, if one is wanted."""
+        """Return when there will surely be a token, if one is wanted, or when it is to be looked at again."""
+        if self.again_at is not None:
+            return self.again_at
         if not self.is_waited_for or self.limit.rate_count is None:
             return None
         seconds = max(0.0, 1 - self.tokens) / self.limit.per_second
@@ -367,6 +371,14 @@ class Gate:
         if bucket.is_waited_for != wanted:
             bucket.is_waited_for = wanted
             self.changed.add(place.bucket)
+
+    def look_again(self, limit_key: str, at: datetime) -> Place | None:
+        """Have it be time `at` for a line, and return the bucket that it waits for until then; None: it has none."""
+        place = next((place for place in places_of(limit_key) if place.bucket in self.buckets), None)
+        if place is not None:
+            self.buckets[place.bucket].again_at = at
+            self.changed.add(place.bucket)
+        return place
 
     def opens_at(self, now: datetime) -> datetime | None:
         """Return when the first of the buckets will have a token whose lines begin to wait for one."""

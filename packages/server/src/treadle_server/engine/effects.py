@@ -36,6 +36,7 @@ class Effects:
         told.lanes = self.woken | self.claims.left
         told.tasks = [*self.submits.changes, *self.reports.changes, *told.tasks, *self.claims.changes]
         told.runs = self.reports.runs + told.runs
+        told.shifted |= self.claims.shifted
         told.targets |= self.submits.targets | self.reports.targets | self.claims.targets
         told.due_at = min((at for at in (told.due_at, self.claims.opens_at) if at is not None), default=None)
         return told

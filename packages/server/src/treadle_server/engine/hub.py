@@ -62,6 +62,8 @@ class Batch:
 
     lanes: set[int] = field(default_factory=set)
     """Lanes in which something is claimable that nobody here has taken."""
+    shifted: set[int] = field(default_factory=set)
+    """Lanes in which limits let other tasks through than before: these have not changed otherwise."""
     freed: set[WorkerId] = field(default_factory=set)
     """Workers that have more room, because a hold of theirs ended."""
     links: set[tuple[WorkerId, int]] = field(default_factory=set)
@@ -80,7 +82,7 @@ class Batch:
 
     def __bool__(self) -> bool:
         told = self.touched or self.targets or self.pruned or self.freed or self.links
-        return bool(self.size or told or self.has_limits)
+        return bool(self.size or told or self.has_limits or self.shifted)
 
     @property
     def size(self) -> int:

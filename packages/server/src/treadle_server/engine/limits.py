@@ -10,6 +10,7 @@ from treadle_server.engine.superseding import confirm_rivals
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.gates import settle
 from treadle_server.store.transaction.limit_rows import forget_time
+from treadle_server.store.transaction.limits_kept import write_limits
 
 STEP = 5.0
 """Seconds by which the clock may part from the time that passes between two transactions before it counts as set."""
@@ -40,9 +41,13 @@ class LimitKeeper:
         work = effects.work
         if was_set:
             await forget_time(tx, work.now)
+        if work.changes.limits or work.changes.gone_limits:
+            work.limited.due |= await write_limits(tx, work.changes.limits.values(), work.changes.gone_limits, work.now)
         work.limited.lines |= effects.submits.lines | effects.reports.lines
         if work.limited:
-            woken, work.batch.due_at = await settle(tx, work.limited, work.now)
-            work.woken |= woken
+            settled = await settle(tx, work.limited, work.now)
+            work.batch.due_at = settled.opens_at
+            work.batch.shifted |= settled.shifted
+            work.woken |= settled.lanes
         await confirm_admission(work)
         await confirm_rivals(work)

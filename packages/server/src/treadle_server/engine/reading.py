@@ -20,13 +20,13 @@ from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.allocate import allocate
 from treadle_server.store.transaction.claim_keys import kept_claims
 from treadle_server.store.transaction.counts import pending_counts
-from treadle_server.store.transaction.limit_rows import awaited_buckets, due_buckets
+from treadle_server.store.transaction.limit_rows import due_buckets
 from treadle_server.store.transaction.limits_kept import limits_by_name, named_limits
 from treadle_server.store.transaction.owners import acting
 from treadle_server.store.transaction.targets import number_targets
 
 MOST_AWAITED = 500
-"""Buckets of limits that one batch decides about because of time or of a change; the next one goes on."""
+"""Buckets of limits that one batch decides about because of time; the next one goes on."""
 
 
 async def read(work: UnitOfWork, reads: ReadSet) -> None:
@@ -199,8 +199,6 @@ async def _load_limits(work: UnitOfWork, reads: ReadSet) -> None:
     if reads.limits_change:
         known = [work.limits[name] for name in reads.limits if name in work.limits]
         work.named_limits = await named_limits(work.tx, known)
-        for limit in known:
-            work.awaited_places.update(await awaited_buckets(work.tx, limit.num, MOST_AWAITED))
     if reads.due_limits:
         work.due_places = await due_buckets(work.tx, work.now, MOST_AWAITED)
 

@@ -87,8 +87,6 @@ class UnitOfWork:
         """By room and name."""
         self.named_limits: set[tuple[str, str]] = set()
         """Those of the limits that are to go which open tasks or jobs name."""
-        self.awaited_places: set[Place] = set()
-        """Buckets of the limits that are to be changed for which lines wait."""
         self.due_places: list[Place] = []
         """Buckets that lines wait for and that have a token by now."""
         self.admission = Admission()
@@ -327,7 +325,6 @@ class UnitOfWork:
     def change_limit(self, limit: Limit) -> Limit:
         """Write a limit that was made or changed; lines that wait for it are decided about anew."""
         self.limits[limit.room, limit.name] = self.changes.limits[limit.num] = limit
-        self.limited.places.update(place for place in self.awaited_places if place.num == limit.num)
         self.batch.has_limits = True
         return limit
 

@@ -16,7 +16,6 @@ from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.counts import CountKey, apply_counts, open_counts
 from treadle_server.store.transaction.failures import insert_failed_without_run, insert_failures
 from treadle_server.store.transaction.limit_rows import lines_of
-from treadle_server.store.transaction.limits_kept import delete_limits, write_limits
 from treadle_server.store.transaction.past_outcomes import OutcomeKey
 from treadle_server.store.transaction.restamp import restamp
 from treadle_server.store.transaction.targets import lock_targets, reblock_targets, reblock_tasks, targets_of
@@ -36,8 +35,6 @@ async def write(work: UnitOfWork) -> None:
     await flush.insert_jobs(tx, work.changes.new_jobs)
     await flush.update_jobs(tx, list(work.changes.changed_jobs.values()))
     await flush.insert_schemas(tx, work.changes.new_schemas, work.now)
-    await write_limits(tx, work.changes.limits.values(), work.now)
-    await delete_limits(tx, work.changes.gone_limits)
     await flush.insert_workers(tx, work.changes.new_workers)
     await flush.update_workers(
         tx, [w for w in work.changes.changed_workers.values() if w.id not in work.changes.gone_workers]

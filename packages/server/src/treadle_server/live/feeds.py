@@ -142,6 +142,10 @@ class Feeds(Interval):
             self.wake()
         if self._windows and not every:
             self.corrections.on_commit(batch)
+            for feed in self._windows if batch.shifted else ():
+                if feed.window is not None and feed.window.is_shifted_by(batch) and feed.again_at is None:
+                    feed.again_at = asyncio.get_running_loop().time() + (feed.window.again_in or 0.0)
+                    self.wake()
 
     def _mark(self, feed: Feed) -> bool:
         """Have a feed read anew when it is due; return whether that is new."""

@@ -18,7 +18,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch, Hub
 from treadle_server.live.changes import Round, Told
 from treadle_server.live.known import Known
-from treadle_server.live.views import POSITION_SECONDS, Rows, awaited_targets
+from treadle_server.live.views import POSITION_SECONDS, Rows, awaited_targets, limited_lanes
 from treadle_server.operations.encode import dumps, task_data
 from treadle_server.store.read import filters
 from treadle_server.store.read import targets as read_targets
@@ -90,6 +90,8 @@ class TasksView:
         """The targets that its rows wait for."""
         self._has_held = False
         """Whether a row may wait for the code of its own last run."""
+        self._has_shifted = False
+        """Whether limits let others through than before since it was last read."""
         self._shown: list[Told] = []
         self._passed_over: list[Told] = []
         """What was not shown because the writer was at it, when that was last looked at."""
@@ -101,12 +103,22 @@ class TasksView:
             return True
         if self.is_corrected:
             return bool(batch.workers) and self._was_renewed(batch)
+        if self.is_shifted_by(batch):
+            return True
         job = self._wanted.filter.job
         if job is None:
             return bool(batch.tasks or batch.touched or batch.pruned)
         if job in batch.pruned.values():
             return True
         return any(c.task.job_name == job for c in batch.tasks) or any(t.job_name == job for t in batch.touched)
+
+    def is_shifted_by(self, batch: Batch) -> bool:
+        """Return whether limits let others through than before where shown tasks wait for them: no task tells it."""
+        if batch.shifted.isdisjoint(limited_lanes(told.task for told in self._shown)):
+            return False
+        left = self._numbered_at + POSITION_SECONDS - asyncio.get_running_loop().time()
+        self.again_in, self._has_shifted = max(0.0, left), True
+        return True
 
     def _was_renewed(self, batch: Batch) -> bool:
         if asyncio.get_running_loop().time() < self._read_at + RENEWED:
@@ -120,9 +132,12 @@ class TasksView:
 
     async def read(self, connection: AsyncConnection) -> Rows:
         """Return the window's rows in its order: read anew if they are outdated, and counted if it is time."""
+        self._has_shifted = False
         if self.is_outdated or self._known is None or not self.is_corrected or self._hides():
             await self._read_rows(connection)
         await self._read_numbers(connection)
+        if self._has_shifted and self.again_in is None:
+            self.again_in = POSITION_SECONDS
         if self.is_outdated and self._last is not None:
             # It is read again at once: rows are missing meanwhile.
             return self._last
@@ -194,7 +209,7 @@ class TasksView:
         self._ahead = before if is_capped or self._at is None else before - first, is_capped
         self._places = await positions(connection, found)
         if limited := [task for task in found if task.limit_key is not None]:
-            # Whom a limit lets through, and when it is another's turn, no event tells.
+            # Whom a limit lets through, and when it is another's turn, no task tells.
             blocked = await read_targets.blocked_by(connection, limited)
             asked = {task.seq for task in limited}
             self._blockers = {seq: one for seq, one in self._blockers.items() if seq not in asked} | blocked

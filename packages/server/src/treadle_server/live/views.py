@@ -261,10 +261,13 @@ class TaskView:
         self._places = Places()
         self._pending_in: int | None = None
         self._targets: set[int] = set()
+        self._lines: set[int] = set()
 
     def concerns(self, batch: Batch) -> bool:
-        """Return whether it changed itself, or while it is pending others of its queue, or what holds its target."""
+        """Return whether it changed itself, or while it is pending others of its queue, or what it waits for."""
         if self._id in batch.pruned or not self._targets.isdisjoint(batch.targets):
+            return True
+        if not self._lines.isdisjoint(batch.shifted):
             return True
         if any(change.task.id == self._id for change in batch.tasks) or any(t.id == self._id for t in batch.touched):
             return True
@@ -282,6 +285,7 @@ class TaskView:
         places, self.again_in = await self._places.of(connection, [task])
         blockers = await read_targets.blocked_by(connection, [task])
         self._targets = awaited_targets([task])
+        self._lines = limited_lanes([task])
         runs = await read_runs.of_task(connection, task)
         stored, _ = await read_artifacts.page(
             connection, task.seq, run_id=None, now=self._now(), limit=MOST_ARTIFACTS, offset=0
@@ -295,6 +299,11 @@ class TaskView:
             "artifacts": [artifact_data(item) for item in stored],
         }
         return Rows({task.id: dumps(data)}, 1)
+
+
+def limited_lanes(found: Iterable[Task]) -> set[int]:
+    """Return the lanes in which pending tasks among `found` stand that count against limits."""
+    return {task.lane for task in found if task.limit_key is not None and task.status is Status.PENDING}
 
 
 def awaited_targets(found: Iterable[Task]) -> set[int]:

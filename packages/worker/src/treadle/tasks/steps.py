@@ -94,7 +94,9 @@ class Steps:
         self._check(name)
         check_function(name, function)
         if not (isinstance(retries, int) and not isinstance(retries, bool) and 0 <= retries <= MOST_RETRIES):
-            raise InvalidStep(f"step {name!r}: retries is a whole number from 0 to {MOST_RETRIES:,}, not {retries!r:.100}")
+            raise InvalidStep(
+                f"step {name!r}: retries is a whole number from 0 to {MOST_RETRIES:,}, not {retries!r:.100}"
+            )
         limit = None if timeout is None else _length(f"step {name!r}: timeout", timeout)
         occurrence = self._next(name)
         return self._given(name, occurrence, self._called(name, occurrence, function, args, retries, limit))
@@ -127,8 +129,7 @@ class Steps:
             for key in never:
                 self._unawaited[key].close()
             raise StepMismatch(
-                f"{_shown(*never[0])} was asked for and never awaited, so that it was not done: write"
-                " `await` before it"
+                f"{_shown(*never[0])} was asked for and never awaited, so that it was not done: write `await` before it"
             )
         if self._kept is None:
             raise unasked(self._known)

@@ -42,6 +42,9 @@ KEPT_LINES = 1000
 
 ENDS = frozenset({"completed", "failed", "exception", "paused", "suspended", "stopped"})
 
+NOT_NOW = (StoreUnavailable, TooManyRequests, InternalServerError)
+"""What a server says that would take the same another time: neither the run nor its code can do anything about it."""
+
 _WITH_START = frozenset({"completed", "failed", "exception", "suspended"})
 """Ends that may tell the start as well."""
 
@@ -192,7 +195,7 @@ class Reporter:
         """Send a request; what could not be delivered waits again, in its place."""
         try:
             await self._deliver(batch)
-        except (StoreUnavailable, TooManyRequests, InternalServerError) as error:
+        except NOT_NOW as error:
             log.warning("reports wait: %s", error)
             self._again(batch)
             await asyncio.sleep(1)
@@ -216,7 +219,7 @@ class Reporter:
         """Send reports and settle them. Raises what says that they are to be sent again; those that remain in it."""
         try:
             answers = await self._send([entry.report for entry in batch])
-        except (StoreUnavailable, TooManyRequests, InternalServerError, WorkerNotFound, ConnectionFailed):
+        except (*NOT_NOW, WorkerNotFound, ConnectionFailed):
             raise
         except (ProblemError, InvalidArguments) as error:
             # One bad report refuses the batch: each is sent alone, and the bad one is answered here.

@@ -21,8 +21,8 @@ async def read_results(credentials: Credentials, held: Held) -> Ending | None:
         for one in each(held.claim):
             if one["id"] not in found:
                 task = await channel.request("GET", f"/v1/tasks/{one['id']}")
-                # One that is run again since the claim has neither.
-                found[one["id"]] = {name: task.get(name) for name in ("result", "error")}
+                # One that is run again since the claim has no result, and is not completed any more.
+                found[one["id"]] = {name: task.get(name) for name in ("status", "result", "error")}
     except (ConnectionFailed, ProblemError) as error:
         log.warning("task %s, run %s, has not got the results that it needs: %s", *held.key, error)
         return {"kind": "exception", "reason": "intermittent-task", "error": f"its results could not be read: {error}"}

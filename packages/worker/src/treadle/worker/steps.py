@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from treadle.errors import BadValue, ConnectionFailed, EncryptionError, PayloadTooLarge, ValidationFailed
 from treadle.transport.retries import delays
 from treadle.worker.lease import Held
-from treadle.worker.reports import Reporter
+from treadle.worker.reports import NOT_NOW, Reporter, log
 from treadle.worker.sealing import RunSealing
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class StepLink(Protocol):
 
 
 class StepKeeper:
-    """Reads and keeps the steps of a worker's runs. While the server is away its calls wait."""
+    """Reads and keeps the steps of a worker's runs. While the server, or its database, is away its calls wait."""
 
     def __init__(self, link: StepLink, reporter: Reporter, sealing: RunSealing) -> None:
         self._link = link
@@ -60,5 +60,8 @@ class StepKeeper:
                 return await ask()
             except ConnectionFailed:
                 # The worker is opened anew, and `online` set again, before it can be asked again.
+                await asyncio.sleep(delay)
+            except NOT_NOW as error:
+                log.warning("a step waits: %s", error)
                 await asyncio.sleep(delay)
         raise AssertionError("the delays never end")

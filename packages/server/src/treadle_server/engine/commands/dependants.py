@@ -166,5 +166,8 @@ class TellWaiters:
 
 
 def _waits(task: Task) -> bool:
-    """Return whether a task waits for others, or did when it was paused; what has begun is not changed any more."""
-    return task.status is Status.BLOCKED or (task.status is Status.PAUSED and not task.has_run)
+    """Return whether a task waits for others, or did when it was paused; what has begun is not changed any more.
+
+    One that was run again may wait for them anew.
+    """
+    return task.status is Status.BLOCKED or (task.status is Status.PAUSED and (not task.has_run or bool(task.unmet)))

@@ -55,15 +55,19 @@ class DeleteLimit(OneRow):
         reads.limits_change = True
 
     def apply(self, work: UnitOfWork) -> None:
-        """Raises `InvalidRoomId`, `LimitNotFound`, `Forbidden`, or `LimitInUse` when open tasks or jobs name it."""
+        """Raises `InvalidRoomId`, `LimitNotFound`, `Forbidden`, or `LimitInUse`.
+
+        It is in use while open tasks or jobs name it, and while code that was cancelled has not stopped.
+        """
         check_room(self.room)
         check_limit(self.principal, self.room)
         if (limit := work.limits.get((self.room, self.name))) is None:
             raise LimitNotFound(f"there is no limit {self.name!r} in room {self.room}")
         if (self.room, self.name) in work.named_limits:
             raise LimitInUse(
-                f"open tasks or jobs name the limit {self.name!r} of room {self.room}: let them end, or register the"
-                " jobs without it (raise the limit meanwhile, if it is in the way)"
+                f"open tasks or jobs name the limit {self.name!r} of room {self.room}, or code that counts against it"
+                " has not stopped yet: let them end, or register the jobs without it (raise the limit meanwhile, if it"
+                " is in the way)"
             )
         work.delete_limit(limit)
 

@@ -25,6 +25,8 @@ class Assignments:
     """HTTP claims that were there when the heads were read."""
     left: set[int] = field(default_factory=set)
     """Lanes of which it has read, and so locked, more than it claims: to another server they look empty meanwhile."""
+    shifted: set[int] = field(default_factory=set)
+    """Lanes in which limits let other tasks through than before."""
     opens_at: datetime | None = None
     """When the first line may go on that waits for a token since then."""
 

@@ -268,8 +268,10 @@ class Dispatcher:
         opened: set[int] = set()
         await self._claim(tx, assignments, match(heads, demands, self._turns, gate), now)
         if gate is not None:
-            opened, opens_at = await close_gate(tx, gate, now)
-            assignments.note_opening(opens_at)
+            settled = await close_gate(tx, gate, now)
+            opened = settled.lanes
+            assignments.shifted |= settled.shifted
+            assignments.note_opening(settled.opens_at)
         self.head_cache.taken({head.lane.id: before[head.lane.id] - len(head.tasks) for head in heads})
         self._found_empty({head.lane.id for head in heads if head.is_all and not head.tasks})
         if assignments.given:

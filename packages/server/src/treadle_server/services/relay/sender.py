@@ -67,7 +67,8 @@ class NoticeSender:
         concerned = {run.worker_id for run in batch.runs} | batch.freed
         told.workers.update(worker_id for worker_id in concerned if worker_id is not None and not here(worker_id))
         self._gather_workers(batch.workers)
-        told.has_more = told.has_more or bool(batch.touched or batch.targets or batch.pruned or batch.has_limits)
+        more = batch.touched or batch.targets or batch.pruned or batch.has_limits or (batch.shifted and not batch.tasks)
+        told.has_more = told.has_more or bool(more)
         return told.tells
 
     def tell_absence(self, worker_id: WorkerId, at: datetime | None) -> bool:

@@ -6,7 +6,7 @@ they would use is not used before they are claimed, and the claim counts anew (d
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from treadle_server.domain.limits import Gate, Line, Place, places_of, text_of_place, weights_of
@@ -16,6 +16,9 @@ from treadle_server.store.transaction import limit_rows as rows
 
 MOST_OPEN = 200
 """Tasks of a line that may be claimed at once."""
+
+SOON = timedelta(seconds=0.1)
+"""After which a line is decided about anew of which another server had a task at hand."""
 
 
 @dataclass(slots=True)
@@ -37,11 +40,22 @@ class Touched:
         return bool(self.seqs or self.lines or self.places or self.due or self.returned)
 
 
+@dataclass(slots=True)
+class Moved:
+    """Lanes in which decisions changed who may be claimed."""
+
+    woken: set[int] = field(default_factory=set)
+    parked: set[int] = field(default_factory=set)
+    """Those in which a task that was claimable is to wait."""
+
+
 class Settled(NamedTuple):
     """What a decision about lines came to."""
 
     lanes: set[int]
     """Those in which a task became claimable."""
+    shifted: set[int]
+    """Those, and the ones in which a task is to wait that was claimable."""
     opens_at: datetime | None
     """When the first line may go on that begins to wait for a token."""
 
@@ -56,11 +70,12 @@ async def settle(tx: Tx, touched: Touched, now: datetime) -> Settled:
     for limit_key in touched.returned:
         gate.give_back(limit_key)
         places.update(places_of(limit_key))
-    woken, _ = await _decide(tx, gate, touched.lines, now)
-    woken |= await _open(tx, gate, places, now)
+    moved = Moved()
+    await _decide(tx, gate, touched.lines, now, moved)
+    await _open(tx, gate, places, now, moved)
     # Also those that have none yet, lest it is time for ever.
     gate.changed |= gate.buckets.keys() & {place.bucket for place in touched.due}
-    return await _write(tx, gate, woken, now)
+    return await _write(tx, gate, moved, now)
 
 
 async def open_gate(tx: Tx, heads: Iterable[Task], now: datetime) -> Gate | None:
@@ -78,8 +93,9 @@ async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Settled:
     """Write what claims have taken, and decide anew about their lines."""
     await rows.insert_uses(tx, ((task.seq, task.run_id, place, weight) for task, place, weight in gate.taken))
     lines = {Line(task.lane, task.limit_key) for task, _, _ in gate.taken if task.limit_key is not None}
-    woken, _ = await _decide(tx, gate, lines | gate.shut, now)
-    return await _write(tx, gate, woken, now)
+    moved = Moved()
+    await _decide(tx, gate, lines | gate.shut, now, moved)
+    return await _write(tx, gate, moved, now)
 
 
 async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) -> None:
@@ -90,24 +106,22 @@ async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) ->
         gate.buckets |= await rows.read_buckets(tx, missing, now)
 
 
-async def _write(tx: Tx, gate: Gate, woken: set[int], now: datetime) -> Settled:
+async def _write(tx: Tx, gate: Gate, moved: Moved, now: datetime) -> Settled:
     await rows.write_tokens(tx, {num: gate.buckets[num] for num in gate.changed}, now)
-    return Settled(woken, gate.opens_at(now))
+    return Settled(moved.woken, moved.woken | moved.parked, gate.opens_at(now))
 
 
-async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime) -> tuple[set[int], set[Line]]:
-    """Let the first tasks of each line be claimable that fit.
-
-    Return the lanes in which one became so, and the lines of which none is.
-    """
+async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, moved: Moved) -> set[Line]:
+    """Let the first tasks of each line be claimable that fit; return the lines of which none is."""
     if not lines:
-        return set(), set()
+        return set()
     await _know(tx, gate, [line.limit_key for line in lines], now)
     most = min(MOST_OPEN, 1 + max(gate.room(line.limit_key) for line in lines))
     wanted: set[int] = set()
     stuck: set[Line] = set()
     parked: list[rows.Parked] = []
     first = await rows.first_in_lines(tx, lines, most)
+    whole: list[Line] = []
     for line, waiting in first.items():
         fit, full = gate.fitting(line.limit_key, (weights_of(task.limits) for task in waiting))
         wanted.update(task.seq for task in waiting[:fit])
@@ -116,17 +130,22 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime) ->
         if full is not None:
             parked.append(rows.Parked(line, full, waiting[fit]))
             gate.note_waiting(full, is_waited_for=True)
+        elif len(waiting) < most:
+            whole.append(line)
     # Of a line in which nobody stands nobody may be claimed.
     present = await rows.claimable_in_lines(tx, [line for line, waiting in first.items() if waiting])
-    await rows.set_parked(tx, present - wanted, parked=True)
-    woken = await rows.set_parked(tx, wanted - present, parked=False)
+    moved.parked |= await rows.set_parked(tx, present - wanted, parked=True)
+    moved.woken |= await rows.set_parked(tx, wanted - present, parked=False)
+    # Who has one of these at hand may only have read it, and then decides about no line.
+    for line, left in (await rows.left_in_lines(tx, whole)).items():
+        if (place := gate.look_again(line.limit_key, now + SOON)) is not None:
+            parked.append(rows.Parked(line, place, left))
     await rows.write_parked(tx, lines, parked)
-    return woken, stuck
+    return stuck
 
 
-async def _open(tx: Tx, gate: Gate, places: Collection[Place], now: datetime) -> set[int]:
+async def _open(tx: Tx, gate: Gate, places: Collection[Place], now: datetime, moved: Moved) -> None:
     """Decide anew about lines that wait for room in the buckets: of each lane as many as may fit, in their order."""
-    woken: set[int] = set()
     seen: set[Line] = set()
     await _know(tx, gate, map(text_of_place, places), now)
     left = {place.bucket for place in places}
@@ -139,8 +158,6 @@ async def _open(tx: Tx, gate: Gate, places: Collection[Place], now: datetime) ->
         if not new:
             break
         seen |= new
-        opened, stuck = await _decide(tx, gate, new, now)
-        woken |= opened
+        stuck = await _decide(tx, gate, new, now, moved)
         # What a line can't use, for it waits for another bucket too or is too heavy, is the next one's.
         left = {waiting[line] for line in stuck & new}
-    return woken

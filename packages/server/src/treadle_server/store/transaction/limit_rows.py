@@ -142,6 +142,7 @@ INSERT INTO limit_tokens (bucket, limit_num, tokens, filled_at, opens_at) {0}
 
 async def forget_time(tx: Tx, now: datetime) -> None:
     """Fill no bucket for the time until `now`, and look again at all that wait for a token: the clock was set."""
+    await lock_limits(tx)
     sqlite = "UPDATE limit_tokens SET filled_at = ?, opens_at = CASE WHEN opens_at IS NULL THEN NULL ELSE ? END"
     postgres = """
     UPDATE limit_tokens SET filled_at = $1, opens_at = CASE WHEN opens_at IS NULL THEN NULL ELSE $2::timestamptz END
@@ -157,6 +158,21 @@ async def due_buckets(tx: Tx, now: datetime, most: int) -> list[Place]:
     text = "SELECT limit_num, bucket FROM limit_tokens WHERE opens_at <= {} ORDER BY opens_at LIMIT {}"
     rows = await fetch(tx, text.format("?", "?"), text.format("$1", "$2"), _at(tx, now), most)
     return [Place(*row) for row in rows]
+
+
+async def call_awaited(tx: Tx, limit: Limit, now: datetime) -> None:
+    """Have it be time for all of the limit's buckets that lines wait for; one that has no tokens noted yet is full."""
+    text = """
+    INSERT INTO limit_tokens (bucket, limit_num, tokens, filled_at, opens_at)
+    SELECT DISTINCT bucket, limit_num, {}, {}, {} FROM limit_lines WHERE limit_num = {}
+        ON CONFLICT (bucket) DO UPDATE SET opens_at = excluded.opens_at
+    """
+    values = (float(limit.rate_burst or 0), _at(tx, now), _at(tx, now), limit.num)
+    if isinstance(tx.connection, InlineConnection):
+        tx.connection.run_many(text.format("?", "?", "?", "?"), [values])
+    else:
+        kinds = ("$1::float8", "$2::timestamptz", "$3::timestamptz", "$4::bigint")
+        await cast("DirectConnection", tx.connection).change(text.format(*kinds), values)
 
 
 async def awaited_buckets(tx: Tx, num: int, most: int) -> list[Place]:
@@ -271,6 +287,24 @@ async def claimable_in_lines(tx: Tx, lines: Collection[Line]) -> set[int]:
     if not lines:
         return set()
     return {seq for (seq,) in await fetch(tx, _OPEN, _PG_OPEN.format(_lock(tx)), *_lines(tx, lines))}
+
+
+_LEFT = f"""
+SELECT l.lane, l.limit_key, t.*
+  FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
+ CROSS JOIN LATERAL (
+       SELECT seq, limits::text, -priority, due_at FROM tasks
+        WHERE tasks.lane = l.lane AND tasks.limit_key = l.limit_key AND {IN_LINE.format("tasks.")} AND tasks.parked
+        ORDER BY priority DESC, due_at, seq LIMIT 1) t
+"""  # noqa: S608 - made of constants
+
+
+async def left_in_lines(tx: Tx, lines: Collection[Line]) -> dict[Line, Waiting]:
+    """Return the first of each line's tasks that wait for their limits, also one that another server has at hand."""
+    if not lines or tx.is_exclusive or tx.dialect == "sqlite":
+        return {}
+    rows = await fetch(tx, "", _LEFT, *_lines(tx, lines))
+    return {Line(lane, key): Waiting(*task) for lane, key, *task in rows}
 
 
 async def set_parked(tx: Tx, seqs: Collection[int], *, parked: bool) -> set[int]:

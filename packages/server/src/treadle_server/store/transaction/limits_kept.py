@@ -5,13 +5,13 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import delete, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from treadle_server.domain.limits import LIMIT_FIELDS, Limit, number_of
+from treadle_server.domain.limits import LIMIT_FIELDS, Limit, Place, number_of
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import jobs, limit_lines, limit_tokens, limit_uses, limits, tasks
-from treadle_server.store.transaction.limit_rows import limits_by_num
+from treadle_server.store.transaction.limit_rows import awaited_buckets, call_awaited, limits_by_num, lock_limits
 
 LimitName = tuple[str, str]
 """A limit's room and name."""
@@ -25,7 +25,7 @@ async def limits_by_name(tx: Tx, names: Collection[LimitName], *, to_change: boo
 
 
 async def named_limits(tx: Tx, known: Iterable[Limit]) -> set[LimitName]:
-    """Return which of the `known` limits open tasks or jobs name, by room and name."""
+    """Return which of the `known` limits open tasks or jobs name, or code counts against that has not stopped yet."""
     return {(limit.room, limit.name) for limit in known if await _is_named(tx, limit)}
 
 
@@ -42,6 +42,10 @@ async def _is_named(tx: Tx, limit: Limit) -> bool:
     )
     if (await tx.connection.execute(open_task)).first() is not None:
         return True
+    # Made anew it would be the same limit, and have forgotten what still runs.
+    used = select(limit_uses.c.bucket).where(limit_uses.c.limit_num == limit.num).limit(1)
+    if (await tx.connection.execute(used)).first() is not None:
+        return True
     named = select(jobs.c.defaults).where(jobs.c.room == limit.room, jobs.c.deleted_at.is_(None))
     return any(limit.name in _names(text) for text in (await tx.connection.execute(named)).scalars())
 
@@ -54,19 +58,30 @@ def _row(limit: Limit) -> dict[str, Any]:
     return {name: getattr(limit, name) for name in LIMIT_FIELDS}
 
 
-async def write_limits(tx: Tx, changed: Iterable[Limit], now: datetime) -> None:
-    """Write limits that were made or changed; it is time to look at all lines that wait for their tokens."""
+MOST_AWAITED = 500
+"""Buckets of changed limits about which the same transaction decides; later ones decide about the others."""
+
+
+async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], now: datetime) -> set[Place]:
+    """Write limits that were made or changed, and delete others by their numbers, with all that was counted of them.
+
+    Return buckets that lines wait for; of more than `MOST_AWAITED` it is time for the others, too. No other server
+    decides about limits until the commit: it would count by what they were.
+    """
+    await lock_limits(tx)
     module: Any = sqlite if tx.dialect == "sqlite" else postgresql
+    awaited: list[Place] = []
     for limit in changed:
         row = _row(limit)
         statement = module.insert(limits).values(row)
         await tx.connection.execute(statement.on_conflict_do_update(index_elements=["num"], set_=row))
-        awaited = (limit_tokens.c.limit_num == limit.num, limit_tokens.c.opens_at.is_not(None))
-        await tx.connection.execute(update(limit_tokens).where(*awaited).values(opens_at=now))
+        await call_awaited(tx, limit, now)
+        awaited += await awaited_buckets(tx, limit.num, MOST_AWAITED)
+    await _delete_limits(tx, gone)
+    return set(awaited[:MOST_AWAITED])
 
 
-async def delete_limits(tx: Tx, nums: Collection[int]) -> None:
-    """Delete limits by their numbers, and with them all that was counted of them."""
+async def _delete_limits(tx: Tx, nums: Collection[int]) -> None:
     for num in sorted(nums):
         for table in (limit_lines, limit_tokens, limit_uses):
             await tx.connection.execute(delete(table).where(table.c.limit_num == num))

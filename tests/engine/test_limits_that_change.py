@@ -1,0 +1,68 @@
+"""Limits that are changed while many wait, and what is told of those whom a limit lets through."""
+
+import pytest
+
+from tests.conftest import FakeClock
+from tests.engine.test_limits import named, places, set_limit
+from treadle_server.engine.commands import DeleteLimit, OpenLimits
+from treadle_server.engine.hub import Batch
+from treadle_server.errors import LimitInUse
+from treadle_server.store.transaction import limits_kept
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_raised_limit_lets_all_go_on_also_where_more_keys_wait_than_one_batch_decides(
+    shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits_kept, "MOST_AWAITED", 2)
+    await set_limit(shop, concurrency=1)
+    worker = await shop.worker()
+    keys = [f"k{n}" for n in range(5)]
+    for key in keys:
+        await shop.submit(2, limits=named(key=key))
+    assert len(await shop.claim(worker, 20)) == len(keys)
+
+    await set_limit(shop, concurrency=2)
+    assert await shop.engine.run(OpenLimits()) >= len(keys) - 2
+
+    assert len(await shop.claim(worker, 20)) == len(keys)
+    # What was decided about is not looked at again.
+    assert await shop.engine.run(OpenLimits()) == 0
+
+
+@pytest.mark.parametrize("how", ["time", "change"])
+async def test_it_is_told_in_which_queue_a_limit_lets_another_through_though_nobody_takes_it(
+    shop, clock: FakeClock, how: str
+) -> None:
+    await set_limit(shop, rate=(1, 10))
+    worker = await shop.worker()
+    first, second = await shop.submit(2, limits=named())
+    assert places(await shop.claim(worker, 2)) == [first.id]
+    told: list[Batch] = []
+    shop.engine.hub.listen(told.append)
+
+    clock.advance(10)
+    if how == "time":
+        await shop.engine.run(OpenLimits())
+    else:
+        await set_limit(shop, rate=(1, 5))
+
+    [batch] = told
+    assert (batch.shifted, batch.lanes) == ({second.lane}, {second.lane})
+
+
+async def test_a_limit_is_not_deleted_while_code_that_was_cancelled_counts_against_it(shop) -> None:
+    """Made anew it is the same limit: what still runs beside it would be one too many."""
+    await set_limit(shop, concurrency=1)
+    [task] = await shop.submit(limits=named())
+    [claimed] = await shop.claim(await shop.worker())
+    await shop.report(claimed, "started")
+    await shop.steer(task, "cancel")
+    delete = DeleteLimit(principal=shop.principal, room="@global", name="api")
+
+    with pytest.raises(LimitInUse, match="has not stopped yet"):
+        await shop.engine.run(delete)
+    await shop.report(claimed, "stopped")
+
+    await shop.engine.run(delete)
