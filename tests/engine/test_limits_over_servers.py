@@ -124,7 +124,10 @@ async def test_who_changes_a_limit_holds_nothing_that_others_wait_for_who_decide
 
     async def is_waiting() -> bool:
         async with second.engine.store.read() as connection:
-            waiting = sa.text("SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+            waiting = sa.text(
+                "SELECT objid FROM pg_locks JOIN pg_database ON oid = database"
+                " WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()"
+            )
             return 7421 in (await connection.execute(waiting)).scalars().all()
 
     async with asyncio.TaskGroup() as group, second.engine.store.write() as tx:

@@ -88,6 +88,8 @@ class TasksView:
         self._in_line: dict[str, _InLine] = {}
         self._targets: set[int] = set()
         """The targets that its rows wait for."""
+        self._lines: set[int] = set()
+        """The lanes in which shown tasks may wait for limits."""
         self._has_held = False
         """Whether a row may wait for the code of its own last run."""
         self._has_shifted = False
@@ -114,7 +116,7 @@ class TasksView:
 
     def is_shifted_by(self, batch: Batch) -> bool:
         """Return whether limits let others through than before where shown tasks wait for them: no task tells it."""
-        if batch.shifted.isdisjoint(limited_lanes(told.task for told in self._shown)):
+        if self._lines.isdisjoint(batch.shifted):
             return False
         left = self._numbered_at + POSITION_SECONDS - asyncio.get_running_loop().time()
         self.again_in, self._has_shifted = max(0.0, left), True
@@ -238,6 +240,7 @@ class TasksView:
         if known.goes_back:
             shown.reverse()
         self._shown = [told for told, _ in shown]
+        self._lines = limited_lanes(told.task for told in self._shown)
         rows = {str(told.task.id): row for told, row in shown}
         self._in_line = {task_id: one for task_id, one in self._in_line.items() if task_id in rows}
         total = self._total
