@@ -44,6 +44,19 @@ async def test_f2_an_edited_policy_leaves_what_waits_for_open_tasks_blocked(serv
     assert (await lab.get(second["id"]))["status"] == "blocked"
 
 
+@pytest.mark.parametrize("name", ["depends_on", "arguments_from", "flow_id", "flow_name", "ref"])
+async def test_g9_what_binds_a_task_to_others_is_not_edited_and_it_is_said_what_to_do(lab: Room, name: str):
+    _, second = await flow_of(lab, {"ref": "a"}, {"depends_on": {"x": "a"}})
+
+    edited = await lab.client.patch(f"/v1/tasks/{second['id']}", json={name: "x"})
+    many = await lab.client.post("/v1/tasks/edits", json={"edits": [{"id": second["id"], name: "x"}]})
+
+    assert edited.status_code == 422
+    said = f"{name}: said once, by the submit; cancel the task, and submit another one"
+    assert said in edited.json()["detail"]
+    assert said in many.text
+
+
 @pytest.mark.parametrize("kind", ["failed", "cancelled"])
 async def test_f2_a_result_stays_while_what_would_take_it_may_be_run_again(lab: Room, kind: str):
     first = await lab.submit(1)

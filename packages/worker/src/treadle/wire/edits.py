@@ -1,6 +1,6 @@
 """Edits of tasks that do not run yet, and the change of a status, which is the same request over HTTP."""
 
-from typing import Self
+from typing import Any, Self
 
 from pydantic import model_validator
 
@@ -20,16 +20,27 @@ class Timed(TaskTimes):
         return self
 
 
-class TaskChanges(Timed):
-    """What an edit may change of a task that does not run yet: all that a submit says of it but its id.
+_BOUND = frozenset({"depends_on", "arguments_from", "flow_id", "flow_name", "ref"})
+"""What a submit says of other tasks; they were told, and may have ended since."""
 
-    What is left out stays. Null takes away what a task need not have (`CLEARED`); the rest may not be null.
+
+class TaskChanges(Timed):
+    """What an edit may change of a task that does not run yet: all that a submit says of it but its id and its flow.
+
+    What it waits for stands, too. What is left out stays. Null takes away what a task need not have (`CLEARED`); the rest may not be null.
     """
 
     payload: GivenObject | None = None
     checkpoint: GivenJson = None
     """What the next run gets; null drops it."""
     if_version: Version | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unbound(cls, given: Any) -> Any:
+        if isinstance(given, dict) and (bound := sorted(_BOUND & given.keys())):
+            raise ValueError(f"{', '.join(bound)}: said once, by the submit; cancel the task, and submit another one")
+        return given
 
     @model_validator(mode="after")
     def _not_null(self) -> Self:
