@@ -27,7 +27,8 @@ _BOUND = frozenset({"depends_on", "arguments_from", "flow_id", "flow_name", "ref
 class TaskChanges(Timed):
     """What an edit may change of a task that does not run yet: all that a submit says of it but its id and its flow.
 
-    What it waits for stands, too. What is left out stays. Null takes away what a task need not have (`CLEARED`); the rest may not be null.
+    What it waits for stands, too. What is left out stays. Null takes away what a task need not have (`CLEARED`); the
+    rest may not be null.
     """
 
     payload: GivenObject | None = None
