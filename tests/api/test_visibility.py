@@ -125,6 +125,21 @@ async def test_an_unseen_task_is_answered_word_for_word_like_none_c8(
     ] * 2  # fmt: skip
 
 
+async def test_an_unseen_queue_is_answered_word_for_word_like_none_c8(
+    three: dict[str, dict[str, Any]], scoped: Scoped
+) -> None:
+    client = await scoped("queue:read:other", "queue:control-task:other")
+    unseen = three["lab"]["job_name"]
+    said = []
+
+    for job in (unseen, f"{unseen}-none"):
+        answer = await client.patch(f"/v1/rooms/lab/jobs/{job}", json={"paused": True})
+        assert problem(answer) == "job-not-found"
+        said.append(answer.text.replace(job, "JOB"))
+
+    assert said[0] == said[1]
+
+
 async def test_what_other_rooms_do_with_a_shared_job_is_not_told_c8_z3(
     three: dict[str, dict[str, Any]], root: httpx.AsyncClient, scoped: Scoped
 ) -> None:

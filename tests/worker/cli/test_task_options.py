@@ -11,6 +11,7 @@ from tests.worker.cli.conftest import Command
         (["--run-timeout", "1e300"], "--run-timeout: Input should be less than or equal to"),
         (["--scope", ""], "--scope 0: String should have at least 1 character"),
         (["--tag", f"a{'b' * 300}=1"], "--tag abbb"),
+        (["--at", "tomorrow"], "'--at': 'tomorrow' is no time with a zone: write it as 2026-01-31T12:00:00+01:00"),
         (["--run-timeout", "-5"], "'--run-timeout': -5.0 is not in the range"),
     ],
 )

@@ -243,3 +243,10 @@ class StoreUnavailable(TreadleError):
 
 class DatabaseIsNewer(StoreUnavailable):
     """A newer server has migrated the database: this one may not write to it."""
+
+
+def no_job(full_name: str, room: str) -> JobNotFound:
+    """Return what is said of a job that is not there, and of one that may not be seen from the room."""
+    return JobNotFound(
+        f"there is no job {full_name} to be seen from room {room}: start a worker that has it, or register it"
+    )

@@ -21,11 +21,11 @@ from treadle_server.access.permission import Permission
 from treadle_server.access.principal import Principal
 from treadle_server.errors import (
     Forbidden,
-    JobNotFound,
     LimitNotFound,
     ScheduleNotFound,
     TargetNotFound,
     WorkerNotFound,
+    no_job,
 )
 from treadle_server.store.base import Store
 from treadle_server.store.read import runs as read_runs
@@ -59,7 +59,7 @@ def check_user(
             needs_scope(principal, rights.READ + room)
             needs_scope(principal, rights.CONTROL + room)
         case Permission.READ_JOB if visibility is not None and not visibility.admits(room):
-            raise JobNotFound(f"there is no job {job} to be seen from room {room}")
+            raise no_job(str(job), room)
         case Permission.READ_SCHEDULE if visibility is not None and not visibility.admits(room):
             raise ScheduleNotFound(f"there is no schedule in room {room} that this token sees")
         case Permission.SET_LIMIT:

@@ -14,7 +14,7 @@ from treadle_server.domain.jobs import Job, Worker
 from treadle_server.domain.schedules import Schedule
 from treadle_server.domain.tasks import Task
 from treadle_server.domain.visibility import Visibility
-from treadle_server.errors import Forbidden, JobNotFound, ScheduleNotFound, TaskNotFound
+from treadle_server.errors import Forbidden, ScheduleNotFound, TaskNotFound, no_job
 
 
 def needs_scope(principal: Principal, scope: str) -> None:
@@ -67,15 +67,18 @@ def check_register(principal: Principal, room: str) -> None:
         raise Forbidden(f"{why} the scope {rights.REGISTER}{room}")
 
 
-def check_queue(principal: Principal, job: Job) -> None:
-    """Raise `Forbidden` unless the asker may pause the job's queue, `JobNotFound` when it does not even see the job."""
+def check_queue(principal: Principal, job: Job, room: str) -> None:
+    """Raise `Forbidden` unless the asker may pause the job's queue, `JobNotFound` when it does not even see the job.
+
+    `room` is the one that the job was looked for from.
+    """
     if principal.superuser or principal.may(rights.CONTROL + job.room):
         return
     if principal.scopes is None and job.room not in SHARED_ROOMS:
         return
     visibility = visibility_of(principal)
     if visibility is not None and not visibility.admits_job(job.room):
-        raise JobNotFound(f"there is no job {job.full_name} that this token sees")
+        raise no_job(job.full_name, room)
     if job.room in SHARED_ROOMS:
         raise Forbidden(
             f"only a superuser, or who holds the scope {rights.CONTROL}{job.room}, pauses queues of {job.room}"

@@ -13,7 +13,7 @@ from treadle_server.domain.encryption import check_payload
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.weight import weigh
 from treadle_server.engine.hub import Batch
-from treadle_server.errors import JobNotFound, ValidationFailed
+from treadle_server.errors import JobNotFound, ValidationFailed, no_job
 from treadle_server.operations.checker_process import CheckerProcess, Outcome
 from treadle_server.operations.schemas import Validators, compile_schema, is_checked, schema_without
 from treadle_server.store.base import Store
@@ -70,7 +70,7 @@ class Catalog:
                 job = await jobs.by_name(connection, full_name, room=room)
             self._keep(job)
         elif not visible_from(room, job.room):
-            raise JobNotFound(f"there is no job {full_name} to be seen from room {room}")
+            raise no_job(full_name, room)
         self._jobs.move_to_end(full_name)
         return job
 

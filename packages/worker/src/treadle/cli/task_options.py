@@ -20,7 +20,19 @@ if TYPE_CHECKING:
 Function = Callable[..., None]
 Decorate = Callable[[Function], Function]
 
-_INSTANT = click.DateTime(["%Y-%m-%dT%H:%M:%S%z"])
+
+class _Time(click.DateTime):
+    """An instant with its zone."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is no time with a zone: write it as 2026-01-31T12:00:00+01:00, or with Z", param, ctx)
+
+
+TIME = _Time(["%Y-%m-%dT%H:%M:%S%z"])
+"""How a flag's instant is written."""
 
 
 def flag_of(name: str) -> str:
@@ -80,7 +92,7 @@ def _type(kind: Any, bounds: list[Any]) -> "click.ParamType[Any]":
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
     if kind is Instant:
-        return _INSTANT
+        return TIME
     if kind not in {int, float}:
         return click.STRING
     least = next((one.ge for one in bounds if hasattr(one, "ge")), None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say
+from treadle.cli.task_options import TIME
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LONGEST = 10 * 366 * 86_400
@@ -41,7 +42,7 @@ def token() -> None:
 @click.option("--superuser", is_flag=True, help="It may do everything.")
 @click.option("--scope", "scopes", multiple=True, help="A scope, such as queue:read:lab; may be given again.")
 @click.option("--expires", type=Lifetime(), help="After how long it ends, such as 12h or 30d.")
-@click.option("--expires-at", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="When it ends, with a zone.")
+@click.option("--expires-at", type=TIME, help="When it ends, with a zone.")
 @as_json
 def create(
     name: str,

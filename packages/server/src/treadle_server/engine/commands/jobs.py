@@ -18,7 +18,7 @@ from treadle_server.engine.commands.workers import job_name_or_404
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.rules import check_category
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.errors import InvalidRoomId, JobNotFound, SchemaConflict, WorkerNotFound
+from treadle_server.errors import InvalidRoomId, SchemaConflict, WorkerNotFound, no_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ class PatchJob(OneRow):
     def apply(self, work: UnitOfWork) -> Job:
         """Return the job. Raises `InvalidRoomId`, `JobNotFound` or `Forbidden`."""
         job = find_job(work, self.room, self.job_name)
-        check_queue(self.principal, job)
+        check_queue(self.principal, job, self.room)
         if job.paused != self.paused:
             job.paused = self.paused
             work.change_job(job)
@@ -248,5 +248,5 @@ def find_job(work: UnitOfWork, room: str, full_name: str) -> Job:
     check_room(room)
     job = work.jobs.get(job_name_or_404(full_name))
     if job is None or job.deleted_at is not None or not visible_from(room, job.room):
-        raise JobNotFound(f"there is no job {full_name} to be seen from room {room}")
+        raise no_job(full_name, room)
     return job

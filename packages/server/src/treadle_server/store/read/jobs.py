@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name, visible_from
 from treadle_server.domain.jobs import JOB_FIELDS, Job
 from treadle_server.domain.visibility import Visibility
-from treadle_server.errors import JobNotFound
+from treadle_server.errors import JobNotFound, no_job
 from treadle_server.store.read import counts, failures
 from treadle_server.store.read.visibility import jobs_within
 from treadle_server.store.tables import jobs, lanes, tasks, worker_jobs, workers
@@ -57,7 +57,7 @@ async def by_name(connection: AsyncConnection, full_name: str, *, room: str) -> 
     named = (jobs.c.room == name.room, jobs.c.category == name.category, jobs.c.name == name.name)
     row = (await connection.execute(select(*_COLUMNS).where(*named, jobs.c.deleted_at.is_(None)))).first()
     if row is None or not visible_from(room, name.room):
-        raise JobNotFound(f"there is no job {full_name} to be seen from room {room}")
+        raise no_job(full_name, room)
     return Job(*row)
 
 
