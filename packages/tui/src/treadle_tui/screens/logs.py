@@ -37,8 +37,17 @@ class Logs(ReadingScreen):
         super().__init__(ctx)
         self._whose = start_at or ""
         self._log = MergedLog()
-        self._reader = LogReader(ctx.feed, self._log, filters.parse(self._whose, now=ctx.model.time.now()))
+        counts = ctx.model.counts
+        self._reader = LogReader(
+            ctx.feed,
+            self._log,
+            filters.parse(self._whose, now=ctx.model.time.now()),
+            # Without counts nothing is told of changes.
+            told=lambda: counts.rows if counts.ready else object(),
+            steady=ctx.model.clock.steady,
+        )
         self._read_at = float("-inf")
+        self._is_reading = False
         self._follows = True
         self._is_frozen = False
 
@@ -60,11 +69,18 @@ class Logs(ReadingScreen):
     def draw_ages(self) -> None:
         """Look for new lines, when it is time."""
         now = self.ctx.model.clock.steady()
-        if self.ctx.model.link.live and now - self._read_at >= EVERY:
-            self._read_at = now
-            self.run_worker(self.look(self._reader), exclusive=True, group="logs")
+        if self.ctx.model.link.live and not self._is_reading and now - self._read_at >= EVERY:
+            self._read_at, self._is_reading = now, True
+            self.run_worker(self._read(), group="logs")
         self.show_notice()
         self._set_titles()
+
+    async def _read(self) -> None:
+        """Look for new lines, one look at a time: a slow server is not asked again meanwhile."""
+        try:
+            await self.look(self._reader)
+        finally:
+            self._is_reading = False
 
     def draw(self, dirty: Dirty) -> None:
         """Draw the lines, and look at once for new ones when there was no look yet."""

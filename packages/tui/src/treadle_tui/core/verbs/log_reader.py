@@ -1,5 +1,7 @@
 """Follows the logs of the tasks that a filter means: of those that changed last, for they say something."""
 
+from collections.abc import Callable
+
 from treadle.encryption.fields import shown_texts
 from treadle.wire.bulk import Frozen, FrozenTask
 from treadle.wire.filters import TaskFilter
@@ -14,12 +16,33 @@ TASKS = 10
 EVERY = 2.0
 """Seconds between two looks: at ten tasks of a thousand lines that is a megabyte at most."""
 
+REST = 9
+"""How much longer than it took the question for the tasks rests: it looks through all that there are."""
+
 
 class LogReader:
-    """Asks for the tasks, and for the lines of those that run or have changed since they were asked for."""
+    """Asks for the tasks, and for the lines of those that run or have changed since they were asked for.
 
-    def __init__(self, feed: Feed, log: MergedLog, wanted: TaskFilter) -> None:
+    The tasks are asked for again when a push has told that some changed their states: what rests is not asked about.
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        log: MergedLog,
+        wanted: TaskFilter,
+        *,
+        told: Callable[[], object] = object,
+        steady: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`told` returns another object whenever something was pushed; `steady` tells the seconds."""
         self._feed = feed
+        self._told = told
+        self._steady = steady
+        self._found: list[FrozenTask] = []
+        self._told_then: object = None
+        """What had been told when the tasks were asked for last."""
+        self._rests_until = float("-inf")
         self._log = log
         self._wanted = wanted.model_dump(mode="json", exclude_none=True)
         self._read: dict[str, int] = {}
@@ -31,12 +54,19 @@ class LogReader:
 
     async def look(self) -> bool:
         """Look once; return whether any line is new. Raises `ProblemError` or `ConnectionFailed`."""
-        answer = await self._feed.request("freeze", filter=self._wanted, order="updated", limit=TASKS)
-        frozen = Frozen.model_validate(answer)
-        self.tasks, self.is_capped = len(frozen.items), frozen.is_capped
-        self._log.keep_only([task.id for task in frozen.items])
-        news = [await self._read_one(task) for task in frozen.items if self._says_more(task)]
+        if self._told() is not self._told_then and self._steady() >= self._rests_until:
+            await self._find()
+        news = [await self._read_one(task) for task in self._found if self._says_more(task)]
         return any(news)
+
+    async def _find(self) -> None:
+        told, began = self._told(), self._steady()
+        answer = await self._feed.request("freeze", filter=self._wanted, order="updated", limit=TASKS)
+        self._told_then, now = told, self._steady()
+        self._rests_until = now + REST * (now - began)
+        frozen = Frozen.model_validate(answer)
+        self._found, self.tasks, self.is_capped = frozen.items, len(frozen.items), frozen.is_capped
+        self._log.keep_only([task.id for task in frozen.items])
 
     def _says_more(self, task: FrozenTask) -> bool:
         return task.status in LEASED or self._read.get(task.id) != task.version
