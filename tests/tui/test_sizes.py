@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -39,3 +40,24 @@ async def _resize(name: str, first: tuple[int, int], others: list[tuple[int, int
             await settle(pilot)
             lines = [strip.text for strip in app.screen._compositor.render_strips()]
             assert [cell_len(line) for line in lines] == [width] * height
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("main", (" treadle  ● live  1,204 pending  48/74 run  ! 4",)),
+        ("detail", (" Checkpoint [Logs 18] Events", "   try 2/4    ", "   by mia    ")),
+        ("failures", ("─ 7 Failures  2 groups, 3 tasks failed ─", "─ enter shows the tasks ─")),
+        ("attention", ("! look  queue",)),
+        ("production", (" PRODUCTION  queue.example    ",)),
+        ("lost", (" Trying again.    ",)),
+        ("empty", ("start your own  ", "│   worker:")),
+    ],
+)
+async def test_8_on_a_small_screen_what_has_no_room_is_left_out_whole(name: str, lines: tuple[str, ...]) -> None:
+    app, play = SCENES[name].dashboard()
+    async with app.run_test(size=(60, 20)) as pilot:
+        await play(pilot)
+        text = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+    assert [line for line in lines if line not in text] == []

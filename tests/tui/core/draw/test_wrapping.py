@@ -1,10 +1,11 @@
 """Lines cut to a width, and what one looked for set apart in them."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle_tui.core.draw.text import Span, plain, width
-from treadle_tui.core.draw.wrapping import marked, wrapped
+from treadle_tui.core.draw.wrapping import marked, shortened, wrapped
 
 
 @given(st.lists(st.text(), max_size=4), st.integers(2, 30))
@@ -51,3 +52,31 @@ def test_what_is_looked_for_is_set_apart_and_nothing_else(parts: list[str], need
     assert plain(spans) == text
     found = "".join(span.text for span in spans if span.tone == "match")
     assert found == "".join(pattern.findall(text))
+
+
+@pytest.mark.parametrize(
+    ("said", "cells", "told"),
+    [
+        ("7 Failures  2 groups, 3 tasks failed, 2 wait for another try", 54, "7 Failures  2 groups, 3 tasks failed"),
+        ("enter shows the tasks; r, c and S mean all of the group", 54, "enter shows the tasks"),
+        ("2 Tasks  lab:tasks:add  830   partial: not all were looked through", 54,
+         "2 Tasks  lab:tasks:add  830   partial"),
+        ("2 Tasks  lab:tasks:add  830   2 marked", 54, "2 Tasks  lab:tasks:add  830   2 marked"),
+        ("2 Tasks  a-name-that-has-no-room-at-all-in-this-line", 30, "2 Tasks  a-name-that-has-no-ro…"[:29] + "…"),
+    ],
+)  # fmt: skip
+def test_a_line_of_facts_ends_with_a_whole_one(said: str, cells: int, told: str) -> None:
+    assert plain(shortened((Span(said[:9], "title"), Span(said[9:])), cells)).rstrip() == told
+
+
+@given(st.lists(st.text("ab ,;:", max_size=20), max_size=6), st.integers(1, 40))
+def test_a_shortened_line_is_never_longer_than_its_room(parts: list[str], cells: int) -> None:
+    spans = tuple(Span(part) for part in parts)
+
+    assert width(shortened(spans, cells)) <= cells or width(spans) <= cells
+
+
+def test_a_line_of_facts_may_end_at_a_blank_between_two_of_them() -> None:
+    spans = tuple(Span(text) for text in ("of 10", "  ", "✗ 1 failed", " ", "● 1 running"))
+
+    assert plain(shortened(spans, 20)) == "of 10  ✗ 1 failed"

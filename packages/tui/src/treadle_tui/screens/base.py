@@ -10,6 +10,7 @@ from textual.widgets import Input
 
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span
+from treadle_tui.core.draw.wrapping import shortened
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
@@ -132,7 +133,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def _show_frame(self) -> None:
         model, glyphs = self.ctx.model, self.ctx.glyphs
-        banner = banner_line(model, glyphs)
+        banner = banner_line(model, self.size.width, glyphs)
         self._banner.display = bool(banner)
         self._banner.show([banner])
         self._show_mode()
@@ -144,7 +145,7 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
         ctx = self.ctx
         mode = mode_line(ctx.app_state, ctx.server_name, ctx.glyphs)
         self._mode.set_class(bool(mode), "-shown")
-        self._mode.show([mode])
+        self._mode.show([shortened(mode, self.size.width, ellipsis=ctx.glyphs.ellipsis)])
         self._mode.set_class(ctx.app_state.production, "-production")
         warning = (Span("PROD ", "bad"),) if ctx.app_state.production else ()
         self._tiny.show([(*warning, *tiny_line(ctx.model, ctx.glyphs))])

@@ -11,6 +11,7 @@ from treadle.wire.status import Status
 from treadle.wire.tasks import TaskItem
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span, clean
+from treadle_tui.core.draw.wrapping import shortened
 from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.state.marks import TaskRef
@@ -135,7 +136,9 @@ class Detail(BaseScreen, MessageActions):
             words = clean(refusal) if refusal is not None else _waiting(ctx)
             self._header.show([(Span(f" {clean(self._task_id)}  ", "bold"), Span(words, "dim"))])
             return
-        self._header.show(header(self.detail, ctx.cell_context(), trace_url=ctx.app_state.trace_url))
+        name, *facts = header(self.detail, ctx.cell_context(), trace_url=ctx.app_state.trace_url)
+        cells = self._header.size.width or self.size.width
+        self._header.show([name, *(shortened(line, cells, ellipsis=ctx.glyphs.ellipsis) for line in facts)])
         for reader in (self._rail, self._readers[RUNS]):
             cells = reader.size.width
             told = timeline(self.detail, ctx.model.now(), ctx.glyphs, cells)

@@ -8,7 +8,6 @@ from treadle.wire.flows import FlowView
 from treadle.wire.status import Status
 from treadle.wire.transitions import ADMITS
 from treadle_tui.bindings import bindings
-from treadle_tui.core.draw.text import Spans, fit, width
 from treadle_tui.core.state.flow import FlowLines, FlowRow, flow_lines
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Verb
@@ -20,9 +19,6 @@ from treadle_tui.core.views.pane import Pane
 from treadle_tui.screen_context import ScreenContext
 from treadle_tui.screens.reading_screen import ReadingScreen
 from treadle_tui.widgets.grid import Grid
-
-FRAME_CELLS = 6
-"""What the frame's corners and the blanks beside its words take."""
 
 RERUN: tuple[TaskFilter, ...] = (
     TaskFilter(status=[Status.FAILED]),
@@ -76,12 +72,7 @@ class Flow(ReadingScreen):
         rows = self._lines.rows
         self.pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
         foot = flow_foot(view, self._lines, refusal=self.refusal, read_only=self.ctx.executor.read_only)
-        self.grid.set_titles(self._within(flow_title(view, self.ctx.glyphs)), self._within(foot))
-
-    def _within(self, spans: Spans) -> Spans:
-        """Return what fits into the frame's line: what is cut off there by others has an ellipsis that is not ASCII."""
-        room = self.grid.outer_size.width - FRAME_CELLS
-        return fit(spans, room, ellipsis=self.ctx.glyphs.ellipsis) if 0 < room < width(spans) else spans
+        self.grid.set_titles(flow_title(view, self.ctx.glyphs), foot)
 
     @property
     def _row(self) -> FlowRow | None:

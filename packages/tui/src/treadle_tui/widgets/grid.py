@@ -10,12 +10,16 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.wrapping import wrapped
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.pane import Lines
 from treadle_tui.widgets.styled_text import Toned
 
 HEAD = 1
 """Lines that the titles take."""
+
+EMPTY_INDENT = 3
+"""How far what an empty list says stands to the right."""
 
 WHEEL = 3
 """Lines that a notch of the mouse wheel scrolls."""
@@ -98,7 +102,8 @@ class Grid(Toned, ScrollView, can_focus=True):
             return self.strip(self.pane.head(width), width)
         index = self.scroll_offset.y + y - HEAD
         if self.pane.count == 0:
-            words = self.pane.empty() if self._is_told else ()
+            told = self.pane.empty() if self._is_told else ()
+            words = [line for one in told for line in wrapped(one, width, indent=EMPTY_INDENT)]
             return self.strip(words[index - 1] if 1 <= index <= len(words) else (), width)
         if index >= self.pane.count:
             return self.strip((), width)

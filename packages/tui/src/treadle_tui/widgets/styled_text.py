@@ -11,7 +11,11 @@ from textual.widget import Widget
 
 from treadle_tui.core.draw.glyphs import ASCII, UNICODE
 from treadle_tui.core.draw.text import Spans, fit
+from treadle_tui.core.draw.wrapping import shortened
 from treadle_tui.tones import Place, tones
+
+FRAME_CELLS = 6
+"""What a frame takes of the line that its title stands in."""
 
 
 class Toned(Widget):
@@ -36,9 +40,11 @@ class Toned(Widget):
     def strip(self, spans: Spans, width: int, *, over: Style | None = None) -> Strip:
         """Return the spans as a strip of `width` cells on this widget's background, or on that of `over`."""
         base = self.rich_style if over is None else self.rich_style + over
-        ellipsis = ASCII.ellipsis if self.app.has_class("-ascii") else UNICODE.ellipsis
-        fitting = fit(spans, width, ellipsis=ellipsis)
+        fitting = fit(spans, width, ellipsis=self._ellipsis())
         return Strip([Segment(text, self._style(base, tone, link)) for text, tone, link in fitting], width)
+
+    def _ellipsis(self) -> str:
+        return ASCII.ellipsis if self.app.has_class("-ascii") else UNICODE.ellipsis
 
     def _style(self, base: Style, tone: str, link: str) -> Style:
         style = base + self.tone(tone)
@@ -57,6 +63,11 @@ class Toned(Widget):
             self._titles = (title, subtitle)
             self._write_titles()
 
+    def on_resize(self) -> None:
+        """Write of the titles what there is room for now."""
+        if any(self._titles):
+            self._write_titles()
+
     def notify_style_update(self) -> None:
         """Write the titles in what may be other colours now: those of another theme, or of data that is old."""
         super().notify_style_update()
@@ -66,7 +77,9 @@ class Toned(Widget):
             self.call_later(self._write_titles)
 
     def _write_titles(self) -> None:
-        title, subtitle = self._titles
+        room = self.outer_size.width - FRAME_CELLS
+        ellipsis = self._ellipsis()
+        title, subtitle = (shortened(line, room, ellipsis=ellipsis) if room > 0 else line for line in self._titles)
         self.border_title = self.content(title) if title else None
         self.border_subtitle = self.content(subtitle) if subtitle else None
 

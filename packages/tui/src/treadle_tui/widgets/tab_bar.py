@@ -1,6 +1,6 @@
 """The names of a task's sheets, and which of them is open."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from textual import events
@@ -35,16 +35,23 @@ class TabBar(StyledText):
 
     def show_tabs(self, tabs: Sequence[Tab], active: str) -> None:
         """Draw the names; a sheet without content is faint."""
+        if not self._draw(tabs, active, counted={tab.name for tab in tabs}):
+            self._draw(tabs, active, counted={active})
+
+    def _draw(self, tabs: Sequence[Tab], active: str, *, counted: Collection[str]) -> bool:
+        """Draw the names with the counts of those that are `counted`; return whether there is room for them."""
         spans = [Span(" ")]
         self._ends = []
         for tab in tabs:
-            count = f" {tab.count}" if tab.count else ""
+            count = f" {tab.count}" if tab.count and tab.name in counted else ""
             if tab.name == active:
                 spans += [Span("[", "accent"), Span(tab.title, "bold"), Span(count, "dim"), Span("]", "accent")]
             else:
                 spans += [Span(f" {tab.title}", "faint" if tab.is_empty else "plain"), Span(f"{count} ", "faint")]
             self._ends.append((width(spans), tab.name))
         self.show([tuple(spans)])
+        # The last one ends with a blank.
+        return not self.size.width or width(spans) - 1 <= self.size.width
 
     def on_click(self, event: events.Click) -> None:
         """Open the sheet under the mouse."""

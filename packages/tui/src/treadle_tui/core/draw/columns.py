@@ -90,7 +90,9 @@ def layout(columns: Sequence[Column[Row]], room: int, wanted: Mapping[str, int])
     ):
         spare = _grow(sizes, most, spare)
     if spare < 0:
-        sizes[kept[0].title] = max(1, sizes[kept[0].title] + spare)
+        # What tells one from another by its end bears it best.
+        narrowed = next((column.title for column in kept if column.keep_end), kept[0].title)
+        sizes[narrowed] = max(1, sizes[narrowed] + spare)
     return [Placed(column, sizes[column.title]) for column in kept]
 
 

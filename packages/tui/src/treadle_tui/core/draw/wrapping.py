@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from rich.cells import cell_len, chop_cells
 
-from treadle_tui.core.draw.text import Span, Spans, plain
+from treadle_tui.core.draw.text import Span, Spans, fit, plain, width
 
 LEAST_HUNG = 12
 """Where fewer cells than this are left beside an indent, nothing is indented."""
@@ -38,6 +38,33 @@ def _between_words(text: str, cells: int, indent: int) -> list[int]:
         ends.append(start)
         room = cells - indent
     return [*ends, len(text)]
+
+
+_ENDS = re.compile(r" {2,}|, |; |: ")
+"""Where a line of facts may end: before the next one, or before what is only said of the last."""
+
+_SCRAP = re.compile(r"(?:^| {2,}|, |; |: )\S{1,2}$")
+"""A word too short to be a fact: the first of several that a comma stands between."""
+
+
+def shortened(spans: Spans, cells: int, *, ellipsis: str = "…") -> Spans:
+    """Return a line of facts in at most `cells` cells: the first of them, whole, as many as there is room for.
+
+    They stand apart by punctuation, two blanks, or a span that is a blank.
+
+    Where that is not even a third of the room the next one is cut off within, with an ellipsis.
+    """
+    if width(spans) <= cells:
+        return spans
+    text = plain(spans)
+    starts = accumulate((len(span.text) for span in spans), initial=0)
+    gaps = (start for start, span in zip(starts, spans, strict=False) if span.text == " ")
+    ends = (*(found.start() for found in _ENDS.finditer(text)), *gaps)
+    fitting = [end for end in ends if cell_len(text[:end]) <= cells and not _SCRAP.search(text[:end])]
+    end = max(fitting, default=0)
+    if cell_len(text[:end]) * 3 < cells:
+        return fit(spans, cells, ellipsis=ellipsis)
+    return cut(spans, [end])[0]
 
 
 def cut(spans: Spans, ends: Iterable[int]) -> list[Spans]:

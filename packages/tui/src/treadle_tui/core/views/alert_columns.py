@@ -46,7 +46,7 @@ ALERT_COLUMNS: tuple[Column[Alert], ...] = (
     Column("", 6, _severity),
     Column("WHAT", 8, lambda alert, _: (Span(_WORDS[alert.kind], "dim"),), names=True),
     Column("WHICH", 20, _subject, keep_end=True, most=48, names=True),
-    Column("WHY", 26, _text, most=60),
+    Column("WHY", 24, _text, most=60),
     Column("ENTER SHOWS", 16, lambda alert, _: (Span(_SHOWS[alert.kind], "dim"),), rank=1),
 )
 """The attention list from left to right."""

@@ -20,6 +20,9 @@ _LINKS: dict[str, tuple[str, Tone]] = {
 _GONE = {"denied": "The server does not take the token", "refused": "The server opens no session"}
 """What the banner says where somebody answers; else there is no server."""
 
+LEAST_REASON = 20
+"""Cells of a reason that say something."""
+
 UNKNOWN = "?"
 """What stands where a number would, which only a server can say."""
 
@@ -41,7 +44,8 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read
             (Span(f"{number(totals.running, cells=5)}/{_slots(model, totals)}", "run"), Span(" run", "dim")),
         ]
     word = "wkr" if folded else "worker" if totals.workers == 1 else "workers"
-    counts.append((Span(f"{_serving(model, totals)}/{totals.workers} {word}"),))
+    serving: Spans = (Span(f"{_serving(model, totals)}/{totals.workers} {word}"),)
+    counts.append(serving)
     if alerts:
         worst: Tone = "bad" if alerts[0].severity == "bad" else "warn"
         counts.append((Span(f"! {len(alerts)}", worst),))
@@ -54,6 +58,10 @@ def top_line(model: Model, cells: int, glyphs: Glyphs, *, server_name: str, read
     left = joined([*parts, *counts], gap="  ")
     if width(left) + width(time) + 1 > cells:
         left = joined([*parts[:1], parts[2], *counts], gap="  ")
+    # The alerts say which workers are missing, and the last counts are those that queues have too.
+    while width(left) + width(time) + 1 > cells and len(counts) > 1:
+        counts.remove(serving if serving in counts else counts[-1])
+        left = joined([*parts[:1], (_link(model.link, glyphs, is_brief=True),), *counts], gap="  ")
     return (*fit(left, max(0, cells - width(time)), ellipsis=glyphs.ellipsis), *time)
 
 
@@ -73,10 +81,10 @@ def _access(link: LinkState, *, read_only: bool) -> str:
     return "ro" if link.may_write is None else "ro, token may write" if link.may_write else "ro, token ro"
 
 
-def _link(link: LinkState, glyphs: Glyphs) -> Span:
+def _link(link: LinkState, glyphs: Glyphs, *, is_brief: bool = False) -> Span:
     word, tone = _LINKS[link.state]
     glyph = glyphs.dot if link.live else glyphs.cross if tone == "bad" else glyphs.ring
-    latency = f" {_latency(link.latency)}" if link.live and link.latency is not None else ""
+    latency = f" {_latency(link.latency)}" if link.live and link.latency is not None and not is_brief else ""
     return Span(f"{glyph} {word}{latency}", tone)
 
 
@@ -153,19 +161,23 @@ def attention_lines(model: Model, cells: int, height: int, glyphs: Glyphs) -> li
     return lines
 
 
-def banner_line(model: Model, glyphs: Glyphs) -> Spans:
-    """Return what stands over the panes while there is no server; nothing while there is."""
+def banner_line(model: Model, cells: int, glyphs: Glyphs) -> Spans:
+    """Return what stands over the panes while there is no server; nothing while there is.
+
+    Where there is no room for a few words of it the reason is left out.
+    """
     link = model.link
     if link.live or (link.state == "connecting" and model.data_age() is None):
         return ()
     quiet = model.data_age()
     shown = f"; what you see is {age(quiet)} old" if quiet is not None else ""
     detail = clean(link.detail, ascii_only=glyphs.ascii_only)
-    return (
+    told: Spans = (
         Span(f" {glyphs.cross} {_GONE.get(link.state, 'No server')}{shown}. ", "bad"),
         Span("Trying again. ", "plain"),
-        Span(detail, "dim"),
     )
+    whole: Spans = (*told, Span(detail, "dim"))
+    return whole if width(whole) <= cells or width(told) + LEAST_REASON <= cells else told
 
 
 def tiny_line(model: Model, glyphs: Glyphs) -> Spans:
