@@ -187,3 +187,16 @@ async def test_what_is_leased_is_always_found(shelf: Shelf, looked_through: int)
 
     assert [one.task.seq for one in part.items] == [1]
     assert not part.is_partial
+
+
+async def test_what_came_in_while_the_clock_was_set_back_is_found_too(shelf: Shelf, looked_through: int):
+    def row(n: int) -> dict[str, Any]:
+        minutes = 10 * n - 50 if 140 <= n <= 145 else 10 * n
+        return task_row(n, created_at=START + timedelta(minutes=minutes))
+
+    await shelf.put([row(n) for n in range(1, 201)])
+
+    async with shelf.store.read() as connection:
+        early = await page(connection, TaskFilter(created_until=START + timedelta(minutes=1385)), limit=5)
+
+    assert [one.task.seq for one in early.items] == [143, 142, 141, 140, 138]

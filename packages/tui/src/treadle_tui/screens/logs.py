@@ -71,11 +71,11 @@ class Logs(ReadingScreen):
         now = self.ctx.model.clock.steady()
         if self.ctx.model.link.live and not self._is_reading and now - self._read_at >= EVERY:
             self._read_at, self._is_reading = now, True
-            self.run_worker(self._read(), group="logs")
+            self.run_worker(self._look_once(), group="logs")
         self.show_notice()
         self._set_titles()
 
-    async def _read(self) -> None:
+    async def _look_once(self) -> None:
         """Look for new lines, one look at a time: a slow server is not asked again meanwhile."""
         try:
             await self.look(self._reader)
