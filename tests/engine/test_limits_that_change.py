@@ -66,3 +66,21 @@ async def test_a_limit_is_not_deleted_while_code_that_was_cancelled_counts_again
     await shop.report(claimed, "stopped")
 
     await shop.engine.run(delete)
+
+
+async def test_lines_of_other_keys_that_wait_for_the_same_rate_go_on_one_by_one(shop, clock: FakeClock) -> None:
+    await set_limit(shop, concurrency=1)
+    await set_limit(shop, "rate", rate=(1, 10))
+    worker = await shop.worker()
+    tasks = [(await shop.submit(limits=[*named(key=key), *named("rate")]))[0] for key in "abcd"]
+    begun: list[list[str]] = []
+
+    for _ in tasks:
+        await shop.engine.run(OpenLimits())
+        claimed = await shop.claim(worker, 10)
+        begun.append(places(claimed))
+        for task in claimed:
+            await shop.run(task)
+        clock.advance(10)
+
+    assert begun == [[task.id] for task in tasks]

@@ -28,6 +28,8 @@ MOST_KEY = 255
 """Characters of a key."""
 
 ENDLESS = 2**31
+AGAIN = 1.0
+"""Seconds after which lines are looked at that wait for a bucket though it has a token."""
 _WHOLE = 1 - 1e-9
 """A token, but for what is lost in sums of parts."""
 
@@ -274,14 +276,21 @@ class Bucket:
             return False
         return limit.concurrency is None or self.used + used + limit.counted(weight) <= limit.concurrency
 
+    @property
+    def may_lack_token(self) -> bool:
+        """Return whether it has a rate, nobody is known to wait for that, and its concurrency keeps nobody."""
+        has_place = self.limit.concurrency is None or self.used < self.limit.concurrency
+        return has_place and self.limit.rate_count is not None and not self.is_waited_for
+
     def opens_at(self, now: datetime) -> datetime | None:
         """Return when there will surely be a token, if one is wanted, or when it is to be looked at again."""
         if self.again_at is not None:
             return self.again_at
         if not self.is_waited_for or self.limit.rate_count is None:
             return None
-        seconds = max(0.0, 1 - self.tokens) / self.limit.per_second
-        # Never a part of a microsecond early; a thousandth of one is what the floats lose.
+        # Where there is a token, one of another line, which was let through, is likely to take it.
+        seconds = (1 - self.tokens) / self.limit.per_second if self.tokens < _WHOLE else AGAIN
+        # Never early; a thousandth of a microsecond is what the floats lose.
         return now + timedelta(microseconds=ceil(seconds * 1e6 - 1e-3))
 
 
@@ -297,6 +306,8 @@ class Gate:
     """Those whose tokens are to be written."""
     taken: list[tuple[Task, Place, int]] = field(default_factory=list)
     """What the tasks that were let through count for."""
+    looked: set[int] = field(default_factory=set)
+    """Those that may have more room."""
     shut: set[Line] = field(default_factory=set)
     """Lines of which a task did not fit: none behind it goes before it."""
 

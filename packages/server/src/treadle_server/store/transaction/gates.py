@@ -13,6 +13,7 @@ from treadle_server.domain.limits import Gate, Line, Place, places_of, text_of_p
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import limit_rows as rows
+from treadle_server.store.transaction.limit_waits import awaited_among
 
 MOST_OPEN = 200
 """Tasks of a line that may be claimed at once."""
@@ -107,6 +108,11 @@ async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) ->
 
 
 async def _write(tx: Tx, gate: Gate, moved: Moved, now: datetime) -> Settled:
+    # Lines of other keys may wait for a bucket too: of a lane no more are let through than there are tokens.
+    known = (number for number in gate.changed | gate.looked if number in gate.buckets)
+    for number in await awaited_among(tx, [number for number in known if gate.buckets[number].may_lack_token]):
+        gate.buckets[number].is_waited_for = True
+        gate.changed.add(number)
     await rows.write_tokens(tx, {num: gate.buckets[num] for num in gate.changed}, now)
     return Settled(moved.woken, moved.woken | moved.parked, gate.opens_at(now))
 
@@ -149,6 +155,7 @@ async def _open(tx: Tx, gate: Gate, places: Collection[Place], now: datetime, mo
     seen: set[Line] = set()
     await _know(tx, gate, map(text_of_place, places), now)
     left = {place.bucket for place in places}
+    gate.looked |= left
     for place in places:
         gate.note_waiting(place, is_waited_for=gate.is_waited_for(place))
     while roomy := {bucket for bucket in left if bucket in gate.buckets and gate.buckets[bucket].room}:

@@ -61,3 +61,14 @@ async def uses_of(tx: Tx, seqs: Collection[int]) -> list[tuple[int, int, int, in
         _OF_TASKS.format(end) for end in ("IN (SELECT value FROM json_each(?))", "= ANY ($1::bigint[])")
     )
     return [(seq, run, bucket, weight) for seq, run, bucket, weight in await fetch(tx, sqlite, postgres, sorted(seqs))]
+
+
+async def awaited_among(tx: Tx, buckets: Collection[int]) -> list[int]:
+    """Return those of the buckets that lines wait for."""
+    if not buckets:
+        return []
+    text = "SELECT DISTINCT bucket FROM limit_lines WHERE bucket {}"
+    rows = await fetch(
+        tx, text.format("IN (SELECT value FROM json_each(?))"), text.format("= ANY ($1::bigint[])"), sorted(buckets)
+    )
+    return [number for (number,) in rows]
