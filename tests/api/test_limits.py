@@ -28,6 +28,9 @@ async def test_a_limit_is_made_changed_shown_with_its_use_and_deleted(lab: Room)
     assert problem(await lab.client.delete(PATH)) == "limit-in-use"
     for item in (await lab.client.get("/v1/tasks")).json()["items"]:
         await lab.client.post(f"/v1/tasks/{item['id']}/cancel")
+    # What was cancelled counts until its code has stopped.
+    assert problem(await lab.client.delete(PATH)) == "limit-in-use"
+    assert (await lab.client.post(f"/v1/tasks/{running['id']}/runs/0/stopped")).is_success
     assert (await lab.client.delete(PATH)).status_code == 204
     assert problem(await lab.client.get(PATH)) == "limit-not-found"
 
