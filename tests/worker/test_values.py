@@ -98,7 +98,7 @@ async def test_what_a_task_says_is_spelt_out_and_never_fails_it(
     assert failed.error == "ValueError: a \\x00 b \\ud800"
     assert "ValueError: a \\x00 b \\ud800" in (run.traceback or "")
     assert mute.error == "Unspeakable: a Unspeakable that can't be printed"
-    assert (unreal.status, unreal.reason) == ("failed", "internal-error")
+    assert (unreal.status, unreal.reason) == ("failed", "error")
 
 
 async def test_of_many_submits_in_one_frame_only_the_odd_ones_fail(client: Client) -> None:

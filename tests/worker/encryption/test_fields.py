@@ -62,7 +62,7 @@ def test_every_word_of_a_report_is_sealed_and_what_the_server_acts_by_is_not() -
         (Declined("secret: more"), "Declined"),
         (Declined(), "Declined"),
         (Declined("two\nlines: of it"), "Declined"),
-        (Retry("secret: more"), None),
+        (Retry(5, "secret: more"), None),
         (type("E" * 256, (Exception,), {})("secret"), None),
         (ExceptionGroup("secret", [KeyError("secret")]), None),
     ],
