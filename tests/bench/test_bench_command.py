@@ -20,7 +20,7 @@ from treadle_bench.cases import drains
 from treadle_bench.cases.drains import rate_of
 from treadle_bench.cases.soak import Look, judged
 from treadle_bench.catalogue import BARRED, CASES, chosen
-from treadle_bench.children import without_treadle
+from treadle_bench.children import Children, without_treadle
 from treadle_bench.figures import BOTH, NONE, BenchFailed, Figure, Ratio, Row, Sample, percentile
 from treadle_bench.loads.observers import ages_of
 from treadle_bench.peers import COUNTERPARTS, Peer, find_peers, ratios
@@ -217,7 +217,9 @@ def test_a_soak_that_grows_or_falls_behind_misses_its_bar(changes: Any, missed: 
 def at_work(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", list[psutil.Process]]]:
     """A benchmark whose server runs, with its processes."""
     command = [*COMMAND, "memory", "--database", "sqlite", "--dir", str(tmp_path)]
-    bench = subprocess.Popen(command, env=NO_TREADLE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    # SIGABRT shows where it stands.
+    environment = NO_TREADLE | {"PYTHONFAULTHANDLER": "1"}
+    bench = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         limit = iter(range(3000))
         while not (children := workers_below(bench)):
@@ -227,6 +229,15 @@ def at_work(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", list[psut
     finally:
         bench.kill()
         bench.communicate()
+
+
+def code_of(bench: "subprocess.Popen[str]") -> int:
+    """Return what it ends with; one that does not end says where it stands."""
+    try:
+        return bench.wait(60)
+    except subprocess.TimeoutExpired:
+        bench.send_signal(signal.SIGABRT)
+        pytest.fail(bench.communicate()[1])
 
 
 def workers_below(bench: "subprocess.Popen[str]") -> list[psutil.Process]:
@@ -243,9 +254,23 @@ def test_a_signal_ends_it_and_leaves_neither_processes_nor_files(
 
     bench.send_signal(sent)
 
-    assert bench.wait(60) == 130
+    assert code_of(bench) == 130
     assert psutil.wait_procs(children, timeout=10)[1] == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_is_stopped_whose_end_was_asked_for_when_ctrl_c_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle_bench.children.STOP_SECONDS", 0.1)
+    monkeypatch.setattr("treadle_bench.children.REAP_SECONDS", 0.1)
+    with Children(tmp_path, {}) as started:
+        child = started.start("long", "import time; time.sleep(600)", module="timeit")
+        # What a Ctrl-C leaves that comes in `poll`, between a lock and the `try` that releases it.
+        assert child.process._waitpid_lock.acquire(blocking=False)  # type: ignore[attr-defined]
+
+    child.process._waitpid_lock.release()  # type: ignore[attr-defined]
+    assert child.process.wait(10) < 0
 
 
 def test_kill_9_takes_its_processes_along(

@@ -9,13 +9,16 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 COMMAND = "treadle_bench.die_with_parent"
 """The module that runs a `treadle` command which ends with its starter."""
 
 STOP_SECONDS = 4.0
 """How long a child may take to stop when it is asked to."""
+
+REAP_SECONDS = 2.0
+"""How long one that was killed may take to be gone."""
 
 
 class Child:
@@ -57,7 +60,7 @@ class Child:
                 os.killpg(self.process.pid, signal.SIGKILL)
         elif self.is_running:
             self.process.kill()
-        self.process.wait()
+        reap(self.process)
 
 
 class Children:
@@ -128,6 +131,16 @@ class Children:
     def first_ended(self) -> Child | None:
         """Return a background child that has ended, which none should by itself."""
         return next((child for child in self._running if child.has_own_group and not child.is_running), None)
+
+
+def reap(process: subprocess.Popen[Any]) -> None:
+    """Wait for the end of a process that was killed, `REAP_SECONDS` at most.
+
+    A Ctrl-C that comes while `Popen.poll` takes its lock leaves that locked for ever: a wait without a limit would be
+    one for ever too. The system forgets the process with its starter then.
+    """
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(REAP_SECONDS)
 
 
 def without_treadle() -> dict[str, str]:

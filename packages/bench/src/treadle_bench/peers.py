@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from treadle_bench.cases.submits import BULK, MANY, ONE
-from treadle_bench.children import without_treadle
+from treadle_bench.children import reap, without_treadle
 from treadle_bench.figures import BenchFailed, Ratio, Row
 
 PEER_SECONDS = 1800
@@ -80,7 +80,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
         process.wait(STOP_SECONDS)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    reap(process)
 
 
 def find_peers(directory: Path) -> list[Peer]:
