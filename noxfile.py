@@ -247,10 +247,12 @@ def versions(session: nox.Session) -> None:
 def simulation(session: nox.Session) -> None:
     """Servers in one process, all of whose time, network and faults come from seeds: `-- --seeds 1000 --first N`."""
     several = () if "-j" in session.posargs else ("-j", str(os.cpu_count() or 2))
-    session.run("python", "-m", "tests.simulation", *several, *session.posargs)
+    asked = [(*several, *session.posargs)]
     if not session.posargs:
-        for planted in ("own-clock", "unknown-commit"):
-            session.run("python", "-m", "tests.simulation", "--first", "1", "--seeds", "100", "--planted", planted)
+        asked += [("--first", "1", "--seeds", "100", "--planted", one) for one in ("own-clock", "unknown-commit")]
+    with scratch() as directory:
+        for given in asked:
+            session.run("python", "-m", "tests.simulation", *given, env={"TMPDIR": directory})
 
 
 @nox.session(default=False)
