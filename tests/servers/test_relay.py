@@ -10,8 +10,11 @@ import pytest
 from tests.live.sockets import JOB, NAME, Socket, ref, submit
 from tests.live.test_feeds import Mirror
 from tests.servers.conftest import PATIENCE, Site, until
+from treadle.wire.ids import WorkerId
+from treadle_server.engine.hub import Batch
 from treadle_server.services.relay import codec
 from treadle_server.services.relay.relay import CHANNEL
+from treadle_server.services.relay.sender import NoticeSender
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -246,6 +249,19 @@ async def test_a_claim_that_waits_is_answered_when_a_hold_ends_at_another_server
 
     async with asyncio.timeout(PATIENCE):  # at its end it would look for itself
         assert (await waiting)["task"]["id"] != held["id"]
+
+
+async def test_whose_hold_has_ended_is_told_to_other_servers_by_that_alone_g11_l6(sites: Sites) -> None:
+    """Whatever else of the worker is told at about this time, say that it was heard of."""
+    first, _ = sites
+    worker_id = await linked(first)
+    sender = NoticeSender(first.engine)
+    sender.meet(is_there=True)
+
+    assert sender.add(Batch(first.engine.clock.now(), freed={WorkerId(worker_id)}))
+
+    [text] = sender.take()
+    assert codec.read(text).workers == {worker_id}
 
 
 async def test_who_owes_a_beat_here_takes_tasks_when_it_beats_at_another_server_g11(sites: Sites) -> None:

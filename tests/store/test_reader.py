@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 
+from treadle_server.errors import StoreUnavailable
 from treadle_server.store.store import SqlStore
 
 pytestmark = pytest.mark.anyio
@@ -31,5 +32,33 @@ async def test_what_the_database_closed_is_lent_to_nobody(postgres_database: str
 
         async with store.read() as connection:
             assert await connection.scalar(text("SELECT pg_backend_pid()")) != pid
+    finally:
+        await store.close()
+
+
+OUT_OF_ORDER = {
+    "08006": "connection failure",
+    "28000": "invalid authorization",
+    "3D000": "no such database",
+    "53300": "too many connections",
+    "57P01": "admin shutdown",
+    "58030": "input/output error",
+}
+"""States with which PostgreSQL says that it can't answer now."""
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("way", ["read", "write"])
+async def test_what_postgresql_says_when_it_is_out_of_order_is_no_defect_of_ours_t8(
+    postgres_database: str, way: str
+) -> None:
+    store = SqlStore(postgres_database)
+    await store.open()
+    try:
+        for state in OUT_OF_ORDER:
+            with pytest.raises(StoreUnavailable):
+                async with getattr(store, way)() as given:
+                    connection = given if way == "read" else given.connection
+                    await connection.exec_driver_sql(f"DO $$ BEGIN RAISE SQLSTATE '{state}'; END $$")
     finally:
         await store.close()
