@@ -189,10 +189,10 @@ def _without_payloads_if_large(
 
 
 async def await_tasks(session: Session, fields: dict[str, Any]) -> Reply:
-    """Push each of the tasks when it is terminal, also if it is so already."""
+    """Push each of the tasks when it is terminal, also if it is so already; say which are not there yet."""
     ids = [TaskId(task_id) for task_id in values.validate(Ids, fields).ids]
     session.live.results.want(session, ids)
-    return Reply({}, lambda: session.live.results.look_soon(ids))
+    return Reply({"missing": await session.live.results.missing(session, ids)})
 
 
 async def unawait(session: Session, fields: dict[str, Any]) -> Reply:

@@ -244,6 +244,13 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         """Return a handle of a task that was submitted before; nothing is asked of the server."""
         return TaskHandle(self, task_id)
 
+    def expect(self, task_id: str) -> TaskHandle[Any]:
+        """Return a handle of a task that may be submitted later, as one that an outbox still has.
+
+        Where `handle(task_id)` says `TaskNotFound`, its end is waited for: give `result` and `wait` a timeout.
+        """
+        return TaskHandle(self, task_id, is_coming=True)
+
     async def register(self, task: Submittable, *, replace: bool = False) -> JobItem:
         """Register a task's job, its schema and defaults; raises `SchemaConflict`, `Forbidden`, `InvalidCategory`.
 
@@ -270,9 +277,9 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         answer: dict[str, Any] = await self.call("ping")
         return answer
 
-    def ending(self, task_id: str) -> "asyncio.Future[RawTask]":
+    def ending(self, task_id: str, *, is_coming: bool = False) -> "asyncio.Future[RawTask]":
         """Return the future of a task's end, in the client's loop; the server is asked to push. Raises `NoClient`."""
-        return self.opening().waiters.wait(task_id)
+        return self.opening().waiters.wait(task_id, is_coming=is_coming)
 
     async def _wanted_by(self, job: str, room: str, payload: Mapping[str, Any], *, of: str | None) -> Mapping[str, Any]:
         async def read(job: str, room: str) -> JobItem:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from treadle.client.results import RawTask, ResultWaiters
 from treadle.client.submit_batcher import SubmitBatcher
-from treadle.errors import ConnectionLost, SocketRefused, TreadleError, WouldBlock
+from treadle.errors import ConnectionLost, SocketRefused, TaskNotFound, TreadleError, WouldBlock
 from treadle.transport.bearer import Bearer
 from treadle.wire.status import TERMINAL
 
@@ -22,6 +22,9 @@ R = TypeVar("R")
 
 _POLL = 60
 """Seconds that one request waits for a task's end, where there is no socket to push it."""
+
+_COMING = 1.0
+"""Seconds between two looks for a task that is to come, where there is no socket to push it."""
 
 _inherited: list["Connection"] = []
 """What a fork brought along. Kept, for the collector would close what belongs to the process that this one came from:
@@ -134,11 +137,14 @@ class Connection:
         try:
             if not self.is_plain:
                 with contextlib.suppress(SocketRefused):
-                    return await self._socket().call(op, body, resend=resend)
+                    answer = await self._socket().call(op, body, resend=resend)
+                    self.waiters.were_taken(ids)
+                    return answer
             answer = await self.http().call(op, body, resend=resend)
         finally:
             self._unborn -= ids
         if ids:
+            self.waiters.were_taken(ids)
             # Over plain HTTP nothing is pushed that was not asked for.
             self.spawn(self.waiters.ask_again(ids))
         return answer
@@ -209,7 +215,10 @@ class Connection:
     async def _ask(self, ids: list[str]) -> None:
         if not self.is_plain:
             with contextlib.suppress(SocketRefused):
-                await self._socket().call("await", {"ids": ids})
+                answer = await self._socket().call("await", {"ids": ids})
+                # Older servers do not say.
+                if missed := self.waiters.miss(answer.get("missing", ())):
+                    await self._socket().call("unawait", {"ids": missed})
                 return
         for task_id in set(ids) - self._polled:
             self._polled.add(task_id)
@@ -219,12 +228,18 @@ class Connection:
         prefer = {"Prefer": f"wait={_POLL}"}
         path = f"/v1/tasks/{task_id}"
         try:
-            async with self._polls:
-                while self.is_plain:
-                    task: RawTask = await self.http().request("GET", path, headers=prefer, timeout=_POLL + 15)
-                    if task["status"] in TERMINAL:
-                        self.waiters.arrive([task])
+            while self.is_plain:
+                try:
+                    async with self._polls:
+                        task: RawTask = await self.http().request("GET", path, headers=prefer, timeout=_POLL + 15)
+                except TaskNotFound:
+                    if self.waiters.miss([task_id]):
                         return
+                    await asyncio.sleep(_COMING)
+                    continue
+                if task["status"] in TERMINAL:
+                    self.waiters.arrive([task])
+                    return
         except TreadleError as error:
             self.waiters.refuse(task_id, error)
         finally:

@@ -38,6 +38,7 @@ class TaskHandle(Generic[R_co]):
         submitted: RawTask | None = None,
         ending: "asyncio.Future[RawTask] | None" = None,
         item: "Mapping[str, Any] | None" = None,
+        is_coming: bool = False,
     ) -> None:
         self.id: TaskId = TaskId(task_id)
         self._client = client
@@ -46,6 +47,7 @@ class TaskHandle(Generic[R_co]):
         self._ending = ending
         self._item = item
         """As what it was submitted."""
+        self._is_coming = is_coming
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id}>"
@@ -63,10 +65,10 @@ class TaskHandle(Generic[R_co]):
     async def result(self, timeout: float | None = None) -> R_co:  # noqa: ASYNC109 - part of the API, as in asyncio.wait_for
         """Wait up to `timeout` seconds (None: for ever) for the task's end and return its result.
 
-        The result has the type that the task function is annotated with; raw submits give JSON. A task that is not
-        there yet, as one that an outbox still has, is waited for; over plain HTTP that is `TaskNotFound`. Raises
-        `WaitTimeout`, `TaskFailed`, `TaskCancelled`, `ConnectionFailed` when the server stays away, and for the result
-        of an encrypted task `NoCodec` and `CantDecrypt`.
+        The result has the type that the task function is annotated with; raw submits give JSON. Raises
+        `WaitTimeout`, `TaskFailed`, `TaskCancelled`, `TaskNotFound` unless it is a handle of `Client.expect`,
+        `ConnectionFailed` when the server stays away, and for the result of an encrypted task `NoCodec` and
+        `CantDecrypt`.
         """
         with tracing.awaiting(self._item):
             return self._unpack(await self._wait(timeout))
@@ -136,7 +138,7 @@ class TaskHandle(Generic[R_co]):
 
     async def _end(self, timeout: float | None) -> RawTask:  # noqa: ASYNC109
         if self._ending is None:
-            self._ending = self._client.ending(self.id)
+            self._ending = self._client.ending(self.id, is_coming=self._is_coming)
         try:
             async with asyncio.timeout(timeout):
                 return await asyncio.shield(self._ending)

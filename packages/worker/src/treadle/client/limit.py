@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from treadle.errors import InvalidArguments
+from treadle.wire.reasons import brief
+from treadle.wire.values import MOST_INTEGER
 
 if TYPE_CHECKING:
     from treadle.wire.limits import OnFull
@@ -38,15 +40,16 @@ class Limit:
         """Check that it fits together. Raises `InvalidArguments`."""
         if self.rate is not None and not _is_pair(self.rate):
             raise InvalidArguments(
-                f"Limit({self.name!r}): rate={self.rate!r} is no pair of count and seconds, as (100, 60)"
+                f"Limit({self.name!r}): rate={brief(self.rate)} is no pair of count and seconds, as (100, 60)"
             )
         if self.burst is not None and self.rate is None:
             raise InvalidArguments(
-                f"Limit({self.name!r}): burst={self.burst!r} says how much of a rate comes at once: give rate"
+                f"Limit({self.name!r}): burst={brief(self.burst)} says how much of a rate comes at once: give rate"
             )
         if self.on_full is not None and self.concurrency is None and self.rate is None:
             raise InvalidArguments(
-                f"Limit({self.name!r}): on_full={self.on_full!r} is of a limit that is made: give concurrency or rate"
+                f"Limit({self.name!r}): on_full={brief(self.on_full)} is of a limit that is made:"
+                " give concurrency or rate"
             )
 
     @property
@@ -82,5 +85,8 @@ class Limit:
 
 
 def _is_pair(rate: object) -> bool:
-    numbers = isinstance(rate, tuple | list) and [one for one in rate if isinstance(one, int | float)]
-    return isinstance(numbers, list) and len(numbers) == len(rate) == 2  # type: ignore[arg-type]  # it is a list
+    return isinstance(rate, tuple | list) and len(rate) == 2 and all(map(_is_number, rate))
+
+
+def _is_number(one: object) -> bool:
+    return isinstance(one, int | float) and not abs(one) > MOST_INTEGER

@@ -11,7 +11,7 @@ from treadle.wire.fields import Text
 from treadle.wire.flows import DependsOn
 from treadle.wire.ids import Uuid
 from treadle.wire.options import GivenOptions, TaskEdits, TaskTimes
-from treadle.wire.reasons import reason
+from treadle.wire.reasons import brief, reason
 
 _OF_ONE_TASK = frozenset(
     {"id", "depends_on", "flow_id", "flow_name", "delay", "scheduled_at", "deadline", "on_dependency_failure"}
@@ -84,14 +84,19 @@ def as_options(value: object) -> Options:
     """Return what is given as options. Raises `InvalidArguments` for what is none, a dict for instance."""
     if isinstance(value, Options):
         return value
-    raise InvalidArguments(f"options must be Options(…), not {value!r}")
+    raise InvalidArguments(f"options must be Options(…), not {brief(value)}")
 
 
 def duration(value: object) -> float | None:
     """Return a number of seconds, or a timedelta, in seconds; None for anything else."""
     if isinstance(value, timedelta):
         return value.total_seconds()
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def wire_edits(changes: "TaskEdits") -> dict[str, Any]:
@@ -113,7 +118,7 @@ def template(options: Options | None, deadline: float | timedelta | None) -> dic
     if deadline is None:
         return said
     if (after := duration(deadline)) is None or after <= 0:
-        raise InvalidArguments(f"deadline={deadline!r} of a schedule is a duration, more than 0")
+        raise InvalidArguments(f"deadline={brief(deadline)} of a schedule is a duration, more than 0")
     return {**said, "deadline": after}
 
 
@@ -124,13 +129,8 @@ def _explain(error: ValidationError) -> str:
         if detail["type"] == "extra_forbidden":
             places.append(f"there is no option {name}; there are {', '.join(sorted(Options.model_fields))}")
         else:
-            places.append(f"{name}: {reason(detail)}, not {_brief(detail['input'])}")
+            places.append(f"{name}: {reason(detail)}, not {brief(detail['input'])}")
     return "; ".join(places)
-
-
-def _brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:100]}…"
 
 
 __all__ = ["Options", "TaskEdits", "as_options", "duration", "seconds", "template", "wire_edits"]

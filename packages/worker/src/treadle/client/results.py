@@ -5,10 +5,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from treadle.client.items import MOST_OF_REQUEST
-from treadle.errors import ConnectionFailed, ProblemError, TreadleError
+from treadle.errors import ConnectionFailed, ProblemError, TaskNotFound, TreadleError, problem_named
 
 RawTask = dict[str, Any]
 """A TaskItem as it came, not yet validated: only few of its fields are looked at on the way."""
+
+_MISSING = "there is no task {}, or you may not see it; one that is still to come is waited for by client.expect(id)"
 
 Ask = Callable[[list[str]], Awaitable[None]]
 
@@ -21,6 +23,8 @@ class ResultWaiters:
         self._spawn = spawn
         self._waiting: dict[str, asyncio.Future[RawTask]] = {}
         self._wanted: list[str] = []
+        self._there: set[str] = set()
+        """Those of them that are at the server, as it has answered or who waits says."""
 
     @property
     def ids(self) -> list[str]:
@@ -34,10 +38,17 @@ class ResultWaiters:
             future = self._waiting[task_id] = asyncio.get_running_loop().create_future()
         return future
 
-    def wait(self, task_id: str) -> asyncio.Future[RawTask]:
-        """Return the future of a task's end, and have the server asked for it at the end of this loop turn."""
+    def wait(self, task_id: str, *, is_coming: bool = False) -> asyncio.Future[RawTask]:
+        """Return the future of a task's end, and have the server asked for it at the end of this loop turn.
+
+        One that `is_coming` is waited for though the server has it not yet, by all who wait for it.
+        """
+        if is_coming:
+            self._there.discard(task_id)
         if task_id in self._waiting:
             return self._waiting[task_id]
+        if not is_coming:
+            self._there.add(task_id)
         if not self._wanted:
             self._spawn(self._flush())
         self._wanted.append(task_id)
@@ -47,10 +58,16 @@ class ResultWaiters:
         """Drop expectations whose submit was refused."""
         for task_id in task_ids:
             self._waiting.pop(task_id, None)
+            self._there.discard(task_id)
+
+    def were_taken(self, task_ids: Iterable[str]) -> None:
+        """Note that the server has answered the submit of these tasks."""
+        self._there.update(task_id for task_id in task_ids if task_id in self._waiting)
 
     def arrive(self, tasks: Iterable[RawTask]) -> None:
         """Take terminal tasks that the server pushed."""
         for task in tasks:
+            self._there.discard(task["id"])
             future = self._waiting.pop(task["id"], None)
             if future is not None and not future.done():
                 future.set_result(task)
@@ -60,9 +77,20 @@ class ResultWaiters:
         if wanted := [task_id for task_id in ids if task_id in self._waiting]:
             await self._ask_for(wanted)
 
+    def miss(self, task_ids: Iterable[str]) -> list[str]:
+        """Have those who wait for tasks that are not there raise `TaskNotFound`, but for what may still come.
+
+        Returns the tasks that nobody waits for any more.
+        """
+        missed = [task_id for task_id in task_ids if task_id in self._there or task_id not in self._waiting]
+        for task_id in missed:
+            self.refuse(task_id, TaskNotFound(problem_named("task-not-found", _MISSING.format(task_id))))
+        return missed
+
     def fail(self, error: TreadleError) -> None:
         """Fail everyone who waits."""
         waiting, self._waiting = self._waiting, {}
+        self._there.clear()
         for future in waiting.values():
             _set_error(future, error)
 
@@ -94,6 +122,7 @@ class ResultWaiters:
 
     def refuse(self, task_id: str, error: TreadleError) -> None:
         """Have those who wait for one task's end raise `error`; nothing happens when nobody does."""
+        self._there.discard(task_id)
         future = self._waiting.pop(task_id, None)
         if future is not None:
             _set_error(future, error)

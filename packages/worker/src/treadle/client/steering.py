@@ -2,6 +2,7 @@
 
 from typing import Any, Unpack
 
+from treadle.client.bulk_sealing import joined, parted
 from treadle.client.options import wire_edits
 from treadle.client.requests import Requester, path_part, task_of
 from treadle.encryption.fields import SAID, opened_step, sealed_message, sealed_words
@@ -103,9 +104,13 @@ class Steering(Requester):
     async def act(self, /, action: Action, **which: Any) -> BulkResult:
         """One verb for many tasks, as `BulkAction` says: `ids=[…]` or `filter={…}`.
 
-        What became of each is in the answer, refusals too.
+        What became of each is in the answer, refusals too. What a client with keys says of encrypted tasks, a `result`
+        or `error`, is sealed: it first asks which of them are encrypted.
         """
-        return BulkResult.model_validate(await self.call("actions", {"action": action, **which}, resend=False))
+        if not self.sealer.has_codec or all(which.get(name) is None for name in SAID):
+            return await self._act_on_many(action, which)
+        results = [await self._act_on_many(action, part) for part in await parted(self, which)]
+        return joined(action, results)
 
     async def pause_queue(self, full_name: str) -> JobItem:
         """Pause a queue, by its job's full name: nothing is claimed from it. Raises `JobNotFound`."""
@@ -114,6 +119,9 @@ class Steering(Requester):
     async def resume_queue(self, full_name: str) -> JobItem:
         """Let a paused queue go on; raises `JobNotFound`."""
         return JobItem.model_validate(await self.call("job", {"job": full_name, "paused": False}))
+
+    async def _act_on_many(self, action: Action, which: dict[str, Any]) -> BulkResult:
+        return BulkResult.model_validate(await self.call("actions", {"action": action, **which}, resend=False))
 
     async def _sealed(self, task_id: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Return what is said of a task, sealed as the task wants it; which is asked only where there are keys."""

@@ -337,6 +337,10 @@ class SyncClient:
         """Return a handle of a task that was submitted before."""
         return SyncHandle(self.client.handle(task_id))
 
+    def expect(self, task_id: str) -> SyncHandle[Any]:
+        """Return a handle of a task that may be submitted later; as `Client.expect`."""
+        return SyncHandle(self.client.expect(task_id))
+
     call = _of_client(Client.call)
     register = _of_client(Client.register)
     get = _of_client(Client.get)

@@ -18,6 +18,7 @@ from treadle.tasks.definition import Task
 from treadle.tasks.registry import by_name
 from treadle.transport.http import HttpChannel
 from treadle.wire.names import INTERNAL
+from treadle.wire.reasons import brief
 from treadle.worker.config import Lifespan
 
 try:
@@ -56,10 +57,12 @@ class InternalRegistry:
         settings: Settings | None = None,
     ) -> None:
         if type(concurrency) is not int or concurrency < 1:
-            raise ValueError(f"concurrency is the weight that is given out at once, at least 1, not {concurrency!r}")
+            raise ValueError(
+                f"concurrency is the weight that is given out at once, at least 1, not {brief(concurrency)}"
+            )
         grace = duration(drain_grace)
         if grace is None or grace < 0:
-            raise ValueError(f"drain_grace is a time in seconds, or a timedelta, 0 or more, not {drain_grace!r}")
+            raise ValueError(f"drain_grace is a time in seconds, or a timedelta, 0 or more, not {brief(drain_grace)}")
         self._drain_grace = grace
         self._settings = settings or Settings()
         self.tasks = _checked(tasks)

@@ -28,7 +28,7 @@ from treadle.tasks.verdicts import Exceptions, Verdicts
 from treadle.wire.limits import MOST_NAMED, LimitOfJob
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, JobName, parse_job_name
 from treadle.wire.options import OF_JOB, TaskDefaults
-from treadle.wire.reasons import reason
+from treadle.wire.reasons import brief, reason
 
 if TYPE_CHECKING:
     from treadle.tasks.context import Context
@@ -224,7 +224,7 @@ def _first(error: ValidationError) -> str:
     """Return where the first thing is wrong, and what."""
     found = error.errors(include_url=False)[0]
     place = ".".join(map(str, found["loc"]))
-    return f"{place}: {reason(found)}, not {found['input']!r:.100}" if place else reason(found)
+    return f"{place}: {reason(found)}, not {brief(found['input'])}" if place else reason(found)
 
 
 def _locals(function: Callable[..., Any], frame: FrameType) -> Mapping[str, Any] | None:

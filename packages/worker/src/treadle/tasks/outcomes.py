@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from treadle.client.options import duration
+from treadle.wire.reasons import brief
 
 
 class TaskOutcome(Exception):
@@ -32,7 +33,7 @@ class Retry(TaskOutcome):
         super().__init__(message or "the task asked for a retry")
         self.after: float | None = duration(after)
         if after is not None and not (self.after is not None and self.after >= 0):
-            raise ValueError(f"Retry(after={after!r}): write seconds from 0 up, or a timedelta")
+            raise ValueError(f"Retry(after={brief(after)}): write seconds from 0 up, or a timedelta")
 
 
 class Pause(TaskOutcome):

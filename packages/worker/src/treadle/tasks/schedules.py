@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from treadle.client.options import Options, duration, seconds, template
 from treadle.errors import DefinitionError, InvalidArguments
+from treadle.wire.reasons import brief
 from treadle.wire.schedules import Missed
 
 
@@ -31,7 +32,7 @@ class _Plan:
         if self.missed not in {"late", "skip"}:
             raise DefinitionError(f"missed={self.missed!r} of a schedule must be 'late' or 'skip'")
         if (jitter := duration(self.jitter)) is None or jitter < 0:
-            raise DefinitionError(f"jitter={self.jitter!r} of a schedule is a duration, 0 or more")
+            raise DefinitionError(f"jitter={brief(self.jitter)} of a schedule is a duration, 0 or more")
         try:
             template(self.options, self.deadline)
         except InvalidArguments as error:
@@ -80,9 +81,9 @@ class Every(_Plan):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (interval := duration(self.interval)) is None:
-            raise DefinitionError(f"Every({self.interval!r}) is no duration: write seconds, or a timedelta")
+            raise DefinitionError(f"Every({brief(self.interval)}) is no duration: write seconds, or a timedelta")
         if interval < 1:
-            raise DefinitionError(f"Every({self.interval!r}) is shorter than one second")
+            raise DefinitionError(f"Every({brief(self.interval)}) is shorter than one second")
 
     def timing(self) -> dict[str, Any]:
         """Return when, as it goes over the wire."""

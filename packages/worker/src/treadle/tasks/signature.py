@@ -12,6 +12,7 @@ from pydantic_core import to_json, to_jsonable_python
 
 from treadle.errors import BadValue, DefinitionError, InvalidArguments
 from treadle.values import plain, said_by
+from treadle.wire.reasons import brief
 from treadle.wire.values import fault, is_kept
 
 _CONTEXT = "treadle.tasks.context.Context"
@@ -118,7 +119,7 @@ class Signature:
     def _explain(self, error: ValidationError) -> str:
         places = "; ".join(
             f"{'.'.join(map(str, detail['loc'])) or 'arguments'}: {detail['msg']}"
-            + ("" if detail["type"] in {"missing", "extra_forbidden"} else f", not {_brief(detail['input'])}")
+            + ("" if detail["type"] in {"missing", "extra_forbidden"} else f", not {brief(detail['input'])}")
             for detail in error.errors(include_url=False)
         )
         return f"{self.name} can't be called so: {places}"
@@ -230,8 +231,3 @@ def _with_kept_defaults(schema: Any) -> Any:
         if is_kept(finite):
             parts["default"] = finite
     return parts
-
-
-def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:100]}…"

@@ -19,6 +19,7 @@ from treadle.errors import BadValue, InvalidStep, StepMismatch
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import check_function, has_loop, name_of, run, typed
 from treadle.values import plain
+from treadle.wire.reasons import brief
 from treadle.wire.steps import LONGEST_WAIT
 from treadle.wire.values import fault
 
@@ -95,7 +96,7 @@ class Steps:
         check_function(name, function)
         if not (isinstance(retries, int) and not isinstance(retries, bool) and 0 <= retries <= MOST_RETRIES):
             raise InvalidStep(
-                f"step {name!r}: retries is a whole number from 0 to {MOST_RETRIES:,}, not {retries!r:.100}"
+                f"step {name!r}: retries is a whole number from 0 to {MOST_RETRIES:,}, not {brief(retries)}"
             )
         limit = None if timeout is None else _length(f"step {name!r}: timeout", timeout)
         occurrence = self._next(name)
@@ -146,7 +147,7 @@ class Steps:
     def _check(self, name: str) -> None:
         """Raise `InvalidStep` for a name that is none, and where there are no steps."""
         if not isinstance(name, str) or not 1 <= len(name) <= 255 or fault(name) is not None:
-            raise InvalidStep(f"name: a step has a name of 1 to 255 characters of valid Unicode, not {name!r:.100}")
+            raise InvalidStep(f"name: a step has a name of 1 to 255 characters of valid Unicode, not {brief(name)}")
         if (outer := _inside.get()) is not None:
             raise InvalidStep(f"step {name!r} stands inside step {outer!r}: a step has no steps of its own")
         if self._is_async and not has_loop():
@@ -271,11 +272,11 @@ _WHAT_TO_DO = (
 def _length(what: str, given: float | timedelta) -> float:
     length = seconds(given)
     if isinstance(length, datetime):
-        raise InvalidStep(f"{what}: write how long it is until then, as in at - datetime.now(UTC), not {given!r}")
+        raise InvalidStep(f"{what}: write how long it is until then, as in at - datetime.now(UTC), not {brief(given)}")
     if isinstance(length, bool) or not isinstance(length, int | float) or not 0 <= length <= LONGEST_WAIT:
         raise InvalidStep(
             f"{what}: write seconds from 0 up, at most {LONGEST_WAIT:,.0f} (ten years), or a timedelta, not"
-            f" {given!r:.100}"
+            f" {brief(given)}"
         )
     return float(length)
 

@@ -27,7 +27,7 @@ from treadle.values import plain
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.tasks import TaskItem
 from treadle.worker.link import HttpLink
-from treadle.worker.middleware import Middleware, chained
+from treadle.worker.middleware import Middleware, chained, checked
 from treadle.worker.sealing import opened_results
 from treadle.worker.uploads import Uploader
 
@@ -52,7 +52,7 @@ class InlineWorker:
         self._urls = split_urls(url)
         self._token = token
         self._resources = resources
-        self._middleware = tuple(middleware)
+        self._middleware = checked(middleware)
         self._sealer = Sealer(codec or codec_of(Settings()))
         self._runner = asyncio.Runner()
         self._http: HttpChannel | None = None

@@ -19,8 +19,9 @@ from treadle.tasks.definition import Task
 from treadle.tasks.registry import by_name
 from treadle.transport.bearer import bearer_of
 from treadle.variables import untold
+from treadle.wire.reasons import brief
 from treadle.worker.config import Lifespan, WorkerConfig
-from treadle.worker.middleware import Middleware
+from treadle.worker.middleware import Middleware, checked
 
 if TYPE_CHECKING:
     from treadle.encryption.codec import Codec
@@ -41,9 +42,9 @@ class Worker:
     each run, the first one outermost: `async def m(ctx, call_next)`. `codec` has the keys of encrypted tasks. `url`,
     `token`, these keys and the defaults of tasks come from the environment when they are left out.
 
-    Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task or when a task with
-    isolation="process" stands where a child process can't find it, `NoCodec` for an encrypted task without keys,
-    `ValueError` for numbers out of bounds, and `InvalidSetting` for a URL or keys that are none.
+    Raises `DuplicateTask` when two tasks share a name, `DefinitionError` for what is no task or no middleware, or when
+    a task with isolation="process" stands where a child process can't find it, `NoCodec` for an encrypted task without
+    keys, `ValueError` for numbers out of bounds, and `InvalidSetting` for a URL or keys that are none.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Worker:
             raise DefinitionError("a worker needs at least one task: Worker([my_task])")
         grace = duration(drain_grace)
         if grace is None or grace < 0:
-            raise ValueError(f"drain_grace is a time in seconds, or a timedelta, 0 or more, not {drain_grace!r}")
+            raise ValueError(f"drain_grace is a time in seconds, or a timedelta, 0 or more, not {brief(drain_grace)}")
         _check(concurrency, min_concurrency, prefetch)
         for task in named.values():
             if task.isolation == "process":
@@ -99,7 +100,7 @@ class Worker:
             replace_schema=replace_schema,
             settings=settings,
             names=Names(urls),
-            middleware=tuple(middleware),
+            middleware=checked(middleware),
             sealer=sealer,
         )
         self.ready: asyncio.Event = asyncio.Event()
@@ -178,12 +179,14 @@ def _check_keys(tasks: Iterable[Task[..., Any]], sealer: Sealer) -> None:
 def _check(concurrency: int, min_concurrency: int, prefetch: int | None) -> None:
     numbers = {"concurrency": concurrency, "min_concurrency": min_concurrency, "prefetch": prefetch or 0}
     if wrong := [
-        f"{name} is a whole number, not {value!r}" for name, value in numbers.items() if type(value) is not int
+        f"{name} is a whole number, not {brief(value)}" for name, value in numbers.items() if type(value) is not int
     ]:
         raise ValueError("; ".join(wrong))
     if concurrency < 1:
-        raise ValueError(f"concurrency is the weight that runs at once, at least 1, not {concurrency}")
+        raise ValueError(f"concurrency is the weight that runs at once, at least 1, not {brief(concurrency)}")
     if not 0 <= min_concurrency <= concurrency:
-        raise ValueError(f"min_concurrency is from 0 to the concurrency of {concurrency}, not {min_concurrency}")
+        raise ValueError(
+            f"min_concurrency is from 0 to the concurrency of {brief(concurrency)}, not {brief(min_concurrency)}"
+        )
     if prefetch is not None and prefetch < 0:
-        raise ValueError(f"prefetch is the weight that waits here, 0 or more, not {prefetch}")
+        raise ValueError(f"prefetch is the weight that waits here, 0 or more, not {brief(prefetch)}")

@@ -1,0 +1,105 @@
+"""What is said of many tasks at once, some of them encrypted: of these it is sealed, of the others it stays plain."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from treadle.client.requests import Requester, path_part
+from treadle.encryption.fields import sealed_words
+from treadle.errors import TaskNotFound, ValidationFailed
+from treadle.values import plain_request
+from treadle.wire.bulk import BulkResult
+from treadle.wire.filters import TaskFilter
+from treadle.wire.transitions import Action
+
+_MOST_NAMED = 10_000
+"""Tasks that one bulk action names at most."""
+
+_PAGE = 500
+
+_AT_ONCE = 100
+"""Tasks that are asked about at once."""
+
+
+async def parted(client: Requester, which: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return bulk actions that together mean the same tasks, by their ids: each of encrypted ones or of plain ones.
+
+    What is sealed already stays as it is. What can't be told apart, as neither ids nor a filter, is given back as one
+    action with all sealed: the server says what is wrong with it. Raises `InvalidArguments` and as `Client.call`.
+    """
+    which = plain_request("actions", which)
+    sealed = sealed_words(client.sealer, which)
+    ids, wanted = which.get("ids"), which.get("filter")
+    if isinstance(ids, list) and wanted is None:
+        encrypted, plain = await _named(client, list(dict.fromkeys(map(str, ids))))
+    elif ids is None and (params := _params(wanted)) is not None:
+        encrypted, plain = await _meant(client, params)
+    else:
+        return [sealed]
+    return [*_portions(sealed, encrypted), *_portions(which, plain)]
+
+
+def joined(action: Action, results: Sequence[BulkResult]) -> BulkResult:
+    """Return what became of all the tasks."""
+    return BulkResult(
+        action=action,
+        matched=sum(one.matched for one in results),
+        changed=sum(one.changed for one in results),
+        versions={task_id: version for one in results for task_id, version in one.versions.items()},
+        problems=[problem for one in results for problem in one.problems],
+        problems_are_capped=any(one.problems_are_capped for one in results),
+    )
+
+
+async def _named(client: Requester, ids: list[str]) -> tuple[list[str], list[str]]:
+    """Return which of the tasks are encrypted, and which plain; what is none is taken for encrypted."""
+
+    async def is_plain(task_id: str) -> bool:
+        try:
+            return not (await client.call("get", {"id": task_id})).get("encrypted")
+        except (TaskNotFound, ValidationFailed):
+            return False
+
+    found: dict[str, bool] = {}
+    for start in range(0, len(ids), _AT_ONCE):
+        portion = ids[start : start + _AT_ONCE]
+        found |= zip(portion, await asyncio.gather(*map(is_plain, portion)), strict=True)
+    return [one for one in ids if not found[one]], [one for one in ids if found[one]]
+
+
+def _params(wanted: object) -> dict[str, Any] | None:
+    """Return a filter as a list of tasks takes it; None for what is none."""
+    try:
+        params = TaskFilter.model_validate(wanted).model_dump(mode="json", exclude_none=True)
+    except ValidationError:
+        return None
+    return {**params, **({"status": ",".join(params["status"])} if "status" in params else {})}
+
+
+async def _meant(client: Requester, params: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return which of the tasks that a filter means are encrypted, and which plain."""
+    room = params.pop("room", None)
+    path = "/v1/tasks" if room is None else f"/v1/rooms/{path_part(room)}/tasks"
+    encrypted: list[str] = []
+    plain: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = await client.request("GET", path, params={**params, **cursor, "limit": _PAGE})
+        for item in page["items"]:
+            (encrypted if item.get("encrypted") else plain).append(item["id"])
+        if page.get("next_cursor") is None:
+            return encrypted, plain
+        cursor = {"cursor": page["next_cursor"]}
+
+
+def _portions(which: dict[str, Any], ids: list[str]) -> list[dict[str, Any]]:
+    said = {name: value for name, value in which.items() if name not in {"ids", "filter", "if_versions"}}
+    versions = which.get("if_versions") or {}
+    parts: list[dict[str, Any]] = []
+    for start in range(0, len(ids), _MOST_NAMED):
+        named = ids[start : start + _MOST_NAMED]
+        known = {task_id: versions[task_id] for task_id in named if task_id in versions}
+        parts.append({**said, "ids": named, **({"if_versions": known} if known else {})})
+    return parts
