@@ -144,3 +144,18 @@ async def test_a_message_is_sent_on_the_socket_as_over_http(opened: Open):
     assert await client.refused("send", **{**message, "task_id": str(uuid4())}) == "task-not-found"
     await client.call("action", id=task["id"], action="cancel")
     assert await client.refused("send", **{**message, "id": "3"}) == "invalid-task-transition"
+
+
+async def test_an_await_says_what_is_not_there_and_pushes_it_when_it_has_come(opened: Open):
+    client, other = await opened(), await opened()
+    await client.call("register", **JOB)
+    [there] = await submit(client)
+    later = str(uuid4())
+
+    answer = await other.call("await", ids=[there["id"], later])
+    await submit(client, id=later)
+    again = await other.call("await", ids=[later])
+    await client.call("actions", action="cancel", ids=[later])
+
+    assert (answer["missing"], again["missing"]) == ([later], [])
+    assert [task["id"] for task in (await other.pushed("result"))["tasks"]] == [later]

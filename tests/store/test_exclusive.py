@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from treadle_server.errors import StoreUnavailable
+from treadle_server.store.postgres import exclusive
 from treadle_server.store.postgres.exclusive import KEY, LOCK
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import meta
@@ -37,6 +38,25 @@ async def stores(postgres_database: str) -> AsyncIterator[list[SqlStore]]:
 async def version_of(store: SqlStore) -> int | None:
     async with store.write() as tx:
         return tx.version
+
+
+async def test_who_finds_the_lock_kept_for_too_long_says_what_to_do(
+    stores: list[SqlStore], postgres_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exclusive, "LONGEST_JOIN", "50ms")
+    store, holder = SqlStore(postgres_database), await asyncpg.connect(postgres_database)
+    try:
+        async with holder.transaction():
+            await holder.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
+            with pytest.raises(StoreUnavailable, match="one of them migrates it, or a transaction hangs"):
+                await store.open()
+
+        await store.open()
+        async with store.write() as tx:
+            assert (await tx.connection.execute(sa.text("SHOW lock_timeout"))).scalar_one() == "0"
+    finally:
+        await holder.close()
+        await store.close()
 
 
 async def test_nobody_is_the_exclusive_writer_unless_it_asked_to_be(stores) -> None:

@@ -9,8 +9,10 @@ import pytest
 from tests.worker.conftest import working_at
 from tests.worker.jobs import double
 from tests.worker.proxies import proxy_to
-from treadle import Client, Context, Options, SyncClient, TaskFailed, task
-from treadle.errors import Forbidden, SchemaConflict
+from treadle import Client, Context, Options, SyncClient, TaskFailed, WaitTimeout, task
+from treadle.client import connection
+from treadle.errors import Forbidden, SchemaConflict, TaskNotFound
+from treadle.ids import new_task_id
 from treadle_server.testing import Served, serve
 
 SOMEDAY = datetime(2999, 1, 1, tzinfo=UTC)
@@ -30,6 +32,27 @@ async def test_everything_works_over_plain_http_when_no_socket_can_be_opened(ser
         assert client.is_plain
     assert results == [0, 2, 4, 6, 8]
     assert seen.state == "online"
+
+
+@pytest.mark.parametrize("way", ["socket", "http"])
+async def test_a_task_that_is_not_there_is_told_of_and_one_that_is_expected_is_waited_for(
+    server: Served, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(connection, "_COMING", 0.01)
+    task_id = new_task_id()
+    async with proxy_to(server.url) as proxy:
+        proxy.refuses_sockets = way == "http"
+        async with Client(proxy.url, server.token) as client, working_at(server.url, server.token, double):
+            with pytest.raises(TaskNotFound, match=r"client\.expect"):
+                await client.handle(task_id).result(timeout=30)
+            coming = asyncio.ensure_future(client.expect(task_id).result(timeout=30))
+            with pytest.raises(WaitTimeout):
+                await client.expect(task_id).result(timeout=0.05)
+            await client.submit(double.bind(2), options=Options(id=task_id))
+
+            assert await coming == 4
+            assert await client.handle(task_id).result(timeout=30) == 4
+            assert client.is_plain is (way == "http")
 
 
 async def test_a_worker_that_loses_its_server_goes_on_and_reports_later(

@@ -177,6 +177,23 @@ async def test_each_defect_of_a_server_is_found_f8(
     assert found[check].grade == grade
 
 
+async def test_a_server_that_has_just_begun_is_given_time_for_its_first_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = iter(["starting", "starting", "starting"])
+
+    def healthz() -> Any:
+        return service(next(states, "ok"))()
+
+    async with playing() as played:
+        played.answers["/v1/healthz"] = healthz
+        begun = await examined(played.url, monkeypatch)
+        monkeypatch.setattr(there, "STARTING", 0.0)
+        played.answers["/v1/healthz"] = service("starting")
+        stuck = await examined(played.url, monkeypatch)
+
+    assert begun["ready"].grade == "ok"
+    assert (stuck["ready"].grade, stuck["ready"].detail) == ("warn", "not well: sweeper: starting")
+
+
 async def test_a_slow_way_is_found(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(there, "SLOW", 0.0)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.worker import jobs
-from treadle import CallNext, Client, Context, MalformedPayload, TaskCancelled, TaskFailed, task
-from treadle.errors import BadValue
+from treadle import CallNext, Client, Context, MalformedPayload, TaskCancelled, TaskFailed, Worker, task
+from treadle.errors import BadValue, DefinitionError
 from treadle.testing.inline import InlineWorker
 from treadle_server.testing import Served
 
@@ -206,3 +206,38 @@ async def test_an_inline_worker_has_it_too(server: Served, client: Client) -> No
 
     await asyncio.to_thread(work)
     assert await handle.result(timeout=60) == 108
+
+
+async def plain(ctx: Context, call_next: CallNext) -> Any:
+    return await call_next()
+
+
+async def of_one(ctx: Context) -> None:
+    pass
+
+
+async def yields(ctx: Context, call_next: CallNext) -> Any:
+    yield await call_next()
+
+
+class Timer:
+    async def __call__(self, ctx: Context, call_next: CallNext) -> Any:
+        return await call_next()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (plain, "a list of functions"),
+        ("plain", "a list of functions"),
+        ([plain, "plain"], "'plain' is no function"),
+        ([Timer], "Timer'> is no function"),
+        ([of_one], "can't be called with a context and call_next"),
+        ([yields], "yields"),
+    ],
+    ids=["no list", "text", "a text in it", "a class", "one argument", "a generator"],
+)
+def test_what_can_t_be_put_around_a_run_is_refused_when_the_worker_is_made(given: Any, said: str) -> None:
+    with pytest.raises(DefinitionError, match=said):
+        Worker([doubles_in_the_loop], middleware=given, url="http://127.0.0.1:1")
+    assert len(Worker([doubles_in_the_loop], middleware=[plain, Timer()]).config.middleware) == 2

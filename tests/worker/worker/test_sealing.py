@@ -20,6 +20,7 @@ from tests.worker.vaults import (
     whisper_in_thread,
 )
 from treadle import Client, Context, Every, Options, Pause, TaskFailed, Worker, task
+from treadle.client import bulk_sealing
 from treadle.encryption import FernetCodec, Sealer, new_key
 from treadle.errors import (
     BadValue,
@@ -313,6 +314,34 @@ async def test_an_edit_a_resolve_and_a_schedule_by_hand_are_sealed(keyed: Client
     assert made.payload == (await keyed.schedule("s")).payload == {"word": SECRET}
     raw, schedule = await client.get(handle.id), await client.schedule("s")
     assert None not in {seal_of(raw.payload), seal_of(raw.checkpoint), seal_of(raw.result), seal_of(schedule.payload)}
+
+
+@pytest.mark.parametrize("by", ["ids", "filter"])
+async def test_what_is_said_of_many_is_sealed_for_those_that_are_encrypted(
+    keyed: Client, client: Client, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    @task
+    async def plain(word: str) -> str:
+        return word
+
+    hidden = [await keyed.submit(whisper.bind(word="x"), options=Options(delay=3600)) for _ in range(2)]
+    shown = await keyed.submit(plain.bind(word="x"), options=Options(delay=3600))
+    ids: list[str] = [*(handle.id for handle in hidden), shown.id]
+    await keyed.act("pause", ids=ids)
+    monkeypatch.setattr(bulk_sealing, "_PAGE", 2)
+    missing = new_task_id()
+
+    which: dict[str, Any] = {"ids": [*ids, missing]} if by == "ids" else {"filter": {"status": ["paused"]}}
+    done = await keyed.act("resolve", **which, result=SECRET)
+
+    assert (done.changed, done.versions.keys()) == (3, set(ids))
+    assert [problem.id for problem in done.problems] == ([missing] if by == "ids" else [])
+    assert [(await keyed.get(task_id)).result for task_id in ids] == [SECRET] * 3
+    raw = [(await client.get(task_id)).result for task_id in ids]
+    assert [seal_of(result) is None for result in raw] == [False, False, True]
+    assert (await keyed.act("resolve", ids=[missing], error=SECRET)).changed == 0
+    with pytest.raises(ValidationFailed):
+        await keyed.act("resolve", result=SECRET)
 
 
 async def test_a_plain_task_stays_plain_for_a_client_and_a_worker_with_keys(

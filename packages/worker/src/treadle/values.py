@@ -1,6 +1,7 @@
 """Values on their way to the server: made plain, and checked by the rule of the wire before anything is sent."""
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,11 @@ _SUSPECT = (b"\\u0000", b"NaN", b"Infinity")
 
 _ENDLESS = ("depth exceeded", "Circular reference")
 """What pydantic says of more levels than it goes down, and of what contains itself."""
+
+_BRIEF = 100
+"""Characters of a value that are shown."""
+
+_DIGITS_PER_BIT = math.log10(2)
 
 LONGEST_TEXT = 1_000_000
 """Characters of an error or traceback at most, as the wire models have it."""
@@ -113,3 +119,18 @@ def _reason(value: Any, error: Exception) -> str:
     if isinstance(value, str) and (found := fault(value)) is not None:
         return found.why
     return f"{type(value).__name__}, {NO_JSON}: {said_by(error)[:300]}; give plain data"
+
+
+def brief(value: object) -> str:
+    """Return how a value reads in an error, in about 100 characters.
+
+    Of a number that Python won't write it is said how long it is.
+    """
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python writes no whole number of more than 4,300 digits.
+        if isinstance(value, int):
+            return f"a whole number of about {round(value.bit_length() * _DIGITS_PER_BIT):,} digits"
+        return f"a {type(value).__name__} that can't be written"
+    return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from treadle.errors import InvalidArguments
-from treadle.wire.reasons import brief
+from treadle.values import brief
 from treadle.wire.values import MOST_INTEGER
 
 if TYPE_CHECKING:

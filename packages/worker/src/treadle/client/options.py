@@ -7,11 +7,12 @@ from pydantic import ValidationError, field_validator
 
 from treadle.client.limit import Limit
 from treadle.errors import InvalidArguments
+from treadle.values import brief
 from treadle.wire.fields import Text
 from treadle.wire.flows import DependsOn
 from treadle.wire.ids import Uuid
 from treadle.wire.options import GivenOptions, TaskEdits, TaskTimes
-from treadle.wire.reasons import brief, reason
+from treadle.wire.reasons import reason
 
 _OF_ONE_TASK = frozenset(
     {"id", "depends_on", "flow_id", "flow_name", "delay", "scheduled_at", "deadline", "on_dependency_failure"}

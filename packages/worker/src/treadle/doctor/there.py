@@ -1,5 +1,6 @@
 """What is looked at through the server: whether it is reached, ready, fast, of this version, and what the token may."""
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from treadle.client.client import Client
 
 PINGS = 20
+STARTING = 5.0
+"""Seconds that the services of a server which has just begun are given for their first turns."""
+
 SLOW = 0.25
 """Seconds of a round trip from which it is worth a remark."""
 
@@ -73,8 +77,7 @@ async def _told_of(url: str, look: Callable[[], Awaitable[Seen]]) -> Seen:
 async def _ready(client: "Client") -> Seen:
     from treadle.errors import TreadleError
 
-    health = await client.http().request("GET", "/v1/healthz")
-    services: dict[str, str] = health.get("services", {})
+    services = await _services(client)
     unwell = {name: state for name, state in services.items() if state not in {"ok", "standby"}}
     advice = "look at the server's log; it goes on by itself when that is mended"
     if unwell:
@@ -87,6 +90,16 @@ async def _ready(client: "Client") -> Seen:
     except TreadleError as error:
         return [Finding("ready", "fail", f"/readyz says no: balancers send it nothing ({error})", advice)]
     return [Finding("ready", "ok", f"its store answers, and {len(services)} services turn")]
+
+
+async def _services(client: "Client") -> dict[str, str]:
+    """Return how each service does; of a server that has just begun, when all had their first turn, or had the time."""
+    until = time.monotonic() + STARTING
+    while True:
+        services: dict[str, str] = (await client.http().request("GET", "/v1/healthz")).get("services", {})
+        if "starting" not in services.values() or time.monotonic() >= until:
+            return services
+        await asyncio.sleep(0.1)
 
 
 async def _token(client: "Client") -> Seen:

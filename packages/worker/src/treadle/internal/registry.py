@@ -17,8 +17,8 @@ from treadle.settings import InvalidSetting, Settings
 from treadle.tasks.definition import Task
 from treadle.tasks.registry import by_name
 from treadle.transport.http import HttpChannel
+from treadle.values import brief
 from treadle.wire.names import INTERNAL
-from treadle.wire.reasons import brief
 from treadle.worker.config import Lifespan
 
 try:

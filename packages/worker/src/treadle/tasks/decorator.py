@@ -25,10 +25,11 @@ from treadle.tasks.registry import remember
 from treadle.tasks.schedules import Schedule, checked
 from treadle.tasks.signature import Signature
 from treadle.tasks.verdicts import Exceptions, Verdicts
+from treadle.values import brief
 from treadle.wire.limits import MOST_NAMED, LimitOfJob
 from treadle.wire.names import GLOBAL, INTERNAL, InvalidJobName, JobName, parse_job_name
 from treadle.wire.options import OF_JOB, TaskDefaults
-from treadle.wire.reasons import brief, reason
+from treadle.wire.reasons import reason
 
 if TYPE_CHECKING:
     from treadle.tasks.context import Context

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from treadle.client.options import duration
-from treadle.wire.reasons import brief
+from treadle.values import brief
 
 
 class TaskOutcome(Exception):

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from treadle.client.options import Options, duration, seconds, template
 from treadle.errors import DefinitionError, InvalidArguments
-from treadle.wire.reasons import brief
+from treadle.values import brief
 from treadle.wire.schedules import Missed
 
 

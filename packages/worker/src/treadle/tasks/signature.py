@@ -11,8 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import to_json, to_jsonable_python
 
 from treadle.errors import BadValue, DefinitionError, InvalidArguments
-from treadle.values import plain, said_by
-from treadle.wire.reasons import brief
+from treadle.values import brief, plain, said_by
 from treadle.wire.values import fault, is_kept
 
 _CONTEXT = "treadle.tasks.context.Context"

@@ -18,8 +18,7 @@ from treadle.client.options import seconds
 from treadle.errors import BadValue, InvalidStep, StepMismatch
 from treadle.tasks.outcomes import Interrupted, Suspend, TaskOutcome
 from treadle.tasks.step_calls import check_function, has_loop, name_of, run, typed
-from treadle.values import plain
-from treadle.wire.reasons import brief
+from treadle.values import brief, plain
 from treadle.wire.steps import LONGEST_WAIT
 from treadle.wire.values import fault
 

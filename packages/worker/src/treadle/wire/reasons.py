@@ -1,6 +1,5 @@
 """What is wrong with a value that pydantic refuses, in words for who sent it; and the patterns of texts."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,11 +24,6 @@ _MATCHING = {
     SHA256: "write a SHA-256 digest: 64 hexadecimal digits in lower case",
 }
 
-_BRIEF = 100
-"""Characters of a value that are shown."""
-
-_DIGITS_PER_BIT = math.log10(2)
-
 _OBJECTS = frozenset({"dict_type", "model_type", "model_attributes_type"})
 
 
@@ -47,18 +41,3 @@ def reason(found: Mapping[str, Any]) -> str:
     if kind == "string_pattern_mismatch":
         return next((words for pattern, words in _MATCHING.items() if f"'{pattern}'" in said), said)
     return said.replace(" after validation", "")
-
-
-def brief(value: object) -> str:
-    """Return how a value reads in an error, in about 100 characters.
-
-    Of a number that Python won't write it is said how long it is.
-    """
-    try:
-        text = repr(value)
-    except ValueError:
-        # Python writes no whole number of more than 4,300 digits.
-        if isinstance(value, int):
-            return f"a whole number of about {round(value.bit_length() * _DIGITS_PER_BIT):,} digits"
-        return f"a {type(value).__name__} that can't be written"
-    return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"

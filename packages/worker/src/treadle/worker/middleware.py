@@ -8,7 +8,7 @@ from typing import Any
 from treadle.errors import DefinitionError
 from treadle.tasks.context import Context
 from treadle.tasks.endings import Ending
-from treadle.wire.reasons import brief
+from treadle.values import brief
 
 CallNext = Callable[[], Awaitable[Any]]
 """Calls what comes next, the function itself in the end; gives its result as it is kept, in JSON."""

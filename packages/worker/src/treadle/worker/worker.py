@@ -18,8 +18,8 @@ from treadle.loops import ended_by, loop_factory
 from treadle.tasks.definition import Task
 from treadle.tasks.registry import by_name
 from treadle.transport.bearer import bearer_of
+from treadle.values import brief
 from treadle.variables import untold
-from treadle.wire.reasons import brief
 from treadle.worker.config import Lifespan, WorkerConfig
 from treadle.worker.middleware import Middleware, checked
 

@@ -13,7 +13,7 @@ newer one has migrated finds out in the same way, before it has read or written 
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from treadle_server.errors import DatabaseIsNewer
+from treadle_server.errors import DatabaseIsNewer, StoreUnavailable
 from treadle_server.store.migrations import HEAD, newer_than_known
 
 if TYPE_CHECKING:
@@ -30,6 +30,15 @@ NOBODY = f"{HEAD}:"
 
 PATIENCE = "1s"
 """How long a server that would like to write exclusively waits for the others' transactions; they wait behind it."""
+
+LONGEST_JOIN = "60s"
+"""How long a server waits for the others' transactions where it has to write: a migration of theirs may be one."""
+
+HELD = (
+    f"other servers have kept the database's advisory lock {LOCK} for {LONGEST_JOIN}: one of them migrates it, or a"
+    f" transaction hangs. pg_locks has the pid (locktype 'advisory', objid {LOCK}); when that has ended, or was"
+    " ended by pg_terminate_backend(pid), start this server again"
+)
 
 _SET = """
 INSERT INTO meta (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value
@@ -62,7 +71,7 @@ class ExclusiveWriter:
     async def look(self, driver: "asyncpg.Connection[Any]") -> None:
         """Find out who the exclusive writer is, outside of a transaction; another one is it no more.
 
-        Raises `DatabaseIsNewer`.
+        Raises `DatabaseIsNewer`, and `StoreUnavailable` as `join`.
         """
         name = await driver.fetchval("SELECT value FROM meta WHERE key = $1", KEY)
         if name not in {self._name, NOBODY}:
@@ -72,8 +81,18 @@ class ExclusiveWriter:
         self._believe(is_exclusive=name == self._name)
 
     async def join(self, driver: "asyncpg.Connection[Any]") -> None:
-        """Take the lock exclusively, and let nobody be the exclusive writer; within a transaction."""
-        await driver.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
+        """Take the lock exclusively, and let nobody be the exclusive writer; within a transaction.
+
+        Raises `StoreUnavailable` when others keep the lock for longer than `LONGEST_JOIN`.
+        """
+        import asyncpg
+
+        try:
+            await driver.execute(f"SET LOCAL lock_timeout = '{LONGEST_JOIN}'; SELECT pg_advisory_xact_lock({LOCK})")
+        except asyncpg.LockNotAvailableError:
+            raise StoreUnavailable(HELD, retry_after=1) from None
+        # A migration, which may follow, waits for its own locks as long as it must.
+        await driver.execute("SET LOCAL lock_timeout = DEFAULT")
         if await driver.fetchval("SELECT to_regclass('meta') IS NOT NULL"):
             await driver.execute(_SET, KEY, NOBODY)
 
