@@ -223,13 +223,14 @@ async def test_events_and_results_of_other_rooms_are_not_pushed_c8(
     async with connected(served, token_of(reader)) as socket:
         await socket.call("every", on=True, brief=brief, recent=200 if brief else 0)
         hidden, shown = await other.submit(), await lab.submit()
-        await socket.call("await", ids=[hidden["id"], shown["id"]])
+        answer = await socket.call("await", ids=[hidden["id"], shown["id"]])
         for task in (hidden, shown):
             assert (await root.post(f"/v1/tasks/{task['id']}/cancel")).status_code == 200
         # The result of what is seen comes last; whatever were pushed of the other stands before it.
         results = (await socket.pushed("result"))["tasks"]
         told = [event for push in socket.pushes if push["push"] == "events" for event in push["events"]]
 
+    assert answer["missing"] == [hidden["id"]]
     assert [task["id"] for task in results] == [shown["id"]]
     named = {event["task"]["id"] for event in told if "task" in event}
     assert named == {shown["id"]}
