@@ -7,15 +7,17 @@ Run `treadle worker examples.hello` and `python -m examples.with_django runserve
 import sys
 from collections.abc import Callable
 from secrets import token_hex
+from uuid import UUID
 
 import django
 from django.conf import settings
 from django.core.management import execute_from_command_line
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path
 from examples.hello import hello
 
 from treadle import SyncClient, current_client
+from treadle.errors import TaskNotFound
 
 
 def connected(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
@@ -38,14 +40,17 @@ async def submit_async(request: HttpRequest, name: str) -> HttpResponse:
     return HttpResponse(handle.id)
 
 
-async def result(request: HttpRequest, task_id: str) -> HttpResponse:
-    return HttpResponse(await current_client().handle(task_id).result(timeout=30))
+async def result(request: HttpRequest, task_id: UUID) -> HttpResponse:
+    try:
+        return HttpResponse(await current_client().handle(str(task_id)).result(timeout=30))
+    except TaskNotFound:
+        raise Http404("there is no such task") from None
 
 
 urlpatterns = [
     path("hello/<name>", submit),
     path("async/<name>", submit_async),
-    path("result/<task_id>", result),
+    path("result/<uuid:task_id>", result),
 ]
 
 settings.configure(

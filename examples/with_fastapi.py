@@ -6,11 +6,13 @@ Run `treadle worker examples.hello` and `uvicorn examples.with_fastapi:app`, the
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from uuid import UUID
 
 from examples.hello import hello
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 
 from treadle import Client, current_client
+from treadle.errors import TaskNotFound
 
 
 @asynccontextmanager
@@ -35,6 +37,9 @@ def submit_in_a_thread(name: str) -> str:
 
 
 @app.get("/result/{task_id}")
-async def result(task_id: str) -> str:
-    greeting: str = await current_client().handle(task_id).result(timeout=30)
+async def result(task_id: UUID) -> str:
+    try:
+        greeting: str = await current_client().handle(str(task_id)).result(timeout=30)
+    except TaskNotFound:
+        raise HTTPException(404, "there is no such task") from None
     return greeting

@@ -4,10 +4,13 @@ Run `treadle worker examples.hello` and `flask --app examples.with_flask run`, t
 `curl -X POST localhost:5000/hello/Ann`.
 """
 
+from uuid import UUID
+
 from examples.hello import hello
-from flask import Flask
+from flask import Flask, abort
 
 from treadle import SyncClient
+from treadle.errors import TaskNotFound
 
 app = Flask(__name__)
 client = SyncClient()  # connects to nothing yet: gunicorn may fork after this
@@ -23,6 +26,9 @@ def submit(name: str) -> str:
     return hello.submit_sync(name).id
 
 
-@app.get("/result/<task_id>")
-def result(task_id: str) -> str:
-    return str(client.handle(task_id).result(timeout=30))
+@app.get("/result/<uuid:task_id>")
+def result(task_id: UUID) -> str:
+    try:
+        return str(client.handle(str(task_id)).result(timeout=30))
+    except TaskNotFound:
+        abort(404)

@@ -208,7 +208,7 @@ async def test_f6_an_order_of_the_shop_is_confirmed_through_its_outbox(
     module = example("examples.outbox")
     async with Client() as client, worker(module), module.lifespan(module.app):
         ids = [await module.order(item) for item in ("tea", "cake")]
-        results = [await client.handle(task_id).result(timeout=60) for task_id in ids]
+        results = [await client.expect(task_id).result(timeout=60) for task_id in ids]
 
     assert results == ["Order 1: tea is on its way", "Order 2: cake is on its way"]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -37,6 +38,7 @@ def test_handlers_of_fastapi_find_the_client_of_the_lifespan(example: Any, run: 
         submitted = [browser.post("/hello/Ann").json(), browser.post("/blocking/Ben").json()]
         run()
         results = [browser.get(f"/result/{task_id}").json() for task_id in submitted]
+        assert browser.get(f"/result/{uuid4()}").status_code == 404
 
     assert results == ["Hello, Ann!", "Hello, Ben!"]
 
@@ -50,6 +52,7 @@ def test_views_of_flask_submit_through_the_client_of_their_process(example: Any,
     run()
 
     assert browser.get(f"/result/{submitted}").text == "Hello, Ann!"
+    assert browser.get(f"/result/{uuid4()}").status_code == 404
     module.client.close()
 
 
@@ -64,6 +67,7 @@ def test_views_of_django_submit_through_the_client_of_their_process(example: Any
     run()
 
     assert [browser.get(f"/result/{task_id}").content for task_id in submitted] == [b"Hello, Ann!"] * 2
+    assert browser.get(f"/result/{uuid4()}").status_code == 404
     # Its middleware has it, and no place to close it in.
     opening = current_client().opening()
     opening.block(opening.close())
