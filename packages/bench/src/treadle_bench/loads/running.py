@@ -28,8 +28,10 @@ def until(happened: Callable[[], bool], child: Child, complaint: str) -> None:
     """Wait until something happened. Raises `BenchFailed` when the process ends before, or takes too long."""
     limit = time.monotonic() + START_SECONDS
     while not happened():
-        if not child.is_running or time.monotonic() > limit:
-            raise BenchFailed(f"{complaint}:\n{child.output()[-2000:]}")
+        if not child.is_running:
+            raise BenchFailed(f"{complaint}, and ended with {child.process.returncode}:\n{child.output()[-2000:]}")
+        if time.monotonic() > limit:
+            raise BenchFailed(f"{complaint} within {START_SECONDS:g} s:\n{child.output()[-2000:]}")
         time.sleep(LOOK_SECONDS)
 
 
