@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from treadle import Client, SyncClient, task
-from treadle_server.store.read import walks
 
 
 @task
@@ -57,9 +56,12 @@ def test_a_blocking_client_goes_through_them_too(treadle_server: Any, submitted:
         assert list(client.workers()) == []
 
 
+@pytest.mark.inside  # the server is told to give little at once
 def test_a_page_is_filled_where_the_server_has_looked_through_enough_for_one_request(
     treadle_server: Any, submitted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from treadle_server.store.read import walks
+
     monkeypatch.setattr(walks, "LOOKED_THROUGH", 2)
     firsts = submitted[2:]
 

@@ -17,9 +17,6 @@ from treadle.errors import InvalidArguments, InvalidStep, StepMismatch
 from treadle.tasks import steps as steps_of
 from treadle.tasks.context import check_steps
 from treadle.wire.status import Reason, Status
-from treadle_server.domain.steps import Step
-from treadle_server.operations import carrying
-from treadle_server.store.read import steps as read_steps
 
 pytestmark = pytest.mark.anyio
 
@@ -55,13 +52,17 @@ async def test_what_a_step_came_to_is_returned_by_the_run_that_follows(
     assert all(step.seconds is not None and step.seconds < 30 for step in kept)
 
 
+@pytest.mark.inside  # the server is told to give little at once
 @pytest.mark.parametrize("most", [0, 2], ids=["asked for", "carried"])
 async def test_what_is_kept_comes_with_the_claim_or_is_asked_for(
     client: Client, either: Working, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
+    from treadle_server.operations import carrying
+    from treadle_server.store.read import steps as read_steps
+
     asked: list[int] = []
 
-    async def of_task(connection: Any, task_seq: int, **more: int) -> list[Step]:
+    async def of_task(connection: Any, task_seq: int, **more: int) -> Any:
         asked.append(task_seq)
         return await read_task(connection, task_seq, **more)
 

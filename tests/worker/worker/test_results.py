@@ -11,7 +11,6 @@ from treadle.tasks.dependencies import payload_of
 from treadle.transport import http
 from treadle.worker.lease import Held
 from treadle.worker.results import read_results
-from treadle_server.operations import carrying
 
 pytestmark = pytest.mark.anyio
 
@@ -38,10 +37,12 @@ async def says(text: str) -> str:
     return text
 
 
-@pytest.fixture(params=["carried", "read"])
+@pytest.fixture(params=["carried", pytest.param("read", marks=pytest.mark.inside)])
 def carries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results that a claim carries, and those that are too large together and are read with its credential."""
     if request.param == "read":
+        from treadle_server.operations import carrying
+
         monkeypatch.setattr(carrying, "MOST_BYTES", 0)
 
 

@@ -116,6 +116,7 @@ async def test_code_of_every_kind_gets_plain_values_and_tells_sealed_ones_f7(
     assert SECRET not in await everything(database_url)
 
 
+@pytest.mark.inside  # the server is another process of this environment
 async def test_a_secret_is_nowhere_in_the_servers_files_and_log_f7(tmp_path: Path) -> None:
     """Of a server in a process of its own: the database with its side files, what it logs, and the rest it writes."""
     with running_server(tmp_path, f"sqlite:///{tmp_path / 'treadle.db'}", TREADLE_LOG_FORMAT="json") as server:
