@@ -36,6 +36,7 @@ async def fulfil_secretly(ctx: Context, order: str) -> list[Any]:
     return [receipt, await ctx.receive("approved")]
 
 
+@pytest.mark.inside  # time moves in the test's process
 @pytest.mark.parametrize("each", [fulfil, fulfil_plainly, fulfil_secretly], ids=lambda each: each.job.name)
 def test_a_task_sleeps_by_the_moved_clock_and_receives(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, each: Any
