@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from treadle.errors import ConnectionFailed, error_for, problem_named
+from treadle.wire.frames import LOGGED_TASKS
 from treadle_tui.core.live.feed import Event, Lost, Opened, Pushed
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -134,9 +135,6 @@ class MockServer:
     def _on_unwatch(self, fields: dict[str, Any]) -> dict[str, Any]:
         self.watched.pop(fields["sub"], None)
         return {}
-
-    def _on_logs(self, fields: dict[str, Any]) -> dict[str, Any]:
-        return {"items": self.logs.get(fields["id"], [])}
 
     def _on_get(self, fields: dict[str, Any]) -> dict[str, Any]:
         if fields["id"] not in self.tasks:
@@ -301,6 +299,8 @@ class MockServer:
             return self._task_rows(sub["task_id"])
         if topic == "tasks":
             return self._window(sub["window"])
+        if topic == "logs":
+            return self._log_rows(sub["window"])
         return list(getattr(self, topic).values())
 
     def matching(self, window: dict[str, Any]) -> list[dict[str, Any]]:
@@ -334,8 +334,18 @@ class MockServer:
         told = {"runs": self.runs, "logs": self.logs, "events": self.histories, "artifacts": self.artifacts}
         return [{"id": key, "task": self.tasks[key], **{name: by.get(key, []) for name, by in told.items()}}]
 
+    def _log_rows(self, window: dict[str, Any]) -> list[dict[str, Any]]:
+        logged = [(row, self.logs.get(row["id"], [])) for row in self.matching(window)[:LOGGED_TASKS]]
+        return [
+            {**line, "id": f"{row['id']} {n}", "line": n, "task_id": row["id"], "job_name": row["job_name"]}
+            for row, lines in logged
+            for n, line in enumerate(lines)
+        ]
+
     def _told(self, fields: dict[str, Any]) -> dict[str, Any]:
         """How many tasks stand before a window: it counts those before an anchor, and not all when they are many."""
+        if fields["topic"] == "logs":
+            return {"is_partial": len(self.matching(fields["window"])) > LOGGED_TASKS}
         if fields["topic"] != "tasks":
             return {}
         ahead, most = self.ahead(fields["window"]), self.counts_ahead_to

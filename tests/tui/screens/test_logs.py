@@ -31,8 +31,9 @@ def told(stage: Stage) -> list[str]:
     return [row.strip("│ ").split("  ")[-1].strip() for row in found]
 
 
-def asked(stage: Stage, op: str) -> int:
-    return len(stage.asked(op))
+def watched(stage: Stage) -> list[dict[str, Any]]:
+    """What was asked for of logs."""
+    return [one for one in stage.asked("watch") if one["topic"] == "logs"]
 
 
 async def test_the_logs_of_the_listed_tasks_are_one_with_the_newest_first(
@@ -47,7 +48,7 @@ async def test_the_logs_of_the_listed_tasks_are_one_with_the_newest_first(
         places = [text.index(words) for words in ("done", "frame 3 has no cell", "turned by 90", "opened camera")]
         assert places == sorted(places)
         assert "\x1b" not in text
-        assert "10 tasks, the 10 that changed last" in text
+        assert "3 tasks, of the 10 that changed last" in text
 
 
 async def test_new_lines_come_by_themselves_and_the_highlight_stays_with_the_newest_until_it_is_moved(
@@ -59,13 +60,13 @@ async def test_new_lines_come_by_themselves_and_the_highlight_stays_with_the_new
         await stage.until(lambda: "opened camera" in stage.text())
         assert "done" in stage.highlighted()
         logging.logs[key].append(line(1, "one more"))
-        await stage.pass_time(2.5)
+        logging.push_topic("logs")
         await stage.until(lambda: "one more" in stage.text())
         assert "one more" in stage.highlighted()
 
         await stage.press("down")
         logging.logs[key].append(line(0, "and another"))
-        await stage.pass_time(2.5)
+        logging.push_topic("logs")
         await stage.until(lambda: "and another" in stage.text())
         assert "done" in stage.highlighted()
         await stage.press("F")
@@ -79,9 +80,7 @@ async def test_a_frozen_log_stands_still(logging: MockServer, clock: FrozenClock
         await stage.until(lambda: "opened camera" in stage.text())
         await stage.press("z")
         logging.logs[key].append(line(0, "one more"))
-        before = asked(stage, "logs")
-        await stage.pass_time(2.5)
-        await stage.until(lambda: asked(stage, "logs") > before)
+        logging.push_topic("logs")
         await stage.settle()
 
         assert "one more" not in stage.text()
@@ -117,31 +116,54 @@ async def test_a_queues_and_a_workers_logs_are_those_of_their_tasks(logging: Moc
         await stage.settle()
 
         assert "Logs  worker:" in stage.text()
-        assert stage.asked("freeze")[-1]["filter"]["worker"]
+        assert watched(stage)[-1]["window"]["filter"]["worker"]
 
 
-async def test_a_line_leads_to_its_task_and_what_rests_is_not_read_again(
-    logging: MockServer, clock: FrozenClock
-) -> None:
-    for row in logging.tasks.values():
-        row["status"] = "completed"
+async def test_a_line_leads_to_its_task(logging: MockServer, clock: FrozenClock) -> None:
     async with staged(logging, clock) as stage:
         await stage.press("2", "l")
         await stage.until(lambda: "opened camera" in stage.text())
-        await stage.settle()
-        before = asked(stage, "logs")
-        for _ in range(3):
-            await stage.pass_time(2.5)
-        assert asked(stage, "logs") == before
-        assert asked(stage, "freeze") == 1
 
         await stage.press("enter")
         assert stage.asked("watch")[-1]["topic"] == "task"
 
 
-async def test_a_server_that_refuses_is_said_to(logging: MockServer, clock: FrozenClock) -> None:
-    logging.refuses["freeze"] = "forbidden"
+async def test_lines_are_pushed_in_one_subscription_and_nothing_is_asked_for_them(
+    logging: MockServer, clock: FrozenClock
+) -> None:
     async with staged(logging, clock) as stage:
+        await stage.press("2", "l")
+        await stage.until(lambda: "opened camera" in stage.text())
+        before = [one for one in stage.server.asked if one["op"] != "ping"]
+
+        for _ in range(3):
+            await stage.pass_time(2.5)
+
+        assert [one for one in stage.server.asked if one["op"] != "ping"] == before
+        assert len(watched(stage)) == 1
+        await stage.press("escape")
+        await stage.until(lambda: "logs" not in {one["topic"] for one in logging.watched.values()})
+
+
+async def test_the_pane_tells_how_old_it_is_and_that_older_lines_are_left_out(
+    logging: MockServer, clock: FrozenClock
+) -> None:
+    logging.capped = True
+    async with staged(logging, clock) as stage:
+        await stage.press("2", "l")
+        await stage.until(lambda: "opened camera" in stage.text())
+        assert "4 of 4 lines, older ones are left out" in stage.text()
+
+        clock.advance(3.0)
+        await stage.settle()
+        stage.app.screen.draw_ages()  # type: ignore[attr-defined] - as each second does
+        await stage.settle()
+        assert "3.0s old" in stage.line_of("Logs  job")
+
+
+async def test_a_server_that_refuses_is_said_to(logging: MockServer, clock: FrozenClock) -> None:
+    async with staged(logging, clock) as stage:
+        logging.refuses["watch"] = "forbidden"
         await stage.press("2", "l")
         await stage.until(lambda: "The server shows no logs" in stage.text())
 

@@ -12,6 +12,7 @@ from treadle_server.errors import TooManyRequests, ValidationFailed
 from treadle_server.live.events import Listener
 from treadle_server.live.failures_view import FailuresView
 from treadle_server.live.limits_view import LimitsView
+from treadle_server.live.logs_view import LogsView
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.live.task_windows import TasksView
 from treadle_server.live.views import (
@@ -25,6 +26,7 @@ from treadle_server.live.views import (
 )
 from treadle_server.operations import values
 from treadle_server.operations.windows import seen_window
+from treadle_server.store.read import filters
 
 MOST_SUBSCRIPTIONS = 100
 """Subscriptions of one session; more are refused."""
@@ -78,6 +80,9 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
             return f"{of} {window.model_dump_json()}", lambda: TasksView(
                 seen_window(window, visibility), session.live.totals
             )
+        case "logs":
+            meant = _window(wanted, room).filter
+            return f"{of} {meant.model_dump_json()}", lambda: LogsView(filters.seen(meant, visibility))
         case "task":
             if wanted.task_id is None:
                 raise ValidationFailed("task_id: the topic task needs one")

@@ -2,12 +2,14 @@
 
 from typing import Any, ClassVar
 
+from treadle.errors import ConnectionFailed, ProblemError
 from treadle.filters import ordered
 from treadle.wire.filters import TaskFilter
 from treadle.wire.flows import FlowView
 from treadle.wire.status import Status
 from treadle.wire.transitions import ADMITS
 from treadle_tui.bindings import bindings
+from treadle_tui.core.draw.text import clean
 from treadle_tui.core.state.flow import FlowLines, FlowRow, flow_lines
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.verbs.action import Verb
@@ -17,7 +19,7 @@ from treadle_tui.core.views.empty_states import no_flow
 from treadle_tui.core.views.flow_columns import FLOW_COLUMNS, flow_foot, flow_title
 from treadle_tui.core.views.pane import Pane
 from treadle_tui.screen_context import ScreenContext
-from treadle_tui.screens.reading_screen import ReadingScreen
+from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.grid import Grid
 
 RERUN: tuple[TaskFilter, ...] = (
@@ -34,7 +36,7 @@ class FlowGrid(Grid):
     BINDINGS = bindings("flow")
 
 
-class Flow(ReadingScreen):
+class Flow(ListScreen):
     """Follows the flow for as long as it is in front; verbs mean all of its tasks that they are for."""
 
     SCOPE: ClassVar[Scope] = "flow"
@@ -46,13 +48,15 @@ class Flow(ReadingScreen):
         super().__init__(ctx, start_at=start_at)
         self._flow_id = flow_id
         self._reader = FlowReader(ctx.feed, ctx.model, flow_id)
+        self._refusal: str | None = None
+        """Why the server refused to tell of it, the last time that it was asked."""
         self._lines = FlowLines()
         self._drawn: tuple[FlowView | None, int] = (None, 0)
         """Of which answer, and of which second, the lines are."""
 
     def make(self) -> tuple[Pane[Any], Grid]:
         """Return the pane and its grid."""
-        pane: Pane[FlowRow] = Pane(FLOW_COLUMNS, self.ctx.cell_context, empty=lambda: no_flow(self.refusal))
+        pane: Pane[FlowRow] = Pane(FLOW_COLUMNS, self.ctx.cell_context, empty=lambda: no_flow(self._refusal))
         return pane, FlowGrid(pane, id="flow")
 
     # The tree.
@@ -61,7 +65,19 @@ class Flow(ReadingScreen):
         """Draw the tree, and read it anew when it is time."""
         super().draw(dirty)
         if self._reader.take_turn():
-            self.run_worker(self.look(self._reader))
+            self.run_worker(self._look())
+
+    async def _look(self) -> None:
+        """Read it, and draw what was found, or why it may not be read."""
+        try:
+            await self._reader.look()
+            self._refusal = None
+        except ProblemError as refused:
+            self._refusal = clean(str(refused), limit=200)
+        except ConnectionFailed:
+            return  # The banner says so; the next connection is asked.
+        # Not `self.draw`, by which it would be read again.
+        super().draw(self.WATCHES)
 
     def update_rows(self) -> None:
         """Show the tree as it was last read."""
@@ -71,7 +87,7 @@ class Flow(ReadingScreen):
             self._lines = flow_lines(view, now, self._reader.usual())
         rows = self._lines.rows
         self.pane.rows.update([row.id for row in rows], {row.id: row for row in rows})
-        foot = flow_foot(view, self._lines, refusal=self.refusal, read_only=self.ctx.executor.read_only)
+        foot = flow_foot(view, self._lines, refusal=self._refusal, read_only=self.ctx.executor.read_only)
         self.grid.set_titles(flow_title(view, self.ctx.glyphs), foot)
 
     @property

@@ -3,17 +3,18 @@
 from typing import Any, ClassVar
 
 from treadle import filters
+from treadle.wire.frames import LOGGED_TASKS, Window
 from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span, clean
-from treadle_tui.core.state.logs import KEPT, LogRow, MergedLog
+from treadle_tui.core.live.subscriptions import Want
+from treadle_tui.core.state.logs import LogRow, newest_first
 from treadle_tui.core.state.model import Dirty
-from treadle_tui.core.verbs.log_reader import EVERY, TASKS, LogReader
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_logs
 from treadle_tui.core.views.log_columns import LOG_COLUMNS
 from treadle_tui.core.views.pane import Pane
 from treadle_tui.screen_context import ScreenContext
-from treadle_tui.screens.reading_screen import ReadingScreen
+from treadle_tui.screens.list_screen import ListScreen
 from treadle_tui.widgets.filter_line import FilterLine
 from treadle_tui.widgets.grid import Grid
 
@@ -25,38 +26,35 @@ class LogGrid(Grid):
     BINDINGS = bindings("logs")
 
 
-class Logs(ReadingScreen):
-    """Reads while it is open; the cursor stays with the newest line until it is moved."""
+class Logs(ListScreen):
+    """Watched while it is open; the cursor stays with the newest line until it is moved."""
 
     SCOPE: ClassVar[Scope] = "logs"
     FILTERS: ClassVar[bool] = True
-    WATCHES: ClassVar[Dirty] = Dirty.LINK
+    WATCHES: ClassVar[Dirty] = Dirty.LINK | Dirty.LOGS
 
     def __init__(self, ctx: ScreenContext, *, start_at: str | None = None) -> None:
         """`start_at` is the filter that says whose logs are meant."""
         super().__init__(ctx)
         self._whose = start_at or ""
-        self._log = MergedLog()
-        counts = ctx.model.counts
-        self._reader = LogReader(
-            ctx.feed,
-            self._log,
-            filters.parse(self._whose, now=ctx.model.time.now()),
-            # Without counts nothing is told of changes.
-            told=lambda: counts.rows if counts.ready else object(),
-            steady=ctx.model.clock.steady,
-        )
-        self._read_at = float("-inf")
-        self._is_reading = False
+        self._want = Want("logs", window=Window(filter=filters.parse(self._whose, now=ctx.model.time.now())))
+        self._lines: list[LogRow] = []
+        self._merged: object = None
+        """The table's rows of which the lines are."""
         self._follows = True
         self._is_frozen = False
 
     def make(self) -> tuple[Pane[Any], Grid]:
         """Return the pane and its grid."""
+        table = self.ctx.model.logs
         pane: Pane[LogRow] = Pane(
             LOG_COLUMNS,
             self.ctx.cell_context,
-            empty=lambda: no_logs(ready=self.has_looked, refusal=self.refusal, text=self.filter_text),
+            empty=lambda: no_logs(
+                ready=table.ready,
+                refusal=None if table.refusal is None else clean(table.refusal, limit=200),
+                text=self.filter_text,
+            ),
         )
         return pane, LogGrid(pane, id="logs")
 
@@ -64,34 +62,29 @@ class Logs(ReadingScreen):
         """Return a line that takes a text, which is looked for in the lines."""
         return FilterLine(None, placeholder="find: a text in the lines")
 
+    def on_mount(self) -> None:
+        """Watch them."""
+        self.ctx.feed.want(self._want)
+        super().on_mount()
+
+    def on_unmount(self) -> None:
+        """Watch them no more."""
+        self.ctx.feed.leave(self._want)
+
     # The lines.
 
     def draw_ages(self) -> None:
-        """Look for new lines, when it is time."""
-        now = self.ctx.model.clock.steady()
-        if self.ctx.model.link.live and not self._is_reading and now - self._read_at >= EVERY:
-            self._read_at, self._is_reading = now, True
-            self.run_worker(self._look_once(), group="logs")
+        """Tell how old what is shown is, and what was done; lines have no ages."""
         self.show_notice()
         self._set_titles()
-
-    async def _look_once(self) -> None:
-        """Look for new lines, one look at a time: a slow server is not asked again meanwhile."""
-        try:
-            await self.look(self._reader)
-        finally:
-            self._is_reading = False
-
-    def draw(self, dirty: Dirty) -> None:
-        """Draw the lines, and look at once for new ones when there was no look yet."""
-        super().draw(dirty)
-        self.draw_ages()
 
     def update_rows(self) -> None:
         """Show the lines that the text is in; the same ones while the list is frozen."""
         if not self._is_frozen:
-            text = self.filter_text
-            shown = [row for row in self._log.rows if not text or row.has(text)]
+            rows, text = self.ctx.model.logs.rows, self.filter_text
+            if rows is not self._merged:
+                self._merged, self._lines = rows, newest_first(rows.values())
+            shown = [row for row in self._lines if not text or row.has(text)]
             if self._follows:
                 self.pane.rows.pinned = False
             self.pane.rows.update([row.id for row in shown], {row.id: row for row in shown})
@@ -99,14 +92,16 @@ class Logs(ReadingScreen):
         self._set_titles()
 
     def _set_titles(self) -> None:
+        table = self.ctx.model.logs
         whose = clean(self._whose or "all tasks", limit=60, ascii_only=self.ctx.glyphs.ascii_only)
-        more = f", the {TASKS} that changed last" if self._reader.is_capped else ""
-        title = [Span("Logs", "title"), Span(f"  {whose}", "bold"), Span(f"  {self._reader.tasks} tasks{more}", "dim")]
+        number = len({row.task_id for row in self._lines})
+        tasks = f"  {number} task{'' if number == 1 else 's'}"
+        more = f", of the {LOGGED_TASKS} that changed last" if table.is_partial else ""
+        title = (Span("Logs", "title"), Span(f"  {whose}", "bold"), Span(f"{tasks}{more}", "dim"))
         how = "frozen" if self._is_frozen else "follows the newest" if self._follows else "stays with the row"
-        count = self.pane.rows.total
-        self.grid.set_titles(
-            tuple(title), (Span(f"{how}   {count:,} of {len(self._log.rows):,} lines, {KEPT:,} are kept", "dim"),)
-        )
+        older = ", older ones are left out" if table.total_is_capped else ""
+        count = f"   {self.pane.rows.total:,} of {len(self._lines):,} lines{older}"
+        self.grid.set_titles(self.ctx.aged(title, "logs"), (Span(f"{how}{count}", "dim"),))
 
     def narrow(self, text: str) -> None:
         """Show the lines that a text is in."""

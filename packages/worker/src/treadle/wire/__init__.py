@@ -31,6 +31,7 @@ from treadle.wire.runs import (
     ReportAnswer,
     Reports,
     ReportsAnswer,
+    TaskLogItem,
 )
 from treadle.wire.schedules import Missed, ScheduleItem, SchedulePatch, SchedulePut
 from treadle.wire.server import (
@@ -191,6 +192,7 @@ __all__ = [
     "TaskFilter",
     "TaskId",
     "TaskItem",
+    "TaskLogItem",
     "TaskOfMany",
     "TaskOptions",
     "TaskPatch",

@@ -17,8 +17,11 @@ from treadle.wire.tasks import TaskItem
 PROTOCOL = 1
 """The version of the protocol, which the hello names."""
 
-Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "limits", "failures", "tasks", "task"]
+Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "limits", "failures", "tasks", "task", "logs"]
 """What an observer may watch."""
+
+LOGGED_TASKS = 10
+"""Of how many tasks the topic `logs` has the lines: those of the window's filter that changed last."""
 
 
 class Since(Request):
@@ -137,6 +140,7 @@ class Frame(Request):
 
 
 __all__ = [
+    "LOGGED_TASKS",
     "PROTOCOL",
     "Every",
     "Frame",

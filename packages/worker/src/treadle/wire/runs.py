@@ -161,6 +161,17 @@ class LogItem(Model):
     message: str
 
 
+class TaskLogItem(LogItem):
+    """A kept log line among those of several tasks."""
+
+    id: str
+    """Names the line."""
+    line: int
+    """Ascends with the clock: of two lines of the same instant the later one has the higher number."""
+    task_id: str
+    job_name: str
+
+
 class Report(RunRef):
     """One of a worker's reports: `kind` says which of the others' fields count."""
 

@@ -1,15 +1,27 @@
-"""What the code of a task logged."""
+"""What the code of tasks logged: of one task, and of those together that changed last."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Select, func, select, tuple_, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle_server.store.tables import task_logs
+from treadle.wire.filters import TaskFilter
+from treadle.wire.status import LEASED
+from treadle_server.store.read import filters
+from treadle_server.store.read.orders import ORDERS
+from treadle_server.store.read.sources import Source
+from treadle_server.store.tables import task_logs, tasks
 
 MOST = 1000
-"""The lines that an answer holds: the last ones."""
+"""The lines of a task that an answer holds: the last ones."""
+
+MOST_CHARACTERS = 4_000_000
+"""Characters of a task's lines that an answer holds; of a longer line that is the last one all."""
+
+_c = task_logs.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +34,75 @@ class LogView:
     message: str
 
 
+class Line(NamedTuple):
+    """A line, whose it is, and its number, which ascends with the clock."""
+
+    task_seq: int
+    run_id: int
+    line: int
+    at: datetime
+    level: str
+    message: str
+
+
+class LoggedTask(NamedTuple):
+    """A task whose lines are read."""
+
+    seq: int
+    id: str
+    job_name: str
+
+
 async def of_task(connection: AsyncConnection, task_seq: int, *, most: int = MOST) -> list[LogView]:
     """Return the last `most` lines of the task, in the order in which they were logged."""
-    statement = (
-        select(task_logs.c.run_id, task_logs.c.at, task_logs.c.level, task_logs.c.message)
-        .where(task_logs.c.task_seq == task_seq)
-        .order_by(task_logs.c.run_id.desc(), task_logs.c.line.desc())
-        .limit(most)
-    )
-    rows = [LogView(*row) for row in await connection.execute(statement)]
-    return rows[::-1]
+    found = await connection.execute(_last(task_seq, None, most))
+    lines = sorted((Line(*row) for row in found), key=lambda line: (line.run_id, line.line))
+    return [LogView(one.run_id, one.at, one.level, one.message) for one in lines]
+
+
+async def behind(connection: AsyncConnection, read: Mapping[int, tuple[int, int] | None]) -> list[Line]:
+    """Return what each task logged behind the run and line that are named of it, or its last lines, by one statement.
+
+    The lines of all of them stand in the order in which they were logged.
+    """
+    if not read:
+        return []
+    parts = [_last(seq, place, MOST) for seq, place in read.items()]
+    found = await connection.execute(union_all(*parts) if len(parts) > 1 else parts[0])
+    return sorted((Line(*row) for row in found), key=lambda line: (line.line, line.task_seq))
+
+
+def _last(task_seq: int, place: tuple[int, int] | None, most: int) -> Select[Any]:
+    """Return the last lines of a task, behind a place: no more than `most`, and no more than they may be long."""
+    order = (_c.run_id.desc(), _c.line.desc())
+    of_task = select(_c.task_seq, _c.run_id, _c.line, _c.at, _c.level, _c.message).where(_c.task_seq == task_seq)
+    if place is not None:
+        of_task = of_task.where(tuple_(_c.run_id, _c.line) > tuple_(*place))
+    last = of_task.order_by(*order).limit(most).subquery()
+    length = func.length(last.c.message)
+    newer = func.sum(length).over(order_by=(last.c.run_id.desc(), last.c.line.desc())) - length
+    measured = select(last, newer.label("newer")).subquery()
+    kept = [column for column in measured.c if column.name != "newer"]
+    return select(*kept).where(measured.c.newer < MOST_CHARACTERS)
+
+
+async def changed_last(connection: AsyncConnection, wanted: TaskFilter, *, limit: int) -> tuple[list[LoggedTask], bool]:
+    """Return the matching tasks that changed last, up to `limit`, and whether the filter may mean more.
+
+    What runs is looked for by itself: of a long queue it is older than all that a list looks through.
+    """
+    found: dict[LoggedTask, datetime] = {}
+    is_cut = False
+    statuses = set(LEASED if wanted.status is None else wanted.status)
+    running = wanted.model_copy(update={"status": sorted(statuses & LEASED)})
+    for one in (running, wanted) if statuses & LEASED else (wanted,):
+        where = await filters.conditions(connection, one)
+        [segment] = ORDERS["updated"]
+        source = await Source.of(connection, one, where, segment, (), backward=False)
+        columns = (tasks.c.seq, tasks.c.id, tasks.c.job_name, tasks.c.updated_at)
+        statement = source.tasks(limit=limit + 1, offset=0).with_only_columns(*columns)
+        for seq, task_id, job_name, updated_at in await connection.execute(statement):
+            found[LoggedTask(seq, task_id, job_name)] = updated_at
+        is_cut = await source.is_cut(connection)
+    newest = sorted(found, key=lambda task: (found[task], task.seq), reverse=True)
+    return newest[:limit], is_cut or len(newest) > limit

@@ -204,7 +204,7 @@ class Past:
             self._details.update(rows)
 
     def view(self, fields: Mapping[str, Any]) -> "View | None":
-        """Return what a `watch` shows; None when the recording has nothing of a task's own screen."""
+        """Return what a `watch` shows; None when the recording has nothing of a task's own screen, or of these logs."""
         topic = str(fields["topic"])
         kept = self._topics.get(topic, _Kept({}))
         rows, total, capped = list(kept.rows.values()), kept.total, kept.capped
@@ -213,6 +213,8 @@ class Past:
             if detail is None:
                 return None
             rows, total = [detail], 1
+        elif topic == "logs" and fields.get("window") != kept.fields.get("window"):
+            return None
         elif topic == "tasks":
             rows, total, capped = self._window(kept, fields)
         key = "job" if topic == "counts" else "id"

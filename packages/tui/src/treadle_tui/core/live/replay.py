@@ -145,7 +145,7 @@ class Player:
         sub = fields["sub"]
         view = self._past.view(fields)
         if view is None:
-            raise error_for(problem_named("task-not-found", "this task was not looked at when the recording was made"))
+            raise error_for(problem_named("task-not-found", "this was not looked at when the recording was made"))
         self._watched[sub] = (fields, view)
         self._tell(Pushed(view.snapshot(sub)))
         return {}

@@ -34,6 +34,7 @@ from treadle_tui.core.state.detail import TaskDetail, shown_detail
 from treadle_tui.core.state.events import EventLog
 from treadle_tui.core.state.failures import FailureRow, failure_rows
 from treadle_tui.core.state.forecast import Forecast, forecast
+from treadle_tui.core.state.logs import LogRow, log_row
 from treadle_tui.core.state.queues import QueueRow, queue_row
 from treadle_tui.core.state.schedules import ScheduleRow, schedule_rows
 from treadle_tui.core.state.tables import Push, Table
@@ -62,7 +63,8 @@ class Dirty(Flag):
     EVENTS = auto()
     FAILURES = auto()
     LIMITS = auto()
-    ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | SCHEDULES | EVENTS | FAILURES | LIMITS
+    LOGS = auto()
+    ALL = LINK | QUEUES | WORKERS | TASKS | TASK | TARGETS | SCHEDULES | EVENTS | FAILURES | LIMITS | LOGS
 
 
 @dataclass(slots=True)
@@ -121,6 +123,7 @@ class Model:
         self.schedules = Table[ScheduleItem]("schedules", key="id", read=ScheduleItem.model_validate)
         self.limits = Table[LimitItem]("limits", key="id", read=LimitItem.model_validate)
         self.failures = Table[FailureGroup]("failures", key="id", read=partial(_failure, self.sealer))
+        self.logs = Table[LogRow]("logs", key="id", read=partial(log_row, self.sealer))
         self.events = EventLog(self.sealer)
         self.span: ChartSpan = USUAL
         """Over how long the charts go."""
@@ -177,7 +180,7 @@ class Model:
     @property
     def _tables(self) -> tuple[Table[Any], ...]:
         told = self.counts, self.jobs, self.workers, self.targets, self.schedules, self.failures, self.limits
-        return *told, self.tasks, self.task
+        return *told, self.tasks, self.task, self.logs
 
     def changed(self, part: Dirty) -> None:
         """Note that a part must be drawn anew."""
@@ -373,6 +376,7 @@ _PARTS = {
     "schedules": Dirty.SCHEDULES,
     "limits": Dirty.LIMITS,
     "failures": Dirty.FAILURES | Dirty.QUEUES,
+    "logs": Dirty.LOGS,
 }
 
 
