@@ -281,6 +281,14 @@ async def test_moving_ends_the_following(server: MockServer, clock: FrozenClock)
         assert "F follows" not in frame(stage)[1]
 
 
+async def test_a_payload_that_the_list_leaves_out_is_said_to_be_large(server: MockServer, clock: FrozenClock) -> None:
+    next(iter(server.tasks.values())).update(payload={}, left_out=["payload"])
+    async with staged(server, clock) as stage:
+        await stage.press("2", "w")
+
+        assert "large: enter shows it" in stage.text()
+
+
 async def test_wide_gives_the_payload_the_room(server: MockServer, clock: FrozenClock) -> None:
     next(iter(server.tasks.values()))["payload"] = {"text": "x" * 60}
 

@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
-from treadle_server.operations.encode import seen_data
+from treadle_server.operations.encode import listed_data
 from treadle_server.operations.windows import frozen, seen_window
 from treadle_server.store.read import filters
 from treadle_server.store.read import tasks as read_tasks
@@ -24,7 +24,7 @@ async def look(call: Call) -> Response:
         total = max(total, before + len(found))
     return answer(
         {
-            "items": [seen_data(one) for one in seen],
+            "items": [listed_data(one.task, one.position, one.blocked) for one in seen],
             "total": total,
             "total_is_capped": total_is_capped,
             "ahead": before,

@@ -6,7 +6,7 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch
-from treadle_server.operations.encode import dumps, task_data
+from treadle_server.operations.encode import dumps, listed_data
 from treadle_server.store.read.orders import ORDERS, Rank, ranks_in
 
 _PENDING = Status.PENDING
@@ -34,7 +34,7 @@ class Told:
     def encoded(self) -> bytes | None:
         """Return it as `TaskItem` without a place in line, once for all who show it; None when it stands no more."""
         if self._encoded is None and self.stands:
-            self._encoded = dumps(task_data(self.task))
+            self._encoded = dumps(listed_data(self.task))
         return self._encoded
 
 

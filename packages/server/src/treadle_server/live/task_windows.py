@@ -19,7 +19,7 @@ from treadle_server.engine.hub import Batch, Hub
 from treadle_server.live.changes import Round, Told
 from treadle_server.live.known import Known
 from treadle_server.live.views import POSITION_SECONDS, Rows, awaited_targets, limited_lanes
-from treadle_server.operations.encode import dumps, task_data
+from treadle_server.operations.encode import dumps, listed_data
 from treadle_server.store.read import filters
 from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read.matching import matcher
@@ -264,7 +264,7 @@ class TasksView:
                 return before.row
         elif not told.stands:
             return told.encoded()
-        row = dumps(task_data(told.task, place, blockers))
+        row = dumps(listed_data(told.task, place, blockers))
         self._in_line[told.task.id] = _InLine(told, place, blockers, row)
         return row
 

@@ -29,6 +29,7 @@ from treadle_server.store.read.limit_keys import LimitView
 from treadle_server.store.read.logs import Line, LoggedTask, LogView
 from treadle_server.store.read.runs import RunView
 from treadle_server.store.read.schedules import ScheduleView
+from treadle_server.store.read.shown import MOST_SHOWN, left_out
 from treadle_server.store.read.targets import Blocked, TargetView
 from treadle_server.store.read.tasks import Seen
 
@@ -122,6 +123,20 @@ def task_data(task: Task, position: int | None = None, blocked: Blocked | None =
     data["blocked_by"] = None if blocked is None else blocked.by
     if blocked is not None and blocked.limit_opens_at is not None:
         data["limit_opens_at"] = blocked.limit_opens_at
+    return data
+
+
+def listed_data(task: Task, position: int | None = None, blocked: Blocked | None = None) -> dict[str, Any]:
+    """Return the task as `TaskItem` in a window, in which large values are left out and named."""
+    names = left_out(task)
+    if not names:
+        return task_data(task, position, blocked)
+    data = task_data(task, position, blocked)
+    data["left_out"] = names
+    for name in names:
+        data[name] = {} if name == "payload" else None
+    if "error" in names and task.error is not None and not task.is_encrypted:
+        data["error"] = task.error[:MOST_SHOWN]
     return data
 
 

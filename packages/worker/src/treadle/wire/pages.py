@@ -19,7 +19,8 @@ class Page(Model, Generic[T]):
     offset: int = 0
     next_cursor: str | None = None
     is_partial: bool = False
-    """Of tasks: true when it ends before `limit` because enough were looked through; `next_cursor` goes on there."""
+    """Of tasks: true when it ends before `limit`, because enough were looked through or because they are large;
+    `next_cursor` goes on there."""
 
     # A model's own gives its fields, which nobody looks for in a list.
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]

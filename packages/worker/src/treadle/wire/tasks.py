@@ -149,6 +149,8 @@ class TaskItem(ShownOptions, TaskHead):
     """Null when it depends on none."""
     arguments_from: dict[str, str] | None = None
     version: int = 1
+    left_out: list[Literal["payload", "result", "checkpoint", "error"]] | None = None
+    """In a window: which of these have more than 16,384 characters, and stand there empty, or of `error` in part."""
 
 
 class RunItem(Model):

@@ -17,10 +17,14 @@ from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import UUID, bound, is_among
 from treadle_server.store.read import filters
 from treadle_server.store.read.positions import positions
+from treadle_server.store.read.shown import LISTED, SIZE, whole
 from treadle_server.store.read.targets import Blocked, blocked_by
 from treadle_server.store.read.walks import numbered
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
+
+MOST_OF_PAGE = 8_000_000
+"""Characters of the payloads, results, checkpoints and errors of a page; of a larger task that is its first all."""
 
 _PREFIX = "seq:"
 
@@ -43,7 +47,7 @@ class TaskPage:
     total_is_capped: bool
     next_cursor: str | None
     is_partial: bool = False
-    """Whether it ends before `limit` because enough was looked through; behind that `next_cursor` goes on."""
+    """Whether it ends before `limit` because enough was looked through or read; there `next_cursor` goes on."""
 
 
 _BY_ID = select(tasks).where(tasks.c.id == bindparam("id"))
@@ -95,7 +99,8 @@ async def page(
 ) -> TaskPage:
     """Return up to `limit` matching tasks, newest first, behind `cursor` or from `offset` on.
 
-    Of a filter of which no index knows they are those among as many as a list looks through (`walks.py`).
+    Of a filter of which no index knows they are those among as many as a list looks through (`walks.py`), and of large
+    tasks as many as `MOST_OF_PAGE` admits.
 
     Raises `ValidationFailed` for a cursor that no page gave.
     """
@@ -107,17 +112,30 @@ async def page(
     asked = where.asked
     walk = None if where.is_short or not asked.conditions else where.walk(beyond=behind)
     if walk is None:
-        statement = select(tasks).where(*where, *behind).limit(limit + 1).offset(offset)
+        statement = select(*LISTED, SIZE).where(*where, *behind).limit(limit + 1).offset(offset)
     else:
         those = walk.those(asked, limit=limit + 1, offset=offset)
-        statement = select(tasks).where(numbered(those, connection.dialect.name))
-    found = [to_task(row) for row in await connection.execute(statement.order_by(tasks.c.seq.desc()))]
-    last = found[limit - 1].seq if len(found) > limit else None
+        statement = select(*LISTED, SIZE).where(numbered(those, connection.dialect.name))
+    rows = (await connection.execute(statement.order_by(tasks.c.seq.desc()))).all()
+    fitting = _fitting([row.size for row in rows[:limit]])
+    found = [to_task(row[:-1]) for row in rows[:fitting]]
+    last = found[-1].seq if len(rows) > fitting else None
     end = None if walk is None or last is not None else await walk.end(connection)
-    items = await see(connection, found[:limit])
+    items = await see(connection, await whole(connection, found))
     following = end if last is None else last
     cursor = None if following is None else _write_cursor(following)
-    return TaskPage(items, total, capped, cursor, is_partial=end is not None and len(found) < limit)
+    is_short = len(found) < limit
+    return TaskPage(items, total, capped, cursor, is_partial=is_short and following is not None)
+
+
+def _fitting(sizes: Sequence[int]) -> int:
+    """Return how many of the first tasks, at least one, a page may hold of values so large."""
+    passed = 0
+    for place, size in enumerate(sizes):
+        passed += size
+        if place and passed > MOST_OF_PAGE:
+            return place
+    return len(sizes)
 
 
 async def matching_ids(connection: AsyncConnection, wanted: TaskFilter, limit: int) -> list[TaskId]:

@@ -16,6 +16,7 @@ from treadle.wire.frames import Window
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read import filters
 from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Place, Segment, place, place_of
+from treadle_server.store.read.shown import LISTED
 from treadle_server.store.read.sources import Queue, Source
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
@@ -34,7 +35,10 @@ class Found(list[Task]):
 
 
 async def window(connection: AsyncConnection, wanted: Window, at: Place | None = None) -> Found:
-    """Return the tasks of the window in its order, from its anchor `at`; without one, from the head of the list."""
+    """Return the tasks of the window in its order, from its anchor `at` or the head of the list.
+
+    Large values are left out (`shown.py`).
+    """
     backward = at is not None and wanted.before is not None
     reader = _Reader(connection, wanted, await _conditions(connection, wanted), backward=backward)
     for number, segment in _segments(wanted, backward=backward):
@@ -175,6 +179,6 @@ class _Reader:
         seqs = [seq for _, _, seq in keys[self._offset : most]]
         if not seqs:
             return [], len(keys)
-        rows = await self._connection.execute(select(tasks).where(tasks.c.seq.in_(seqs)))
+        rows = await self._connection.execute(select(*LISTED).where(tasks.c.seq.in_(seqs)))
         by_seq = {task.seq: task for task in map(to_task, rows)}
         return [by_seq[seq] for seq in seqs if seq in by_seq], self._offset

@@ -14,6 +14,9 @@ ORDERS: tuple[Order, ...] = ("position", "newest", "oldest", "updated")
 
 _NONE: Spans = (Span("-", "faint"),)
 
+LARGE = "large: enter shows it"
+"""Stands for a payload that lists leave out."""
+
 
 def _name(value: str | None, context: CellContext) -> Spans:
     return _NONE if not value else (Span(clean(value, ascii_only=context.glyphs.ascii_only)),)
@@ -90,6 +93,8 @@ def _payload(task: TaskItem, context: CellContext) -> Spans:
     if task.status is Status.FAILED and task.error:
         first = next(iter(task.error.strip().splitlines()), "")
         return (Span(clean(first, limit=300, ascii_only=context.glyphs.ascii_only), "bad"),)
+    if task.left_out is not None and "payload" in task.left_out:
+        return (Span(LARGE, "faint"),)
     if seal_of(task.payload) is not None:
         return (Span(ENCRYPTED, "dim"),)
     return (Span(one_line(task.payload, context.glyphs, limit=300), "dim"),)

@@ -1,0 +1,67 @@
+"""What lists read of a task: values that are large are left out, so that a list is bounded by its bytes as by its rows.
+
+A thousand payloads of a megabyte would be a gigabyte in the server and in whoever looks at their first characters.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Integer, Text, case, cast, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from treadle_server.domain.tasks import Task
+from treadle_server.store.tables import tasks
+from treadle_server.store.transaction.load import to_task
+
+MOST_SHOWN = 16 * 1024
+"""Characters of a value that lists show; a longer one is left out, and of a longer error the rest."""
+
+VALUES = ("payload", "result", "checkpoint")
+"""What of a task is JSON of any size."""
+
+LEFT_OUT = ""
+"""What stands for a value that was not read: no JSON."""
+
+
+def _text(name: str) -> ColumnElement[str]:
+    return cast(tasks.c[name], Text)
+
+
+def _short(column: Column[Any]) -> ColumnElement[Any]:
+    if column.name in VALUES:
+        text = _text(column.name)
+        return case((func.length(text) > MOST_SHOWN, LEFT_OUT), else_=text).label(column.name)
+    if column.name == "error":
+        # One more than is shown tells that there are more.
+        return func.substr(column, 1, MOST_SHOWN + 1).label(column.name)
+    return column
+
+
+LISTED = tuple(_short(column) for column in tasks.c)
+"""The columns of a task in a list, for `to_task`."""
+
+SIZE: ColumnElement[int] = sum(
+    (func.coalesce(func.length(_text(name)), 0) for name in (*VALUES, "error")), start=cast(0, Integer)
+).label("size")
+"""How many characters a task's values have, those that are left out too."""
+
+
+def left_out(task: Task) -> list[str]:
+    """Return the names of the values that a list leaves out, and of an error that it cuts."""
+    values = [(name, getattr(task, name)) for name in VALUES]
+    names = [name for name, text in values if text is not None and (text == LEFT_OUT or len(text) > MOST_SHOWN)]
+    return [*names, "error"] if task.error is not None and len(task.error) > MOST_SHOWN else names
+
+
+async def whole(connection: AsyncConnection, listed: Sequence[Task]) -> list[Task]:
+    """Return tasks of a list with all that was left out; one that was removed meanwhile is none of them."""
+    short = {task.seq for task in listed if left_out(task)}
+    read = await _read(connection, short)
+    return [read.get(task.seq, task) for task in listed if task.seq in read or task.seq not in short]
+
+
+async def _read(connection: AsyncConnection, seqs: Collection[int]) -> dict[int, Task]:
+    if not seqs:
+        return {}
+    rows = await connection.execute(select(tasks).where(tasks.c.seq.in_(seqs)))
+    return {task.seq: task for task in map(to_task, rows)}
