@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.tui.happenings import schedules_tick
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import ROTATE, at, storied_task, task
 from tests.tui.scenes import LOOKS
@@ -62,6 +63,42 @@ def table(lines: list[str]) -> dict[str, list[str]]:
             end += 1
         columns[title[0]] = [line[start:end].strip() for line in lines[1:]]
     return columns
+
+
+async def test_7_room_that_the_payload_leaves_tells_more_of_each_task_and_a_long_payload_takes_it_back(
+    server: MockServer, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = next(iter(server.tasks.values()))
+    first.update(priority=7, submitter="ann", unique_key="order-17")
+    async with shown(server, clock, (200, 60), "dark", monkeypatch) as stage:
+        columns = table(drawn(stage, TaskGrid))
+        assert {"ROOM", "BY", "PRIO", "KEY"} <= columns.keys()
+        assert "order-17" in columns["KEY"]
+
+        first["payload"] = {"text": "x" * 300}
+        server.push_topic("tasks")
+        await stage.settle()
+        columns = table(drawn(stage, TaskGrid))
+        assert not {"ROOM", "BY", "PRIO", "KEY"} & columns.keys()
+        assert any(len(cell) > 80 for cell in columns["PAYLOAD"])
+
+    async with shown(server, clock, (120, 36), "dark", monkeypatch) as stage:
+        assert "ROOM" not in table(drawn(stage, TaskGrid))
+
+
+@pytest.mark.parametrize(("key", "title", "told"), [("3", "SERVES", "Rotate"), ("5", "PAYLOAD", "{")])
+async def test_7_a_wide_screen_tells_what_workers_serve_and_schedules_submit(
+    server: MockServer, clock: FrozenClock, key: str, title: str, told: str
+) -> None:
+    schedules_tick(server)
+    for schedule in server.schedules.values():
+        schedule["payload"] = {"angle": 90}
+    for worker in server.workers.values():
+        worker["jobs"] = [ROTATE]
+    async with staged(server, clock, size=(200, 60)) as stage:
+        await stage.press(key)
+        assert title in stage.text()
+        assert told in table(drawn(stage, Grid))[title][0]
 
 
 @sized_and_looked

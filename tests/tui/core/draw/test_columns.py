@@ -1,5 +1,7 @@
 """How the room of a line is shared out among columns."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +20,10 @@ def column(title: str, cells: int, *, most: int = 0, rank: int = 0) -> Column[di
 
 def chart(title: str, cells: int, *, most: int, rank: int = 0) -> Column[dict[str, str]]:
     return Column(title, cells, lambda *_: (), most=most, rank=rank, chart=lambda _, __, room: (Span("#" * room),))
+
+
+def extra(title: str, *, most: int) -> Column[dict[str, str]]:
+    return replace(column(title, 4, most=most), extra=True)
 
 
 def sizes(placed: list[Placed[dict[str, str]]]) -> dict[str, int]:
@@ -51,6 +57,17 @@ def test_columns_fall_away_by_rank_when_their_least_widths_do_not_fit() -> None:
     assert list(sizes(layout(columns, 28, wanted))) == ["A", "B", "C"]
     assert list(sizes(layout(columns, 27, wanted))) == ["A", "B"]
     assert sizes(layout(columns, 5, wanted)) == {"A": 5}
+
+
+def test_an_extra_column_takes_what_the_others_leave_and_no_cell_of_theirs() -> None:
+    columns = [column("A", 4, most=20), extra("B", most=10), chart("C", 5, most=40), extra("D", most=4)]
+    wanted = {"A": 20, "B": 10, "C": 5, "D": 4}
+    least = 20 + GAP + 5
+
+    assert sizes(layout(columns, least + GAP + 9, wanted)) == {"A": 20, "C": 5 + 9 - 4, "D": 4}
+    assert sizes(layout(columns, least + GAP + 10, wanted)) == {"A": 20, "B": 10, "C": 5}
+    assert list(sizes(layout(columns, least + GAP + 10 + GAP + 4, wanted))) == ["A", "B", "C", "D"]
+    assert sizes(layout(columns, least - 1, wanted)) == {"A": 19, "C": 5}
 
 
 @pytest.mark.parametrize("room", [20, 40, 80])

@@ -52,6 +52,8 @@ class Column(Generic[Row]):
     """Whether it tells which row it is, whatever became of it."""
     chart: Callable[[Row, CellContext, int], Spans] | None = None
     """Draws the cell instead of `cell`, in the width that is given: what is left of the line, up to `most`."""
+    extra: bool = False
+    """Whether it is there only where all others have what they want and as much room as it wants is left."""
 
     def at_least(self, cells: int) -> "Column[Row]":
         """Return the same column, never narrower than `cells`."""
@@ -77,18 +79,23 @@ def layout(columns: Sequence[Column[Row]], room: int, wanted: Mapping[str, int])
     """Return the columns that fit into `room` cells, with their widths.
 
     `wanted` is by its title how wide what stands in a column is. None becomes wider than that; what room there is goes
-    to those that want more, the least first; what is left then to the charts.
+    to those that want more, the least first; what is left then to columns that are extra, the first ones first, and
+    what they leave to the charts.
     """
-    kept = list(columns)
+    kept = [column for column in columns if not column.extra]
     sizes = {column.title: _within(column, wanted, column.cells) for column in columns}
     while len(kept) > 1 and _taken(kept, sizes) > room and max(column.rank for column in kept) > 0:
         kept.remove(max(kept, key=lambda column: column.rank))
-    spare = room - _taken(kept, sizes)
-    for most in (
-        {column.title: _within(column, wanted, max(column.cells, column.most)) for column in kept if not column.chart},
-        {column.title: column.most for column in kept if column.chart},
-    ):
-        spare = _grow(sizes, most, spare)
+    longest = {column.title: _within(column, wanted, max(column.cells, column.most)) for column in columns}
+    words = {column.title: longest[column.title] for column in kept if not column.chart}
+    spare = _grow(sizes, words, room - _taken(kept, sizes))
+    for column in columns:
+        if column.extra and longest[column.title] + GAP <= spare:
+            sizes[column.title] = longest[column.title]
+            spare -= sizes[column.title] + GAP
+            kept.append(column)
+    kept.sort(key=columns.index)
+    spare = _grow(sizes, {column.title: column.most for column in kept if column.chart}, spare)
     if spare < 0:
         # What tells one from another by its end bears it best.
         narrowed = next((column.title for column in kept if column.keep_end), kept[0].title)

@@ -1,8 +1,9 @@
 """The columns of the schedules' pane."""
 
 from treadle.wire.schedules import ScheduleItem
+from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle_tui.core.draw.columns import CellContext, Column
-from treadle_tui.core.draw.format import age, short_id, since
+from treadle_tui.core.draw.format import age, one_line, short_id, since
 from treadle_tui.core.draw.glyphs import SCHEDULE_TONES, TASK_TONES
 from treadle_tui.core.draw.text import Span, Spans, clean
 from treadle_tui.core.state.schedules import LATE_SECONDS, ScheduleRow
@@ -61,6 +62,12 @@ def _job(row: ScheduleRow, context: CellContext) -> Spans:
     return (Span(clean(row.item.job_name, ascii_only=context.glyphs.ascii_only), "dim"),)
 
 
+def _payload(row: ScheduleRow, context: CellContext) -> Spans:
+    if seal_of(row.item.payload) is not None:
+        return (Span(ENCRYPTED, "dim"),)
+    return (Span(one_line(row.item.payload, context.glyphs, limit=80), "dim"),)
+
+
 SCHEDULE_COLUMNS: tuple[Column[ScheduleRow], ...] = (
     Column("SCHEDULE", 20, _name, keep_end=True, most=48, names=True),
     Column("WHEN", 20, _when, rank=3, most=40),
@@ -70,5 +77,7 @@ SCHEDULE_COLUMNS: tuple[Column[ScheduleRow], ...] = (
     Column("TASK", 8, _task, rank=4),
     Column("ENDED", 11, _ended),
     Column("JOB", 18, _job, keep_end=True, rank=1, most=64),
+    Column("PAYLOAD", 12, _payload, most=80, fills=lambda row: bool(row.item.payload), extra=True),
 )
-"""The schedules' pane from left to right; below some width TASK falls away first, then WHEN, LAST, the job."""
+"""The schedules' pane from left to right; below some width TASK falls away first, then WHEN, LAST, the job. What is
+submitted stands where room is left."""

@@ -5,7 +5,7 @@ from treadle.wire.sealed import ENCRYPTED, seal_of
 from treadle.wire.status import LEASED, TERMINAL, WAITING, Status
 from treadle.wire.tags import shown
 from treadle.wire.tasks import TaskItem
-from treadle_tui.core.draw.columns import CellContext, Column
+from treadle_tui.core.draw.columns import CellContext, Column, text
 from treadle_tui.core.draw.format import age, bar, number, one_line, short_id, since, task_state
 from treadle_tui.core.draw.text import Span, Spans, clean
 
@@ -109,6 +109,18 @@ def _tags(task: TaskItem, context: CellContext) -> Spans:
     return (Span(clean(tags, limit=100, ascii_only=context.glyphs.ascii_only), "dim"),)
 
 
+def _has_submitter(task: TaskItem) -> bool:
+    return bool(task.submitter)
+
+
+def _has_priority(task: TaskItem) -> bool:
+    return task.priority != 0
+
+
+def _has_key(task: TaskItem) -> bool:
+    return bool(task.unique_key)
+
+
 _JOB: Column[TaskItem] = Column(
     "JOB", 16, lambda task, context: _name(task.job_name, context), keep_end=True, rank=1, most=40
 )
@@ -127,8 +139,13 @@ COLUMNS: tuple[Column[TaskItem], ...] = (
     Column("PROGRESS", 13, _progress, rank=10, most=20, fills=lambda task: task.progress is not None),
     Column("TAGS", 12, _tags, rank=11, most=24, fills=lambda task: bool(task.tags)),
     Column("PAYLOAD", 16, _payload, rank=3, most=500),
+    Column("ROOM", 4, lambda task, context: _name(task.room_id, context), most=24, extra=True),
+    Column("BY", 4, lambda task, context: _name(task.submitter, context), most=24, fills=_has_submitter, extra=True),
+    Column("PRIO", 4, lambda task, _: text(str(task.priority)), right=True, most=11, fills=_has_priority, extra=True),
+    Column("KEY", 4, lambda task, context: _name(task.unique_key, context), most=24, fills=_has_key, extra=True),
 )
-"""The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, TRY …"""
+"""The task list from left to right; below some width TAGS falls away first, then PROGRESS, TARGET, TRY … What stands
+behind the payload is there where it leaves room."""
 
 
 OF_THE_OPEN = frozenset({"POS", "AGE", "ETA", "PROGRESS"})

@@ -11,6 +11,10 @@ MOST_RUNS = 40
 """How many of a worker's runs are named at most: more are on no screen."""
 
 
+MOST_JOBS = 10
+"""How many of the jobs that it serves are named."""
+
+
 def _worker_name(row: WorkerRow, context: CellContext) -> Spans:
     return (Span(clean(row.name, ascii_only=context.glyphs.ascii_only), "bold"),)
 
@@ -53,6 +57,11 @@ def _word(value: str | None, context: CellContext) -> Spans:
     return (Span(clean(value, ascii_only=context.glyphs.ascii_only), "dim"),) if value else (Span("-", "faint"),)
 
 
+def _serves(row: WorkerRow, context: CellContext) -> Spans:
+    names = [clean(job.split(":", 2)[-1], ascii_only=context.glyphs.ascii_only) for job in row.item.jobs[:MOST_JOBS]]
+    return (Span("  ".join(names), "dim"),)
+
+
 WORKER_COLUMNS: tuple[Column[WorkerRow], ...] = (
     Column("WORKER", 16, _worker_name, keep_end=True, most=40, names=True),
     Column("STATE", 10, _health),
@@ -63,5 +72,6 @@ WORKER_COLUMNS: tuple[Column[WorkerRow], ...] = (
     Column("VERSION", 8, lambda row, context: _word(row.item.version, context), rank=5, most=16),
     Column("UP", 5, lambda row, context: (Span(age(since(row.item.created_at, context.now))),), right=True, rank=6),
     Column("RUNS NOW / USUALLY", 16, _runs, rank=2, most=400),
+    Column("SERVES", 12, _serves, most=80, fills=lambda row: bool(row.item.jobs), extra=True),
 )
-"""The workers' pane from left to right."""
+"""The workers' pane from left to right; which jobs each serves stands where room is left."""
