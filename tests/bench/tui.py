@@ -48,9 +48,11 @@ class Figure:
     def holds(self) -> bool:
         return self.value < self.bar
 
-    def __str__(self) -> str:
+    def told(self, paint: float) -> str:
+        """Return its line; a time also in paints of `paint` milliseconds, whatever the machine is busy with."""
         word = "ok" if self.holds else "MISSED"
-        return f"{self.name:<58} {self.value:>8.1f} {self.unit:<3} < {self.bar:g} {self.unit:<3} {word}"
+        ratio = f"   {self.value / paint:5.1f} paints" if self.unit == "ms" else ""
+        return f"{self.name:<58} {self.value:>8.1f} {self.unit:<3} < {self.bar:g} {self.unit:<3} {word:<6}{ratio}"
 
 
 def p95(seconds: Sequence[float]) -> float:
@@ -70,6 +72,19 @@ async def watched(server: ServerProcess) -> AsyncIterator[tuple[Timed, Counted]]
     async with shown(link) as app:
         await app.painted(lambda: app.model.tasks.ready and app.model.tasks.order[0][-8:] in app.text())
         yield app, link
+
+
+async def bare_paint() -> float:
+    """Return how many milliseconds it takes to draw all of the same screen when there is no data, the middle of 50."""
+    took = []
+    async with shown(MockServer(FrozenClock())) as app:
+        await app.painted(lambda: "No queue yet" in app.text())
+        for _ in range(50):
+            await asyncio.sleep(0.05)
+            begun = perf_counter()
+            app.screen.refresh()
+            took.append(await app.painted(lambda: True) - begun)
+    return statistics.median(took) * 1000
 
 
 async def first_paint(server: ServerProcess) -> Figure:
@@ -162,7 +177,14 @@ async def idle(server: ServerProcess) -> list[Figure]:
         ]
 
 
-async def measured(directory: Path) -> list[Figure]:
+async def measured(directory: Path) -> tuple[list[Figure], float]:
+    """Return the figures, and how long a paint took before and after them."""
+    before = await bare_paint()
+    figures = await _figures(directory)
+    return figures, (before + await bare_paint()) / 2
+
+
+async def _figures(directory: Path) -> list[Figure]:
     with running_server(directory, f"sqlite:///{directory / 'treadle.db'}") as server:
         async with Client(server.url, server.token) as client:
             for _ in range(TASKS // 5000):
@@ -178,8 +200,9 @@ async def measured(directory: Path) -> list[Figure]:
 def main() -> None:
     """Measure, print, and end with 1 when a bar is missed."""
     with TemporaryDirectory(prefix="treadle-") as directory:
-        figures = asyncio.run(measured(Path(directory)))
-    print(*figures, sep="\n")
+        figures, paint = asyncio.run(measured(Path(directory)))
+    print(*(figure.told(paint) for figure in figures), sep="\n")
+    print(f"a paint of the same screen without data: {paint:.1f} ms")
     busy = ", ".join(f"{load:.1f}" for load in os.getloadavg())
     print(f"load of {os.cpu_count()} cores in the last 1, 5 and 15 minutes: {busy}; other work makes the figures worse")
     sys.exit(not all(figure.holds for figure in figures))

@@ -72,18 +72,18 @@ async def test_7_room_that_the_payload_leaves_tells_more_of_each_task_and_a_long
     first.update(priority=7, submitter="ann", unique_key="order-17")
     async with shown(server, clock, (200, 60), "dark", monkeypatch) as stage:
         columns = table(drawn(stage, TaskGrid))
-        assert {"ROOM", "BY", "PRIO", "KEY"} <= columns.keys()
+        assert {"BY", "PRIO", "KEY"} <= columns.keys()
         assert "order-17" in columns["KEY"]
 
         first["payload"] = {"text": "x" * 300}
         server.push_topic("tasks")
         await stage.settle()
         columns = table(drawn(stage, TaskGrid))
-        assert not {"ROOM", "BY", "PRIO", "KEY"} & columns.keys()
+        assert not {"BY", "PRIO", "KEY"} & columns.keys()
         assert any(len(cell) > 80 for cell in columns["PAYLOAD"])
 
     async with shown(server, clock, (120, 36), "dark", monkeypatch) as stage:
-        assert "ROOM" not in table(drawn(stage, TaskGrid))
+        assert "KEY" not in table(drawn(stage, TaskGrid))
 
 
 @pytest.mark.parametrize(("key", "title", "told"), [("3", "SERVES", "Rotate"), ("5", "PAYLOAD", "{")])

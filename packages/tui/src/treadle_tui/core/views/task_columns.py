@@ -139,7 +139,6 @@ COLUMNS: tuple[Column[TaskItem], ...] = (
     Column("PROGRESS", 13, _progress, rank=10, most=20, fills=lambda task: task.progress is not None),
     Column("TAGS", 12, _tags, rank=11, most=24, fills=lambda task: bool(task.tags)),
     Column("PAYLOAD", 16, _payload, rank=3, most=500),
-    Column("ROOM", 4, lambda task, context: _name(task.room_id, context), most=24, extra=True),
     Column("BY", 4, lambda task, context: _name(task.submitter, context), most=24, fills=_has_submitter, extra=True),
     Column("PRIO", 4, lambda task, _: text(str(task.priority)), right=True, most=11, fills=_has_priority, extra=True),
     Column("KEY", 4, lambda task, context: _name(task.unique_key, context), most=24, fills=_has_key, extra=True),
