@@ -135,6 +135,32 @@ async def test_no_list_looks_at_more_than_it_may(url: str, monkeypatch: pytest.M
     assert too_much == {}
 
 
+@pytest.mark.parametrize(
+    ("order", "last"),
+    [("newest", [4, 3, 2, 1, 0]), ("oldest", [TASKS - n for n in range(5, 0, -1)]), ("position", [4, 3, 2, 1, 0])],
+)
+async def test_the_end_of_a_list_is_read_from_its_end(
+    url: str, monkeypatch: pytest.MonkeyPatch, order: str, last: list[int]
+) -> None:
+    monkeypatch.setattr(walks, "LOOKED_THROUGH", LOOKED_THROUGH)
+    found: list[int] = []
+
+    async def ask(connection: Any) -> int:
+        # The first hundred came in before all others, and are completed.
+        looked_at = Window(order=order, offset=TASKS - 8, limit=200)  # type: ignore[arg-type]
+        found[:] = [task.seq for task in await window(connection, looked_at)]
+        return len(found)
+
+    store = SqlStore(url)
+    try:
+        work, count = await _work_of(store, ask)
+    finally:
+        await store.close()
+
+    assert (count, found[-5:]) == (8, last)
+    assert work < MOST[store.dialect]
+
+
 async def test_nor_does_one_that_finds_its_tasks_late(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walks, "LOOKED_THROUGH", LOOKED_THROUGH)
     # What came in first, from which the newest are far away.

@@ -21,6 +21,9 @@ from treadle_server.store.read.sources import Queue, Source
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
 
+FAR = 1_000
+"""From how many tasks on that are to be passed over it is looked whether the list's end is nearer."""
+
 
 async def anchor(connection: AsyncConnection, wanted: Window) -> Place | None:
     """Return the place on which the window hangs, as it is now; None for the head of the list."""
@@ -39,8 +42,10 @@ async def window(connection: AsyncConnection, wanted: Window, at: Place | None =
 
     Large values are left out (`shown.py`).
     """
-    backward = at is not None and wanted.before is not None
-    reader = _Reader(connection, wanted, await _conditions(connection, wanted), backward=backward)
+    mirrored = await _from_the_end(connection, wanted) if at is None else None
+    backward = mirrored is not None or (at is not None and wanted.before is not None)
+    where = await _conditions(connection, wanted)
+    reader = _Reader(connection, mirrored or wanted, where, backward=backward)
     for number, segment in _segments(wanted, backward=backward):
         if at is not None and (number > at.segment if backward else number < at.segment):
             continue
@@ -50,6 +55,22 @@ async def window(connection: AsyncConnection, wanted: Window, at: Place | None =
     found = Found(reader.found[::-1] if backward else reader.found)
     found.is_partial = reader.is_partial
     return found
+
+
+async def _from_the_end(connection: AsyncConnection, wanted: Window) -> Window | None:
+    """Return the window as it is read backward from the list's end, if that is nearer; None if it is not.
+
+    What is passed over is read, be it a million tasks to show the last ones. The order `updated`, of which there is no
+    index, has no end that a list looks at.
+    """
+    if wanted.offset < FAR or wanted.order == "updated":
+        return None
+    total, is_capped = await filters.total(connection, wanted.filter)
+    behind = total - wanted.offset
+    if is_capped or not 0 < behind < wanted.offset:
+        return None
+    limit = min(wanted.limit, behind)
+    return wanted.model_copy(update={"offset": behind - limit, "limit": limit})
 
 
 async def _conditions(connection: AsyncConnection, wanted: Window) -> filters.Where:
