@@ -58,7 +58,8 @@ class Window(Request):
     before: Uuid | None = None
     """The id of the task behind the window's last one: the window has the `limit` tasks before it."""
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    """How many tasks are passed over, from the anchor or the list's head on; each of them is read."""
+    """How many tasks are passed over, from the anchor or the list's head on; each of them is read. Without an anchor
+    those behind the window are read instead, where they are fewer and how many match is known."""
     limit: Annotated[int, Field(ge=1, le=500)] = 100
 
     @model_validator(mode="after")
