@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.rooms import Room
 from tests.live.sockets import connected
-from treadle_server.store.read import shown, tasks
+from treadle_server.store.read import shown, tasks, walks
 from treadle_server.testing import Served
 
 pytestmark = pytest.mark.anyio
@@ -85,3 +85,18 @@ async def test_a_row_that_a_commit_corrects_leaves_out_what_the_task_returned_an
     assert failed["error"] == "y" * shown.MOST_SHOWN
     once = (await root.post("/v1/tasks/window", json={"order": "oldest"})).json()["items"]
     assert once == [done, failed]
+
+
+async def test_a_list_by_last_change_is_no_longer_than_what_it_looks_through(
+    served: Served, root: httpx.AsyncClient, names: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(walks, "LOOKED_THROUGH", 3)
+    end = {"order": "updated", "offset": 1, "limit": 2}
+    once = (await root.post("/v1/tasks/window", json=end)).json()
+    async with connected(served, None) as socket:
+        await socket.call("watch", sub="w", topic="tasks", window={**end, "offset": 0})
+        pushed = await socket.pushed("snapshot", sub="w")
+
+    assert [row["id"] for row in once["items"]] == [names[3], names[2]]
+    for told in (once, pushed):
+        assert (told["total"], told["total_is_capped"], told["is_partial"]) == (3, True, True)

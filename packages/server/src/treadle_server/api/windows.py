@@ -8,7 +8,7 @@ from treadle_server.operations.encode import listed_data
 from treadle_server.operations.windows import frozen, seen_window
 from treadle_server.store.read import filters
 from treadle_server.store.read import tasks as read_tasks
-from treadle_server.store.read.windows import ahead_of, anchor, window
+from treadle_server.store.read.windows import ahead_of, anchor, partial_total, window
 
 
 async def look(call: Call) -> Response:
@@ -22,6 +22,8 @@ async def look(call: Call) -> Response:
         before, before_is_capped = await ahead_of(connection, wanted, at, found, total)
         # What was looked through for the total may be other tasks than those in this order.
         total = max(total, before + len(found))
+        if found.is_partial:
+            total, total_is_capped = partial_total(wanted, total, before + len(found)), True
     return answer(
         {
             "items": [listed_data(one.task, one.position, one.blocked) for one in seen],

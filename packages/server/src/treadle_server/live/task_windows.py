@@ -26,7 +26,7 @@ from treadle_server.store.read.matching import matcher
 from treadle_server.store.read.orders import Place
 from treadle_server.store.read.positions import positions
 from treadle_server.store.read.targets import Blocked
-from treadle_server.store.read.windows import ahead_of, anchor, window
+from treadle_server.store.read.windows import ahead_of, anchor, partial_total, window
 
 LEAST_RESERVE, MOST_RESERVE = 50, 500
 """Rows beyond a window that are known: twice as many as before when they have lasted for less than a second. What runs
@@ -246,7 +246,7 @@ class TasksView:
         total = self._total
         if self._is_partial:
             # What was looked through for the total may be other tasks than those in this order.
-            total = max(total[0], self._ahead[0] + len(rows)), True
+            total = partial_total(self._wanted, total[0], self._ahead[0] + len(rows)), True
         elif known.is_all and self._at is None:
             total = len(known.rows), False
         self._last = Rows(rows, *total, self._ahead, self._is_partial)

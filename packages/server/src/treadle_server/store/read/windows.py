@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.frames import Window
 from treadle_server.domain.tasks import Task
-from treadle_server.store.read import filters
+from treadle_server.store.read import filters, walks
 from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Place, Segment, place, place_of
 from treadle_server.store.read.shown import LISTED
 from treadle_server.store.read.sources import Queue, Source
@@ -55,6 +55,14 @@ async def window(connection: AsyncConnection, wanted: Window, at: Place | None =
     found = Found(reader.found[::-1] if backward else reader.found)
     found.is_partial = reader.is_partial
     return found
+
+
+def partial_total(wanted: Window, total: int, shown: int) -> int:
+    """Return how long a list says it is that may lack tasks, of `total` that match; up to `shown` a window shows it.
+
+    In the order `updated` it has no more than are looked through: who jumps to its end must find something there.
+    """
+    return max(shown, min(total, walks.LOOKED_THROUGH) if wanted.order == "updated" else total)
 
 
 async def _from_the_end(connection: AsyncConnection, wanted: Window) -> Window | None:
