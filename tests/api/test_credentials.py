@@ -344,7 +344,7 @@ async def test_g10_a_forged_credential_is_refused_and_not_a_word_of_it_is_repeat
     token = FORGED[forged](run.credentials)
 
     with pytest.raises(Unauthorized) as refused:
-        await site.served.app.state.api.access.principal(token)
+        await site.served.app.state.ctx.access.principal(token)
 
     assert "credential" in refused.value.detail
     assert token[:20] not in refused.value.detail
@@ -448,7 +448,7 @@ async def test_g10_no_credential_is_kept_logged_or_told_to_anybody_else(
         await run.report("reclaim")
         await site.room.client.post(f"/v1/tasks/{run.claim['id']}/cancel")
         told.append((await run.whoami()).text)
-        await site.served.app.state.api.access.credentials.keys.rotate(keeps_for=timedelta(0))
+        await site.served.app.state.ctx.access.credentials.keys.rotate(keeps_for=timedelta(0))
 
     signature = run.credentials.rpartition(".")[2]
     on_disk = b"".join(path.read_bytes() for path in files_of(tmp_path))

@@ -27,7 +27,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 
 def process_of(served: Served) -> asyncio.subprocess.Process | None:
-    return served.app.state.api.catalog.checker._process  # type: ignore[no-any-return]
+    return served.app.state.ctx.catalog.checker._process  # type: ignore[no-any-return]
 
 
 async def register(root: httpx.AsyncClient, name: str, schema: dict[str, Any]) -> str:
@@ -219,7 +219,7 @@ async def test_a_server_that_stops_in_the_midst_of_a_check_leaves_no_process_beh
     ):
         job = await register(root, "walk", twice(64))
         process = process_of(served)
-        ours = served.app.state.api.catalog.checker
+        ours = served.app.state.ctx.catalog.checker
         checking = asyncio.create_task(submit(root, job, {"x": "wrong"}))
         await until(lambda: checking.done() or ours._turn.locked())
         await ours.close()

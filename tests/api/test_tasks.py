@@ -161,7 +161,7 @@ async def test_a_long_poll_is_woken_by_the_end_of_the_task(served: Served, lab: 
     """Z15: the answer says that it was waited for."""
     task = await lab.submit()
     await lab.start()
-    waits, waiting = served.app.state.api.waits, asyncio.Event()
+    waits, waiting = served.app.state.ctx.waits, asyncio.Event()
     until_over = waits.until_over
 
     async def noted(task_id: TaskId, seconds: float, read: Callable[[], Awaitable[Task]]) -> bool:
@@ -209,7 +209,7 @@ async def test_a_wait_that_is_no_number_is_ignored(lab: Room, wait: str):
 async def test_a_long_poll_whose_client_has_gone_leaves_nothing_behind(served: Served, lab: Room):
     """Z15: neither a waiter nor a connection of the database."""
     task = await lab.submit()
-    waits = served.app.state.api.waits
+    waits = served.app.state.ctx.waits
     poll = asyncio.create_task(lab.client.get(f"/v1/tasks/{task['id']}", headers={"Prefer": "wait=25"}))
     await until(lambda: waits._events)
 
@@ -327,7 +327,7 @@ async def test_a_unique_key_gives_the_open_task_that_holds_it(lab: Room):
 async def test_a_submit_after_a_change_of_schema_is_checked_against_the_new_one(served: Served, lab: Room):
     """The catalog may be behind: the writer says so, and the payload is checked anew."""
     await lab.submit(1)
-    catalog = served.app.state.api.catalog
+    catalog = served.app.state.ctx.catalog
     old = catalog._jobs[lab.job]
     schema = {"type": "object", "required": ["m"]}
     await lab.client.put(

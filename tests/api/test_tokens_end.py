@@ -23,7 +23,7 @@ async def _id_of(root: httpx.AsyncClient, name: str) -> str:
 
 
 def _is_waiting(served: Served, task_id: str) -> bool:
-    return task_id in served.app.state.api.waits._events
+    return task_id in served.app.state.ctx.waits._events
 
 
 async def test_a_revoked_token_ends_its_session_and_its_long_polls_at_once_g10(

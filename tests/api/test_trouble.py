@@ -69,7 +69,7 @@ async def test_who_waits_is_let_go_when_the_server_stops():
             task = await lab.submit()
             poll = asyncio.create_task(client.get(f"/v1/tasks/{task['id']}", headers={"Prefer": "wait=20"}))
             claim = asyncio.create_task(client.post("/v1/tasks/claim", json={"worker_id": idle.worker_id, "wait": 20}))
-            await until(lambda: served.app.state.api.waits._events and served.engine.dispatcher._waiting)
+            await until(lambda: served.app.state.ctx.waits._events and served.engine.dispatcher._waiting)
             began = time.monotonic()
         assert (await poll).json()["status"] == "pending"
         assert (await claim).status_code == 503

@@ -22,7 +22,7 @@ class Studio:
         self.room = room
         self.root = room.client
         self.nobody = nobody
-        self.objects = served.app.state.api.artifacts.objects
+        self.objects = served.app.state.ctx.artifacts.objects
         self.sweeper = ArtifactSweeper(served.engine, self.objects)
 
     async def started(self, **options: Any) -> str:

@@ -177,7 +177,7 @@ async def test_c10_an_upload_that_fails_on_the_way_is_made_again(
     served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = (await _run(served), 0)
-    objects = served.app.state.api.artifacts.objects
+    objects = served.app.state.ctx.artifacts.objects
     put, tries = objects.put, []
 
     async def once_broken(*args: Any, **given: Any) -> None:

@@ -538,5 +538,5 @@ def test_the_writer_commits_as_many_tasks_at_once_as_the_setting_says(tmp_path: 
     default = create_app(Settings(data_dir=tmp_path))
     single = create_app(Settings(data_dir=tmp_path, writer_max_rows=1))
 
-    assert default.state.api.engine.most_rows == 1000
-    assert single.state.api.engine.most_rows == 1
+    assert default.state.ctx.engine.most_rows == 1000
+    assert single.state.ctx.engine.most_rows == 1

@@ -50,7 +50,7 @@ class Site:
 
     @property
     def bridge(self) -> Bridge:
-        return self.served.app.state.api.internal  # type: ignore[no-any-return]
+        return self.served.app.state.ctx.internal  # type: ignore[no-any-return]
 
     async def post(self, name: str = "add", *, room: str = "lab", **fields: Any) -> httpx.Response:
         """Submit a task and return the answer."""

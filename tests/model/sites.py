@@ -54,7 +54,7 @@ class Site:
 
     def __init__(self, app: Starlette, http: httpx.AsyncClient, tokens: Tokens, stack: AsyncExitStack) -> None:
         self.stack = stack
-        self.engine = app.state.api.engine
+        self.engine = app.state.ctx.engine
         self._app = app
         self._http = http
         self.tokens = tokens

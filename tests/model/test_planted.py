@@ -144,8 +144,8 @@ def forgetting_keys(keep_claims: Fault) -> Fault:
 def editing_what_changed(edit_command: Fault) -> Fault:
     """Of many edits none looks at the version that it names."""
 
-    def blindly(api: Any, principal: Any, task_id: Any, wanted: Any, known: Any) -> Any:
-        return edit_command(api, principal, task_id, wanted.model_copy(update={"if_version": None}), known)
+    def blindly(ctx: Any, principal: Any, task_id: Any, wanted: Any, known: Any) -> Any:
+        return edit_command(ctx, principal, task_id, wanted.model_copy(update={"if_version": None}), known)
 
     return blindly
 

@@ -28,12 +28,12 @@ async def wait(rig: Rig, task: Task, *prefer: str) -> httpx.Response:
 
 
 def waiters(rig: Rig) -> int:
-    return len(rig.served.app.state.api.waits._events)
+    return len(rig.served.app.state.ctx.waits._events)
 
 
 def is_waited(rig: Rig) -> bool:
     """Return whether a request has read that its task is not over, and waits."""
-    return any(event._waiters for events in rig.served.app.state.api.waits._events.values() for event in events)
+    return any(event._waiters for events in rig.served.app.state.ctx.waits._events.values() for event in events)
 
 
 @asynccontextmanager
@@ -147,12 +147,12 @@ async def test_z15_no_connection_is_held_while_a_hundred_wait(rig: Rig):
     ) as client:
         path, header = f"/v1/tasks/{run['id']}", {"Prefer": "wait=50"}
         requests = [asyncio.ensure_future(client.get(path, headers=header)) for _ in range(100)]
-        await until(lambda: len(rig.served.app.state.api.waits._events.get(run["id"], ())) == 100)
+        await until(lambda: len(rig.served.app.state.ctx.waits._events.get(run["id"], ())) == 100)
         assert (await rig.root.get(run))["status"] == "running"
 
         # The services, and who just asked, have some for a moment; each of the hundred would have one for its wait.
         await until(lambda: rig.engine.store.connections_checked_out() == 0)  # type: ignore[attr-defined]
-        assert len(rig.served.app.state.api.waits._events[run["id"]]) == 100
+        assert len(rig.served.app.state.ctx.waits._events[run["id"]]) == 100
         await worker.complete(run)
         answers = await asyncio.gather(*requests)
 

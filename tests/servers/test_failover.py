@@ -120,7 +120,7 @@ async def _are_ready(sites: tuple[Site, Site]) -> bool:
 
 
 def _leads(site: Site) -> bool:
-    return bool(site.served.app.state.api.services.leader.is_leading)
+    return bool(site.served.app.state.ctx.services.leader.is_leading)
 
 
 async def test_a_standby_takes_the_place_of_a_killed_primary_and_nothing_acknowledged_is_lost_g1_g11(

@@ -30,18 +30,18 @@ TAKEN_OVER = 10
 
 def leads(site: Site) -> bool:
     """Whether the site's server leads, and its sweeper is at work."""
-    return site.served.app.state.api.services.health["sweeper"].state == "ok"
+    return site.served.app.state.ctx.services.health["sweeper"].state == "ok"
 
 
 def states(site: Site) -> list[str]:
     """How the services do that only a leader runs."""
-    health = site.served.app.state.api.services.health
+    health = site.served.app.state.ctx.services.health
     return [health[name].state for name in LED]
 
 
 def is_ready(site: Site) -> bool:
     """Whether every service has had its first good turn, or waits to lead."""
-    return all(health.is_well for health in site.served.app.state.api.services.health.values())
+    return all(health.is_well for health in site.served.app.state.ctx.services.health.values())
 
 
 HELD = """
@@ -91,15 +91,15 @@ async def test_a_leader_whose_connection_is_cut_leads_no_more_until_it_has_the_l
     await until(lambda: sum(map(leads, sites)) == 1)
     url = sites[0].served.settings.database_url
     [process] = await holders(url)
-    terms = [site.served.app.state.api.services.leader.term for site in sites]
+    terms = [site.served.app.state.ctx.services.leader.term for site in sites]
     connection = await asyncpg.connect(url)
     await connection.execute("SELECT pg_terminate_backend($1)", process)
     await connection.close()
 
     await until(
         lambda: (
-            sum(site.served.app.state.api.services.leader.term for site in sites) == sum(terms) + 1
-            and sum(site.served.app.state.api.services.leader.is_leading for site in sites) == 1
+            sum(site.served.app.state.ctx.services.leader.term for site in sites) == sum(terms) + 1
+            and sum(site.served.app.state.ctx.services.leader.is_leading for site in sites) == 1
         )
     )
 

@@ -54,7 +54,7 @@ async def test_two_servers_behind_a_pool_run_tasks_and_hear_of_each_other_g11(si
         assert done == {task["id"] for task in tasks}
         assert (await first.ask("GET", "/v1/stats"))["counts"]["completed"] >= 20
     assert (await first.ask("GET", "/v1/tasks"))["total"] == 300
-    assert len([site for site in sites if site.served.app.state.api.services.leader.is_leading]) == 1
+    assert len([site for site in sites if site.served.app.state.ctx.services.leader.is_leading]) == 1
 
 
 async def test_a_pool_without_a_direct_url_is_refused_with_what_to_set_g11(pooled_url: str, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ async def test_a_long_poll_ends_when_another_server_takes_the_report_g11_z15(sit
     [task] = await submit(await first.socket())
     path, wait = f"/v1/tasks/{task['id']}", {"Prefer": LONG}
     poll = asyncio.create_task(first.ask("GET", path, headers=wait))
-    await until(lambda: first.served.app.state.api.waits._events)
+    await until(lambda: first.served.app.state.ctx.waits._events)
     [claim] = await worker.claims(1)
 
     await end(worker, claim)
@@ -157,7 +157,7 @@ async def test_a_run_that_another_server_ended_gives_its_room_back_at_once_g11_e
 
 
 async def test_a_lost_run_is_told_to_a_worker_at_a_server_that_does_not_lead_g11_g8(sites: Sites) -> None:
-    leading = [site for site in sites if site.served.app.state.api.services.health["sweeper"].is_standby is False]
+    leading = [site for site in sites if site.served.app.state.ctx.services.health["sweeper"].is_standby is False]
     [other] = [site for site in sites if site not in leading]
     worker, _ = await opened(other)
     [task] = await submit(await other.socket(), lease_seconds=0.5, max_requeues=0)
@@ -361,7 +361,7 @@ async def test_a_job_that_is_changed_at_one_server_is_known_at_the_other_at_once
     wide = {**{k: v for k, v in JOB.items() if k != "room"}, "schema": {"required": ["size"]}, "replace": True}
 
     await second.ask("PUT", "/v1/rooms/lab/jobs", json=wide)
-    await until(lambda: first.served.app.state.api.catalog._jobs[NAME].schema_version == 2)
+    await until(lambda: first.served.app.state.ctx.catalog._jobs[NAME].schema_version == 2)
 
     refused = await first.http.post(f"/v1/rooms/lab/tasks/{NAME}", json={"payload": {}})
     assert refused.status_code == 422
@@ -443,7 +443,7 @@ async def test_what_was_committed_while_nobody_listened_is_read_anew_as_soon_as_
 
     monkeypatch.setattr(dedicated, "open", later)
     poll = asyncio.create_task(first.ask("GET", f"/v1/tasks/{task['id']}", headers={"Prefer": LONG}))
-    await until(lambda: first.served.app.state.api.waits._events)
+    await until(lambda: first.served.app.state.ctx.waits._events)
     assert dedicated._connection is not None
     dedicated._connection.terminate()
     await until(lambda: dedicated._connection is None and not first.relay.inbox._has_gap)
@@ -480,7 +480,7 @@ async def test_after_a_gap_everybody_has_what_was_lost_in_it_g11_g7(
     await second.ask("POST", f"{path}/runs/0/started", json={})
     poll = asyncio.create_task(first.ask("GET", path, headers={"Prefer": LONG}))
     claim = asyncio.create_task(first.ask("POST", "/v1/tasks/claim", json={"worker_id": near, "wait": 20}))
-    await until(lambda: first.served.app.state.api.waits._events and first.engine.dispatcher._waiting)
+    await until(lambda: first.served.app.state.ctx.waits._events and first.engine.dispatcher._waiting)
 
     with monkeypatch.context() as patch:
         patch.setattr(first.relay.inbox, "add", lambda _: None)

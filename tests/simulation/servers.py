@@ -22,7 +22,7 @@ from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.live.live import Live
 from treadle_server.operations.catalog import Catalog
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.waits import Waits
 from treadle_server.services.leader import Leader
 from treadle_server.services.metrics import Metrics
@@ -122,7 +122,7 @@ class Server:
         self.store = SimulatedStore(self._database, self.clock, remembers=self._remembers)
         self.engine = engine = self._make()
         rates = Rates(engine.clock)
-        api = Api(
+        ctx = OperationContext(
             settings=settings(),
             engine=engine,
             access=Access(self.store, settings(), engine.clock),
@@ -134,9 +134,9 @@ class Server:
             artifacts=artifacts(),
             started_at=self.clock.now(),
         )
-        self.live = Live(api)
+        self.live = Live(ctx)
         relay, leader = Relay(engine, "", connect=self._line), Leader("", connect=self._line)
-        relay.inbox.receiver.interests += [api.waits.awaits, self.live.results.awaits]
+        relay.inbox.receiver.interests += [ctx.waits.awaits, self.live.results.awaits]
         async with AsyncExitStack() as stack:
             stack.push_async_callback(leader.close)
             await leader.check()
@@ -144,14 +144,14 @@ class Server:
             await self.store.open()
             await stack.enter_async_context(engine.running())
             for listener in (
-                api.catalog.on_commit,
-                api.waits.on_commit,
-                api.rates.on_commit,
-                api.recent.on_commit,
+                ctx.catalog.on_commit,
+                ctx.waits.on_commit,
+                ctx.rates.on_commit,
+                ctx.recent.on_commit,
                 self._on_commit,
             ):
                 stack.callback(engine.hub.listen(listener))
-            api.services = await stack.enter_async_context(
+            ctx.services = await stack.enter_async_context(
                 run_services(engine, sweeper_interval=SWEEPS, worker_timeout=LOST_AFTER, relay=relay, leader=leader)
             )
             await stack.enter_async_context(self.live.running())

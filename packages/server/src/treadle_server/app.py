@@ -23,7 +23,7 @@ from treadle_server.internal.executors import Executors
 from treadle_server.live.live import Live
 from treadle_server.metrics_port import metrics_port
 from treadle_server.operations.catalog import Catalog
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.waits import Waits
 from treadle_server.private import make_directory
 from treadle_server.services import run_services
@@ -73,7 +73,7 @@ def create_app(
     """Return the application; its lifespan opens the store and runs the engine and the services.
 
     `internal` runs the tasks of `@internal` jobs: a `treadle.internal.InternalRegistry`; left out, the one that the
-    settings name. The application's parts stand in `app.state.api` and `app.state.live`,
+    settings name. The application's parts stand in `app.state.ctx` and `app.state.live`,
     and in `app.state.failure` why it could not start.
 
     Raises `ValidationFailed` for a data directory that can't be written, a database that is not known, a store of
@@ -90,7 +90,7 @@ def create_app(
     store = SqlStore(settings.database_url, is_pooled=bool(settings.database_direct_url))
     engine = Engine(store, rules_of(settings, internal), clock=clock, most_rows=settings.writer_max_rows)
     rates = Rates(engine.clock)
-    api = Api(
+    ctx = OperationContext(
         settings=settings,
         engine=engine,
         access=Access(store, settings, engine.clock),
@@ -102,15 +102,15 @@ def create_app(
         artifacts=Artifacts(settings.artifacts, settings.data_dir / "artifacts"),
         started_at=(clock or SystemClock()).now(),
     )
-    live = Live(api)
-    api.metrics.sessions = live.kinds
+    live = Live(ctx)
+    ctx.metrics.sessions = live.kinds
     relay = leader = None
     if store.is_shared:
         direct_url = settings.database_direct_url or settings.database_url
         relay, leader = Relay(engine, direct_url), Leader(direct_url)
-        api.metrics.notices = relay.notices
-        relay.tell_of(api.absences)
-        relay.inbox.receiver.interests += [api.waits.awaits, live.results.awaits]
+        ctx.metrics.notices = relay.notices
+        relay.tell_of(ctx.absences)
+        relay.inbox.receiver.interests += [ctx.waits.awaits, live.results.awaits]
 
     async def start(stack: AsyncExitStack) -> None:
         stack.enter_context(hold_lock(store.url))
@@ -119,32 +119,32 @@ def create_app(
             await leader.check()
         stack.push_async_callback(store.close)
         await store.open()
-        await api.access.prepare()
-        await api.artifacts.prepare(store)
-        stack.push_async_callback(api.artifacts.objects.close)
-        stack.push_async_callback(api.catalog.checker.close)
+        await ctx.access.prepare()
+        await ctx.artifacts.prepare(store)
+        stack.push_async_callback(ctx.artifacts.objects.close)
+        stack.push_async_callback(ctx.catalog.checker.close)
         await stack.enter_async_context(engine.running())
         async with store.read() as connection:
-            api.rates.recall(await read_failures.of_last_hour(connection, engine.clock.now()))
-        for part in (api.catalog, api.waits, api.rates, api.recent):
+            ctx.rates.recall(await read_failures.of_last_hour(connection, engine.clock.now()))
+        for part in (ctx.catalog, ctx.waits, ctx.rates, ctx.recent):
             stack.callback(engine.hub.listen(part.on_commit))
         stack.callback(engine.hub.listen(tell_waits))
         sender = sender_of(engine, settings)
         await stack.enter_async_context(sender.running())
-        api.services = await stack.enter_async_context(
+        ctx.services = await stack.enter_async_context(
             run_services(
                 engine,
                 sweeper_interval=settings.sweeper_interval_seconds,
                 worker_timeout=settings.worker_timeout_seconds,
                 relay=relay,
                 leader=leader,
-                objects=api.artifacts.objects,
-                others=[Retention(engine, settings.retention, api.artifacts.objects), sender],
+                objects=ctx.artifacts.objects,
+                others=[Retention(engine, settings.retention, ctx.artifacts.objects), sender],
             )
         )
         await stack.enter_async_context(live.running())
         if settings.metrics_port is not None:
-            at = metrics_port(api.metrics, settings.metrics_host, settings.metrics_port)
+            at = metrics_port(ctx.metrics, settings.metrics_host, settings.metrics_port)
             await stack.enter_async_context(at)
         if bridge is not None:
             await stack.enter_async_context(bridge.running())
@@ -163,13 +163,13 @@ def create_app(
             yield
 
     app = Starlette(
-        routes=[*routes(ENDPOINTS, api), WebSocketRoute("/v1/session", live.session)],
+        routes=[*routes(ENDPOINTS, ctx), WebSocketRoute("/v1/session", live.session)],
         exception_handlers={HTTPException: on_http_exception},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
-    bridge = api.internal = None if internal is None else Bridge(api, internal, app)
-    app.state.api = api
+    bridge = ctx.internal = None if internal is None else Bridge(ctx, internal, app)
+    app.state.ctx = ctx
     app.state.live = live
     app.state.failure = None
     return app

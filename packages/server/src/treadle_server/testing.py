@@ -140,10 +140,10 @@ async def serve(
         serving = asyncio.create_task(server._serve([listener]), name="server")  # noqa: SLF001 - serve() takes the signals
         await server.until_started(serving)
         if isinstance(clock, MovableClock):
-            stack.enter_context(clock.serving(app.state.api.engine))
+            stack.enter_context(clock.serving(app.state.ctx.engine))
         try:
             token = chosen.token_file.read_text().strip() if chosen.auth == "token" else ""
-            yield Served(url_of(listener, chosen), token, app, app.state.api.engine, chosen)
+            yield Served(url_of(listener, chosen), token, app, app.state.ctx.engine, chosen)
         finally:
             server.stop()
             await serving

@@ -37,13 +37,13 @@ async def announce(call: Call) -> Response:
         wanted=wanted,
         is_expiry_named=call.body.expires_at is not None,
     )
-    kept = await call.api.engine.run(command)
+    kept = await call.ctx.engine.run(command)
     return answer(await _upload_data(call, kept), 201 if kept.id == wanted.id else 200)
 
 
 def _wanted(call: Call) -> Artifact:
     given: ArtifactCreate = call.body
-    settings, now = call.api.settings, call.api.now()
+    settings, now = call.ctx.settings, call.ctx.now()
     if given.content_length > settings.artifacts_max_bytes:
         most = settings.artifacts_max_bytes
         raise PayloadTooLarge(f"an artifact of {given.content_length} bytes is larger than this server takes: {most}")
@@ -61,7 +61,7 @@ def _wanted(call: Call) -> Artifact:
         content_type=given.content_type,
         size=given.content_length,
         sha256=None if given.sha256 is None else bytes.fromhex(given.sha256),
-        location=call.api.artifacts.objects.staging(artifact_id),
+        location=call.ctx.artifacts.objects.staging(artifact_id),
         state="uploading",
         created_at=now,
         expires_at=expires_at,
@@ -84,7 +84,7 @@ async def _upload_data(call: Call, artifact: Artifact) -> dict[str, Any]:
     }
     if artifact.is_stored:
         return data
-    objects, expires = call.api.artifacts.objects, call.api.now() + timedelta(seconds=UPLOAD_SECONDS)
+    objects, expires = call.ctx.artifacts.objects, call.ctx.now() + timedelta(seconds=UPLOAD_SECONDS)
     if objects.presigns:
         put_url = await objects.url("PUT", artifact.location, UPLOAD_SECONDS)
     else:
@@ -96,8 +96,8 @@ async def _upload_data(call: Call, artifact: Artifact) -> dict[str, Any]:
 
 def _own_url(call: Call, method: str, artifact: Artifact, expires_at: datetime) -> str:
     expires = int(expires_at.timestamp())
-    signature = call.api.artifacts.signer.sign(method, artifact, expires)
-    base = call.api.settings.public_url or str(call.request.base_url).rstrip("/")
+    signature = call.ctx.artifacts.signer.sign(method, artifact, expires)
+    base = call.ctx.settings.public_url or str(call.request.base_url).rstrip("/")
     return f"{base}/v1/uploads/{artifact.id}?expires={expires}&signature={signature}"
 
 
@@ -115,8 +115,8 @@ async def put(call: Call) -> Response:
         async for _ in upload.chunks():
             pass
         return answer(artifact_data(artifact))
-    check_uploadable(announced.task, announced.run, artifact.run_id, call.api.now())
-    objects = call.api.artifacts.objects
+    check_uploadable(announced.task, announced.run, artifact.run_id, call.ctx.now())
+    objects = call.ctx.artifacts.objects
     location = objects.fresh(artifact.id)
     await objects.put(location, upload.chunks(), size=artifact.size)
     return answer(artifact_data(await _keep(call, announced, location, upload.sha256)), 201)
@@ -128,10 +128,10 @@ async def finish(call: Call) -> Response:
     Raises `ValidationFailed` when nothing was put, or something else than was announced.
     """
     announced = await _announced(call, "POST")
-    artifact, objects = announced.artifact, call.api.artifacts.objects
+    artifact, objects = announced.artifact, call.ctx.artifacts.objects
     if artifact.is_stored:
         return answer(artifact_data(artifact))
-    check_uploadable(announced.task, announced.run, artifact.run_id, call.api.now())
+    check_uploadable(announced.task, announced.run, artifact.run_id, call.ctx.now())
     location = objects.fresh(artifact.id)
     staged = objects.staging(artifact.id)
     try:
@@ -147,7 +147,7 @@ async def finish(call: Call) -> Response:
 
 async def _check_copy(call: Call, artifact: Artifact, location: str) -> bytes:
     """Return the digest of a copy that is as announced; remove it and raise `ValidationFailed` when it is not."""
-    objects = call.api.artifacts.objects
+    objects = call.ctx.artifacts.objects
     found = await objects.read(location)
     try:
         _check_size(artifact, found.size)
@@ -176,13 +176,13 @@ async def _announced(call: Call, method: str) -> Announced:
     artifact_id = call.path("upload_id")
     found = None
     if is_uuid(artifact_id):
-        async with call.api.engine.store.read() as connection:
+        async with call.ctx.engine.store.read() as connection:
             found = await read_artifacts.announced(connection, artifact_id)
     if found is None:
         raise ArtifactNotFound("no such upload is awaited; announce it again")
     query = call.request.query_params
     expires, signature = query.get("expires", ""), query.get("signature", "")
-    call.api.artifacts.signer.check(method, found.artifact, expires, signature, call.api.now())
+    call.ctx.artifacts.signer.check(method, found.artifact, expires, signature, call.ctx.now())
     return found
 
 
@@ -197,10 +197,10 @@ def _check_headers(call: Call, artifact: Artifact) -> None:
 
 async def _keep(call: Call, announced: Announced, location: str, sha256: bytes) -> Artifact:
     """Make an object visible; remove it when it is refused, or was stored before."""
-    objects = call.api.artifacts.objects
+    objects = call.ctx.artifacts.objects
     command = StoreArtifact(task_id=announced.task.id, artifact=announced.artifact, location=location, sha256=sha256)
     try:
-        stored = await call.api.engine.run(command)
+        stored = await call.ctx.engine.run(command)
     except Refused:
         # After any other failure it is not known whether the row was written: the sweeper finds out.
         await objects.remove([location])
@@ -216,10 +216,10 @@ async def _keep(call: Call, announced: Announced, location: str, sha256: bytes) 
 async def list_of_task(call: Call) -> Response:
     """List the task's artifacts, the last run's first; `run` narrows it to one."""
     limit, offset = call.limit(), call.offset()
-    task = await read_task(call.api, call.task_id)
-    async with call.api.engine.store.read() as connection:
+    task = await read_task(call.ctx, call.task_id)
+    async with call.ctx.engine.store.read() as connection:
         items, total = await read_artifacts.page(
-            connection, task.seq, run_id=call.number("run"), now=call.api.now(), limit=limit, offset=offset
+            connection, task.seq, run_id=call.number("run"), now=call.ctx.now(), limit=limit, offset=offset
         )
     return answer(page_data([artifact_data(item) for item in items], total, limit, offset))
 
@@ -229,13 +229,13 @@ async def get(call: Call) -> Response:
 
     Raises `TaskNotFound`, and `ArtifactNotFound` when no run has one of this name.
     """
-    task = await read_task(call.api, call.task_id)
+    task = await read_task(call.ctx, call.task_id)
     name = call.path("name")
-    async with call.api.engine.store.read() as connection:
-        found = await read_artifacts.find(connection, task.seq, name, run_id=call.number("run"), now=call.api.now())
+    async with call.ctx.engine.store.read() as connection:
+        found = await read_artifacts.find(connection, task.seq, name, run_id=call.number("run"), now=call.ctx.now())
     if found is None:
         raise ArtifactNotFound(f"task {task.id} has no artifact {name[:255]!r}")
-    objects = call.api.artifacts.objects
+    objects = call.ctx.artifacts.objects
     if objects.presigns:
         url = await objects.url("GET", found.location, FETCH_SECONDS)
         return RedirectResponse(url, 303, {"Cache-Control": "no-store", "ETag": _etag(found)})
@@ -254,7 +254,7 @@ async def _streamed(call: Call, artifact: Artifact) -> Response:
     if call.request.method == "HEAD":
         return Response(status_code=span.status, headers=headers)
     try:
-        pieces = await call.api.artifacts.objects.get(artifact.location, start=span.start, end=span.end)
+        pieces = await call.ctx.artifacts.objects.get(artifact.location, start=span.start, end=span.end)
     except FileNotFoundError:
         raise ArtifactNotFound(f"the object of artifact {artifact.name!r} is gone from the store") from None
     return StreamingResponse(pieces, span.status, headers)

@@ -9,9 +9,9 @@ from treadle_server.operations.bulk import bulk, bulk_edit
 
 async def act_on_many(call: Call) -> Response:
     """Apply one verb to the tasks named, or to those that a filter means at this moment."""
-    return answer(await bulk(call.api, call.principal, call.body))
+    return answer(await bulk(call.ctx, call.principal, call.body))
 
 
 async def edit_many(call: Call) -> Response:
     """Edit many tasks, each with its own changes."""
-    return answer(await bulk_edit(call.api, call.principal, call.body))
+    return answer(await bulk_edit(call.ctx, call.principal, call.body))

@@ -15,7 +15,7 @@ from treadle_server.access.tokens import bearer
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations import values
-from treadle_server.operations.context import Api, task_id_of, worker_id_of
+from treadle_server.operations.context import OperationContext, task_id_of, worker_id_of
 from treadle_server.operations.problems import from_validation
 from treadle_server.store.read.filters import seen
 
@@ -29,7 +29,7 @@ class Call:
     """One request, with who asks and the body as its model."""
 
     request: Request
-    api: Api
+    ctx: OperationContext
     principal: Principal
     body: Any = None
 

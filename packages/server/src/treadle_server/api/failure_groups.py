@@ -12,10 +12,10 @@ from treadle_server.store.read.failures import groups
 async def list_all(call: Call) -> Response:
     """Group the last failed runs by the type of their error and where it was raised; `room` and `job` narrow them."""
     room = call.text("room")
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         found, is_capped = await groups(
             connection,
-            call.api.now(),
+            call.ctx.now(),
             room=None if room is None else check_room(room),
             job=call.text("job"),
             visibility=call.visibility,

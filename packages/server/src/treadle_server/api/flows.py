@@ -16,7 +16,7 @@ async def list_all(call: Call) -> Response:
     """List flows, newest first; `room` narrows to those of a room."""
     limit, offset, room = call.limit(), call.offset(), call.text("room")
     room = None if room is None else check_room(room)
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         found, total = await read_flows.page(
             connection, room=room, visibility=call.visibility, limit=limit, offset=offset
         )
@@ -25,14 +25,14 @@ async def list_all(call: Call) -> Response:
 
 async def get(call: Call) -> Response:
     """Get a flow: its counts, its progress, its first tasks and what they wait for."""
-    return answer(await shown_flow(call.api, call.principal, flow_id_of(call.path("flow_id"))))
+    return answer(await shown_flow(call.ctx, call.principal, flow_id_of(call.path("flow_id"))))
 
 
 def verb(name: str) -> Callable[[Call], Awaitable[Response]]:
     """Return the handler of one verb."""
 
     async def handler(call: Call) -> Response:
-        return answer(await act_on_flow(call.api, call.principal, flow_id_of(call.path("flow_id")), name))
+        return answer(await act_on_flow(call.ctx, call.principal, flow_id_of(call.path("flow_id")), name))
 
     handler.__doc__ = f"{name.capitalize()} the tasks of a flow that it is for, each with its own answer."
     return handler

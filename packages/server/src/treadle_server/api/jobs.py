@@ -17,8 +17,8 @@ async def register(call: Call) -> Response:
     wanted: JobRegister = call.body
     # One who registers a job to be kept does not have to serve it.
     makes_worker = wanted.worker_id is None and not wanted.retain
-    done = await register_job(call.api, call.principal, call.path("room"), wanted, make_worker=makes_worker)
-    data = await shown_job(call.api, call.principal, done.job, done.worker_id)
+    done = await register_job(call.ctx, call.principal, call.path("room"), wanted, make_worker=makes_worker)
+    data = await shown_job(call.ctx, call.principal, done.job, done.worker_id)
     return answer(data, 201 if done.created else 200)
 
 
@@ -26,12 +26,12 @@ async def list_in_room(call: Call) -> Response:
     """List the jobs that the room sees: its own, and those of the shared rooms."""
     room = check_room(call.path("room"))
     limit, offset = call.limit(), call.offset()
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         found, total = await read_jobs.page(
             connection, room=room, visibility=call.visibility, limit=limit, offset=offset
         )
         views = await read_jobs.view(connection, found, call.visibility)
-    items = [job_data(view, measured=measured(call.api.rates, view)) for view in views]
+    items = [job_data(view, measured=measured(call.ctx.rates, view)) for view in views]
     return answer(page_data(items, total, limit, offset))
 
 
@@ -40,15 +40,15 @@ async def get(call: Call) -> Response:
     room, name = check_room(call.path("room")), call.path("job_name")
     check_text(name)
     # Read, not from the catalog: another server of this database may have paused it.
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         [view] = await read_jobs.view(
             connection, [await read_jobs.by_name(connection, name, room=room)], call.visibility
         )
-    return answer(job_data(view, measured=measured(call.api.rates, view)))
+    return answer(job_data(view, measured=measured(call.ctx.rates, view)))
 
 
 async def patch(call: Call) -> Response:
     """Pause or resume a queue."""
     wanted: JobPatch = call.body
-    job = await patch_job(call.api, call.principal, call.path("room"), call.path("job_name"), paused=wanted.paused)
-    return answer(await shown_job(call.api, call.principal, job))
+    job = await patch_job(call.ctx, call.principal, call.path("room"), call.path("job_name"), paused=wanted.paused)
+    return answer(await shown_job(call.ctx, call.principal, job))

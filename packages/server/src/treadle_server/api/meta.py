@@ -13,18 +13,18 @@ from treadle_server.api.problems import page
 from treadle_server.clock import SystemClock
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import NoSuchRoute, StoreUnavailable
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.store.read import stats as read_stats
 
 
 async def stats(call: Call) -> Response:
     """Give totals over all jobs and workers."""
-    return answer(await shown_stats(call.api, call.visibility))
+    return answer(await shown_stats(call.ctx, call.visibility))
 
 
-async def shown_stats(api: Api, visibility: Visibility | None) -> dict[str, Any]:
+async def shown_stats(ctx: OperationContext, visibility: Visibility | None) -> dict[str, Any]:
     """Return the totals of what who reads the rooms of `visibility` sees as `Stats`."""
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         totals = await read_stats.totals(connection, visibility)
     return {
         "counts": totals.counts,
@@ -32,10 +32,10 @@ async def shown_stats(api: Api, visibility: Visibility | None) -> dict[str, Any]
         "workers": totals.workers,
         "slots": totals.slots,
         "used": totals.used,
-        "server_time": api.now(),
+        "server_time": ctx.now(),
         "version": __version__,
-        "database": api.engine.store.dialect,
-        "started_at": api.started_at,
+        "database": ctx.engine.store.dialect,
+        "started_at": ctx.started_at,
     }
 
 
@@ -43,47 +43,47 @@ async def recent_events(call: Call) -> Response:
     """List the last transitions in brief, the oldest first; `room`, `job` and `task` narrow them."""
     task_id = call.text("task")
     limit = call.limit()
-    found = call.api.recent.last(
+    found = call.ctx.recent.last(
         limit,
         room=call.text("room"),
         job=call.text("job"),
         task_id=None if task_id is None else task_id.lower(),
         visibility=call.visibility,
     )
-    hub = call.api.engine.hub
+    hub = call.ctx.engine.hub
     return answer({"stream": hub.stream, "seq": hub.seq, "limit": limit, "items": [one.shown() for one in found]})
 
 
-def _services(api: Api) -> dict[str, str]:
+def _services(ctx: OperationContext) -> dict[str, str]:
     """Return how each service does: `ok`, `standby` while another server does its work, `starting`, or its error.
 
     `store` is the one that tries to write; what could not be written since stands there too.
     """
-    health = api.services.health if api.services is not None else {}
-    told = {"store": api.engine.trouble.detail} if api.engine.trouble is not None else {}
+    health = ctx.services.health if ctx.services is not None else {}
+    told = {"store": ctx.engine.trouble.detail} if ctx.engine.trouble is not None else {}
     return {name: one.state for name, one in health.items()} | told
 
 
 async def healthz(call: Call) -> Response:
     """Say that the process lives."""
-    services, time = _services(call.api), SystemClock().now()
+    services, time = _services(call.ctx), SystemClock().now()
     return answer({"status": "ok", "version": __version__, "services": services, "time": time})
 
 
 async def readyz(call: Call) -> Response:
     """Say whether the store can be read and written, and every service's last turn was good; 503 otherwise."""
-    services = _services(call.api)
+    services = _services(call.ctx)
     if services.get("store", "ok") == "ok":
-        services["store"] = await _store(call.api)
+        services["store"] = await _store(call.ctx)
     ready = all(state in {"ok", "standby"} for state in services.values())
     status, time = "ok" if ready else "not ready", SystemClock().now()
     data = {"status": status, "version": __version__, "services": services, "time": time}
     return answer(data, 200 if ready else 503, None if ready else {"Retry-After": "2"})
 
 
-async def _store(api: Api) -> str:
+async def _store(ctx: OperationContext) -> str:
     try:
-        async with api.engine.store.read() as connection:
+        async with ctx.engine.store.read() as connection:
             await connection.execute(select(1))
     except StoreUnavailable as error:
         return error.detail

@@ -35,11 +35,11 @@ Schemas = Mapping[Any, dict[str, Any]]
 
 async def get(call: Call) -> Response:
     """Give the OpenAPI document."""
-    if call.api.document is None:
+    if call.ctx.document is None:
         from treadle_server.api.routes import ENDPOINTS  # the table names this handler
 
-        call.api.document = dumps(document(ENDPOINTS))
-    return Response(call.api.document, media_type="application/json")
+        call.ctx.document = dumps(document(ENDPOINTS))
+    return Response(call.ctx.document, media_type="application/json")
 
 
 def document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from treadle.wire.status import TERMINAL, Status
 from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.errors import ValidationFailed
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.services.retention import Walk, cutoffs_of
 from treadle_server.store.transaction.prune import Cutoffs, counted
 
@@ -24,12 +24,12 @@ PORTION_SECONDS = 5.0
 async def prune(call: Call) -> Response:
     """Remove ended tasks that are past their time, for some seconds, or with `dry_run` say what would go."""
     wanted: Prune = call.body
-    cutoffs = _cutoffs(call.api, wanted)
+    cutoffs = _cutoffs(call.ctx, wanted)
     if wanted.dry_run:
-        async with call.api.engine.store.read() as connection:
+        async with call.ctx.engine.store.read() as connection:
             groups = await counted(connection, cutoffs)
         return _answer(Counter({(job, status): n for job, status, n in groups}), dry_run=True, done=True)
-    walk = Walk(call.api.engine, cutoffs, call.api.artifacts.objects)
+    walk = Walk(call.ctx.engine, cutoffs, call.ctx.artifacts.objects)
     done = await _remove(walk)
     return _answer(walk.removed, dry_run=False, done=done)
 
@@ -44,16 +44,16 @@ async def _remove(walk: Walk) -> bool:
     return True
 
 
-def _cutoffs(api: Api, wanted: Prune) -> Cutoffs:
+def _cutoffs(ctx: OperationContext, wanted: Prune) -> Cutoffs:
     """Return before when tasks must have ended, by status. Raises `ValidationFailed` when nothing is meant."""
     statuses = set(wanted.status or TERMINAL)
     if wanted.older_than is not None:
         ages = dict.fromkeys(statuses, timedelta(seconds=wanted.older_than))
     else:
-        ages = {status: age for status, age in api.settings.retention.items() if status in statuses}
+        ages = {status: age for status, age in ctx.settings.retention.items() if status in statuses}
     if not ages:
         raise ValidationFailed("older_than: give it; by its settings the server keeps these tasks for ever")
-    return cutoffs_of(ages, api.now())
+    return cutoffs_of(ages, ctx.now())
 
 
 def _answer(groups: Counter[tuple[str, Status]], *, dry_run: bool, done: bool) -> Response:

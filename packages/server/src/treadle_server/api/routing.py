@@ -25,7 +25,7 @@ from treadle_server.api.problems import defect, problem_response
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import NoSuchRoute, TreadleError, ValidationFailed
 from treadle_server.operations import values
-from treadle_server.operations.context import Api, task_id_of, worker_id_of
+from treadle_server.operations.context import OperationContext, task_id_of, worker_id_of
 from treadle_server.operations.values import run_number
 from treadle_server.serving.connection_limits import trust
 
@@ -38,7 +38,7 @@ CLIENT_CLOSED_REQUEST = 499
 """Logged for a client that left; nobody reads it."""
 
 
-def routes(endpoints: Iterable[Endpoint], api: Api) -> list[Route]:
+def routes(endpoints: Iterable[Endpoint], ctx: OperationContext) -> list[Route]:
     """Return a route for each path: one for all its methods, so that a 405 can name them."""
     register_url_convertor("room", _RoomConvertor())
     register_url_convertor("run", _RunConvertor())
@@ -47,7 +47,7 @@ def routes(endpoints: Iterable[Endpoint], api: Api) -> list[Route]:
     for endpoint in endpoints:
         by_path[endpoint.path][endpoint.method] = endpoint
     return [
-        Route(_converted(path), _dispatch(of_path, api), methods=list(of_path)) for path, of_path in by_path.items()
+        Route(_converted(path), _dispatch(of_path, ctx), methods=list(of_path)) for path, of_path in by_path.items()
     ]
 
 
@@ -85,12 +85,12 @@ def _converted(path: str) -> str:
     return path.replace("{room}", "{room:room}").replace("{run_id:int}", "{run_id:run}")
 
 
-def _dispatch(of_path: dict[str, Endpoint], api: Api) -> Callable[[Request], Awaitable[Response]]:
+def _dispatch(of_path: dict[str, Endpoint], ctx: OperationContext) -> Callable[[Request], Awaitable[Response]]:
     async def dispatch(request: Request) -> Response:
         endpoint = of_path["GET" if request.method == "HEAD" else request.method]
         with bound(request=next(_requests), **_named_by(request)):
             try:
-                return await _serve(endpoint, request, api)
+                return await _serve(endpoint, request, ctx)
             except TreadleError as error:
                 return problem_response(error, request)
             except (ClientGone, ClientDisconnect):
@@ -112,9 +112,9 @@ def _named_by(request: Request) -> dict[str, Any]:
     return {name: parts[part] for part, name in _PARTS.items() if part in parts}
 
 
-async def _serve(endpoint: Endpoint, request: Request, api: Api) -> Response:
+async def _serve(endpoint: Endpoint, request: Request, ctx: OperationContext) -> Response:
     _check_path(request)
-    principal = NOBODY if endpoint.is_open else await _principal(endpoint, request, api)
+    principal = NOBODY if endpoint.is_open else await _principal(endpoint, request, ctx)
     parts = request.path_params
     if (room := parts.get("room")) is not None:
         # Here, so that every route which takes a room says this first, before a word on the body (Z2).
@@ -122,27 +122,27 @@ async def _serve(endpoint: Endpoint, request: Request, api: Api) -> Response:
     check_user(endpoint.permission, principal, room=room, job=parts.get("job_name"))
     _check_query(endpoint, request)
     if principal.scopes is not None:
-        await _check_row(endpoint, request, api, principal)
-    given = await _body(endpoint, request, api)
-    return await endpoint.handler(Call(request, api, principal, given))
+        await _check_row(endpoint, request, ctx, principal)
+    given = await _body(endpoint, request, ctx)
+    return await endpoint.handler(Call(request, ctx, principal, given))
 
 
-async def _principal(endpoint: Endpoint, request: Request, api: Api) -> Principal:
+async def _principal(endpoint: Endpoint, request: Request, ctx: OperationContext) -> Principal:
     """Return who asks, with no more than the scopes that the request is narrowed to.
 
     Raises `Unauthorized`, `TooManyRequests`, `Forbidden`, `ValidationFailed` or `StoreUnavailable`.
     """
-    api.access.check_page(request.headers)
+    ctx.access.check_page(request.headers)
     token, address = bearer(request.headers), address_of(request)
-    principal = await api.access.identify(token, address, of_run=endpoint.permission.of_run, late=endpoint.late)
+    principal = await ctx.access.identify(token, address, of_run=endpoint.permission.of_run, late=endpoint.late)
     trust(request.scope)
     return narrowed(principal, request.headers)
 
 
-async def _check_row(endpoint: Endpoint, request: Request, api: Api, principal: Principal) -> None:
+async def _check_row(endpoint: Endpoint, request: Request, ctx: OperationContext, principal: Principal) -> None:
     parts = request.path_params
     await check_row(
-        api.engine.store,
+        ctx.engine.store,
         endpoint.permission,
         principal,
         task_id=task_id_of(parts["task_id"]) if "task_id" in parts else None,
@@ -177,10 +177,10 @@ def _is_text(sent: bytes) -> bool:
     return True
 
 
-async def _body(endpoint: Endpoint, request: Request, api: Api) -> Any:
+async def _body(endpoint: Endpoint, request: Request, ctx: OperationContext) -> Any:
     if endpoint.method in {"GET", "DELETE"} or endpoint.streams:
         return None
-    raw = await body.read(request, api.settings.max_body_bytes)
+    raw = await body.read(request, ctx.settings.max_body_bytes)
     if endpoint.body is None:
         return None
     if not raw.strip():

@@ -19,7 +19,7 @@ from treadle_server.store.read import tasks as read_tasks
 async def list_of_task(call: Call) -> Response:
     """List the task's runs, the first one first; the last may be open. Up to 500 unless `limit` says otherwise."""
     limit, offset = call.limit(MOST_PER_PAGE), call.offset()
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         task = await read_tasks.get(connection, call.task_id)
         found = await read_runs.of_task(connection, task)
     items = [run_data(run) for run in found[offset : offset + limit]]
@@ -32,13 +32,13 @@ async def events_of_task(call: Call) -> Response:
     Up to 500 unless `limit` says otherwise.
     """
     limit, offset = call.limit(MOST_PER_PAGE), call.offset()
-    found = await shown_events(call.api, call.task_id)
+    found = await shown_events(call.ctx, call.task_id)
     return answer(page_data(found[offset : offset + limit], len(found), limit, offset))
 
 
 async def logs_of_task(call: Call) -> Response:
     """Give the last 1,000 lines that the task's code logged, the first one first."""
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         task = await read_tasks.get(connection, call.task_id)
         lines = await read_logs.of_task(connection, task.seq)
     return answer({"items": [log_data(line) for line in lines], "total": len(lines), "limit": 1000, "offset": 0})
@@ -55,7 +55,7 @@ def report(kind: str) -> Callable[[Call], Awaitable[Response]]:
             run_id=call.run_id,
             report=from_body(kind, call.body),
         )
-        return answer(await shown_after(call.api, await call.api.engine.run(command)))
+        return answer(await shown_after(call.ctx, await call.ctx.engine.run(command)))
 
     handler.__doc__ = f"Report of a run: {kind}."
     return handler
@@ -63,4 +63,4 @@ def report(kind: str) -> Callable[[Call], Awaitable[Response]]:
 
 async def reclaim(call: Call) -> Response:
     """Extend the run's lease; 409 when it is over or another worker's."""
-    return answer(await reclaim_run(call.api, call.principal, call.task_id, call.run_id))
+    return answer(await reclaim_run(call.ctx, call.principal, call.task_id, call.run_id))

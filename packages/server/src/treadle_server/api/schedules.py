@@ -26,47 +26,47 @@ async def put(call: Call) -> Response:
     """Make a schedule, 201, or replace the one of this name; what stays the same keeps its next tick."""
     wanted: SchedulePut = call.body
     room, name = check_room(call.path("room")), _name(call)
-    done = await set_schedule(call.api, call.principal, room, name, wanted)
-    return answer(await shown_schedule(call.api, room, name), 201 if done.created else 200)
+    done = await set_schedule(call.ctx, call.principal, room, name, wanted)
+    return answer(await shown_schedule(call.ctx, room, name), 201 if done.created else 200)
 
 
 async def list_in_room(call: Call) -> Response:
     """List the schedules that the room sees, newest first: its own, and those of the shared rooms."""
     room, limit, offset = check_room(call.path("room")), call.limit(), call.offset()
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         found, total = await read_schedules.page(
             connection,
             room=room,
             visibility=call.visibility,
             limit=limit,
             offset=offset,
-            tokens_at=call.api.engine.tokens_at(),
+            tokens_at=call.ctx.engine.tokens_at(),
         )
     return answer(page_data([schedule_data(view) for view in found], total, limit, offset))
 
 
 async def get(call: Call) -> Response:
     """Get a schedule: its next tick, and its last task."""
-    return answer(await shown_schedule(call.api, check_room(call.path("room")), _name(call)))
+    return answer(await shown_schedule(call.ctx, check_room(call.path("room")), _name(call)))
 
 
 async def patch(call: Call) -> Response:
     """Pause or resume a schedule, or change parts of it."""
     wanted: SchedulePatch = call.body
-    api, room, name = call.api, check_room(call.path("room")), _name(call)
-    await change_schedule(api, call.principal, room, name, wanted)
-    return answer(await shown_schedule(api, room, name))
+    ctx, room, name = call.ctx, check_room(call.path("room")), _name(call)
+    await change_schedule(ctx, call.principal, room, name, wanted)
+    return answer(await shown_schedule(ctx, room, name))
 
 
 async def delete(call: Call) -> Response:
     """Delete a schedule; what of it is open goes on to its end, and nothing follows."""
     command = DeleteSchedule(principal=call.principal, room=check_room(call.path("room")), name=_name(call))
-    await call.api.engine.run(command)
+    await call.ctx.engine.run(command)
     return Response(status_code=204)
 
 
 async def run(call: Call) -> Response:
     """Put the schedule's task in now; its ticks stay as they are. 409 while its last task is open or its key held."""
     command = RunSchedule(principal=call.principal, room=check_room(call.path("room")), name=_name(call))
-    task = await call.api.engine.run(command)
-    return answer(await shown_after(call.api, task), 202, {"Location": f"/v1/tasks/{task.id}", "Retry-After": "1"})
+    task = await call.ctx.engine.run(command)
+    return answer(await shown_after(call.ctx, task), 202, {"Location": f"/v1/tasks/{task.id}", "Retry-After": "1"})

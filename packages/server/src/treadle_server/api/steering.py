@@ -14,8 +14,8 @@ def verb(action: str) -> Callable[[Call], Awaitable[Response]]:
     """Return the handler of one verb."""
 
     async def handler(call: Call) -> Response:
-        task = await steer_task(call.api, call.principal, call.task_id, action, call.body)
-        return answer(await shown_after(call.api, task))
+        task = await steer_task(call.ctx, call.principal, call.task_id, action, call.body)
+        return answer(await shown_after(call.ctx, task))
 
     handler.__doc__ = f"{action.capitalize()} a task."
     return handler

@@ -14,16 +14,16 @@ async def list_of_task(call: Call) -> Response:
     Up to 500 unless `limit` says otherwise.
     """
     limit, offset = call.limit(MOST_PER_PAGE), call.offset()
-    items, total = await kept_steps(call.api, call.task_id, offset=offset, limit=limit)
+    items, total = await kept_steps(call.ctx, call.task_id, offset=offset, limit=limit)
     return answer(page_data(items, total, limit, offset))
 
 
 async def send(call: Call) -> Response:
     """Send the task a message: 201, or 200 when it was sent before; a task that waits for it goes on."""
-    data, is_new = await send_message(call.api, call.principal, call.task_id, call.path("name"), call.body)
+    data, is_new = await send_message(call.ctx, call.principal, call.task_id, call.path("name"), call.body)
     return answer(data, 201 if is_new else 200)
 
 
 async def receive(call: Call) -> Response:
     """Receive the oldest message that waits under the step's name, and keep it as that step; null: none waits."""
-    return answer(await receive_message(call.api, call.principal, call.task_id, call.run_id, call.body))
+    return answer(await receive_message(call.ctx, call.principal, call.task_id, call.run_id, call.body))

@@ -14,7 +14,7 @@ async def list_in_room(call: Call) -> Response:
     """List the targets of a room, newest first; `held` narrows to the held or the free, `text` to part of the name."""
     room, limit, offset = check_room(call.path("room")), call.limit(), call.offset()
     held, text = call.flag("held"), call.text("text")
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         found, total = await read_targets.page(
             connection, room=room, held=held, text=text, visibility=call.visibility, limit=limit, offset=offset
         )
@@ -25,5 +25,5 @@ async def get(call: Call) -> Response:
     """Get a target: what holds it and why, how many wait for it, and the next in line."""
     room, name = check_room(call.path("room")), call.path("name")
     values.check(name)
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         return answer(target_data(await read_targets.get(connection, room=room, name=name)))

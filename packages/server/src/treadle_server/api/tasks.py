@@ -31,8 +31,8 @@ _WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*\"?([0-9]+)\"?\s*(?=$|[,;])", re.IG
 async def submit(call: Call) -> Response:
     """Submit one task: 202, or 200 when its id or unique key is there already."""
     wanted: TaskSubmit = call.body
-    done = await submit_one(call.api, call.principal, call.path("room"), call.path("job_name"), wanted)
-    [data] = await shown_submitted(call.api, [done])
+    done = await submit_one(call.ctx, call.principal, call.path("room"), call.path("job_name"), wanted)
+    [data] = await shown_submitted(call.ctx, [done])
     headers = {"Location": f"/v1/tasks/{done.task.id}"}
     if done.created:
         headers["Retry-After"] = "1"
@@ -42,8 +42,8 @@ async def submit(call: Call) -> Response:
 async def submit_all(call: Call) -> Response:
     """Submit many tasks, all or none."""
     wanted: TaskSubmitMany = call.body
-    done = await submit_many(call.api, call.principal, call.path("room"), wanted.tasks)
-    data = await shown_submitted(call.api, done)
+    done = await submit_many(call.ctx, call.principal, call.path("room"), wanted.tasks)
+    data = await shown_submitted(call.ctx, done)
     created = any(item.created for item in done)
     return answer({"tasks": data}, 202 if created else 200, {"Retry-After": "1"} if created else None)
 
@@ -53,7 +53,7 @@ async def _page(call: Call, wanted: TaskFilter) -> Response:
     cursor = call.request.query_params.get("cursor")
     if cursor is not None and offset:
         raise ValidationFailed("give cursor or offset, not both")
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         page = await read_tasks.page(connection, wanted, limit=limit, offset=offset, cursor=cursor)
     items = [seen_data(seen) for seen in page.items]
     data = page_data(items, page.total, limit, offset, capped=page.total_is_capped, cursor=page.next_cursor)
@@ -73,7 +73,7 @@ async def list_in_room(call: Call) -> Response:
 async def list_of_job(call: Call) -> Response:
     """List a job's tasks: those submitted from the room, or all when the room is a shared one."""
     room = check_room(call.path("room"))
-    job = await call.api.catalog.find(call.path("job_name"), room=room)
+    job = await call.ctx.catalog.find(call.path("job_name"), room=room)
     return await _page(call, call.filter(job=job.full_name, room=None if room in SHARED_ROOMS else room))
 
 
@@ -90,14 +90,14 @@ def wanted_wait(prefer: list[str], most: float) -> int | None:
 
 async def get(call: Call) -> Response:
     """Get a task; with `Prefer: wait=N` not before it is over, for up to N seconds."""
-    task_id, api = call.task_id, call.api
+    task_id, ctx = call.task_id, call.ctx
     headers = {}
-    wait = wanted_wait(call.request.headers.getlist("prefer"), api.settings.long_poll_max_wait_seconds)
+    wait = wanted_wait(call.request.headers.getlist("prefer"), ctx.settings.long_poll_max_wait_seconds)
     if wait is not None:
-        waiting = api.waits.until_over(task_id, wait, lambda: read_task(api, task_id))
-        if await while_connected(call.request, waiting, api.waits.closing, api.access.until_invalid(call.token)):
+        waiting = ctx.waits.until_over(task_id, wait, lambda: read_task(ctx, task_id))
+        if await while_connected(call.request, waiting, ctx.waits.closing, ctx.access.until_invalid(call.token)):
             headers["Preference-Applied"] = f"wait={wait}"
-    return answer(await shown_task(api, task_id), headers=headers)
+    return answer(await shown_task(ctx, task_id), headers=headers)
 
 
 async def patch(call: Call) -> Response:
@@ -105,17 +105,17 @@ async def patch(call: Call) -> Response:
     wanted: TaskPatch = call.body
     if wanted.status is None or wanted.status is Status.CANCELLED:
         # No report, which looks at the run itself: a credential whose run is over does neither.
-        await call.api.access.credentials.check_open(call.principal)
+        await call.ctx.access.credentials.check_open(call.principal)
     if wanted.status is None:
-        task = await edit_task(call.api, call.principal, call.task_id, wanted)
+        task = await edit_task(call.ctx, call.principal, call.task_id, wanted)
     else:
         task = await _patch_status(call, wanted, wanted.status)
-    return answer(await shown_after(call.api, task))
+    return answer(await shown_after(call.ctx, task))
 
 
 async def _patch_status(call: Call, wanted: TaskPatch, status: Status) -> Task:
     if status is not Status.CANCELLED and status not in REPORTED:
-        await read_task(call.api, call.task_id)
+        await read_task(call.ctx, call.task_id)
         raise InvalidTaskTransition(f"no update leads to {status}; see claim and the verbs resume and rerun")
     command = PatchStatus(
         principal=call.principal,
@@ -125,4 +125,4 @@ async def _patch_status(call: Call, wanted: TaskPatch, status: Status) -> Task:
         if_version=wanted.if_version,
         report=from_patch(wanted),
     )
-    return await call.api.engine.run(command)
+    return await call.ctx.engine.run(command)

@@ -27,14 +27,14 @@ def _data(row: Any) -> dict[str, Any]:
 
 async def make(call: Call) -> Response:
     """Make a token; its secret is shown this once."""
-    row, token = await call.api.access.make(call.body)
+    row, token = await call.ctx.access.make(call.body)
     return answer({**_data(row), "token": token}, 201)
 
 
 async def list_all(call: Call) -> Response:
     """List the tokens, newest first, without their secrets."""
     limit, offset = call.limit(), call.offset()
-    rows, total = await call.api.access.page(limit=limit, offset=offset)
+    rows, total = await call.ctx.access.page(limit=limit, offset=offset)
     return answer(page_data([_data(row) for row in rows], total, limit, offset))
 
 
@@ -44,7 +44,7 @@ async def revoke(call: Call) -> Response:
     Raises `NoSuchRoute` when there is none of this id.
     """
     token_id = call.path("token_id").lower()
-    if not (is_uuid(token_id) and await call.api.access.revoke(token_id)):
+    if not (is_uuid(token_id) and await call.ctx.access.revoke(token_id)):
         raise NoSuchRoute(f"there is no token {token_id[:80]}")
     return Response(status_code=204)
 

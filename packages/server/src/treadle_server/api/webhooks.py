@@ -40,15 +40,15 @@ async def put(call: Call) -> Response:
     except IntegrityError:
         # Somebody else made it in this very moment: now there is one to be changed.
         created, secret = await _set(call, room, name)
-    await call.api.engine.hooks.refresh(call.api.engine.store)
-    async with call.api.engine.store.read() as connection:
+    await call.ctx.engine.hooks.refresh(call.ctx.engine.store)
+    async with call.ctx.engine.store.read() as connection:
         data = _data(await _seen(connection, call, room, name))
     return answer(data | {"secret": secret}, 201 if created else 200)
 
 
 async def _set(call: Call, room: str, name: str) -> tuple[bool, str | None]:
     """Write the webhook; return whether it is new, and its secret if that is."""
-    async with call.api.engine.store.write() as tx:
+    async with call.ctx.engine.store.write() as tx:
         before = await _find(tx, room, name)
         if before is not None:
             _check_owner(call, before)
@@ -59,14 +59,14 @@ async def _set(call: Call, room: str, name: str) -> tuple[bool, str | None]:
         await _check_room_for_more(tx, room)
         secret = new_secret()
         own = {"id": str(uuid7()), "room": room, "name": name, "owner": call.principal.user}
-        values = own | {"created_at": call.api.now()} | _values(call, secret)
+        values = own | {"created_at": call.ctx.now()} | _values(call, secret)
         await tx.connection.execute(insert(webhooks), values)
         return True, secret
 
 
 def _check_url(call: Call, url: str) -> None:
     try:
-        check_literal(urlsplit(url).hostname or "", networks(call.api.settings.webhook_allowed_networks))
+        check_literal(urlsplit(url).hostname or "", networks(call.ctx.settings.webhook_allowed_networks))
     except AddressRefused as error:
         raise ValidationFailed(f"url: {error}") from None
 
@@ -77,10 +77,10 @@ async def list_in_room(call: Call) -> Response:
     where = [webhooks.c.room == room]
     if not call.principal.superuser:
         where.append(webhooks.c.owner == call.principal.user)
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         total = (await connection.execute(select(func.count()).select_from(webhooks).where(*where))).scalar_one()
         named = (
-            outbox.seen(call.api.engine.tokens_at()).where(*where).order_by(webhooks.c.name).limit(limit).offset(offset)
+            outbox.seen(call.ctx.engine.tokens_at()).where(*where).order_by(webhooks.c.name).limit(limit).offset(offset)
         )
         items = [_data(row) for row in await connection.execute(named)]
     return answer(page_data(items, total, limit, offset))
@@ -88,16 +88,16 @@ async def list_in_room(call: Call) -> Response:
 
 async def get(call: Call) -> Response:
     """Get a webhook."""
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         return answer(_data(await _seen(connection, call, _room(call), call.path("name"))))
 
 
 async def remove(call: Call) -> Response:
     """Delete a webhook, with all that it was still to be told."""
-    async with call.api.engine.store.write() as tx:
+    async with call.ctx.engine.store.write() as tx:
         found = await _seen(tx.connection, call, _room(call), call.path("name"))
         await tx.connection.execute(delete(webhooks).where(webhooks.c.id == found.id))
-    await call.api.engine.hooks.refresh(call.api.engine.store)
+    await call.ctx.engine.hooks.refresh(call.ctx.engine.store)
     return Response(status_code=204)
 
 
@@ -109,7 +109,7 @@ async def deliveries(call: Call) -> Response:
     limit, offset, state = call.limit(), call.offset(), call.text("state") or "dead"
     if state not in {"dead", "waiting"}:
         raise ValidationFailed(f"state: {state[:40]!r} is neither dead nor waiting")
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         found = await _seen(connection, call, _room(call), call.path("name"))
         rows, total = await outbox.page_of_deliveries(
             connection, str(found.id), dead=state == "dead", limit=limit, offset=offset
@@ -124,12 +124,12 @@ async def redeliver(call: Call) -> Response:
     """
     wanted = call.body
     assert isinstance(wanted, Redeliver)
-    async with call.api.engine.store.write() as tx:
+    async with call.ctx.engine.store.write() as tx:
         found = await _seen(tx.connection, call, _room(call), call.path("name"))
-        revived = await outbox.revive(tx, str(found.id), wanted.ids, call.api.now())
+        revived = await outbox.revive(tx, str(found.id), wanted.ids, call.ctx.now())
         if missing := sorted(set(wanted.ids or ()) - revived):
             raise ValidationFailed(f"ids: {', '.join(missing[:3])}: no dead delivery of this webhook")
-    call.api.engine.hooks.on_owed()
+    call.ctx.engine.hooks.on_owed()
     return answer({"redelivered": len(revived)})
 
 
@@ -164,7 +164,7 @@ async def _seen(connection: Any, call: Call, room: str, name: str) -> Found:
     """Return the webhook. Raises `WebhookNotFound`, also for another user's."""
     values.check(name)
     where = (webhooks.c.room == room, webhooks.c.name == name)
-    found: Found | None = (await connection.execute(outbox.seen(call.api.engine.tokens_at()).where(*where))).first()
+    found: Found | None = (await connection.execute(outbox.seen(call.ctx.engine.tokens_at()).where(*where))).first()
     if found is None or not (call.principal.superuser or found.owner == call.principal.user):
         raise WebhookNotFound(f"you have no webhook {name[:80]} in room {room}")
     return found
@@ -182,7 +182,7 @@ def _values(call: Call, secret: str | None) -> dict[str, Any]:
         "url": wanted.url,
         "jobs": None if wanted.jobs is None else orjson.dumps(wanted.jobs).decode(),
         "statuses": orjson.dumps(wanted.statuses).decode(),
-        "updated_at": call.api.now(),
+        "updated_at": call.ctx.now(),
     }
     return values if secret is None else values | {"secret": secret}
 

@@ -14,7 +14,7 @@ from treadle_server.store.read.windows import ahead_of, anchor, partial_total, w
 async def look(call: Call) -> Response:
     """Give a window of the task list in any order, with how many tasks match and stand before it."""
     wanted = seen_window(call.body, call.visibility)
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         at = await anchor(connection, wanted)
         found = await window(connection, wanted, at)
         seen = await read_tasks.see(connection, found)
@@ -38,4 +38,4 @@ async def look(call: Call) -> Response:
 
 async def freeze_filter(call: Call) -> Response:
     """Name the tasks that a filter means at this moment, with their versions, in the order of the queue."""
-    return answer(await frozen(call.api, call.principal, call.body))
+    return answer(await frozen(call.ctx, call.principal, call.body))

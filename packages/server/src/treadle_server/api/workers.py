@@ -27,9 +27,9 @@ LONGEST_KEY = 255
 
 async def register(call: Call) -> Response:
     """Register a worker; every field may be left out."""
-    worker = await register_worker(call.api, call.principal, call.body)
-    lost_after = call.api.settings.worker_timeout_seconds
-    data = plain_worker(worker, call.api.now()) | beats_data(worker, lost_after, is_busy=False)
+    worker = await register_worker(call.ctx, call.principal, call.body)
+    lost_after = call.ctx.settings.worker_timeout_seconds
+    data = plain_worker(worker, call.ctx.now()) | beats_data(worker, lost_after, is_busy=False)
     return answer({**data, "jobs": [], "running": [], "used": 0}, 201, {"Location": f"/v1/workers/{worker.id}"})
 
 
@@ -45,31 +45,31 @@ async def list_in_room(call: Call) -> Response:
 
 async def _page(call: Call, room: str | None) -> Response:
     limit, offset = call.limit(), call.offset()
-    async with call.api.engine.store.read() as connection:
+    async with call.ctx.engine.store.read() as connection:
         found, total = await read_workers.page(
             connection, room=room, visibility=call.visibility, owner=call.principal.owner, limit=limit, offset=offset
         )
         views = await read_workers.view(connection, found, call.visibility)
-    now = call.api.now()
-    lost_after, away_since = call.api.settings.worker_timeout_seconds, call.api.absences.since
+    now = call.ctx.now()
+    lost_after, away_since = call.ctx.settings.worker_timeout_seconds, call.ctx.absences.since
     rows = [worker_data(view, now, lost_after, away_since(view.worker)) for view in views]
     return answer(page_data(rows, total, limit, offset))
 
 
 async def get(call: Call) -> Response:
     """Get a worker."""
-    return answer(await shown_worker(call.api, call.principal, call.worker_id))
+    return answer(await shown_worker(call.ctx, call.principal, call.worker_id))
 
 
 async def beat(call: Call) -> Response:
     """Take a heartbeat; an empty body renews every lease of the worker."""
-    beaten = await take_beat(call.api, call.principal, call.worker_id, call.body, revives=False)
-    return answer(beaten_data(beaten, call.api.now(), call.api.settings.worker_timeout_seconds))
+    beaten = await take_beat(call.ctx, call.principal, call.worker_id, call.body, revives=False)
+    return answer(beaten_data(beaten, call.ctx.now(), call.ctx.settings.worker_timeout_seconds))
 
 
 async def remove(call: Call) -> Response:
     """Remove a worker: what it still holds ends as lost."""
-    await call.api.engine.run(RemoveWorker(principal=call.principal, worker_id=call.worker_id))
+    await call.ctx.engine.run(RemoveWorker(principal=call.principal, worker_id=call.worker_id))
     return Response(status_code=204)
 
 
@@ -77,14 +77,14 @@ async def claim(call: Call) -> Response:
     """Claim tasks, waiting for the first for up to `wait` seconds; a closed connection claims nothing."""
     wanted: ClaimRequest = call.body
     worker_id = WorkerId(wanted.worker_id)
-    credentials = call.api.access.credentials
+    credentials = call.ctx.access.credentials
     key = claim_key(call.request.headers.getlist("idempotency-key"), wanted)
     await credentials.look()
-    claiming = call.api.engine.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait, key=key)
-    invalid = call.api.access.until_invalid(call.token) if wanted.wait else None
-    now_claimed = await while_connected(call.request, claiming, call.api.waits.closing, invalid)
-    carried = await carried_by(call.api, now_claimed)
-    now = call.api.now()
+    claiming = call.ctx.engine.claim(call.principal, worker_id, most=wanted.tasks, wait=wanted.wait, key=key)
+    invalid = call.ctx.access.until_invalid(call.token) if wanted.wait else None
+    now_claimed = await while_connected(call.request, claiming, call.ctx.waits.closing, invalid)
+    carried = await carried_by(call.ctx, now_claimed)
+    now = call.ctx.now()
     tasks = [
         claim_data(task, now, credentials.mint(task, call.principal.user), carried.get(task.id)) for task in now_claimed
     ]
@@ -107,7 +107,7 @@ def claim_key(given: list[str], wanted: ClaimRequest) -> ClaimKey | None:
 async def report(call: Call) -> Response:
     """Take many reports, each with its own answer."""
     wanted: ReportsOutline = call.body
-    await check_owner(call.api, call.principal, call.worker_id)
-    refused = await report_many(call.api, call.principal, call.worker_id, wanted.reports)
+    await check_owner(call.ctx, call.principal, call.worker_id)
+    refused = await report_many(call.ctx, call.principal, call.worker_id, wanted.reports)
     named = enumerate(names_of(wanted.reports))
     return answer({"answers": [report_answer(*name, refused.get(i)) for i, name in named]})

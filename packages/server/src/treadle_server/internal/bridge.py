@@ -32,7 +32,7 @@ from treadle_server.internal.executors import Executors
 from treadle_server.internal.process_locks import ProcessLocks
 from treadle_server.internal.tokens import Tokens
 from treadle_server.operations.carrying import carried_by
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import dumps
 from treadle_server.operations.encode_claims import claim_data
 from treadle_server.operations.jobs import register_job
@@ -54,19 +54,19 @@ class Bridge(Interval):
 
     name = "internal"
 
-    def __init__(self, api: Api, executors: Executors, app: ASGIApp) -> None:
+    def __init__(self, ctx: OperationContext, executors: Executors, app: ASGIApp) -> None:
         super().__init__()
         for full_name, fields in executors.jobs().items():
-            check_category(fields["category"], api.settings.allowed_categories, of=full_name)
-        self._api = api
-        self._engine = api.engine
+            check_category(fields["category"], ctx.settings.allowed_categories, of=full_name)
+        self._ctx = ctx
+        self._engine = ctx.engine
         self._executors = executors
         self._app = app
-        self._process_locks = ProcessLocks(api.settings.data_dir / "internal")
+        self._process_locks = ProcessLocks(ctx.settings.data_dir / "internal")
         self._dispatches: dict[TaskId, asyncio.Task[None]] = {}
         self._untold: list[FailDispatch] = []
         """Dispatches that failed while the database did not answer."""
-        self._tokens = Tokens(api)
+        self._tokens = Tokens(ctx)
         self._is_open = False
         self._missing_before: set[RunKey] = set()
         """Runs that the slot holds and the database did not know at the last look."""
@@ -85,7 +85,7 @@ class Bridge(Interval):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve the executors' jobs during the block. Raises what their registration is refused with."""
-        health = Health(self.name) if self._api.services is None else self._api.services.add(self.name)
+        health = Health(self.name) if self._ctx.services is None else self._ctx.services.add(self.name)
         forget = self._engine.hub.listen(self._on_commit)
         async with asyncio.TaskGroup() as self._group:
             await self._begin()
@@ -140,7 +140,7 @@ class Bridge(Interval):
         for fields in self._executors.jobs().values():
             wanted = JobRegister.model_validate(fields)
             done = await register_job(
-                self._api, EXECUTORS, INTERNAL, wanted, make_worker=False, worker_id=self.worker_id
+                self._ctx, EXECUTORS, INTERNAL, wanted, make_worker=False, worker_id=self.worker_id
             )
             self._slot.jobs.add(done.job.num)
 
@@ -195,8 +195,8 @@ class Bridge(Interval):
     async def _claim(self, task: Task) -> dict[str, Any]:
         """Return the claim as its executor gets it, with what it shows to the server."""
         token = await self._tokens.current()
-        carried = (await carried_by(self._api, [task])).get(task.id)
-        claim: dict[str, Any] = orjson.loads(dumps(claim_data(task, self._api.now(), token, carried)))
+        carried = (await carried_by(self._ctx, [task])).get(task.id)
+        claim: dict[str, Any] = orjson.loads(dumps(claim_data(task, self._ctx.now(), token, carried)))
         return claim
 
     async def _dispatched(self, task_ids: Collection[TaskId] | None = None) -> None:
@@ -243,7 +243,7 @@ class Bridge(Interval):
             log.warning("the worker of the @internal jobs was lost or removed, and is registered again")
             await self._register()
         await self._look_at_slot()
-        settings = self._api.settings
+        settings = self._ctx.settings
         return min(settings.sweeper_interval_seconds, settings.worker_timeout_seconds / 3)
 
     async def _look_at_slot(self) -> None:

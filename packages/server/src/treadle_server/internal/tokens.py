@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 from treadle.wire.names import INTERNAL
 from treadle_server.access.rights import WORKER_ID
 from treadle_server.access.tokens import digest_of
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.store.tables import tokens
 
 MARGIN = timedelta(minutes=1)
@@ -23,16 +23,16 @@ SCOPES = (f"{WORKER_ID}{INTERNAL}/*",)
 class Tokens:
     """Makes a token, and another before runs could outlive it; each ends by itself."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
+    def __init__(self, ctx: OperationContext) -> None:
+        self._ctx = ctx
         self._secret = ""
         self._fresh_until: datetime | None = None
 
     async def current(self) -> str:
         """Return a token that lives as long as a run that is claimed now may. Raises `StoreUnavailable`."""
-        now = self._api.now()
+        now = self._ctx.now()
         if self._fresh_until is None or now >= self._fresh_until:
-            longest = timedelta(seconds=self._api.settings.internal_task_timeout_seconds)
+            longest = timedelta(seconds=self._ctx.settings.internal_task_timeout_seconds)
             self._secret = await self._make(now, now + 2 * longest + MARGIN)
             self._fresh_until = now + longest
         return self._secret
@@ -49,6 +49,6 @@ class Tokens:
             "created_at": now,
             "expires_at": expires_at,
         }
-        async with self._api.engine.store.write() as tx:
+        async with self._ctx.engine.store.write() as tx:
             await tx.connection.execute(insert(tokens), values)
         return secret

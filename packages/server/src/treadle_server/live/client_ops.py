@@ -131,7 +131,7 @@ class LimitPlace(OfRoom):
 
 async def submit(session: Session, fields: dict[str, Any]) -> Reply:
     """Put tasks in, all or none; with `wait` their results are pushed, with `brief` the answer has receipts."""
-    api = session.live.api
+    ctx = session.live.ctx
     wanted: SubmitPlain
     tasks: Sequence[TaskOfMany | PlainTask]
     if (plain := plain_tasks(fields.get("tasks"))) is not None:
@@ -139,11 +139,11 @@ async def submit(session: Session, fields: dict[str, Any]) -> Reply:
     else:
         wanted = whole = values.validate(Submit, fields)
         tasks = whole.tasks
-    done = await submit_many(api, session.principal, wanted.room, tasks)
+    done = await submit_many(ctx, session.principal, wanted.room, tasks)
     then = _awaited(session, done) if wanted.wait else None
     if wanted.brief:
         return Reply({"tasks": [receipt_data(one) for one in done]}, then)
-    return Reply({"tasks": _without_payloads_if_large(session, await shown_submitted(api, done), done)}, then)
+    return Reply({"tasks": _without_payloads_if_large(session, await shown_submitted(ctx, done), done)}, then)
 
 
 async def submit_by_itself(session: Session, fields: dict[str, Any]) -> Reply:
@@ -151,7 +151,7 @@ async def submit_by_itself(session: Session, fields: dict[str, Any]) -> Reply:
     wanted = values.outline(SubmitEach, fields, "tasks")
     told = plain_tasks(wanted.tasks) or values.each(TaskOfMany, wanted.tasks)
     good = [task for task in told if not isinstance(task, TreadleError)]
-    taken = await submit_each(session.live.api, session.principal, wanted.room, good) if good else []
+    taken = await submit_each(session.live.ctx, session.principal, wanted.room, good) if good else []
     then = _awaited(session, [one for one in taken if isinstance(one, Submitted)]) if wanted.wait else None
     outcomes = iter(taken)
     answers = [one if isinstance(one, TreadleError) else next(outcomes) for one in told]
@@ -181,7 +181,7 @@ def _without_payloads_if_large(
     The tasks are in: refusing the answer, as for other large ones, would say that they are not.
     """
     size = sum(len(item.task.payload) + len(item.task.result or "") + ITEM_BYTES for item in done)
-    if size > session.live.api.settings.max_body_bytes // 2:
+    if size > session.live.ctx.settings.max_body_bytes // 2:
         for data in shown:
             for name in ("payload", "result", "checkpoint"):
                 del data[name]
@@ -203,13 +203,13 @@ async def unawait(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def get(session: Session, fields: dict[str, Any]) -> Reply:
     """Give a task as `TaskItem`, with its place in the queue. Raises `TaskNotFound`."""
-    return Reply(await shown_task(session.live.api, TaskId(values.validate(One, fields).id)))
+    return Reply(await shown_task(session.live.ctx, TaskId(values.validate(One, fields).id)))
 
 
 async def runs(session: Session, fields: dict[str, Any]) -> Reply:
     """Give a task's runs, first to last, each as `RunItem`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
-    async with session.live.api.engine.store.read() as connection:
+    async with session.live.ctx.engine.store.read() as connection:
         found = await read_runs.of_task(connection, await read_tasks.get(connection, task_id))
     return Reply({"items": [run_data(run) for run in found]})
 
@@ -217,7 +217,7 @@ async def runs(session: Session, fields: dict[str, Any]) -> Reply:
 async def logs(session: Session, fields: dict[str, Any]) -> Reply:
     """Give the last 1,000 lines of a task, each as `LogItem`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
-    async with session.live.api.engine.store.read() as connection:
+    async with session.live.ctx.engine.store.read() as connection:
         task = await read_tasks.get(connection, task_id)
         lines = await read_logs.of_task(connection, task.seq)
     return Reply({"items": [log_data(line) for line in lines]})
@@ -226,7 +226,7 @@ async def logs(session: Session, fields: dict[str, Any]) -> Reply:
 async def history(session: Session, fields: dict[str, Any]) -> Reply:
     """Give what happened to a task, as far as it is known, each as `TaskEvent`. Raises `TaskNotFound`."""
     task_id = TaskId(values.validate(One, fields).id)
-    return Reply({"items": await shown_events(session.live.api, task_id)})
+    return Reply({"items": await shown_events(session.live.ctx, task_id)})
 
 
 async def whoami(session: Session, fields: dict[str, Any]) -> Reply:
@@ -238,15 +238,15 @@ async def whoami(session: Session, fields: dict[str, Any]) -> Reply:
 async def act(session: Session, fields: dict[str, Any]) -> Reply:
     """Apply a verb to a task, and give it as `TaskItem`. Raises as `steer_task`, and `ValidationFailed`."""
     wanted = values.validate(Act, fields)
-    api = session.live.api
+    ctx = session.live.ctx
     for action, names in _ONLY_WITH.items():
         if wanted.action != action and (beyond := wanted.model_fields_set & names):
             raise ValidationFailed(f"{', '.join(sorted(beyond))}: only with the action {action}")
     given: Steer = Rerun(if_version=wanted.if_version, from_step=wanted.from_step)
     if wanted.action == "resolve":
         given = Resolve(**wanted.model_dump(include=set(Resolve.model_fields)))
-    task = await steer_task(api, session.principal, TaskId(wanted.id), wanted.action, given)
-    return Reply(await shown_after(api, task))
+    task = await steer_task(ctx, session.principal, TaskId(wanted.id), wanted.action, given)
+    return Reply(await shown_after(ctx, task))
 
 
 _ONLY_WITH = {"resolve": {"status", "result", "error"}, "rerun": {"from_step"}}
@@ -256,7 +256,7 @@ _ONLY_WITH = {"resolve": {"status", "result", "error"}, "rerun": {"from_step"}}
 async def steps(session: Session, fields: dict[str, Any]) -> Reply:
     """Give the steps that a task keeps, from `offset` on, as many as fit, and the total. Raises `TaskNotFound`."""
     wanted = values.validate(StepsFrom, fields)
-    items, total = await kept_steps(session.live.api, TaskId(wanted.id), offset=wanted.offset, limit=MOST_AT_ONCE)
+    items, total = await kept_steps(session.live.ctx, TaskId(wanted.id), offset=wanted.offset, limit=MOST_AT_ONCE)
     return Reply({"items": items, "total": total})
 
 
@@ -266,30 +266,30 @@ async def send(session: Session, fields: dict[str, Any]) -> Reply:
     Raises as `send_message`.
     """
     wanted = values.validate(ToTask, fields)
-    data, _ = await send_message(session.live.api, session.principal, TaskId(wanted.task_id), wanted.name, wanted)
+    data, _ = await send_message(session.live.ctx, session.principal, TaskId(wanted.task_id), wanted.name, wanted)
     return Reply(data)
 
 
 async def get_flow(session: Session, fields: dict[str, Any]) -> Reply:
     """Give a flow, as `FlowView`, with its first tasks and what they wait for. Raises `FlowNotFound`."""
     flow_id = values.validate(One, fields).id
-    return Reply(await shown_flow(session.live.api, session.principal, flow_id))
+    return Reply(await shown_flow(session.live.ctx, session.principal, flow_id))
 
 
 async def act_on_many(session: Session, fields: dict[str, Any]) -> Reply:
     """Apply a verb to many tasks, in portions, and give `BulkResult`. Raises as `bulk`."""
-    return Reply(await bulk(session.live.api, session.principal, values.validate(BulkAction, fields)))
+    return Reply(await bulk(session.live.ctx, session.principal, values.validate(BulkAction, fields)))
 
 
 async def edit_many(session: Session, fields: dict[str, Any]) -> Reply:
     """Edit many tasks, each with its own changes, and give `BulkResult`. Raises as `bulk_edit`."""
     given = values.outline(Edits, fields, "edits")
-    return Reply(await bulk_edit(session.live.api, session.principal, given))
+    return Reply(await bulk_edit(session.live.ctx, session.principal, given))
 
 
 async def freeze(session: Session, fields: dict[str, Any]) -> Reply:
     """Name the tasks that a filter means at this moment, with their versions."""
-    return Reply(await frozen(session.live.api, session.principal, values.validate(Freeze, fields)))
+    return Reply(await frozen(session.live.ctx, session.principal, values.validate(Freeze, fields)))
 
 
 async def edit(session: Session, fields: dict[str, Any]) -> Reply:
@@ -298,8 +298,8 @@ async def edit(session: Session, fields: dict[str, Any]) -> Reply:
     patch = values.validate(TaskPatch, fields)
     if patch.status is not None:
         raise ValidationFailed("status: an edit does not change it; use action")
-    api = session.live.api
-    return Reply(await shown_after(api, await edit_task(api, session.principal, task_id, patch)))
+    ctx = session.live.ctx
+    return Reply(await shown_after(ctx, await edit_task(ctx, session.principal, task_id, patch)))
 
 
 async def register(session: Session, fields: dict[str, Any]) -> Reply:
@@ -308,9 +308,9 @@ async def register(session: Session, fields: dict[str, Any]) -> Reply:
     room = fields.pop("room", None)
     if not isinstance(room, str):
         raise ValidationFailed("room: name the room in which the job stands")
-    api = session.live.api
-    done = await register_job(api, session.principal, room, values.validate(JobRegister, fields), make_worker=False)
-    return Reply(await shown_job(api, session.principal, done.job, done.worker_id))
+    ctx = session.live.ctx
+    done = await register_job(ctx, session.principal, room, values.validate(JobRegister, fields), make_worker=False)
+    return Reply(await shown_job(ctx, session.principal, done.job, done.worker_id))
 
 
 async def job(session: Session, fields: dict[str, Any]) -> Reply:
@@ -320,28 +320,28 @@ async def job(session: Session, fields: dict[str, Any]) -> Reply:
         room = parse_job_name(wanted.job).room
     except ValueError as error:
         raise JobNotFound(str(error)) from None
-    api = session.live.api
-    done = await patch_job(api, session.principal, room, wanted.job, paused=wanted.paused)
-    return Reply(await shown_job(api, session.principal, done))
+    ctx = session.live.ctx
+    done = await patch_job(ctx, session.principal, room, wanted.job, paused=wanted.paused)
+    return Reply(await shown_job(ctx, session.principal, done))
 
 
 async def remove_worker(session: Session, fields: dict[str, Any]) -> Reply:
     """Remove a worker: what it still holds ends as lost. Raises `WorkerNotFound` and `Forbidden`."""
     worker_id = WorkerId(values.validate(One, fields).id)
-    await session.live.api.engine.run(RemoveWorker(principal=session.principal, worker_id=worker_id))
+    await session.live.ctx.engine.run(RemoveWorker(principal=session.principal, worker_id=worker_id))
     return Reply({})
 
 
 async def schedule(session: Session, fields: dict[str, Any]) -> Reply:
     """Pause or resume a schedule, run its task now, or delete it. Raises as `steer_schedule`."""
     wanted = values.validate(ActOnSchedule, fields)
-    return Reply(await steer_schedule(session.live.api, session.principal, wanted.room, wanted.name, wanted.action))
+    return Reply(await steer_schedule(session.live.ctx, session.principal, wanted.room, wanted.name, wanted.action))
 
 
 async def list_limits(session: Session, fields: dict[str, Any]) -> Reply:
     """Give the limits that are seen from a room, each as `LimitItem`, with their use and how many wait."""
     room = values.validate(OfRoom, fields).room
-    found, _ = await shown_limits(session.live.api, room, visibility_of(session.principal))
+    found, _ = await shown_limits(session.live.ctx, room, visibility_of(session.principal))
     return Reply({"items": found})
 
 
@@ -349,7 +349,7 @@ async def put_limit(session: Session, fields: dict[str, Any]) -> Reply:
     """Make or change a limit, and give it as `LimitItem`. Raises as `set_limit`."""
     place = values.validate(LimitPlace, {name: fields.pop(name, None) for name in LimitPlace.model_fields})
     wanted = values.validate(LimitPut, fields)
-    data, _ = await set_limit(session.live.api, session.principal, place.room, place.name, wanted)
+    data, _ = await set_limit(session.live.ctx, session.principal, place.room, place.name, wanted)
     return Reply(data)
 
 
@@ -357,7 +357,7 @@ async def delete_limit(session: Session, fields: dict[str, Any]) -> Reply:
     """Delete a limit that neither open tasks nor jobs name. Raises `LimitNotFound`, `LimitInUse` and `Forbidden`."""
     place = values.validate(LimitPlace, fields)
     command = DeleteLimit(principal=session.principal, room=place.room, name=place.name)
-    await session.live.api.engine.run(command)
+    await session.live.ctx.engine.run(command)
     return Reply({})
 
 
@@ -365,7 +365,7 @@ async def ping(session: Session, fields: dict[str, Any]) -> Reply:
     """Tell the time, and which of what the session watches has been changed by commits that it may not know of yet."""
     values.validate(Nothing, fields)
     behind = {sub: session.live.feeds.behind(feed) for sub, feed in session.feeds.items()}
-    return Reply({"time": session.live.api.now(), "behind": {sub: late for sub, late in behind.items() if late}})
+    return Reply({"time": session.live.ctx.now(), "behind": {sub: late for sub, late in behind.items() if late}})
 
 
 OPS: dict[str, Op] = {

@@ -25,7 +25,7 @@ from treadle_server.live.results import Results
 from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accept, converse, turn_away
 from treadle_server.live.task_windows import Totals
 from treadle_server.live.tokens import Tokens
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode_claims import run_names
 from treadle_server.services.base import Health, Service, supervise
 
@@ -43,14 +43,14 @@ _TAKEN_AWAY = {Reason.CLAIM_EXPIRED, Reason.START_TIMEOUT, Reason.WORKER_SHUTDOW
 class Live:
     """The sessions of this server."""
 
-    def __init__(self, api: Api) -> None:
-        self.api = api
-        self.events = Events(api.engine.hub, api.engine.clock, api.recent)
-        self.feeds = Feeds(api.engine, api.rates)
-        self.totals = Totals(api.engine.hub)
-        self.results = Results(api.engine.store)
-        api.engine.on_unconfirmed(self.feeds.lose)
-        api.absences.on_heard = lambda: self.feeds.touch("workers")
+    def __init__(self, ctx: OperationContext) -> None:
+        self.ctx = ctx
+        self.events = Events(ctx.engine.hub, ctx.engine.clock, ctx.recent)
+        self.feeds = Feeds(ctx.engine, ctx.rates)
+        self.totals = Totals(ctx.engine.hub)
+        self.results = Results(ctx.engine.store)
+        ctx.engine.on_unconfirmed(self.feeds.lose)
+        ctx.absences.on_heard = lambda: self.feeds.touch("workers")
         self.idle_beats = Pace(IDLE_BEATS_SECONDS)
         self._sessions: set[Session] = set()
         self._workers: dict[WorkerId, Session] = {}
@@ -63,7 +63,7 @@ class Live:
         """Feed the sessions during the block."""
         # The rates have listened before: a feed that a batch marks reads rates that count it.
         listeners = (self.events.on_commit, self.results.on_commit, self.feeds.on_commit, self._tell_workers)
-        forgets = [self.api.engine.hub.listen(_guarded(listener)) for listener in listeners]
+        forgets = [self.ctx.engine.hub.listen(_guarded(listener)) for listener in listeners]
         async with asyncio.TaskGroup() as self._group:
             loops = [self._group.create_task(self._supervised(one), name=one.name) for one in self._services]
             try:
@@ -115,16 +115,16 @@ class Live:
 
     @property
     def _services(self) -> tuple[Service, ...]:
-        return self.feeds, self.feeds.corrections, self.results, Tokens(self.api.access, self._sessions)
+        return self.feeds, self.feeds.corrections, self.results, Tokens(self.ctx.access, self._sessions)
 
     async def _supervised(self, service: Service) -> None:
-        health = Health(service.name) if self.api.services is None else self.api.services.add(service.name)
-        await supervise(service, health, self.api.engine.clock)
+        health = Health(service.name) if self.ctx.services is None else self.ctx.services.add(service.name)
+        await supervise(service, health, self.ctx.engine.clock)
 
     async def _end_with_token(self, session: Session) -> None:
         """End the session at the moment when its token expires."""
         try:
-            await self.api.access.until_invalid(session.token)
+            await self.ctx.access.until_invalid(session.token)
         except Unauthorized as error:
             await session.close(UNAUTHORIZED, error.detail)
 
@@ -141,7 +141,7 @@ class Live:
         """End the session that the worker had: it has come back on another one."""
         if (away := self._away.pop(worker_id, None)) is not None:
             away.cancel()
-        if self.api.absences.end(worker_id):
+        if self.ctx.absences.end(worker_id):
             self.feeds.touch("workers")
         other = self._workers.get(worker_id)
         if other is not None:
@@ -157,12 +157,12 @@ class Live:
             return
         session.slot = slot
         self._workers[slot.worker_id] = session
-        self.api.engine.open_slot(slot)
+        self.ctx.engine.open_slot(slot)
 
     def close_slot(self, session: Session) -> None:
         """Let the session's worker take no more tasks."""
         if session.slot is not None:
-            self.api.engine.close_slot(session.slot)
+            self.ctx.engine.close_slot(session.slot)
             if self._workers.get(session.slot.worker_id) is session:
                 del self._workers[session.slot.worker_id]
             session.slot = None
@@ -189,15 +189,15 @@ class Live:
         """Return what the worker has not started, unless it is back soon."""
         if self._group is None or self._closing or worker_id in self._workers or worker_id in self._away:
             return
-        self.api.absences.begin(worker_id, self.api.now())
+        self.ctx.absences.begin(worker_id, self.ctx.now())
         self.feeds.touch("workers")
         self._away[worker_id] = self._group.create_task(self._return_unstarted(worker_id), name="grace")
 
     async def _return_unstarted(self, worker_id: WorkerId) -> None:
         try:
-            await asyncio.sleep(self.api.settings.session_grace_seconds)
-            returned = await self.api.engine.run(
-                ReturnUnstarted(principal=SYSTEM, worker_id=worker_id, home=self.api.engine.hub.stream)
+            await asyncio.sleep(self.ctx.settings.session_grace_seconds)
+            returned = await self.ctx.engine.run(
+                ReturnUnstarted(principal=SYSTEM, worker_id=worker_id, home=self.ctx.engine.hub.stream)
             )
             with bound(worker=worker_id):
                 log.info("worker %s is not back: %d unstarted runs returned", worker_id, returned)

@@ -62,19 +62,19 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
         case "counts":
             return of, lambda: CountsView(room, visibility)
         case "jobs":
-            return of, lambda: JobsView(room, session.live.api.rates, visibility)
+            return of, lambda: JobsView(room, session.live.ctx.rates, visibility)
         case "workers":
-            lost_after = session.live.api.settings.worker_timeout_seconds
+            lost_after = session.live.ctx.settings.worker_timeout_seconds
             key = of if visibility is None else f"{of} {owner!r}"
-            return key, lambda: WorkersView(room, lost_after, session.live.api.absences, visibility, owner)
+            return key, lambda: WorkersView(room, lost_after, session.live.ctx.absences, visibility, owner)
         case "targets":
             return of, lambda: TargetsView(room, visibility)
         case "schedules":
-            return of, lambda: SchedulesView(room, session.live.api.engine.tokens_at, visibility)
+            return of, lambda: SchedulesView(room, session.live.ctx.engine.tokens_at, visibility)
         case "limits":
             return of, lambda: LimitsView(room, visibility)
         case "failures":
-            return of, lambda: FailuresView(room, session.live.api.now, visibility)
+            return of, lambda: FailuresView(room, session.live.ctx.now, visibility)
         case "tasks":
             window = _window(wanted, room)
             return f"{of} {window.model_dump_json()}", lambda: TasksView(
@@ -91,7 +91,7 @@ def _view(session: Session, wanted: Watch) -> tuple[str, Callable[[], View]]:
 
 
 def _one_task(session: Session, task_id: TaskId) -> tuple[str, Callable[[], View]]:
-    now = session.live.api.now
+    now = session.live.ctx.now
     if session.visibility is None:
         return f"task {task_id}", lambda: TaskView(task_id, now)
     # Whether it is seen hangs on who asks, not on the rooms alone: on who submitted it.
@@ -126,7 +126,7 @@ async def every(session: Session, fields: dict[str, Any]) -> Reply:
     if session.listener is not None:
         live.events.remove(session.listener)
         session.listener = None
-    hub = live.api.engine.hub
+    hub = live.ctx.engine.hub
     ok = {"stream": hub.stream, "seq": hub.seq}
     if not wanted.on:
         return Reply(ok)

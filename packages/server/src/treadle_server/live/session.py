@@ -137,8 +137,8 @@ async def accept(live: "Live", socket: WebSocket) -> tuple[Session, list[Any]] |
     What else stood in the frame of the hello is returned beside the session.
     """
     try:
-        live.api.access.check_page(socket.headers)
-        live.api.access.check_origin(socket.headers)
+        live.ctx.access.check_page(socket.headers)
+        live.ctx.access.check_origin(socket.headers)
     except TreadleError:
         await _refuse(socket, UNAUTHORIZED, "")
         return None
@@ -185,16 +185,16 @@ async def _greet(live: "Live", socket: WebSocket) -> tuple[Session, list[Any]]:
     if hello.protocol != PROTOCOL:
         raise BadFrame(f"protocol {hello.protocol} is not spoken here; use {PROTOCOL}")
     token = bearer(socket.headers) or hello.token
-    principal = narrowed(await live.api.access.identify(token, address_of(socket)), socket.headers)
+    principal = narrowed(await live.ctx.access.identify(token, address_of(socket)), socket.headers)
     trust(socket.scope)
-    outbox = Outbox(live.api.settings.session_queue_bytes)
+    outbox = Outbox(live.ctx.settings.session_queue_bytes)
     session = Session(live, socket, principal, token, outbox, visibility_of(principal))
     session.outbox.put(dumps({"re": hello.n, "ok": _welcome(live, principal)}))
     return session, items[1:]
 
 
 def _welcome(live: "Live", principal: Principal) -> dict[str, Any]:
-    engine = live.api.engine
+    engine = live.ctx.engine
     return {
         "protocol": PROTOCOL,
         "stream": engine.hub.stream,
@@ -203,8 +203,8 @@ def _welcome(live: "Live", principal: Principal) -> dict[str, Any]:
         "user": principal.user,
         "superuser": principal.superuser,
         "database": engine.store.dialect,
-        "time": live.api.now(),
-        "max_bytes": live.api.settings.max_body_bytes,
+        "time": live.ctx.now(),
+        "max_bytes": live.ctx.settings.max_body_bytes,
     }
 
 
@@ -298,7 +298,7 @@ async def _answer(session: Session, request: Request, ops: dict[str, Op]) -> Non
         op = _op(ops, request.op)
         if session.principal.run is not None:
             # It may have ended, or its run, since the session was opened.
-            await session.live.api.access.principal(session.token, of_run=request.op in OF_RUN)
+            await session.live.ctx.access.principal(session.token, of_run=request.op in OF_RUN)
         check_user(op.permission, session.principal)
         if session.visibility is not None:
             await _check_row(session, op.permission, request.fields)
@@ -335,12 +335,12 @@ async def _check_row(session: Session, permission: Permission, fields: dict[str,
     """Hide the task that a token with scopes may not see; what is no id at all, the operation refuses."""
     task_id = fields.get("task_id", fields.get("id"))
     if isinstance(task_id, str) and is_uuid(task_id.lower()):
-        await check_row(session.live.api.engine.store, permission, session.principal, task_id=TaskId(task_id.lower()))
+        await check_row(session.live.ctx.engine.store, permission, session.principal, task_id=TaskId(task_id.lower()))
 
 
 def _ok(session: Session, request: Request, reply: Reply) -> bytes:
     answer = dumps({"re": request.n, "ok": reply.ok})
-    if len(answer) > session.live.api.settings.max_body_bytes:
+    if len(answer) > session.live.ctx.settings.max_body_bytes:
         raise PayloadTooLarge(f"the answer has {len(answer)} bytes, more than a frame; ask for less at once")
     return answer
 

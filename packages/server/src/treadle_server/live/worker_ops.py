@@ -83,9 +83,9 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
     in_range(wanted.held)
     if session.worker_id is not None and wanted.worker.id != session.worker_id:
         raise ValidationFailed(f"worker.id: this session is worker {session.worker_id} already; open a second session")
-    api = session.live.api
+    ctx = session.live.ctx
     worker = await register_worker(
-        api, session.principal, wanted.worker, draining=wanted.draining, home=api.engine.hub.stream
+        ctx, session.principal, wanted.worker, draining=wanted.draining, home=ctx.engine.hub.stream
     )
     await session.live.displace(worker.id, session)
     is_new = wanted.worker.id is None or worker.created_at == worker.last_heartbeat
@@ -93,11 +93,11 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         jobs = await _serve_jobs(session, worker.id, wanted)
     except TreadleError:
         if is_new:
-            await api.engine.run(RemoveWorker(principal=session.principal, worker_id=worker.id))
+            await ctx.engine.run(RemoveWorker(principal=session.principal, worker_id=worker.id))
         raise
     beaten: Beaten | None = None
     if wanted.worker.id is not None:
-        beaten = await api.engine.run(Reattach(principal=session.principal, worker_id=worker.id, held=wanted.held))
+        beaten = await ctx.engine.run(Reattach(principal=session.principal, worker_id=worker.id, held=wanted.held))
     slot = WorkerSlot(
         worker_id=worker.id,
         jobs={job.num for job in jobs if not job.is_internal},
@@ -108,10 +108,10 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
         draining=wanted.draining,
         presence=Presence(worker.last_heartbeat),
         deliver=lambda tasks: _deliver(session, tasks),
-        most_bytes=api.settings.session_queue_bytes // 4,
+        most_bytes=ctx.settings.session_queue_bytes // 4,
         is_crowded=lambda: session.outbox.is_crowded,
     )
-    session.outbox.eased = api.engine.slot_changed
+    session.outbox.eased = ctx.engine.slot_changed
     slot.hold(await _held(session, worker.id, beaten))
     ok = await _opened(session, worker.id, jobs, beaten)
     session.worker_id = worker.id
@@ -119,15 +119,15 @@ async def open_worker(session: Session, fields: dict[str, Any]) -> Reply:
 
 
 async def _serve_jobs(session: Session, worker_id: WorkerId, wanted: Open) -> list[Job]:
-    api = session.live.api
+    ctx = session.live.ctx
     found: dict[int, Job] = {}
     for one in wanted.jobs:
         register = JobRegister.model_validate(one.model_dump(exclude={"room"}, exclude_unset=True, by_alias=True))
-        done = await register_job(api, session.principal, one.room, register, make_worker=False, worker_id=worker_id)
+        done = await register_job(ctx, session.principal, one.room, register, make_worker=False, worker_id=worker_id)
         found[done.job.num] = done.job
     if wanted.links:
         links = LinkJobs(principal=session.principal, worker_id=worker_id, job_names=list(wanted.links))
-        found |= {job.num: job for job in await api.engine.run(links)}
+        found |= {job.num: job for job in await ctx.engine.run(links)}
     return list(found.values())
 
 
@@ -136,17 +136,17 @@ async def _held(session: Session, worker_id: WorkerId, beaten: Beaten | None) ->
     if beaten is None:
         return {}
     held = {(task.id, task.run_id): task.weight for task in beaten.taken_until}
-    async with session.live.api.engine.store.read() as connection:
+    async with session.live.ctx.engine.store.read() as connection:
         return held | await read_workers.stopping(connection, worker_id)
 
 
 async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten: Beaten | None) -> dict[str, Any]:
-    api = session.live.api
-    async with api.engine.store.read() as connection:
+    ctx = session.live.ctx
+    async with ctx.engine.store.read() as connection:
         views = await read_jobs.view(connection, jobs, session.visibility)
-    now = api.now()
+    now = ctx.now()
     answer: dict[str, Any] = {
-        "worker": await shown_worker(api, session.principal, worker_id),
+        "worker": await shown_worker(ctx, session.principal, worker_id),
         "jobs": [job_data(view, worker_id) for view in views],
         "gone": [],
         "taken_until": [],
@@ -160,7 +160,7 @@ async def _opened(session: Session, worker_id: WorkerId, jobs: list[Job], beaten
 
 
 def _deliver(session: Session, tasks: list[Task]) -> None:
-    now = session.live.api.now()
+    now = session.live.ctx.now()
     if plain := [task for task in tasks if not carries(task)]:
         session.push_tasks("claim", [brief_claim(task, now) for task in plain])
     if laden := [task for task in tasks if carries(task)]:
@@ -169,15 +169,15 @@ def _deliver(session: Session, tasks: list[Task]) -> None:
 
 async def _deliver_laden(session: Session, tasks: list[Task]) -> None:
     """Push claims with what they carry, which is read first."""
-    api = session.live.api
+    ctx = session.live.ctx
     try:
-        carried = await carried_by(api, tasks)
+        carried = await carried_by(ctx, tasks)
     except StoreUnavailable as error:
         # What kept its steps asks for them by itself; of the others their start timeout returns them.
         carried, tasks = {}, [task for task in tasks if task.unmet is None]
         log.warning("what claims carry could not be read: %s", error.detail)
     if tasks:
-        now = api.now()
+        now = ctx.now()
         session.push_tasks("claim", [brief_claim(task, now, carried.get(task.id)) for task in tasks])
 
 
@@ -185,14 +185,14 @@ async def reports(session: Session, fields: dict[str, Any]) -> Reply:
     """Take reports, each with its own answer; `brief` asks for the refusals alone."""
     # A temporary credential stands for its run, and needs no worker of its own.
     worker_id = _worker_of(session) if session.principal.run is None else None
-    api = session.live.api
+    ctx = session.live.ctx
     brief = fields.pop("brief", False)
-    if (plain := plain_reports(api, fields)) is not None:
-        refused = await take_reports(api, session.principal, worker_id, plain)
+    if (plain := plain_reports(ctx, fields)) is not None:
+        refused = await take_reports(ctx, session.principal, worker_id, plain)
         names: Sequence[tuple[str | None, int | None]] = [(task_id, run_id) for task_id, run_id, _ in plain]
     else:
         given = values.outline(ReportsOutline, fields, "reports").reports
-        refused = await report_many(api, session.principal, worker_id, given)
+        refused = await report_many(ctx, session.principal, worker_id, given)
         names = names_of(given)
     if brief is True:
         return Reply({"refused": [{"index": i, **refusal(error)} for i, error in sorted(refused.items())]})
@@ -206,15 +206,15 @@ async def beat(session: Session, fields: dict[str, Any]) -> Reply:
     if given.tasks == [] and not given.stopped and given.draining is None:
         # It renews nothing, and may wait for others to be written with.
         await session.live.idle_beats.turn()
-    beaten = await take_beat(session.live.api, session.principal, worker_id, given)
+    beaten = await take_beat(session.live.ctx, session.principal, worker_id, given)
     if given.draining is not None and session.slot is not None:
         session.slot.draining = given.draining
-        session.live.api.engine.slot_changed()
+        session.live.ctx.engine.slot_changed()
     if beaten.gone:
         # What another server ended, and nobody here was told of.
-        session.live.api.engine.let_go(beaten.gone)
-    api = session.live.api
-    return Reply(beaten_data(beaten, api.now(), api.settings.worker_timeout_seconds))
+        session.live.ctx.engine.let_go(beaten.gone)
+    ctx = session.live.ctx
+    return Reply(beaten_data(beaten, ctx.now(), ctx.settings.worker_timeout_seconds))
 
 
 async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
@@ -225,7 +225,7 @@ async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
     worker_id = _worker_of(session)
     refs = in_range(values.validate(Return, fields).runs)
     keys = [(TaskId(ref.task_id), RunId(ref.run_id)) for ref in refs]
-    outcomes = await session.live.api.engine.run(
+    outcomes = await session.live.ctx.engine.run(
         HandBack(principal=session.principal, worker_id=worker_id, runs=[(task_id, int(run)) for task_id, run in keys])
     )
     answers = [report_answer(*key, outcome) for key, outcome in zip(keys, outcomes, strict=True)]
@@ -235,7 +235,7 @@ async def give_back(session: Session, fields: dict[str, Any]) -> Reply:
 async def reclaim(session: Session, fields: dict[str, Any]) -> Reply:
     """Extend a run's lease, and give fresh credentials for its code."""
     [ref] = in_range([values.validate(RunRef, fields)])
-    return Reply(await reclaim_run(session.live.api, session.principal, TaskId(ref.task_id), RunId(ref.run_id)))
+    return Reply(await reclaim_run(session.live.ctx, session.principal, TaskId(ref.task_id), RunId(ref.run_id)))
 
 
 class Receive(StepRef, RunRef):
@@ -248,7 +248,7 @@ async def receive(session: Session, fields: dict[str, Any]) -> Reply:
     [ref] = in_range([given])
     task_id = TaskId(ref.task_id)
     return Reply(
-        await receive_message(session.live.api, session.principal, task_id, ref.run_id, given, session.worker_id)
+        await receive_message(session.live.ctx, session.principal, task_id, ref.run_id, given, session.worker_id)
     )
 
 
@@ -261,7 +261,7 @@ async def close(session: Session, fields: dict[str, Any]) -> Reply:
     if fields:
         raise ValidationFailed(f"{', '.join(sorted(fields))}: close takes no fields")
     session.live.close_slot(session)
-    await session.live.api.engine.run(RemoveWorker(principal=session.principal, worker_id=worker_id))
+    await session.live.ctx.engine.run(RemoveWorker(principal=session.principal, worker_id=worker_id))
     session.worker_id = None
     return Reply({})
 

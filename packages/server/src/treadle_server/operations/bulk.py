@@ -26,7 +26,7 @@ from treadle_server.errors import (
     ValidationFailed,
 )
 from treadle_server.operations import values
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.editing import edit_command
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.filters import seen
@@ -65,11 +65,11 @@ class _Outcomes:
             else:
                 self.versions[task_id] = outcome.version
 
-    async def shown(self, api: Api, action: str, *, most: int | None = None) -> dict[str, Any]:
+    async def shown(self, ctx: OperationContext, action: str, *, most: int | None = None) -> dict[str, Any]:
         """Return them as `BulkResult`, with where the tasks are to which nothing was done."""
         told = dict(list(self.problems.items())[:most])
         # Of one that is not found nothing is told, also when it is there and only not to be seen.
-        now = await _now(api, [task_id for task_id, error in told.items() if not isinstance(error, TaskNotFound)])
+        now = await _now(ctx, [task_id for task_id, error in told.items() if not isinstance(error, TaskNotFound)])
         return {
             "action": action,
             "matched": len(self.versions) + len(self.problems),
@@ -80,15 +80,17 @@ class _Outcomes:
         }
 
 
-async def bulk(api: Api, principal: Principal, wanted: BulkAction) -> dict[str, Any]:
+async def bulk(ctx: OperationContext, principal: Principal, wanted: BulkAction) -> dict[str, Any]:
     """Apply the verb in portions and return `BulkResult`.
 
     Raises `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done.
     """
-    return await act_on(api, principal, wanted, await _ids(api, principal, wanted))
+    return await act_on(ctx, principal, wanted, await _ids(ctx, principal, wanted))
 
 
-async def act_on(api: Api, principal: Principal, wanted: BulkAction, ids: Sequence[TaskId]) -> dict[str, Any]:
+async def act_on(
+    ctx: OperationContext, principal: Principal, wanted: BulkAction, ids: Sequence[TaskId]
+) -> dict[str, Any]:
     """Apply the verb to these tasks, in portions, and return `BulkResult`; raises as `bulk`."""
     versions = {TaskId(task_id): version for task_id, version in (wanted.if_versions or {}).items()}
 
@@ -102,13 +104,13 @@ async def act_on(api: Api, principal: Principal, wanted: BulkAction, ids: Sequen
             result=values.text_or_none(wanted.result),
             error=wanted.error,
         )
-        return await api.engine.run(command)
+        return await ctx.engine.run(command)
 
     outcomes = await _in_portions(ids, act, of=lambda task_id: task_id)
-    return await outcomes.shown(api, wanted.action, most=None if wanted.ids else MOST_PROBLEMS)
+    return await outcomes.shown(ctx, wanted.action, most=None if wanted.ids else MOST_PROBLEMS)
 
 
-async def bulk_edit(api: Api, principal: Principal, given: Edits) -> dict[str, Any]:
+async def bulk_edit(ctx: OperationContext, principal: Principal, given: Edits) -> dict[str, Any]:
     """Apply the edits in portions and return `BulkResult`.
 
     Raises `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done, and
@@ -118,10 +120,10 @@ async def bulk_edit(api: Api, principal: Principal, given: Edits) -> dict[str, A
 
     async def edit(edits: Sequence[TaskEdit]) -> Sequence[Outcome]:
         repaid = [TaskId(one.id) for one in edits if one.payload is not None]
-        async with api.engine.store.read() as connection:
+        async with ctx.engine.store.read() as connection:
             known = await read_tasks.by_ids(connection, repaid)
         # Commands that wait together are written together.
-        outcomes = await asyncio.gather(*(_edit(api, principal, one, known.get(TaskId(one.id))) for one in edits))
+        outcomes = await asyncio.gather(*(_edit(ctx, principal, one, known.get(TaskId(one.id))) for one in edits))
         given_up = [error for _, error in outcomes if isinstance(error, StoreUnavailable | TooManyRequests)]
         if given_up and all(isinstance(outcome, TreadleError) for _, outcome in outcomes):
             raise given_up[0]
@@ -130,7 +132,7 @@ async def bulk_edit(api: Api, principal: Principal, given: Edits) -> dict[str, A
     good = [one for one in wanted.values() if isinstance(one, TaskEdit)]
     outcomes = await _in_portions(good, edit, of=lambda one: TaskId(one.id))
     outcomes.take([(task_id, one) for task_id, one in wanted.items() if isinstance(one, TreadleError)])
-    return await outcomes.shown(api, "edit")
+    return await outcomes.shown(ctx, "edit")
 
 
 def _told_apart(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]:
@@ -150,10 +152,10 @@ def _told_apart(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]:
     return named
 
 
-async def _edit(api: Api, principal: Principal, wanted: TaskEdit, known: Task | None) -> Outcome:
+async def _edit(ctx: OperationContext, principal: Principal, wanted: TaskEdit, known: Task | None) -> Outcome:
     task_id = TaskId(wanted.id)
     try:
-        return task_id, await api.engine.run(await edit_command(api, principal, task_id, wanted, known))
+        return task_id, await ctx.engine.run(await edit_command(ctx, principal, task_id, wanted, known))
     except TreadleError as error:
         return task_id, error
 
@@ -200,22 +202,22 @@ def _problem(task_id: TaskId, error: TreadleError, now: tuple[int, str] | None) 
     }
 
 
-async def _now(api: Api, ids: Sequence[TaskId]) -> dict[TaskId, tuple[int, str]]:
+async def _now(ctx: OperationContext, ids: Sequence[TaskId]) -> dict[TaskId, tuple[int, str]]:
     """Return the version and status of each of the tasks; none when the store has just gone."""
     if not ids:
         return {}
     try:
-        async with api.engine.store.read() as connection:
+        async with ctx.engine.store.read() as connection:
             return await read_tasks.states(connection, ids)
     except StoreUnavailable:
         # What was done is done, and must be told.
         return {}
 
 
-async def _ids(api: Api, principal: Principal, wanted: BulkAction) -> list[TaskId]:
+async def _ids(ctx: OperationContext, principal: Principal, wanted: BulkAction) -> list[TaskId]:
     if wanted.ids is not None:
         return [TaskId(task_id) for task_id in dict.fromkeys(wanted.ids)]
     assert wanted.filter is not None
     meant = seen(wanted.filter, visibility_of(principal))
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         return await read_tasks.matching_ids(connection, meant, MOST_MATCHED)

@@ -5,7 +5,7 @@ from typing import Any
 
 from treadle.wire.ids import TaskId
 from treadle_server.domain.tasks import Task
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import step_data
 from treadle_server.operations.encode_claims import carried_data
 from treadle_server.store.read.dependencies import depended
@@ -33,7 +33,7 @@ def carries(task: Task) -> bool:
     return task.unmet is not None or 0 < task.steps <= MOST_STEPS
 
 
-async def carried_by(api: Api, tasks: Iterable[Task]) -> dict[TaskId, dict[str, Any]]:
+async def carried_by(ctx: OperationContext, tasks: Iterable[Task]) -> dict[TaskId, dict[str, Any]]:
     """Return by task what its claim carries beside it; of tasks that it carries nothing for nothing is asked.
 
     Raises `StoreUnavailable`.
@@ -43,7 +43,7 @@ async def carried_by(api: Api, tasks: Iterable[Task]) -> dict[TaskId, dict[str, 
         return {}
     waited = [task for task in asked if task.unmet is not None]
     stepped = [task.seq for task in asked if 0 < task.steps <= MOST_STEPS]
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         found = {task.id: await depended(connection, task.seq, most_bytes=MOST_BYTES) for task in waited}
         kept = {}
         if stepped:

@@ -30,7 +30,7 @@ class Internal(Protocol):
 
 
 @dataclass(slots=True)
-class Api:
+class OperationContext:
     """The parts of the application that handlers use."""
 
     settings: Settings

@@ -14,24 +14,26 @@ from treadle_server.domain.instants import instant
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Edit
 from treadle_server.operations import values
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.reading import read_task
 
 _JSON = ("tags", "checkpoint")
 _INSTANTS = ("scheduled_at", "deadline")
 
 
-async def edit_task(api: Api, principal: Principal, task_id: TaskId, patch: TaskChanges) -> Task:
+async def edit_task(ctx: OperationContext, principal: Principal, task_id: TaskId, patch: TaskChanges) -> Task:
     """Change a task that does not run.
 
     Raises `TaskNotFound`, `Forbidden`, `InvalidTaskTransition`, `TaskConflict`, `InvalidPayload`, `ValidationFailed` or
     `TooManyRequests`.
     """
-    known = await read_task(api, task_id) if patch.payload is not None else None
-    return await api.engine.run(await edit_command(api, principal, task_id, patch, known))
+    known = await read_task(ctx, task_id) if patch.payload is not None else None
+    return await ctx.engine.run(await edit_command(ctx, principal, task_id, patch, known))
 
 
-async def edit_command(api: Api, principal: Principal, task_id: TaskId, patch: TaskChanges, known: Task | None) -> Edit:
+async def edit_command(
+    ctx: OperationContext, principal: Principal, task_id: TaskId, patch: TaskChanges, known: Task | None
+) -> Edit:
     """Return the command for an edit; for one of the payload, which is checked, the task must be `known`.
 
     Raises `TaskNotFound`, `InvalidPayload`, `TooManyRequests`, or `ValidationFailed` for what is no time or scope.
@@ -55,5 +57,5 @@ async def edit_command(api: Api, principal: Principal, task_id: TaskId, patch: T
         check_payload(patch.payload, known.job_name, encrypted=known.is_encrypted)
         if not known.is_encrypted:
             given_later = frozenset(orjson.loads(known.arguments_from)) if known.arguments_from else frozenset()
-            await api.catalog.check_edit(known.job_num, known.schema_version, patch.payload, text, given_later)
+            await ctx.catalog.check_edit(known.job_num, known.schema_version, patch.payload, text, given_later)
     return Edit(principal=principal, task_id=task_id, changes=changes, if_version=patch.if_version)

@@ -14,7 +14,7 @@ from treadle_server.access.principal import Principal
 from treadle_server.access.rights import CONTROL
 from treadle_server.errors import FlowNotFound
 from treadle_server.operations.bulk import MOST_MATCHED, act_on
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.store.read import flows as read_flows
 from treadle_server.store.read.flows import FlowView
 
@@ -54,12 +54,12 @@ def unseen(flow_id: str) -> FlowNotFound:
     return FlowNotFound(f"there is no flow {flow_id}")
 
 
-async def shown_flow(api: Api, principal: Principal, flow_id: str) -> dict[str, Any]:
+async def shown_flow(ctx: OperationContext, principal: Principal, flow_id: str) -> dict[str, Any]:
     """Return the flow as `FlowView`, with its first tasks and edges, as far as the picture has room for them.
 
     Raises `FlowNotFound`, also when the asker does not see it.
     """
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         view = await _find(connection, principal, flow_id)
         shown = await read_flows.shown(connection, flow_id)
     names = (
@@ -85,14 +85,14 @@ def _beginning(error: str | None) -> str | None:
     return error if place < 0 else f"{error[:place]}{ENCRYPTED}"
 
 
-async def act_on_flow(api: Api, principal: Principal, flow_id: str, verb: str) -> dict[str, Any]:
+async def act_on_flow(ctx: OperationContext, principal: Principal, flow_id: str, verb: str) -> dict[str, Any]:
     """Apply a verb to the tasks of a flow that it is for, and return `BulkResult`.
 
     Raises `FlowNotFound`, and `StoreUnavailable` or `TooManyRequests` when the server gave up before anything was done.
     """
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         view = await read_flows.find(connection, flow_id)
         if not (sees_flow(principal, view.flow) or principal.may(CONTROL + view.flow.room)):
             raise unseen(flow_id)
         ids = await read_flows.meant(connection, flow_id, verb, MOST_MATCHED)
-    return await act_on(api, principal, BulkAction(action=FLOW_VERBS[verb], ids=[]), ids)
+    return await act_on(ctx, principal, BulkAction(action=FLOW_VERBS[verb], ids=[]), ids)

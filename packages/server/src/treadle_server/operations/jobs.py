@@ -16,7 +16,7 @@ from treadle_server.engine.rules import check_category
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.catalog import check_text
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import job_data
 from treadle_server.operations.limits import caps_of
 from treadle_server.services.rates import Rates
@@ -28,7 +28,7 @@ _NAMED = set(LimitName.model_fields)
 
 
 async def register_job(
-    api: Api,
+    ctx: OperationContext,
     principal: Principal,
     room: str,
     wanted: JobRegister,
@@ -42,7 +42,7 @@ async def register_job(
     can't be one, limits that can't be), `LimitNotFound`, `SchemaConflict`, `WorkerNotFound` or `TooManyRequests`.
     """
     schema = values.text_of(wanted.schema_)
-    await _check(api, principal, room, wanted, schema)
+    await _check(ctx, principal, room, wanted, schema)
     named = worker_id or (None if wanted.worker_id is None else WorkerId(wanted.worker_id))
     defaults = wanted.model_dump(include=_OPTIONS, exclude_unset=True, exclude_none=True)
     if wanted.limits is not None:
@@ -64,14 +64,14 @@ async def register_job(
         encrypted=wanted.encrypted,
         missing_limits={one.name: caps_of(caps) for one in wanted.limits or () if (caps := one.caps) is not None},
     )
-    return await api.engine.run(command)
+    return await ctx.engine.run(command)
 
 
-async def _check(api: Api, principal: Principal, room: str, wanted: JobRegister, schema: str) -> None:
+async def _check(ctx: OperationContext, principal: Principal, room: str, wanted: JobRegister, schema: str) -> None:
     """Refuse what the writer would, in its order, before a schema is compiled."""
     check_room(room)
     check_register(principal, room)
-    check_category(wanted.category, api.settings.allowed_categories)
+    check_category(wanted.category, ctx.settings.allowed_categories)
     try:
         parse_job_name(f"{room}:{wanted.category}:{wanted.name}")
     except InvalidJobName:
@@ -82,14 +82,16 @@ async def _check(api: Api, principal: Principal, room: str, wanted: JobRegister,
         raise ValidationFailed(
             "limits: the payload of an encrypted job is not read here, so that no key points into it"
         )
-    await api.catalog.check_schema(wanted.schema_, schema)
+    await ctx.catalog.check_schema(wanted.schema_, schema)
 
 
-async def shown_job(api: Api, principal: Principal, job: Job, worker_id: WorkerId | None = None) -> dict[str, Any]:
+async def shown_job(
+    ctx: OperationContext, principal: Principal, job: Job, worker_id: WorkerId | None = None
+) -> dict[str, Any]:
     """Return the job as `JobItem`, with what the asker sees of its tasks."""
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         [view] = await read_jobs.view(connection, [job], visibility_of(principal))
-    return job_data(view, worker_id, measured(api.rates, view))
+    return job_data(view, worker_id, measured(ctx.rates, view))
 
 
 def measured(rates: Rates, view: JobView) -> dict[str, Any] | None:
@@ -97,8 +99,8 @@ def measured(rates: Rates, view: JobView) -> dict[str, Any] | None:
     return rates.of(view.job) if view.is_counted else None
 
 
-async def patch_job(api: Api, principal: Principal, room: str, job_name: str, *, paused: bool) -> Job:
+async def patch_job(ctx: OperationContext, principal: Principal, room: str, job_name: str, *, paused: bool) -> Job:
     """Pause or resume a queue. Raises `InvalidRoomId`, `JobNotFound` or `Forbidden`."""
     check_room(room)
     check_text(job_name)
-    return await api.engine.run(PatchJob(principal=principal, job_name=job_name, room=room, paused=paused))
+    return await ctx.engine.run(PatchJob(principal=principal, job_name=job_name, room=room, paused=paused))

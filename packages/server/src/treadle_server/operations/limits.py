@@ -9,7 +9,7 @@ from treadle_server.access.principal import Principal
 from treadle_server.domain.limits import Caps
 from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.commands import SetLimit
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import limit_data
 from treadle_server.store.read import limits as read_limits
 
@@ -18,15 +18,15 @@ MOST_SHOWN = 500
 
 
 async def set_limit(
-    api: Api, principal: Principal, room: str, name: str, wanted: LimitPut
+    ctx: OperationContext, principal: Principal, room: str, name: str, wanted: LimitPut
 ) -> tuple[dict[str, Any], bool]:
     """Make or change a limit; return it as `LimitItem`, and whether it is new.
 
     Raises `InvalidRoomId` or `Forbidden`.
     """
     command = SetLimit(principal=principal, room=room, name=name, caps=caps_of(wanted))
-    _, is_new = await api.engine.run(command)
-    return await shown_limit(api, room, name, visibility_of(principal)), is_new
+    _, is_new = await ctx.engine.run(command)
+    return await shown_limit(ctx, room, name, visibility_of(principal)), is_new
 
 
 def caps_of(wanted: WireCaps) -> Caps:
@@ -41,19 +41,19 @@ def caps_of(wanted: WireCaps) -> Caps:
     )
 
 
-async def shown_limit(api: Api, room: str, name: str, visibility: Visibility | None) -> dict[str, Any]:
+async def shown_limit(ctx: OperationContext, room: str, name: str, visibility: Visibility | None) -> dict[str, Any]:
     """Return a limit as `LimitItem`; its busiest keys are left out where `visibility` may not know them.
 
     Raises `LimitNotFound`.
     """
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         return limit_data(await read_limits.get(connection, room=room, name=name, visibility=visibility))
 
 
 async def shown_limits(
-    api: Api, room: str, visibility: Visibility | None, *, limit: int = MOST_SHOWN, offset: int = 0
+    ctx: OperationContext, room: str, visibility: Visibility | None, *, limit: int = MOST_SHOWN, offset: int = 0
 ) -> tuple[list[dict[str, Any]], int]:
     """Return the limits that the room sees as `LimitItem`, newest first, and how many there are."""
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         found, total = await read_limits.page(connection, room=room, visibility=visibility, limit=limit, offset=offset)
     return [limit_data(view) for view in found], total

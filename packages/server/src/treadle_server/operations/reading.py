@@ -7,7 +7,7 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Submitted
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import seen_data, task_data
 from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.dependencies import named
@@ -15,15 +15,15 @@ from treadle_server.store.read.targets import blocked_by
 from treadle_server.store.read.tasks import Seen
 
 
-async def read_task(api: Api, task_id: TaskId) -> Task:
+async def read_task(ctx: OperationContext, task_id: TaskId) -> Task:
     """Return the task as it is committed. Raises `TaskNotFound`."""
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         return await read_tasks.get(connection, task_id)
 
 
-async def shown_task(api: Api, task_id: TaskId) -> dict[str, Any]:
+async def shown_task(ctx: OperationContext, task_id: TaskId) -> dict[str, Any]:
     """Return the task as `TaskItem`, with its position. Raises `TaskNotFound`."""
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         seen = await read_tasks.see_one(connection, task_id)
         data = seen_data(seen)
         if seen.task.unmet is not None:
@@ -31,11 +31,11 @@ async def shown_task(api: Api, task_id: TaskId) -> dict[str, Any]:
         return data
 
 
-async def shown_after(api: Api, task: Task) -> dict[str, Any]:
+async def shown_after(ctx: OperationContext, task: Task) -> dict[str, Any]:
     """Return a task that a command gave as `TaskItem`; only one that waits needs a read for its position."""
     if task.status in TERMINAL or task.is_leased:
         return task_data(task)
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         return seen_data((await read_tasks.see(connection, [task]))[0])
 
 
@@ -43,7 +43,7 @@ def _is_misplaced(one: Submitted) -> bool:
     return one.position is None and one.task.status is Status.PENDING
 
 
-async def shown_submitted(api: Api, submitted: list[Submitted]) -> list[dict[str, Any]]:
+async def shown_submitted(ctx: OperationContext, submitted: list[Submitted]) -> list[dict[str, Any]]:
     """Return submitted tasks as `TaskItem`.
 
     A new one's position is known unless it was due before it came; read are the places of these and of those that were
@@ -53,7 +53,7 @@ async def shown_submitted(api: Api, submitted: list[Submitted]) -> list[dict[str
     targeted = [item.task for item in submitted if item.created and item.task.stands_in_line]
     seen: dict[str, Seen] = {item.task.id: Seen(item.task, item.position) for item in submitted}
     if known or targeted:
-        async with api.engine.store.read() as connection:
+        async with ctx.engine.store.read() as connection:
             seen |= {one.task.id: one for one in await read_tasks.see(connection, known)}
             blockers = await blocked_by(connection, targeted)
         seen |= {task.id: replace(seen[task.id], blocked=blockers.get(task.seq)) for task in targeted}

@@ -26,7 +26,7 @@ from treadle_server.domain.instants import instant
 from treadle_server.engine.commands import ReportMany, RunReport, Told
 from treadle_server.errors import TreadleError, ValidationFailed
 from treadle_server.operations import values
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 
 MOST_REPORTS = 10_000
 """Reports of one request."""
@@ -151,7 +151,7 @@ _PLAIN_KEYS = frozenset({"task_id", "run_id", "kind", "result", "starts"})
 _PLAIN_KINDS = frozenset({"started", "completed"})
 
 
-def plain_reports(api: Api, fields: dict[str, Any]) -> list[tuple[TaskId, int, RunReport]] | None:
+def plain_reports(ctx: OperationContext, fields: dict[str, Any]) -> list[tuple[TaskId, int, RunReport]] | None:
     """Return the reports when all of them are starts and completions of runs that this server knows; else None.
 
     What is known needs no validation of its own: its id is compared, and its result is JSON that can be kept.
@@ -159,7 +159,7 @@ def plain_reports(api: Api, fields: dict[str, Any]) -> list[tuple[TaskId, int, R
     reports = fields.get("reports")
     if len(fields) != 1 or not isinstance(reports, list) or not 0 < len(reports) <= MOST_REPORTS:
         return None
-    knows = api.engine.fast_reports.knows
+    knows = ctx.engine.fast_reports.knows
     plain: list[tuple[TaskId, int, RunReport]] = []
     for report in reports:
         if not (isinstance(report, dict) and report.keys() <= _PLAIN_KEYS):
@@ -181,7 +181,7 @@ def plain_reports(api: Api, fields: dict[str, Any]) -> list[tuple[TaskId, int, R
 
 
 async def report_many(
-    api: Api, principal: Principal, worker_id: WorkerId | None, given: Sequence[Any]
+    ctx: OperationContext, principal: Principal, worker_id: WorkerId | None, given: Sequence[Any]
 ) -> dict[int, TreadleError]:
     """Take the reports in their order; return why some, by their place, were refused.
 
@@ -203,19 +203,22 @@ async def report_many(
         except TreadleError as error:
             refused[i] = error
     if taken:
-        found = await take_reports(api, principal, worker_id, taken)
+        found = await take_reports(ctx, principal, worker_id, taken)
         refused |= {places[i]: error for i, error in found.items()}
     return refused
 
 
 async def take_reports(
-    api: Api, principal: Principal, worker_id: WorkerId | None, reports: list[tuple[TaskId, int, RunReport]]
+    ctx: OperationContext,
+    principal: Principal,
+    worker_id: WorkerId | None,
+    reports: list[tuple[TaskId, int, RunReport]],
 ) -> dict[int, TreadleError]:
     """Take reports as the engine knows them; return why some, by their place, were refused.
 
     Raises `StoreUnavailable` or `TooManyRequests` when one of them was refused by that: all are to be sent again.
     """
-    refused = await api.engine.run(ReportMany(principal=principal, worker_id=worker_id, reports=reports))
+    refused = await ctx.engine.run(ReportMany(principal=principal, worker_id=worker_id, reports=reports))
     for error in refused.values():
         if error.type.status >= 500 or error.type.status == 429:
             raise error

@@ -10,7 +10,7 @@ from treadle_server.domain.life import check_owner
 from treadle_server.engine.commands import Beat
 from treadle_server.engine.commands.reports import check_reach
 from treadle_server.errors import StaleRun, WorkerNotFound
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import happening_data
 from treadle_server.operations.encode_claims import taken_until_data
 from treadle_server.operations.reading import read_task
@@ -20,23 +20,23 @@ from treadle_server.store.read import tasks as read_tasks
 from treadle_server.store.read.history import happenings
 
 
-async def shown_events(api: Api, task_id: TaskId) -> list[dict[str, Any]]:
+async def shown_events(ctx: OperationContext, task_id: TaskId) -> list[dict[str, Any]]:
     """Return what happened to the task as `TaskEvent`. Raises `TaskNotFound`."""
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         task = await read_tasks.get(connection, task_id)
         found = await read_runs.of_task(connection, task)
         steps = await read_steps.outline(connection, task.seq) if task.steps else []
     return [happening_data(one) for one in happenings(task, found, steps)]
 
 
-async def reclaim_run(api: Api, principal: Principal, task_id: TaskId, run_id: int) -> dict[str, Any]:
+async def reclaim_run(ctx: OperationContext, principal: Principal, task_id: TaskId, run_id: int) -> dict[str, Any]:
     """Extend the run's lease and return it as `TakenUntil`, with fresh credentials.
 
     Raises `TaskNotFound`, `StaleRun`, `Forbidden`, or `StoreUnavailable`.
     """
     check_reach(principal, task_id, run_id)
-    await api.access.credentials.look()
-    task = await read_task(api, task_id)
+    await ctx.access.credentials.look()
+    task = await read_task(ctx, task_id)
     check_owner(task, run_id)
     if task.worker_id is None:
         raise StaleRun(f"run {run_id} of task {task_id} is over")
@@ -44,14 +44,14 @@ async def reclaim_run(api: Api, principal: Principal, task_id: TaskId, run_id: i
     asker = SYSTEM if principal.may(claim_task(task_id, run_id)) else principal
     renewal = Renewal(task_id=task_id, run_id=run_id)
     try:
-        beaten = await api.engine.run(Beat(principal=asker, worker_id=task.worker_id, tasks=[renewal]))
+        beaten = await ctx.engine.run(Beat(principal=asker, worker_id=task.worker_id, tasks=[renewal]))
     except WorkerNotFound:
         raise StaleRun(f"the worker of run {run_id} is gone") from None
     for renewed in beaten.taken_until:
         if (renewed.id, renewed.run_id) == (task_id, run_id):
-            credentials = api.access.credentials.mint(renewed, principal.user)
+            credentials = ctx.access.credentials.mint(renewed, principal.user)
             return {
-                **taken_until_data(renewed, api.now()),
+                **taken_until_data(renewed, ctx.now()),
                 "credentials": credentials,
                 "pause": renewed.cancel_requested,
             }

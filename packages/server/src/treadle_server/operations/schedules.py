@@ -17,7 +17,7 @@ from treadle_server.engine.commands.schedules import Content, WasSet
 from treadle_server.errors import SchemaConflict, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.checking import check_one
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import dumps, schedule_data
 from treadle_server.store.read import schedules as read_schedules
 from treadle_server.store.read.schedules import ScheduleView
@@ -29,7 +29,9 @@ _OPTIONS = frozenset({*TaskTraits.model_fields, "deadline"})
 """What a schedule's template may hold."""
 
 
-async def set_schedule(api: Api, principal: Principal, room: str, name: str, wanted: SchedulePut) -> WasSet:
+async def set_schedule(
+    ctx: OperationContext, principal: Principal, room: str, name: str, wanted: SchedulePut
+) -> WasSet:
     """Make or replace a schedule.
 
     Raises `InvalidRoomId`, `JobNotFound`, `InvalidPayload`, `ValidationFailed` (an expression, zone or time that
@@ -37,10 +39,10 @@ async def set_schedule(api: Api, principal: Principal, room: str, name: str, wan
     """
     check_create(principal, room, [wanted.job])
     check_scopes(wanted.scopes or ())
-    first_tick(wanted.cron, wanted.zone, wanted.interval, api.now())
+    first_tick(wanted.cron, wanted.zone, wanted.interval, ctx.now())
     for _ in range(TRIES):
-        job = await api.catalog.find(wanted.job, room=room)
-        await check_one(api.catalog, job, wanted.payload)
+        job = await ctx.catalog.find(wanted.job, room=room)
+        await check_one(ctx.catalog, job, wanted.payload)
         command = SetSchedule(
             principal=principal,
             room=room,
@@ -52,9 +54,9 @@ async def set_schedule(api: Api, principal: Principal, room: str, name: str, wan
             if_version=wanted.if_version,
         )
         try:
-            return await api.engine.run(command)
+            return await ctx.engine.run(command)
         except SchemaMoved:
-            api.catalog.forget(wanted.job)
+            ctx.catalog.forget(wanted.job)
     raise SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
 
 
@@ -73,14 +75,14 @@ def _content(wanted: ScheduleContent, job: Job) -> Content:
     )
 
 
-async def _read(api: Api, room: str, name: str) -> ScheduleView:
-    async with api.engine.store.read() as connection:
-        return await read_schedules.get(connection, room=room, name=name, tokens_at=api.engine.tokens_at())
+async def _read(ctx: OperationContext, room: str, name: str) -> ScheduleView:
+    async with ctx.engine.store.read() as connection:
+        return await read_schedules.get(connection, room=room, name=name, tokens_at=ctx.engine.tokens_at())
 
 
-async def shown_schedule(api: Api, room: str, name: str) -> dict[str, Any]:
+async def shown_schedule(ctx: OperationContext, room: str, name: str) -> dict[str, Any]:
     """Return the schedule as `ScheduleItem`. Raises `ScheduleNotFound`."""
-    return schedule_data(await _read(api, room, name))
+    return schedule_data(await _read(ctx, room, name))
 
 
 def _patched(known: ScheduleView, patch: SchedulePatch) -> SchedulePut:
@@ -103,34 +105,38 @@ def _patched(known: ScheduleView, patch: SchedulePatch) -> SchedulePut:
 
 
 async def _pause(
-    api: Api, principal: Principal, room: str, name: str, *, paused: bool, if_version: int | None = None
+    ctx: OperationContext, principal: Principal, room: str, name: str, *, paused: bool, if_version: int | None = None
 ) -> None:
-    await api.engine.run(PauseSchedule(principal=principal, room=room, name=name, paused=paused, if_version=if_version))
+    await ctx.engine.run(PauseSchedule(principal=principal, room=room, name=name, paused=paused, if_version=if_version))
 
 
-async def change_schedule(api: Api, principal: Principal, room: str, name: str, wanted: SchedulePatch) -> None:
+async def change_schedule(
+    ctx: OperationContext, principal: Principal, room: str, name: str, wanted: SchedulePatch
+) -> None:
     """Pause or resume a schedule, or change parts of it, if it is still what was read.
 
     Raises `ScheduleNotFound`, and as `set_schedule`.
     """
     if wanted.model_fields_set <= {"paused", "if_version"} and wanted.paused is not None:
-        await _pause(api, principal, room, name, paused=wanted.paused, if_version=wanted.if_version)
+        await _pause(ctx, principal, room, name, paused=wanted.paused, if_version=wanted.if_version)
     else:
-        known = await _read(api, room, name)
-        await set_schedule(api, principal, room, name, _patched(known, wanted))
+        known = await _read(ctx, room, name)
+        await set_schedule(ctx, principal, room, name, _patched(known, wanted))
 
 
-async def steer_schedule(api: Api, principal: Principal, room: str, name: str, action: str) -> Mapping[str, Any]:
+async def steer_schedule(
+    ctx: OperationContext, principal: Principal, room: str, name: str, action: str
+) -> Mapping[str, Any]:
     """Pause, resume, run or delete a schedule; return it, or of a deleted one nothing.
 
     Raises `InvalidRoomId`, `ScheduleNotFound`, `Forbidden`, or `TaskConflict` (run while its last task is open).
     """
     match action:
         case "pause" | "resume":
-            await _pause(api, principal, room, name, paused=action == "pause")
+            await _pause(ctx, principal, room, name, paused=action == "pause")
         case "run":
-            await api.engine.run(RunSchedule(principal=principal, room=room, name=name))
+            await ctx.engine.run(RunSchedule(principal=principal, room=room, name=name))
         case _:
-            await api.engine.run(DeleteSchedule(principal=principal, room=room, name=name))
+            await ctx.engine.run(DeleteSchedule(principal=principal, room=room, name=name))
             return {}
-    return await shown_schedule(api, room, name)
+    return await shown_schedule(ctx, room, name)

@@ -8,10 +8,12 @@ from treadle_server.access.principal import Principal
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import Steer
 from treadle_server.operations import values
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 
 
-async def steer_task(api: Api, principal: Principal, task_id: TaskId, action: str, given: SteerBody) -> Task:
+async def steer_task(
+    ctx: OperationContext, principal: Principal, task_id: TaskId, action: str, given: SteerBody
+) -> Task:
     """Apply the verb.
 
     Raises `TaskNotFound`, `Forbidden`, `TaskConflict`, `InvalidTaskTransition`, or `ValidationFailed` for a step to
@@ -24,4 +26,4 @@ async def steer_task(api: Api, principal: Principal, task_id: TaskId, action: st
         command.error = given.error
     if isinstance(given, Rerun):
         command.from_step = given.from_step
-    return await api.engine.run(command)
+    return await ctx.engine.run(command)

@@ -13,7 +13,7 @@ from treadle_server.domain.steps import Message
 from treadle_server.engine.commands import Receive, ReportRun, RunReport, SendMessage, Told
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations import values
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import step_data
 from treadle_server.store.read import steps as read_steps
 from treadle_server.store.read import tasks as read_tasks
@@ -21,19 +21,21 @@ from treadle_server.store.read import tasks as read_tasks
 _NAME: TypeAdapter[str] = TypeAdapter(Text)
 
 
-async def kept_steps(api: Api, task_id: TaskId, *, offset: int, limit: int) -> tuple[list[dict[str, Any]], int]:
+async def kept_steps(
+    ctx: OperationContext, task_id: TaskId, *, offset: int, limit: int
+) -> tuple[list[dict[str, Any]], int]:
     """Return up to `limit` steps as `StepItem` from one on, and how many the task keeps.
 
     Raises `TaskNotFound`.
     """
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         task = await read_tasks.get(connection, task_id)
         found = await read_steps.of_task(connection, task.seq, first=offset, most=limit)
     return [step_data(step) for step in found], task.steps
 
 
 async def send_message(
-    api: Api, principal: Principal, task_id: TaskId, name: str, given: MessageSend
+    ctx: OperationContext, principal: Principal, task_id: TaskId, name: str, given: MessageSend
 ) -> tuple[dict[str, Any], bool]:
     """Put in a message; return it as `MessageItem`, and whether it is new.
 
@@ -50,12 +52,17 @@ async def send_message(
         id=given.id or str(uuid7()),
         data=values.text_or_none(given.data),
     )
-    message, is_new = await api.engine.run(command)
+    message, is_new = await ctx.engine.run(command)
     return _message_data(task_id, message), is_new
 
 
 async def receive_message(
-    api: Api, principal: Principal, task_id: TaskId, run_id: int, given: StepRef, worker_id: WorkerId | None = None
+    ctx: OperationContext,
+    principal: Principal,
+    task_id: TaskId,
+    run_id: int,
+    given: StepRef,
+    worker_id: WorkerId | None = None,
 ) -> dict[str, Any]:
     """Receive a message by a step of the open run; return `Received`. Raises as `ReportRun`."""
     told = Told(name=given.step, occurrence=given.occurrence, receives=True)
@@ -66,7 +73,7 @@ async def receive_message(
         run_id=run_id,
         report=RunReport(kind="receive", step=told),
     )
-    step = await api.engine.run(Receive(asked))
+    step = await ctx.engine.run(Receive(asked))
     return {"item": None if step is None else step_data(step)}
 
 

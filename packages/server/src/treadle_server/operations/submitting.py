@@ -28,7 +28,7 @@ from treadle_server.errors import Forbidden, InvalidPayload, SchemaConflict, Tre
 from treadle_server.operations import values
 from treadle_server.operations.binding import bind, bonds_of
 from treadle_server.operations.checking import Checked, refusals
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 
 TRIES = 5
 """How often a payload is checked anew when its job's schema changes at the same moment."""
@@ -80,20 +80,22 @@ def plain_tasks(tasks: object) -> list[PlainTask] | None:
 _NOTHING: dict[str, Any] = {}
 
 
-async def submit_one(api: Api, principal: Principal, room: str, job_name: str, wanted: TaskSubmit) -> Submitted:
+async def submit_one(
+    ctx: OperationContext, principal: Principal, room: str, job_name: str, wanted: TaskSubmit
+) -> Submitted:
     """Submit one task of `job_name`, its full name, from the `room`. Raises as `submit` does."""
-    return (await submit(api, principal, room, [(job_name, wanted)]))[0]
+    return (await submit(ctx, principal, room, [(job_name, wanted)]))[0]
 
 
 async def submit_many(
-    api: Api, principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]
+    ctx: OperationContext, principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]
 ) -> list[Submitted]:
     """Submit tasks, all or none. Raises as `submit` does; of an invalid payload it says which task's it is."""
-    return await submit(api, principal, room, [(item.job, item) for item in wanted])
+    return await submit(ctx, principal, room, [(item.job, item) for item in wanted])
 
 
 async def submit(
-    api: Api, principal: Principal, room: str, wanted: Sequence[tuple[str, TaskSubmit | PlainTask]]
+    ctx: OperationContext, principal: Principal, room: str, wanted: Sequence[tuple[str, TaskSubmit | PlainTask]]
 ) -> list[Submitted]:
     """Check payloads against their jobs' schemas and put the tasks in, all or none.
 
@@ -108,22 +110,22 @@ async def submit(
     check_create(principal, room, names)
     _check_scopes(principal, (item for _, item in wanted))
     for _ in range(TRIES):
-        jobs = {name: await api.catalog.find(name, room=room) for name in names}
-        items = await _checked(api, room, [(jobs[name], item) for name, item in wanted])
+        jobs = {name: await ctx.catalog.find(name, room=room) for name in names}
+        items = await _checked(ctx, room, [(jobs[name], item) for name, item in wanted])
         bind(items, bonds)
         command = Submit(principal=principal, room=room, items=items, order=None if bonds is None else bonds.order)
         try:
-            done = await api.engine.run(command)
-            now = await _handed_over(api, done)
+            done = await ctx.engine.run(command)
+            now = await _handed_over(ctx, done)
             return [_as_of(one, now) for one in done] if now else done
         except SchemaMoved:
             for name in jobs:
-                api.catalog.forget(name)
+                ctx.catalog.forget(name)
     raise _unstable()
 
 
 async def submit_each(
-    api: Api, principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]
+    ctx: OperationContext, principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]
 ) -> list[Taken]:
     """Put tasks in, each by itself; return for each what became of it.
 
@@ -132,26 +134,26 @@ async def submit_each(
     check_room(room)
     taken: dict[int, Taken] = _forbidden(principal, room, wanted)
     for _ in range(TRIES):
-        items = await _checked_each(api, room, wanted, taken)
+        items = await _checked_each(ctx, room, wanted, taken)
         if not items:
             break
-        done = await _run_each(api, principal, room, list(items.values()))
+        done = await _run_each(ctx, principal, room, list(items.values()))
         for i, outcome in zip(items, done, strict=True):
             if isinstance(outcome, SchemaMoved):
-                api.catalog.forget(wanted[i].job)
+                ctx.catalog.forget(wanted[i].job)
             else:
                 taken[i] = outcome
-    now = await _handed_over(api, list(taken.values()))
+    now = await _handed_over(ctx, list(taken.values()))
     outcomes = [taken.get(i) or _unstable() for i in range(len(wanted))]
     return [_as_of(one, now) if isinstance(one, Submitted) else one for one in outcomes] if now else outcomes
 
 
-async def _handed_over(api: Api, taken: Sequence[Taken]) -> Mapping[TaskId, Task]:
+async def _handed_over(ctx: OperationContext, taken: Sequence[Taken]) -> Mapping[TaskId, Task]:
     """Wait until those of the tasks that the server runs itself are with their executors; return how they stand."""
-    if api.internal is None:
+    if ctx.internal is None:
         return {}
     mine = {one.task.id for one in taken if isinstance(one, Submitted) and one.task.is_internal}
-    return await api.internal.handed_over(mine) if mine else {}
+    return await ctx.internal.handed_over(mine) if mine else {}
 
 
 def _as_of(one: Submitted, now: Mapping[TaskId, Task]) -> Submitted:
@@ -160,21 +162,23 @@ def _as_of(one: Submitted, now: Mapping[TaskId, Task]) -> Submitted:
     return replace(one, task=task, position=one.position if task.status is Status.PENDING else None)
 
 
-async def _run_each(api: Api, principal: Principal, room: str, items: list[Submission]) -> list[Taken | SchemaMoved]:
+async def _run_each(
+    ctx: OperationContext, principal: Principal, room: str, items: list[Submission]
+) -> list[Taken | SchemaMoved]:
     """Put them in, in commands of no more rows than a transaction may write: nothing binds them together."""
     portions: list[list[Submission]] = [[]]
     rows = 0
     for item in items:
-        if portions[-1] and rows + rows_of(item) > api.engine.most_rows:
+        if portions[-1] and rows + rows_of(item) > ctx.engine.most_rows:
             portions.append([])
             rows = 0
         portions[-1].append(item)
         rows += rows_of(item)
     commands = [SubmitEach(principal=principal, room=room, items=portion) for portion in portions]
     parts = (
-        await asyncio.gather(*map(api.engine.run, commands))
+        await asyncio.gather(*map(ctx.engine.run, commands))
         if len(commands) > 1
-        else [await api.engine.run(commands[0])]
+        else [await ctx.engine.run(commands[0])]
     )
     return [taken for part in parts for taken in part]
 
@@ -210,11 +214,13 @@ def _unstable() -> SchemaConflict:
     return SchemaConflict("the job's schema changes faster than the payload can be checked; try again")
 
 
-async def _checked(api: Api, room: str, wanted: Sequence[tuple[Job, TaskSubmit | PlainTask]]) -> list[Submission]:
+async def _checked(
+    ctx: OperationContext, room: str, wanted: Sequence[tuple[Job, TaskSubmit | PlainTask]]
+) -> list[Submission]:
     """Return the submissions, all of them or none. Raises as `submit` does."""
     texts = [values.text_of(item.payload) for _, item in wanted]
-    checked = [(_partly(api, *one), one[1].payload, text) for one, text in zip(wanted, texts, strict=True)]
-    for i, error in (await refusals(api.catalog, checked, all_or_none=True)).items():
+    checked = [(_partly(ctx, *one), one[1].payload, text) for one, text in zip(wanted, texts, strict=True)]
+    for i, error in (await refusals(ctx.catalog, checked, all_or_none=True)).items():
         if len(wanted) == 1 or not isinstance(error, InvalidPayload):
             raise error
         raise InvalidPayload(f"tasks.{i}.{error.detail}", errors=error.errors)
@@ -222,7 +228,7 @@ async def _checked(api: Api, room: str, wanted: Sequence[tuple[Job, TaskSubmit |
 
 
 async def _checked_each(
-    api: Api, room: str, wanted: Sequence[TaskOfMany | PlainTask], taken: dict[int, Taken]
+    ctx: OperationContext, room: str, wanted: Sequence[TaskOfMany | PlainTask], taken: dict[int, Taken]
 ) -> dict[int, Submission]:
     """Return by its place the submission of each task that has no outcome yet; what is refused gets its outcome."""
     items: dict[int, Submission] = {}
@@ -231,24 +237,24 @@ async def _checked_each(
         if i in taken:
             continue
         try:
-            job, text = await api.catalog.find(item.job, room=room), values.text_of(item.payload)
-            submission, partly = build(job, room, item, text), _partly(api, job, item)
+            job, text = await ctx.catalog.find(item.job, room=room), values.text_of(item.payload)
+            submission, partly = build(job, room, item, text), _partly(ctx, job, item)
             bind([submission], bonds_of([item]))
             items[i], found[i] = submission, (partly, item.payload, text)
         except TreadleError as refusal:
             taken[i] = refusal
     places = list(found)
-    for place, error in (await refusals(api.catalog, list(found.values()))).items():
+    for place, error in (await refusals(ctx.catalog, list(found.values()))).items():
         del items[places[place]]
         taken[places[place]] = error
     return items
 
 
-def _partly(api: Api, job: Job, item: TaskSubmit | PlainTask) -> Job:
+def _partly(ctx: OperationContext, job: Job, item: TaskSubmit | PlainTask) -> Job:
     """Return the job as the payload is checked: without what comes from tasks that it waits for."""
     if isinstance(item, PlainTask) or not item.arguments_from:
         return job
-    return api.catalog.leaving_out(job, frozenset(item.arguments_from))
+    return ctx.catalog.leaving_out(job, frozenset(item.arguments_from))
 
 
 def build(job: Job, room: str, wanted: TaskSubmit | PlainTask, payload: str) -> Submission:

@@ -7,7 +7,7 @@ from treadle.wire.frames import Window
 from treadle_server.access.checks import visibility_of
 from treadle_server.access.principal import Principal
 from treadle_server.domain.visibility import Visibility
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.store.read import filters
 from treadle_server.store.read.frozen import freeze
 
@@ -19,11 +19,11 @@ def seen_window(wanted: Window, visibility: Visibility | None) -> Window:
     )
 
 
-async def frozen(api: Api, principal: Principal, wanted: Freeze) -> dict[str, Any]:
+async def frozen(ctx: OperationContext, principal: Principal, wanted: Freeze) -> dict[str, Any]:
     """Return `Frozen`, of what the asker sees. Raises `StoreUnavailable`."""
-    at = api.now()
+    at = ctx.now()
     meant = filters.seen(wanted.filter, visibility_of(principal))
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         found, is_capped = await freeze(connection, meant, order=wanted.order, limit=wanted.limit)
     items = [{"id": t.id, "version": t.version, "status": t.status, "job_name": t.job_name} for t in found]
     return {"items": items, "is_capped": is_capped, "at": at}

@@ -9,7 +9,7 @@ from treadle_server.access.principal import Principal
 from treadle_server.domain.jobs import Worker
 from treadle_server.engine.commands import Beat, Beaten, RegisterWorker
 from treadle_server.operations import values
-from treadle_server.operations.context import Api
+from treadle_server.operations.context import OperationContext
 from treadle_server.operations.worker_rows import worker_data
 from treadle_server.store.read import workers as read_workers
 
@@ -17,7 +17,12 @@ R = TypeVar("R", bound=RunRef)
 
 
 async def register_worker(
-    api: Api, principal: Principal, wanted: WorkerRegister, *, draining: bool = False, home: str | None = None
+    ctx: OperationContext,
+    principal: Principal,
+    wanted: WorkerRegister,
+    *,
+    draining: bool = False,
+    home: str | None = None,
 ) -> Worker:
     """Register the worker, or attach the one that comes back under its id; `home` names the socket's server.
 
@@ -35,18 +40,18 @@ async def register_worker(
         draining=draining,
         home=home,
     )
-    return await api.engine.run(command)
+    return await ctx.engine.run(command)
 
 
-async def shown_worker(api: Api, principal: Principal, worker_id: WorkerId) -> dict[str, Any]:
+async def shown_worker(ctx: OperationContext, principal: Principal, worker_id: WorkerId) -> dict[str, Any]:
     """Return the worker as `WorkerItem`, with what the asker sees of its work. Raises `WorkerNotFound`."""
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         view = await read_workers.see_one(connection, worker_id, visibility_of(principal))
-    return worker_data(view, api.now(), api.settings.worker_timeout_seconds, api.absences.since(view.worker))
+    return worker_data(view, ctx.now(), ctx.settings.worker_timeout_seconds, ctx.absences.since(view.worker))
 
 
 async def take_beat(
-    api: Api, principal: Principal, worker_id: WorkerId, given: Heartbeat, *, revives: bool = True
+    ctx: OperationContext, principal: Principal, worker_id: WorkerId, given: Heartbeat, *, revives: bool = True
 ) -> Beaten:
     """Take a heartbeat; a lost worker `revives` by it or is none any more.
 
@@ -60,7 +65,7 @@ async def take_beat(
         draining=given.draining,
         revives=revives,
     )
-    return await api.engine.run(command)
+    return await ctx.engine.run(command)
 
 
 def in_range(refs: list[R]) -> list[R]:
@@ -70,8 +75,8 @@ def in_range(refs: list[R]) -> list[R]:
     return refs
 
 
-async def check_owner(api: Api, principal: Principal, worker_id: WorkerId) -> None:
+async def check_owner(ctx: OperationContext, principal: Principal, worker_id: WorkerId) -> None:
     """Raise `WorkerNotFound` when there is no such worker, and `Forbidden` when it is another user's."""
-    async with api.engine.store.read() as connection:
+    async with ctx.engine.store.read() as connection:
         worker = await read_workers.get(connection, worker_id)
     check_own(principal, worker)

@@ -140,7 +140,7 @@ class Server(uvicorn.Server):
     @property
     def outdated(self) -> str | None:
         """Return why it can go on no more: a newer server has migrated its database."""
-        outdated: str | None = self._app.state.api.engine.store.outdated
+        outdated: str | None = self._app.state.ctx.engine.store.outdated
         return outdated
 
     def stop(self) -> None:
@@ -180,7 +180,7 @@ class Server(uvicorn.Server):
 
         As uvicorn's own, but for its fixed waits of a tenth of a second, which a test suite has at each server.
         """
-        self._app.state.api.waits.close()
+        self._app.state.ctx.waits.close()
         await self._app.state.live.close()
         for server in self.servers:
             server.close()
