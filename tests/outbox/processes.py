@@ -19,7 +19,7 @@ from tests.outbox.conftest import async_url, note, orders
 from treadle import outbox
 from treadle.outbox import relay, rows
 
-POINTS = ("taken", "handed over", "settled", "committed")
+POINTS = ("taken", "handed over", "noted", "committed")
 """Where a relay may die: with rows in its hands, before and after the server has them, and around their deletion."""
 
 OF_ONE = 5
@@ -60,9 +60,9 @@ def doom(point: str) -> None:
     if point == "taken":
         relay.hand_over = before(relay.hand_over)  # type: ignore[assignment]
     elif point == "handed over":
-        relay.settle = before(rows.settle)
-    elif point == "settled":
-        relay.settle = lambda *given: (rows.settle(*given), die())  # type: ignore[assignment]
+        relay.note_outcomes = before(rows.note_outcomes)
+    elif point == "noted":
+        relay.note_outcomes = lambda *given: (rows.note_outcomes(*given), die())  # type: ignore[assignment]
     else:
         relay.Swept.add = before(relay.Swept.add)  # type: ignore[method-assign]
 

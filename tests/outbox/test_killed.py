@@ -43,7 +43,7 @@ async def test_f6_g6_a_relay_killed_at_any_point_leaves_each_row_for_once(
     )
 
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-    assert (left, has) == {"taken": (10, 0), "handed over": (10, 4), "settled": (10, 4), "committed": (6, 4)}[point]
+    assert (left, has) == {"taken": (10, 0), "handed over": (10, 4), "noted": (10, 4), "committed": (6, 4)}[point]
     assert finished.stdout == f"{left} handed over, 0 refused, 0 left\n", finished.stderr
     assert await submitted(client) == list(range(10))
     assert await rows(shop) == []

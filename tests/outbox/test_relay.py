@@ -191,7 +191,7 @@ async def test_a_number_that_is_given_anew_deletes_no_other_row(shop: AsyncEngin
     async with shop.begin() as connection:
         stale = await connection.run_sync(outbox_rows.take, TABLE, 0, 10)
         await connection.execute(sa.update(TABLE).where(TABLE.c.id == ids[0]).values(id="another"))
-        await connection.run_sync(outbox_rows.settle, TABLE, stale, [])
+        await connection.run_sync(outbox_rows.note_outcomes, TABLE, stale, [])
 
     assert [row.id for row in await rows(shop)] == ["another"]
 

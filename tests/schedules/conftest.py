@@ -23,11 +23,11 @@ from treadle_server.store.tables import schedule_ticks
 from treadle_server.store.tables import tasks as task_table
 from treadle_server.store.transaction.load import to_task
 
-__all__ = ["Plan", "shop"]
+__all__ = ["Ticker", "shop"]
 
 
 @dataclass
-class Plan:
+class Ticker:
     """One schedule of a shop, by name, with its scheduler and promoter in hand."""
 
     shop: Shop
@@ -118,8 +118,8 @@ class Plan:
 
 
 @pytest.fixture
-def plan(shop: Shop, clock: FakeClock) -> Plan:
-    return Plan(shop, clock)
+def ticker(shop: Shop, clock: FakeClock) -> Ticker:
+    return Ticker(shop, clock)
 
 
 def seconds(ticks: Iterable[datetime], since: datetime) -> list[float]:

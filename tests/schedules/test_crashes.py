@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tests.conftest import FakeClock
 from tests.engine.conftest import Shop
-from tests.schedules.conftest import Plan
+from tests.schedules.conftest import Ticker
 from treadle.wire.status import OPEN, TERMINAL
 from treadle_server.engine import applying as module
 from treadle_server.engine.engine import Engine
@@ -67,22 +67,22 @@ async def test_ticks_are_neither_lost_nor_doubled_under_crashes_e10_g1(
         async with Engine(store, clock=clock).running() as engine:
             shop = Shop(engine)
             await shop.register()
-            plan = Plan(shop, clock)
-            await plan.set(interval_seconds=10.0)
+            ticker = Ticker(shop, clock)
+            await ticker.set(interval_seconds=10.0)
             crashing.is_on = True
             for _ in range(STEPS):
                 clock.advance(chance.choice([0, 1, 3, 10, 25]))
-                await step(plan, chance)
-                await check(plan)
+                await step(ticker, chance)
+                await check(ticker)
             crashing.is_on = False
-            await plan.pause(paused=False)
-            await plan.turn()
+            await ticker.pause(paused=False)
+            await ticker.turn()
             # The end of one may make another, for a tick that came meanwhile.
-            while found := [task for task in await plan.tasks() if task.status in OPEN]:
+            while found := [task for task in await ticker.tasks() if task.status in OPEN]:
                 await shop.steer(found[-1], "cancel")
             clock.advance(10)
-            await plan.turn()
-            made = [(tick - start).total_seconds() for tick in await plan.ticks()]
+            await ticker.turn()
+            made = [(tick - start).total_seconds() for tick in await ticker.ticks()]
     finally:
         await store.close()
 
@@ -94,29 +94,29 @@ async def test_ticks_are_neither_lost_nor_doubled_under_crashes_e10_g1(
     assert clock.now().timestamp() - start.timestamp() - made[-1] < 10
 
 
-async def step(plan: Plan, chance: random.Random) -> None:
-    await attempt(plan.turn())
-    found = [task for task in await plan.tasks() if task.status in OPEN]
+async def step(ticker: Ticker, chance: random.Random) -> None:
+    await attempt(ticker.turn())
+    found = [task for task in await ticker.tasks() if task.status in OPEN]
     if found and chance.random() < 0.5:
-        await attempt(plan.shop.steer(found[-1], "cancel"))
+        await attempt(ticker.shop.steer(found[-1], "cancel"))
     elif chance.random() < 0.1:
-        await attempt(plan.pause(paused=chance.random() < 0.3))
+        await attempt(ticker.pause(paused=chance.random() < 0.3))
 
 
-async def check(plan: Plan) -> None:
-    tasks = await plan.tasks()
+async def check(ticker: Ticker) -> None:
+    tasks = await ticker.tasks()
     assert sum(task.status in OPEN for task in tasks) <= 1
     assert all(task.status in OPEN | TERMINAL for task in tasks)
-    assert len(await plan.ticks()) == len(tasks)
+    assert len(await ticker.ticks()) == len(tasks)
 
 
-async def test_the_database_itself_admits_no_second_task_for_a_tick_e10(plan: Plan, clock: FakeClock) -> None:
-    await plan.set()
-    await plan.pass_time(60)
-    other = (await plan.shop.submit())[0]
-    store = plan.shop.engine.store
-    [tick] = await plan.ticks()
-    schedule = await plan.get()
+async def test_the_database_itself_admits_no_second_task_for_a_tick_e10(ticker: Ticker, clock: FakeClock) -> None:
+    await ticker.set()
+    await ticker.pass_time(60)
+    other = (await ticker.shop.submit())[0]
+    store = ticker.shop.engine.store
+    [tick] = await ticker.ticks()
+    schedule = await ticker.get()
 
     with pytest.raises(IntegrityError):
         async with store.write() as tx:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from tests.conftest import FakeClock
-from tests.schedules.conftest import Plan, seconds
+from tests.schedules.conftest import Ticker, seconds
 from treadle.wire.status import Reason, Status
 from treadle_server.access.principal import SYSTEM, Principal
 from treadle_server.domain.limits import Caps
@@ -36,489 +36,493 @@ pytestmark = pytest.mark.anyio
 ANN = Principal("ann")
 
 
-async def test_a_tick_puts_one_task_in_at_its_time_and_not_before_e10(plan: Plan, clock: FakeClock) -> None:
+async def test_a_tick_puts_one_task_in_at_its_time_and_not_before_e10(ticker: Ticker, clock: FakeClock) -> None:
     start = clock.now()
-    await plan.set(
+    await ticker.set(
         template='{"priority": 7, "timeout": 9.0, "target": "cam",'
         ' "tags": {"who": "mia", "big": {"n": 1000000000000000000000}}}'
     )
 
-    await plan.pass_time(59.999)
-    assert await plan.tasks() == []
-    await plan.pass_time(0.001)
+    await ticker.pass_time(59.999)
+    assert await ticker.tasks() == []
+    await ticker.pass_time(0.001)
 
-    [task] = await plan.tasks()
+    [task] = await ticker.tasks()
     assert (task.status, task.due_at, task.payload.replace(" ", "")) == (Status.PENDING, clock.now(), '{"n":1}')
     assert (task.priority, task.timeout, task.target, task.room) == (7, 9.0, "cam", "@global")
     assert task.tags is not None
     assert '"who"' in task.tags
     assert '"nightly"' in task.tags
     assert "1000000000000000000000" in task.tags
-    schedule = await plan.get()
+    schedule = await ticker.get()
     assert (schedule.last_at, schedule.last_task_id) == (clock.now(), task.id)
     assert seconds([schedule.next_at], start) == [120]
 
 
-async def test_a_template_says_all_that_a_submit_says_of_a_task(plan: Plan, clock: FakeClock) -> None:
-    await plan.set(
+async def test_a_template_says_all_that_a_submit_says_of_a_task(ticker: Ticker, clock: FakeClock) -> None:
+    await ticker.set(
         template='{"scopes": ["queue:read:lab"], "unique_key": "k", "deadline": 30, "retry_base": 1.5, "budget": 4,'
         ' "on_failure": "release", "max_retries": 2, "pool": "gpu"}'
     )
 
-    await plan.pass_time(60)
-    await plan.shop.steer((await plan.tasks())[0], "cancel")
-    by_hand = await plan.run_now()
+    await ticker.pass_time(60)
+    await ticker.shop.steer((await ticker.tasks())[0], "cancel")
+    by_hand = await ticker.run_now()
 
-    for task in await plan.tasks():
+    for task in await ticker.tasks():
         assert (task.scopes, task.unique_key) == ('["queue:read:lab"]', "k")
         assert (task.retry_base, task.budget, task.on_failure, task.max_retries, task.pool) == (
             1.5, 4.0, "release", 2, "gpu",
         )  # fmt: skip
         assert task.deadline == clock.now() + timedelta(seconds=30)
-    assert by_hand.id == (await plan.tasks())[-1].id
+    assert by_hand.id == (await ticker.tasks())[-1].id
 
 
-async def test_a_deadline_counts_from_the_tick_however_late_its_task_is_made(plan: Plan, clock: FakeClock) -> None:
-    await plan.set(template='{"deadline": 3600}')
+async def test_a_deadline_counts_from_the_tick_however_late_its_task_is_made(ticker: Ticker, clock: FakeClock) -> None:
+    await ticker.set(template='{"deadline": 3600}')
     tick = clock.now() + timedelta(seconds=60)
 
-    await plan.pass_time(100)
+    await ticker.pass_time(100)
 
-    [task] = await plan.tasks()
+    [task] = await ticker.tasks()
     assert task.deadline == tick + timedelta(seconds=3600)
 
 
 async def test_a_tick_that_meets_its_held_unique_key_is_skipped_and_told_and_the_next_one_is_not(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
-    [holder] = await plan.shop.submit(unique_key="k")
-    await plan.set(template='{"unique_key": "k"}')
+    [holder] = await ticker.shop.submit(unique_key="k")
+    await ticker.set(template='{"unique_key": "k"}')
     tick = clock.now() + timedelta(seconds=60)
     told = []
-    plan.shop.engine.hub.listen(lambda batch: told.extend(batch.schedules))
+    ticker.shop.engine.hub.listen(lambda batch: told.extend(batch.schedules))
 
-    await plan.pass_time(60)
-    skipped = await plan.get()
+    await ticker.pass_time(60)
+    skipped = await ticker.get()
     with pytest.raises(TaskConflict, match=holder.id):
-        await plan.run_now()
-    assert await plan.tasks() == []
-    await plan.shop.steer(holder, "cancel")
-    await plan.pass_time(60)
+        await ticker.run_now()
+    assert await ticker.tasks() == []
+    await ticker.shop.steer(holder, "cancel")
+    await ticker.pass_time(60)
 
     assert (skipped.skipped_at, skipped.skipped_for) == (tick, holder.id)
     assert (skipped.next_at, skipped.version) == (tick + timedelta(seconds=60), 1)
     assert [one.skipped_at for one in told] == [tick]
-    [task] = await plan.tasks()
+    [task] = await ticker.tasks()
     assert (task.unique_key, task.due_at) == ("k", tick + timedelta(seconds=60))
 
 
 async def test_a_tick_whose_limit_is_gone_is_skipped_and_told_and_stops_no_other_schedule(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
     caps = Caps(concurrency=1, rate_count=None, rate_seconds=None, rate_burst=None)
     limit = {"principal": SYSTEM, "room": "@global", "name": "api"}
     template = '{"limits": [{"name": "api", "key": null, "weight": null}]}'
     with pytest.raises(LimitNotFound, match="no limit 'api'"):
-        await plan.set(template=template)
-    await plan.shop.engine.run(SetLimit(**limit, caps=caps))
-    await plan.set(template=template)
-    await plan.shop.engine.run(DeleteLimit(**limit))
-    other = Plan(plan.shop, clock, name="other")
+        await ticker.set(template=template)
+    await ticker.shop.engine.run(SetLimit(**limit, caps=caps))
+    await ticker.set(template=template)
+    await ticker.shop.engine.run(DeleteLimit(**limit))
+    other = Ticker(ticker.shop, clock, name="other")
     await other.set()
     tick = clock.now() + timedelta(seconds=60)
 
-    await plan.pass_time(60)
-    skipped, others = await plan.get(), await plan.tasks()
+    await ticker.pass_time(60)
+    skipped, others = await ticker.get(), await ticker.tasks()
     with pytest.raises(LimitNotFound, match="no limit 'api'"):
-        await plan.run_now()
-    await plan.shop.engine.run(SetLimit(**limit, caps=caps))
-    await plan.run_now()
+        await ticker.run_now()
+    await ticker.shop.engine.run(SetLimit(**limit, caps=caps))
+    await ticker.run_now()
 
     assert (skipped.skipped_at, skipped.skipped_for) == (tick, None)
     assert skipped.skipped_why is not None
     assert "treadle limits set api" in skipped.skipped_why
     assert skipped.next_at == tick + timedelta(seconds=60)
     assert [task.limit_key for task in others] == [None]
-    assert [task.limit_key is None for task in await plan.tasks()] == [True, False]
+    assert [task.limit_key is None for task in await ticker.tasks()] == [True, False]
 
 
 async def test_the_end_of_a_task_gives_its_unique_key_to_the_next_one_in_the_same_commit(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
-    await plan.set(template='{"unique_key": "k"}')
-    await plan.pass_time(60)
-    claimed = await plan.take()
-    await plan.pass_time(60)
+    await ticker.set(template='{"unique_key": "k"}')
+    await ticker.pass_time(60)
+    claimed = await ticker.take()
+    await ticker.pass_time(60)
 
-    await plan.shop.report(claimed, "completed")
+    await ticker.shop.report(claimed, "completed")
 
-    assert [(task.status, task.unique_key) for task in await plan.tasks()] == [
+    assert [(task.status, task.unique_key) for task in await ticker.tasks()] == [
         (Status.COMPLETED, "k"), (Status.PENDING, "k"),
     ]  # fmt: skip
-    assert (await plan.get()).skipped_at is None
+    assert (await ticker.get()).skipped_at is None
 
 
-async def test_nobody_schedules_with_scopes_that_they_do_not_hold_g10(plan: Plan) -> None:
+async def test_nobody_schedules_with_scopes_that_they_do_not_hold_g10(ticker: Ticker) -> None:
     template = '{"scopes": ["queue:control-task:lab"]}'
 
     with pytest.raises(Forbidden, match="queue:control-task:lab"):
-        await plan.set(template=template, principal=ANN)
+        await ticker.set(template=template, principal=ANN)
     with pytest.raises(ScheduleNotFound):
-        await plan.get()
-    await plan.set(principal=ANN)
+        await ticker.get()
+    await ticker.set(principal=ANN)
     with pytest.raises(Forbidden, match="queue:control-task:lab"):
-        await plan.set(template=template, principal=ANN)
-    await plan.set(
+        await ticker.set(template=template, principal=ANN)
+    await ticker.set(
         template=template, principal=Principal("ann", scopes=frozenset({"queue:control-task:*", "queue:create-task:*"}))
     )
 
 
 async def test_while_one_is_open_no_other_is_made_and_its_end_makes_the_next_in_the_same_commit_e10(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
     start = clock.now()
-    await plan.set()
-    await plan.pass_time(60)
-    claimed = await plan.take()
+    await ticker.set()
+    await ticker.pass_time(60)
+    claimed = await ticker.take()
     for _ in range(5):
-        await plan.pass_time(50)
-    assert len(await plan.tasks()) == 1
+        await ticker.pass_time(50)
+    assert len(await ticker.tasks()) == 1
     batches = []
-    plan.shop.engine.hub.listen(batches.append)
+    ticker.shop.engine.hub.listen(batches.append)
 
-    await plan.shop.report(claimed, "completed")
+    await ticker.shop.report(claimed, "completed")
 
     [batch] = batches
     assert [(change.task.status, change.was) for change in batch.tasks] == [
         (Status.COMPLETED, Status.RUNNING), (Status.PENDING, None),
     ]  # fmt: skip
     # One late run for the four ticks that came meanwhile, then on in the old phase.
-    assert seconds(await plan.ticks(), start) == [60, 120]
-    assert seconds([(await plan.get()).next_at], start) == [360]
+    assert seconds(await ticker.ticks(), start) == [60, 120]
+    assert seconds([(await ticker.get()).next_at], start) == [360]
     clock.advance(20)
-    await plan.finish()
-    await plan.turn()
-    assert len(await plan.tasks()) == 2
+    await ticker.finish()
+    await ticker.turn()
+    assert len(await ticker.tasks()) == 2
 
 
-async def test_reports_in_bulk_take_no_shorter_way_past_the_next_task_e10(plan: Plan, clock: FakeClock) -> None:
-    await plan.set()
-    worker = await plan.shop.worker()
-    await plan.pass_time(60)
-    [claimed] = await plan.shop.claim(worker)
+async def test_reports_in_bulk_take_no_shorter_way_past_the_next_task_e10(ticker: Ticker, clock: FakeClock) -> None:
+    await ticker.set()
+    worker = await ticker.shop.worker()
+    await ticker.pass_time(60)
+    [claimed] = await ticker.shop.claim(worker)
     clock.advance(70)
     said = [(claimed.id, claimed.run_id, RunReport(kind="completed", starts=True))]
 
-    await plan.shop.engine.run(ReportMany(principal=plan.shop.principal, worker_id=worker, reports=said))
+    await ticker.shop.engine.run(ReportMany(principal=ticker.shop.principal, worker_id=worker, reports=said))
 
-    assert [task.status for task in await plan.tasks()] == [Status.COMPLETED, Status.PENDING]
+    assert [task.status for task in await ticker.tasks()] == [Status.COMPLETED, Status.PENDING]
 
 
 @pytest.mark.parametrize("ending", ["failed", "cancelled", "lost", "resolved"])
-async def test_whatever_ends_the_last_one_the_next_follows_e10(plan: Plan, clock: FakeClock, ending: str) -> None:
+async def test_whatever_ends_the_last_one_the_next_follows_e10(ticker: Ticker, clock: FakeClock, ending: str) -> None:
     start = clock.now()
-    await plan.set(template='{"max_requeues": 0}')
-    await plan.pass_time(60)
-    claimed = await plan.take()
+    await ticker.set(template='{"max_requeues": 0}')
+    await ticker.pass_time(60)
+    claimed = await ticker.take()
     clock.advance(70)
 
     match ending:
         case "failed":
-            await plan.shop.report(claimed, "failed", reason=Reason.ERROR, error="x")
+            await ticker.shop.report(claimed, "failed", reason=Reason.ERROR, error="x")
         case "cancelled":
-            await plan.shop.steer(claimed, "cancel")
+            await ticker.shop.steer(claimed, "cancel")
         case "lost":
-            await plan.shop.report(claimed, "exception", reason=Reason.WORKER_SHUTDOWN)
+            await ticker.shop.report(claimed, "exception", reason=Reason.WORKER_SHUTDOWN)
         case "resolved":
-            await plan.shop.steer(claimed, "pause")
-            await plan.shop.report(claimed, "paused")
-            await plan.shop.steer(claimed, "resolve")
+            await ticker.shop.steer(claimed, "pause")
+            await ticker.shop.report(claimed, "paused")
+            await ticker.shop.steer(claimed, "resolve")
 
-    assert len(await plan.tasks()) == 2
-    assert seconds(await plan.ticks(), start) == [60, 120]
+    assert len(await ticker.tasks()) == 2
+    assert seconds(await ticker.ticks(), start) == [60, 120]
 
 
-async def test_a_retry_or_a_pause_is_no_end_e10(plan: Plan, clock: FakeClock) -> None:
-    await plan.set(template='{"max_retries": 1, "retry_base": 100.0}')
-    await plan.pass_time(60)
-    await plan.finish("failed", reason=Reason.ERROR, error="x")
-    await plan.pass_time(70)
-    [task] = await plan.tasks()
+async def test_a_retry_or_a_pause_is_no_end_e10(ticker: Ticker, clock: FakeClock) -> None:
+    await ticker.set(template='{"max_retries": 1, "retry_base": 100.0}')
+    await ticker.pass_time(60)
+    await ticker.finish("failed", reason=Reason.ERROR, error="x")
+    await ticker.pass_time(70)
+    [task] = await ticker.tasks()
     assert task.status is Status.SCHEDULED
 
-    await plan.shop.steer(task, "pause")
-    await plan.pass_time(600)
+    await ticker.shop.steer(task, "pause")
+    await ticker.pass_time(600)
 
-    assert len(await plan.tasks()) == 1
+    assert len(await ticker.tasks()) == 1
 
 
-async def test_after_an_outage_there_is_one_late_run_and_the_phase_is_kept_e10(plan: Plan, clock: FakeClock) -> None:
+async def test_after_an_outage_there_is_one_late_run_and_the_phase_is_kept_e10(
+    ticker: Ticker, clock: FakeClock
+) -> None:
     start = clock.now()
-    await plan.set()
+    await ticker.set()
     clock.advance(3600 + 7)
-    await plan.turn()
+    await ticker.turn()
 
-    [task] = await plan.tasks()
+    [task] = await ticker.tasks()
     assert (task.status, seconds([task.due_at], start)) == (Status.PENDING, [60])
-    assert seconds([(await plan.get()).next_at], start) == [3660]
-    await plan.finish()
-    await plan.turn()
-    assert len(await plan.tasks()) == 1
-    await plan.pass_time(53)
-    assert seconds(await plan.ticks(), start) == [60, 3660]
+    assert seconds([(await ticker.get()).next_at], start) == [3660]
+    await ticker.finish()
+    await ticker.turn()
+    assert len(await ticker.tasks()) == 1
+    await ticker.pass_time(53)
+    assert seconds(await ticker.ticks(), start) == [60, 3660]
 
 
-async def test_skip_drops_what_was_missed_e10(plan: Plan, clock: FakeClock) -> None:
+async def test_skip_drops_what_was_missed_e10(ticker: Ticker, clock: FakeClock) -> None:
     start = clock.now()
-    await plan.set(missed="skip")
+    await ticker.set(missed="skip")
     clock.advance(150)
-    await plan.turn()
-    assert await plan.tasks() == []
-    assert seconds([(await plan.get()).next_at], start) == [180]
+    await ticker.turn()
+    assert await ticker.tasks() == []
+    assert seconds([(await ticker.get()).next_at], start) == [180]
 
-    await plan.pass_time(30)
-    claimed = await plan.take()
+    await ticker.pass_time(30)
+    claimed = await ticker.take()
     clock.advance(100)
-    await plan.shop.report(claimed, "completed")
+    await ticker.shop.report(claimed, "completed")
 
-    assert seconds(await plan.ticks(), start) == [180]
-    assert seconds([(await plan.get()).next_at], start) == [300]
+    assert seconds(await ticker.ticks(), start) == [180]
+    assert seconds([(await ticker.get()).next_at], start) == [300]
 
 
 async def test_jitter_makes_a_task_due_later_and_leaves_the_ticks_where_they_are_e10(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
     start = clock.now()
-    await plan.set(jitter_seconds=30.0)
+    await ticker.set(jitter_seconds=30.0)
     late = []
     for _ in range(8):
-        await plan.pass_time(60)
-        task = (await plan.tasks())[-1]
+        await ticker.pass_time(60)
+        task = (await ticker.tasks())[-1]
         late.append((task.due_at - clock.now()).total_seconds())
         assert task.status is (Status.SCHEDULED if late[-1] > 0 else Status.PENDING)
-        await plan.shop.steer(task, "cancel")
+        await ticker.shop.steer(task, "cancel")
 
     assert all(0 <= one <= 30 for one in late)
     assert len(set(late)) > 1
-    assert seconds(await plan.ticks(), start) == [60 * n for n in range(1, 9)]
+    assert seconds(await ticker.ticks(), start) == [60 * n for n in range(1, 9)]
 
 
 @pytest.mark.parametrize("draw", [0.0, 0.25])
 async def test_jitter_is_a_random_share_of_the_most_that_it_may_be_e10(
-    plan: Plan, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, draw: float
+    ticker: Ticker, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, draw: float
 ) -> None:
     monkeypatch.setattr("random.random", lambda: draw)
-    await plan.set(jitter_seconds=30.0)
+    await ticker.set(jitter_seconds=30.0)
 
-    await plan.pass_time(60)
+    await ticker.pass_time(60)
 
-    [task] = await plan.tasks()
+    [task] = await ticker.tasks()
     assert (task.due_at - clock.now()).total_seconds() == 30 * draw
 
 
-async def test_a_paused_schedule_makes_nothing_and_goes_on_with_the_next_tick_e10(plan: Plan, clock: FakeClock) -> None:
+async def test_a_paused_schedule_makes_nothing_and_goes_on_with_the_next_tick_e10(
+    ticker: Ticker, clock: FakeClock
+) -> None:
     start = clock.now()
-    await plan.set()
-    await plan.pause()
-    await plan.pass_time(150)
-    assert await plan.tasks() == []
+    await ticker.set()
+    await ticker.pause()
+    await ticker.pass_time(150)
+    assert await ticker.tasks() == []
 
-    await plan.pause(paused=False)
-    await plan.turn()
-    assert await plan.tasks() == []
-    await plan.pass_time(30)
+    await ticker.pause(paused=False)
+    await ticker.turn()
+    assert await ticker.tasks() == []
+    await ticker.pass_time(30)
 
-    assert seconds(await plan.ticks(), start) == [180]
+    assert seconds(await ticker.ticks(), start) == [180]
 
 
-async def test_what_is_resumed_before_its_tick_keeps_it_e10(plan: Plan, clock: FakeClock) -> None:
+async def test_what_is_resumed_before_its_tick_keeps_it_e10(ticker: Ticker, clock: FakeClock) -> None:
     start = clock.now()
-    await plan.set()
+    await ticker.set()
     clock.advance(30)
-    await plan.pause()
-    await plan.pause(paused=False)
+    await ticker.pause()
+    await ticker.pause(paused=False)
 
-    assert seconds([(await plan.get()).next_at], start) == [60]
+    assert seconds([(await ticker.get()).next_at], start) == [60]
 
 
-async def test_run_now_puts_one_in_beside_the_ticks_also_while_paused_e10(plan: Plan, clock: FakeClock) -> None:
+async def test_run_now_puts_one_in_beside_the_ticks_also_while_paused_e10(ticker: Ticker, clock: FakeClock) -> None:
     start = clock.now()
-    await plan.set(jitter_seconds=30.0)
-    await plan.pause()
+    await ticker.set(jitter_seconds=30.0)
+    await ticker.pause()
     clock.advance(10)
 
-    task = await plan.run_now()
+    task = await ticker.run_now()
 
     assert (task.status, task.due_at) == (Status.PENDING, clock.now())
     with pytest.raises(TaskConflict, match=f"task {task.id} of schedule 'nightly' is not over yet"):
-        await plan.run_now()
-    await plan.finish()
-    schedule = await plan.get()
+        await ticker.run_now()
+    await ticker.finish()
+    schedule = await ticker.get()
     assert (schedule.last_task_id, schedule.paused, seconds([schedule.next_at], start)) == (task.id, True, [60])
-    assert await plan.ticks() == []
+    assert await ticker.ticks() == []
 
 
-async def test_an_unchanged_schedule_keeps_its_next_tick_and_its_version_e10(plan: Plan, clock: FakeClock) -> None:
+async def test_an_unchanged_schedule_keeps_its_next_tick_and_its_version_e10(ticker: Ticker, clock: FakeClock) -> None:
     start = clock.now()
-    assert (await plan.set()).created
+    assert (await ticker.set()).created
     clock.advance(30)
     batches = []
-    plan.shop.engine.hub.listen(batches.append)
+    ticker.shop.engine.hub.listen(batches.append)
 
-    again = await plan.set(payload='{ "n" :1}')
+    again = await ticker.set(payload='{ "n" :1}')
 
     assert (again.created, again.schedule.version) == (False, 1)
     assert batches == []
-    assert seconds([(await plan.get()).next_at], start) == [60]
+    assert seconds([(await ticker.get()).next_at], start) == [60]
 
 
 async def test_a_changed_payload_keeps_the_next_tick_and_a_changed_time_begins_anew_e10(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
     start = clock.now()
-    await plan.set()
+    await ticker.set()
     clock.advance(30)
 
-    changed = await plan.set(payload='{"n": 2}', template='{"priority": 3}')
+    changed = await ticker.set(payload='{"n": 2}', template='{"priority": 3}')
     assert (changed.schedule.version, seconds([changed.schedule.next_at], start)) == (2, [60])
-    retimed = await plan.set(payload='{"n": 2}', template='{"priority": 3}', interval_seconds=100.0)
+    retimed = await ticker.set(payload='{"n": 2}', template='{"priority": 3}', interval_seconds=100.0)
     assert seconds([retimed.schedule.next_at], start) == [130]
-    await plan.pass_time(100)
+    await ticker.pass_time(100)
 
-    [task] = await plan.tasks()
+    [task] = await ticker.tasks()
     assert (task.payload.replace(" ", ""), task.priority) == ('{"n":2}', 3)
 
 
-async def test_code_that_says_the_same_as_last_time_undoes_no_change_of_people_e10(plan: Plan) -> None:
-    await plan.set(content_hash="old")
-    await plan.set(payload='{"n": 9}')
-    await plan.pause()
+async def test_code_that_says_the_same_as_last_time_undoes_no_change_of_people_e10(ticker: Ticker) -> None:
+    await ticker.set(content_hash="old")
+    await ticker.set(payload='{"n": 9}')
+    await ticker.pause()
 
-    again = await plan.set(content_hash="old")
-    assert (again.schedule.paused, (await plan.get()).payload.replace(" ", "")) == (True, '{"n":9}')
+    again = await ticker.set(content_hash="old")
+    assert (again.schedule.paused, (await ticker.get()).payload.replace(" ", "")) == (True, '{"n":9}')
 
-    newer = await plan.set(content_hash="new", payload='{"n": 3}')
+    newer = await ticker.set(content_hash="new", payload='{"n": 3}')
     assert (newer.schedule.payload, newer.schedule.content_hash, newer.schedule.paused) == ('{"n": 3}', "new", True)
 
 
-async def test_a_schedule_that_is_deleted_while_one_runs_ends_quietly_e10(plan: Plan, clock: FakeClock) -> None:
-    await plan.set()
-    await plan.pass_time(60)
-    claimed = await plan.take()
-    await plan.delete()
+async def test_a_schedule_that_is_deleted_while_one_runs_ends_quietly_e10(ticker: Ticker, clock: FakeClock) -> None:
+    await ticker.set()
+    await ticker.pass_time(60)
+    claimed = await ticker.take()
+    await ticker.delete()
     clock.advance(600)
 
-    done = await plan.shop.report(claimed, "completed")
+    done = await ticker.shop.report(claimed, "completed")
 
-    await plan.turn()
+    await ticker.turn()
     assert done.status is Status.COMPLETED
-    assert len(await plan.tasks()) == 1
+    assert len(await ticker.tasks()) == 1
     with pytest.raises(ScheduleNotFound):
-        await plan.pause()
+        await ticker.pause()
 
 
 async def test_one_that_is_made_anew_is_not_held_up_by_what_the_deleted_one_left_e10(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
     start = clock.now()
-    await plan.set()
-    await plan.pass_time(60)
-    claimed = await plan.take()
-    await plan.delete()
+    await ticker.set()
+    await ticker.pass_time(60)
+    claimed = await ticker.take()
+    await ticker.delete()
 
-    assert (await plan.set()).created
-    await plan.pass_time(60)
-    await plan.shop.report(claimed, "completed")
+    assert (await ticker.set()).created
+    await ticker.pass_time(60)
+    await ticker.shop.report(claimed, "completed")
 
-    assert seconds(await plan.ticks(), start) == [60, 120]
-    assert len(await plan.tasks()) == 2
+    assert seconds(await ticker.ticks(), start) == [60, 120]
+    assert len(await ticker.tasks()) == 2
 
 
 async def test_the_task_of_a_tick_may_be_run_again_without_disturbing_the_ticks_e10(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
     start = clock.now()
-    await plan.set()
-    await plan.pass_time(60)
-    first = await plan.finish()
-    await plan.pass_time(60)
-    await plan.finish()
-    await plan.shop.steer(first, "rerun")
+    await ticker.set()
+    await ticker.pass_time(60)
+    first = await ticker.finish()
+    await ticker.pass_time(60)
+    await ticker.finish()
+    await ticker.shop.steer(first, "rerun")
 
-    await plan.pass_time(60)
+    await ticker.pass_time(60)
 
-    assert seconds(await plan.ticks(), start) == [60, 120, 180]
+    assert seconds(await ticker.ticks(), start) == [60, 120, 180]
 
 
 async def test_the_end_of_an_older_task_makes_no_other_while_the_last_one_is_open_e10(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
     start = clock.now()
-    await plan.set()
-    await plan.pass_time(60)
-    first = await plan.finish()
-    await plan.pass_time(60)
-    await plan.shop.steer(first, "rerun")
-    await plan.pass_time(60)
+    await ticker.set()
+    await ticker.pass_time(60)
+    first = await ticker.finish()
+    await ticker.pass_time(60)
+    await ticker.shop.steer(first, "rerun")
+    await ticker.pass_time(60)
 
-    await plan.shop.steer(first, "cancel")
+    await ticker.shop.steer(first, "cancel")
 
-    assert seconds(await plan.ticks(), start) == [60, 120]
-
-
-async def test_the_last_task_run_again_holds_the_next_tick_until_it_ends_e10(plan: Plan, clock: FakeClock) -> None:
-    await plan.set()
-    await plan.pass_time(60)
-    first = await plan.finish()
-    await plan.shop.steer(first, "rerun")
-    await plan.pass_time(70)
-    assert len(await plan.tasks()) == 1
-
-    await plan.finish()
-
-    assert len(await plan.tasks()) == 2
+    assert seconds(await ticker.ticks(), start) == [60, 120]
 
 
-async def test_many_schedules_are_due_at_once_and_each_ticks_once_e10(plan: Plan, clock: FakeClock) -> None:
+async def test_the_last_task_run_again_holds_the_next_tick_until_it_ends_e10(ticker: Ticker, clock: FakeClock) -> None:
+    await ticker.set()
+    await ticker.pass_time(60)
+    first = await ticker.finish()
+    await ticker.shop.steer(first, "rerun")
+    await ticker.pass_time(70)
+    assert len(await ticker.tasks()) == 1
+
+    await ticker.finish()
+
+    assert len(await ticker.tasks()) == 2
+
+
+async def test_many_schedules_are_due_at_once_and_each_ticks_once_e10(ticker: Ticker, clock: FakeClock) -> None:
     commands = []
     for n in range(30):
-        plan.name = f"s{n}"
-        commands.append(plan.command(template=f'{{"target": "t{n % 3}", "pool": "p{n % 2}"}}'))
-    await asyncio.gather(*(plan.shop.engine.run(command) for command in commands))
+        ticker.name = f"s{n}"
+        commands.append(ticker.command(template=f'{{"target": "t{n % 3}", "pool": "p{n % 2}"}}'))
+    await asyncio.gather(*(ticker.shop.engine.run(command) for command in commands))
 
-    await plan.pass_time(60)
-    await plan.turn()
+    await ticker.pass_time(60)
+    await ticker.turn()
 
-    tasks = await plan.tasks()
+    tasks = await ticker.tasks()
     assert len({task.schedule_id for task in tasks}) == len(tasks) == 30
 
 
-async def test_settling_a_hundred_at_once_makes_each_its_next_e10(plan: Plan, clock: FakeClock) -> None:
+async def test_settling_a_hundred_at_once_makes_each_its_next_e10(ticker: Ticker, clock: FakeClock) -> None:
     for n in range(20):
-        plan.name = f"s{n}"
-        await plan.set()
-    await plan.pass_time(60)
-    first = await plan.tasks()
+        ticker.name = f"s{n}"
+        await ticker.set()
+    await ticker.pass_time(60)
+    first = await ticker.tasks()
     clock.advance(60)
 
-    await asyncio.gather(*(plan.shop.steer(task, "cancel") for task in first))
+    await asyncio.gather(*(ticker.shop.steer(task, "cancel") for task in first))
 
-    assert len(await plan.tasks()) == 40
+    assert len(await ticker.tasks()) == 40
 
 
-async def test_a_schedule_and_its_run_in_one_commit_use_what_was_set_e10(plan: Plan) -> None:
-    await plan.set()
-    changed = plan.command(template='{"pool": "gpu", "target": "new"}')
+async def test_a_schedule_and_its_run_in_one_commit_use_what_was_set_e10(ticker: Ticker) -> None:
+    await ticker.set()
+    changed = ticker.command(template='{"pool": "gpu", "target": "new"}')
 
-    _, task = await asyncio.gather(plan.shop.engine.run(changed), plan.run_now())
+    _, task = await asyncio.gather(ticker.shop.engine.run(changed), ticker.run_now())
 
     assert (task.pool, task.target) == ("gpu", "new")
 
 
-async def test_the_payload_keeps_the_schema_that_it_was_checked_against_e10(plan: Plan, clock: FakeClock) -> None:
-    await plan.set()
+async def test_the_payload_keeps_the_schema_that_it_was_checked_against_e10(ticker: Ticker, clock: FakeClock) -> None:
+    await ticker.set()
     replaced = RegisterJob(
-        principal=plan.shop.principal,
+        principal=ticker.shop.principal,
         room="@global",
         category="tasks",
         name="noop",
@@ -527,52 +531,52 @@ async def test_the_payload_keeps_the_schema_that_it_was_checked_against_e10(plan
         replace=True,
         make_worker=False,
     )
-    await plan.shop.engine.run(replaced)
+    await ticker.shop.engine.run(replaced)
 
-    await plan.pass_time(60)
+    await ticker.pass_time(60)
 
-    [task] = await plan.tasks()
+    [task] = await ticker.tasks()
     assert task.schema_version == 1
     with pytest.raises(SchemaMoved):
-        await plan.set(payload='{"n": 2}')
+        await ticker.set(payload='{"n": 2}')
 
 
-async def test_a_job_with_a_schedule_is_no_orphan_until_that_is_deleted_z6(plan: Plan) -> None:
-    job = await plan.shop.register("lonely", retain=False)
-    await plan.set(job_name=job)
-    engine = plan.shop.engine
+async def test_a_job_with_a_schedule_is_no_orphan_until_that_is_deleted_z6(ticker: Ticker) -> None:
+    job = await ticker.shop.register("lonely", retain=False)
+    await ticker.set(job_name=job)
+    engine = ticker.shop.engine
     async with engine.store.read() as connection:
         assert await possible_orphans(connection) == []
 
-    await plan.delete()
+    await ticker.delete()
 
     with pytest.raises(JobNotFound):
-        await plan.set(job_name=job)
+        await ticker.set(job_name=job)
 
 
-async def test_an_orphan_that_gets_a_schedule_in_the_same_commit_stays_z6(plan: Plan) -> None:
-    job = await plan.shop.register("lonely", retain=False)
-    engine = plan.shop.engine
+async def test_an_orphan_that_gets_a_schedule_in_the_same_commit_stays_z6(ticker: Ticker) -> None:
+    job = await ticker.shop.register("lonely", retain=False)
+    engine = ticker.shop.engine
     async with engine.store.read() as connection:
         orphans = await possible_orphans(connection)
 
-    await asyncio.gather(engine.run(plan.command(job_name=job)), engine.run(DeleteOrphans(orphans)))
+    await asyncio.gather(engine.run(ticker.command(job_name=job)), engine.run(DeleteOrphans(orphans)))
 
-    assert not (await plan.set(job_name=job)).created
+    assert not (await ticker.set(job_name=job)).created
 
 
-async def test_another_users_schedule_is_left_alone_g9(plan: Plan) -> None:
-    await plan.set()
-    assert not (await plan.set(principal=ANN)).created
+async def test_another_users_schedule_is_left_alone_g9(ticker: Ticker) -> None:
+    await ticker.set()
+    assert not (await ticker.set(principal=ANN)).created
 
     for command in (
-        plan.command(principal=ANN, payload="{}"),
-        plan.command(principal=ANN, paused=True),
+        ticker.command(principal=ANN, payload="{}"),
+        ticker.command(principal=ANN, paused=True),
     ):
         with pytest.raises(Forbidden, match="belongs to 'admin'"):
-            await plan.shop.engine.run(command)
+            await ticker.shop.engine.run(command)
 
-    assert (await plan.get()).version == 1
+    assert (await ticker.get()).version == 1
 
 
 @pytest.mark.parametrize(
@@ -584,90 +588,90 @@ async def test_another_users_schedule_is_left_alone_g9(plan: Plan) -> None:
         {"if_version": 5, "payload": "{}"},
     ],
 )
-async def test_what_is_refused_changes_nothing_g9(plan: Plan, changes: dict[str, object]) -> None:
-    await plan.set()
-    before = await plan.get()
+async def test_what_is_refused_changes_nothing_g9(ticker: Ticker, changes: dict[str, object]) -> None:
+    await ticker.set()
+    before = await ticker.get()
 
     with pytest.raises(Refused):
-        await plan.set(**changes)
+        await ticker.set(**changes)
 
-    assert await plan.get() == before
+    assert await ticker.get() == before
 
 
-async def test_an_expression_that_never_comes_true_is_refused_e10(plan: Plan) -> None:
+async def test_an_expression_that_never_comes_true_is_refused_e10(ticker: Ticker) -> None:
     with pytest.raises(ValidationFailed, match="cron"):
-        await plan.set(cron="0 0 30 2 *")
+        await ticker.set(cron="0 0 30 2 *")
 
 
-async def test_cron_is_kept_to_the_minute_over_a_change_of_the_year_e10(plan: Plan, clock: FakeClock) -> None:
+async def test_cron_is_kept_to_the_minute_over_a_change_of_the_year_e10(ticker: Ticker, clock: FakeClock) -> None:
     clock.jump(86 * 86_400)  # to noon of 28 March 2026
-    await plan.set(cron="30 2 * * *", zone="Europe/Berlin")
+    await ticker.set(cron="30 2 * * *", zone="Europe/Berlin")
     made = []
     for _ in range(3):
-        schedule = await plan.get()
+        schedule = await ticker.get()
         assert schedule.next_at is not None
-        await plan.pass_time((schedule.next_at - clock.now()) / timedelta(seconds=1))
-        made.append(f"{(await plan.tasks())[-1].due_at:%m-%d %H:%M}")
-        await plan.shop.steer((await plan.tasks())[-1], "cancel")
+        await ticker.pass_time((schedule.next_at - clock.now()) / timedelta(seconds=1))
+        made.append(f"{(await ticker.tasks())[-1].due_at:%m-%d %H:%M}")
+        await ticker.shop.steer((await ticker.tasks())[-1], "cancel")
 
     assert made == ["03-29 01:00", "03-30 00:30", "03-31 00:30"]
 
 
 async def test_a_tick_that_meets_a_full_limit_that_rejects_is_skipped_and_told_and_the_next_one_is_not(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
     caps = Caps(concurrency=1, rate_count=None, rate_seconds=None, rate_burst=None, on_full="reject")
     limit = {"principal": SYSTEM, "room": "@global", "name": "api"}
-    await plan.shop.engine.run(SetLimit(**limit, caps=caps))
-    [other] = await plan.shop.submit(limits=[{"name": "api", "key": None, "weight": None}])
-    await plan.set(template='{"limits": [{"name": "api", "key": null, "weight": null}]}')
+    await ticker.shop.engine.run(SetLimit(**limit, caps=caps))
+    [other] = await ticker.shop.submit(limits=[{"name": "api", "key": None, "weight": None}])
+    await ticker.set(template='{"limits": [{"name": "api", "key": null, "weight": null}]}')
     tick = clock.now() + timedelta(seconds=60)
 
-    await plan.pass_time(60)
-    skipped = await plan.get()
+    await ticker.pass_time(60)
+    skipped = await ticker.get()
     with pytest.raises(LimitFull, match="'api' of room @global is full"):
-        await plan.run_now()
-    await plan.shop.steer(other, "cancel")
-    await plan.pass_time(60)
+        await ticker.run_now()
+    await ticker.shop.steer(other, "cancel")
+    await ticker.pass_time(60)
 
     assert (skipped.skipped_at, skipped.skipped_for) == (tick, None)
     assert "concurrency is 1" in (skipped.skipped_why or "")
-    [task] = await plan.tasks()
+    [task] = await ticker.tasks()
     assert task.due_at == tick + timedelta(seconds=60)
 
 
 async def test_the_task_that_follows_the_last_one_takes_the_room_that_this_one_leaves(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
     caps = Caps(concurrency=1, rate_count=None, rate_seconds=None, rate_burst=None, on_full="reject")
-    await plan.shop.engine.run(SetLimit(principal=SYSTEM, room="@global", name="api", caps=caps))
-    await plan.set(template='{"limits": [{"name": "api", "key": null, "weight": null}]}')
-    worker = await plan.shop.worker()
-    await plan.pass_time(60)
-    [first] = await plan.shop.claim(worker)
+    await ticker.shop.engine.run(SetLimit(principal=SYSTEM, room="@global", name="api", caps=caps))
+    await ticker.set(template='{"limits": [{"name": "api", "key": null, "weight": null}]}')
+    worker = await ticker.shop.worker()
+    await ticker.pass_time(60)
+    [first] = await ticker.shop.claim(worker)
 
-    await plan.pass_time(60)
-    await plan.shop.run(first)
+    await ticker.pass_time(60)
+    await ticker.shop.run(first)
 
-    assert (await plan.get()).skipped_at is None
-    assert [task.run_id for task in await plan.shop.claim(worker, 5)] == [0]
+    assert (await ticker.get()).skipped_at is None
+    assert [task.run_id for task in await ticker.shop.claim(worker, 5)] == [0]
 
 
 async def test_a_tick_supersedes_what_waits_and_what_supersedes_its_task_lets_the_next_tick_come(
-    plan: Plan, clock: FakeClock
+    ticker: Ticker, clock: FakeClock
 ) -> None:
     caps = Caps(concurrency=1, rate_count=None, rate_seconds=None, rate_burst=None, on_full="newest")
-    await plan.shop.engine.run(SetLimit(principal=SYSTEM, room="@global", name="api", caps=caps))
+    await ticker.shop.engine.run(SetLimit(principal=SYSTEM, room="@global", name="api", caps=caps))
     limits = [{"name": "api", "key": None, "weight": None}]
-    [waits] = await plan.shop.submit(limits=limits)
-    await plan.set(template='{"limits": [{"name": "api", "key": null, "weight": null}]}')
+    [waits] = await ticker.shop.submit(limits=limits)
+    await ticker.set(template='{"limits": [{"name": "api", "key": null, "weight": null}]}')
 
-    await plan.pass_time(60)
-    [first] = await plan.tasks()
-    [newest] = await plan.shop.submit(limits=limits)
-    await plan.pass_time(60)
+    await ticker.pass_time(60)
+    [first] = await ticker.tasks()
+    [newest] = await ticker.shop.submit(limits=limits)
+    await ticker.pass_time(60)
 
-    stands = [await plan.shop.get(task.id) for task in (waits, first, newest)]
+    stands = [await ticker.shop.get(task.id) for task in (waits, first, newest)]
     assert [task.reason for task in stands] == [Reason.SUPERSEDED] * 3
-    assert (await plan.get()).skipped_at is None
-    assert [task.status for task in await plan.tasks()] == [Status.CANCELLED, Status.PENDING]
+    assert (await ticker.get()).skipped_at is None
+    assert [task.status for task in await ticker.tasks()] == [Status.CANCELLED, Status.PENDING]

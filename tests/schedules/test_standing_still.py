@@ -11,7 +11,7 @@ from uuid_utils import uuid7
 from tests.api.rooms import make_room
 from tests.conftest import FakeClock
 from tests.retention.conftest import ended
-from tests.schedules.conftest import Plan
+from tests.schedules.conftest import Ticker
 from tests.webhooks.conftest import LOOPBACK, hook, mailing, outbox
 from tests.webhooks.receiver import receiving
 from treadle.wire.status import Status
@@ -43,45 +43,45 @@ async def revoke(engine: Engine) -> None:
 
 @pytest.mark.parametrize("missed", ["late", "skip"])
 async def test_a_schedule_makes_nothing_without_a_token_of_its_owner_and_goes_on_with_a_new_one_g10(
-    plan: Plan, clock: FakeClock, missed: str
+    ticker: Ticker, clock: FakeClock, missed: str
 ) -> None:
-    engine = plan.shop.engine
+    engine = ticker.shop.engine
     await token(engine, lasts=70)
     await token(engine, user="eve")
-    await plan.set(missed=missed)
-    await plan.pass_time(60)
-    assert len(await plan.tasks()) == 1
-    await plan.finish()
+    await ticker.set(missed=missed)
+    await ticker.pass_time(60)
+    assert len(await ticker.tasks()) == 1
+    await ticker.finish()
 
-    await plan.pass_time(150)
-    assert len(await plan.tasks()) == 1, "the token has expired"
-    assert await plan.scheduler.turn() > 0.5, "it waits, and does not look again and again"
+    await ticker.pass_time(150)
+    assert len(await ticker.tasks()) == 1, "the token has expired"
+    assert await ticker.scheduler.turn() > 0.5, "it waits, and does not look again and again"
     await token(engine)
-    await plan.turn()
+    await ticker.turn()
 
-    made = await plan.tasks()
+    made = await ticker.tasks()
     assert len(made) == (2 if missed == "late" else 1)
     if missed == "late":
-        await plan.finish()
-    await plan.pass_time(60)
-    assert len(await plan.tasks()) == len(made) + 1
+        await ticker.finish()
+    await ticker.pass_time(60)
+    assert len(await ticker.tasks()) == len(made) + 1
 
 
-async def test_the_end_of_a_task_puts_in_no_other_when_its_owner_has_no_token_g10(plan: Plan) -> None:
+async def test_the_end_of_a_task_puts_in_no_other_when_its_owner_has_no_token_g10(ticker: Ticker) -> None:
     """The tick came while it was open; the task itself goes on to its end."""
-    await token(plan.shop.engine)
-    await plan.set()
-    await plan.pass_time(60)
-    await plan.pass_time(60)
-    await revoke(plan.shop.engine)
+    await token(ticker.shop.engine)
+    await ticker.set()
+    await ticker.pass_time(60)
+    await ticker.pass_time(60)
+    await revoke(ticker.shop.engine)
 
-    await plan.finish()
-    await plan.turn()
+    await ticker.finish()
+    await ticker.turn()
 
-    assert [task.status for task in await plan.tasks()] == [Status.COMPLETED]
-    await token(plan.shop.engine)
-    await plan.turn()
-    assert len(await plan.tasks()) == 2
+    assert [task.status for task in await ticker.tasks()] == [Status.COMPLETED]
+    await token(ticker.shop.engine)
+    await ticker.turn()
+    assert len(await ticker.tasks()) == 2
 
 
 async def test_a_webhook_is_sent_nothing_without_a_token_of_its_owner_and_what_waited_with_a_new_one_g10(shop) -> None:

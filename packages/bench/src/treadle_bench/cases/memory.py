@@ -23,8 +23,8 @@ def _memory(testbed: Testbed) -> Iterator[Sample]:
     for passed, size in sizes.items():
         yield Sample("server", size.resident, passed)
         yield Sample("of it no mapped files", size.own, passed)
-    settled = next(size for passed, size in sizes.items() if passed >= 0.3 * total)
-    yield Sample("growth over the last 70 %", 100 * (sizes[total].resident / settled.resident - 1))
+    warm = next(size for passed, size in sizes.items() if passed >= 0.3 * total)
+    yield Sample("growth over the last 70 %", 100 * (sizes[total].resident / warm.resident - 1))
 
 
 def _sizes(testbed: Testbed, total: int) -> dict[int, Memory]:

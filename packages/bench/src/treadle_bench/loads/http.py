@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one by behaviour alone
 
     def data_received(self, data: bytes) -> None:
-        """Settle every request whose answer is whole; every answer of this server says its length."""
+        """Answer every request whose answer is whole; every answer of this server says its length."""
         self._buffer += data
         while (end := self._buffer.find(_END)) >= 0:
             head = bytes(self._buffer[:end]).lower()
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
                 return
             body = bytes(self._buffer[end + len(_END) : whole])
             del self._buffer[:whole]
-            self._settle(head, body)
+            self._answer(head, body)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what waits."""
@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         self._transport.close()
 
-    def _settle(self, head: bytes, body: bytes) -> None:
+    def _answer(self, head: bytes, body: bytes) -> None:
         answer = self._answers.popleft()
         if head.split(b" ", 2)[1].startswith(b"2"):
             answer.set_result(body)

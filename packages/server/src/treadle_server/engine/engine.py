@@ -291,7 +291,7 @@ class Engine:
                 submits = await self._submit_fast(tx, batch, now) if fast else SubmitEffects()
                 effects = Effects(submits, *await self._apply(tx, batch, now))
                 work = effects.work
-                await self._limits.settle(tx, effects, was_set=clock_was_set)
+                await self._limits.let_through(tx, effects, was_set=clock_was_set)
                 if self.hooks:
                     await self.hooks.note(tx, [*effects.reports.changes, *work.batch.tasks], now)
                 self._note_claimable(effects)

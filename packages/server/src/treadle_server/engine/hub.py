@@ -25,7 +25,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class Instructions:
     """What a worker on this server's socket is to be told: another server has changed what it holds."""
 
     worker_id: WorkerId
@@ -76,7 +76,7 @@ class Batch:
     """Whether more has changed than can be told: everything is to be read anew."""
     due_at: datetime | None = None
     """When the first task is due that another server has scheduled, or a line may go on that waits for a limit."""
-    orders: list[Orders] = field(default_factory=list)
+    instructions: list[Instructions] = field(default_factory=list)
     late: frozenset[int] = frozenset()
     """Places in `tasks` of transitions that are told after a later one of their task: observers are spared them."""
 

@@ -29,7 +29,7 @@ class InFlight:
         self._before = before
         self._follower: InFlight | None = None
         self._failed = False
-        self._applied, self._settled, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._applied, self._outcome_known, self._ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
         if before is not None:
             before._follower = self  # noqa: SLF001 - its own kind
 
@@ -58,19 +58,19 @@ class InFlight:
 
     async def is_committed(self) -> bool:
         """Wait for the commit of what was applied, and return whether it was done."""
-        await self._settled.wait()
+        await self._outcome_known.wait()
         return not self._failed
 
     async def fail(self) -> None:
         """Note that what was applied does not hold, and wait until what was applied on top of it is taken back."""
         self.may_be_followed = False
         self._failed = True
-        self._settled.set()
+        self._outcome_known.set()
         if self._follower is not None:
             await self._follower.ended()
 
     def end(self) -> None:
         """Note that it was answered, or put back."""
         self.may_be_followed = False
-        for event in (self._applied, self._settled, self._ended):
+        for event in (self._applied, self._outcome_known, self._ended):
             event.set()

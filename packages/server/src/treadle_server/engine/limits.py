@@ -8,7 +8,7 @@ from treadle_server.engine.admission import confirm_admission
 from treadle_server.engine.effects import Effects
 from treadle_server.engine.superseding import confirm_rivals
 from treadle_server.store.base import Tx
-from treadle_server.store.transaction.gates import settle
+from treadle_server.store.transaction.gates import decide
 from treadle_server.store.transaction.limit_rows import forget_time
 from treadle_server.store.transaction.limits_kept import write_limits
 
@@ -33,7 +33,7 @@ class LimitKeeper:
         """Keep for the next transaction what the one that took it can't heed."""
         self._was_set = self._was_set or was_set
 
-    async def settle(self, tx: Tx, effects: Effects, *, was_set: bool) -> None:
+    async def let_through(self, tx: Tx, effects: Effects, *, was_set: bool) -> None:
         """Let tasks with limits be claimable where there is room by now, and no others.
 
         Raises `LostUpdate` when another server has filled a limit that rejects, or put in what is to be superseded.
@@ -45,9 +45,9 @@ class LimitKeeper:
             work.limited.due |= await write_limits(tx, work.changes.limits.values(), work.changes.gone_limits, work.now)
         work.limited.lines |= effects.submits.lines | effects.reports.lines
         if work.limited:
-            settled = await settle(tx, work.limited, work.now)
-            work.batch.due_at = settled.opens_at
-            work.batch.shifted |= settled.shifted
-            work.woken |= settled.lanes
+            decision = await decide(tx, work.limited, work.now)
+            work.batch.due_at = decision.opens_at
+            work.batch.shifted |= decision.shifted
+            work.woken |= decision.lanes
         await confirm_admission(work)
         await confirm_rivals(work)

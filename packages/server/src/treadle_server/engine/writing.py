@@ -98,7 +98,7 @@ def _opened(work: UnitOfWork) -> list[Task]:
 def _kept(work: UnitOfWork) -> list[Task]:
     """Return the tasks whose run goes on: they started, beat, or saved something, and hold what they held before.
 
-    Their targets need no settling; that is half of all settling where tasks are started and completed.
+    Nothing is decided anew of their targets; that is half of all there is where tasks are started and completed.
     """
     before = work.changes.before
     return [
@@ -184,7 +184,7 @@ async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
 
 
 async def _note_limited(work: UnitOfWork) -> None:
-    """Note what the batch did to tasks with limits: `gates.settle` decides who may be claimed."""
+    """Note what the batch did to tasks with limits: `gates.decide` decides who may be claimed."""
     kept = {task.seq for task in _kept(work)}
     limited = work.limited
     # Those of ended holds, which may not have been read.

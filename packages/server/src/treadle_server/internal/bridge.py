@@ -230,7 +230,7 @@ class Bridge(Interval):
             self._executors.nudge()
 
     async def turn(self) -> float:
-        """Beat for the executors, and settle what was left. Raises what the broker does when it can't be reached."""
+        """Beat for the executors, fail what they could not be given. Raises what the broker does when it is away."""
         if not self._is_open:
             await self._executors.open(self._app)
             self._is_open = True

@@ -15,7 +15,7 @@ from treadle.wire.status import Reason, WorkerState
 from treadle_server.access.principal import SYSTEM
 from treadle_server.engine.commands import ReturnUnstarted
 from treadle_server.engine.dispatch.slots import WorkerSlot
-from treadle_server.engine.hub import Batch, Listener, Orders
+from treadle_server.engine.hub import Batch, Instructions, Listener
 from treadle_server.errors import TreadleError, Unauthorized
 from treadle_server.live import client_ops, observer_ops, worker_ops
 from treadle_server.live.events import Events
@@ -212,8 +212,8 @@ class Live:
         """Push what a commit wants of workers: stop the code of a run that was cancelled, paused, or taken away."""
         if not self._workers:
             return
-        for orders in batch.orders:
-            self._pass_on(orders)
+        for instructions in batch.instructions:
+            self._pass_on(instructions)
         for worker in batch.workers:
             if worker.state is WorkerState.LOST and worker.id in self._workers:
                 self._drop_lost(self._workers[worker.id])
@@ -234,16 +234,16 @@ class Live:
             ):
                 self._workers[task.worker_id].push("pause", runs=run_names([(task.id, task.run_id)]))
 
-    def _pass_on(self, orders: Orders) -> None:
+    def _pass_on(self, instructions: Instructions) -> None:
         """Tell a worker what another server did to its runs."""
-        session = self._workers.get(orders.worker_id)
+        session = self._workers.get(instructions.worker_id)
         if session is None:
             return
-        if orders.has_left:
+        if instructions.has_left:
             self._drop_lost(session)
             return
         for kind in ("cancel", "pause", "gone"):
-            if runs := getattr(orders, kind):
+            if runs := getattr(instructions, kind):
                 session.push(kind, runs=run_names(runs))
 
 

@@ -90,7 +90,7 @@ class Sender(Interval):
             return pause
         ended = dict(self._ended)
         async with self._engine.store.write() as tx:
-            await self._settle(tx, ended)
+            await self._write_answers(tx, ended)
             claimed = await self._claim(tx, due)
         for delivery_id in ended:
             del self._ended[delivery_id]
@@ -125,7 +125,7 @@ class Sender(Interval):
                 claimed += await webhooks.claim(tx, hook, now=now, until=now + self._lease, most=most)
         return claimed
 
-    async def _settle(self, tx: Tx, ended: dict[str, tuple[Claimed, Answer]]) -> None:
+    async def _write_answers(self, tx: Tx, ended: dict[str, tuple[Claimed, Answer]]) -> None:
         now = self._engine.clock.now()
         await webhooks.delivered(tx, [one.id for one, answer in ended.values() if answer.error is None])
         tried = [self._tried(one, answer, now) for one, answer in ended.values() if answer.error is not None]
@@ -175,7 +175,7 @@ class Sender(Interval):
             return
         try:
             async with self._engine.store.write() as tx:
-                await self._settle(tx, self._ended)
+                await self._write_answers(tx, self._ended)
                 await webhooks.give_back(tx, self._flying.values(), self._engine.clock.now())
         except StoreUnavailable as error:
             log.warning("%d deliveries are tried again when their claims end: %s", len(self._flying), error.detail)

@@ -19,7 +19,7 @@ def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[An
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(result: Any, error: BaseException | None) -> None:
+    def deliver(result: Any, error: BaseException | None) -> None:
         if future.done():
             return
         if error is None:
@@ -36,7 +36,7 @@ def call_in_thread(function: Callable[[], Any], name: str) -> "asyncio.Future[An
             is_ordinary = isinstance(raised, Exception | Suspend) and not isinstance(raised, StopIteration)
             error = raised if is_ordinary else CodeExit(raised)
         try:
-            loop.call_soon_threadsafe(settle, result, error)
+            loop.call_soon_threadsafe(deliver, result, error)
         except RuntimeError:
             # The worker is gone: nobody waits for the result, and the server has the task back.
             return

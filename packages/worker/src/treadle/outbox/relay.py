@@ -17,7 +17,7 @@ from treadle.errors import TreadleError
 from treadle.loops import ended_by
 from treadle.outbox.database import Database
 from treadle.outbox.handing import Outcome, hand_over
-from treadle.outbox.rows import Row, check_table, settle, take
+from treadle.outbox.rows import Row, check_table, note_outcomes, take
 from treadle.outbox.table import TABLE
 from treadle.transport.retries import QuietLog, delays
 
@@ -191,14 +191,14 @@ class Relay:
             async with self._database.begin() as do:
                 rows: list[Row] = await do(take, self._table, after, self._batch)
                 outcome = await self._hand(client, rows)
-                await do(settle, self._table, outcome.handed, outcome.refused)
+                await do(note_outcomes, self._table, outcome.handed, outcome.refused)
             return rows, outcome
         # Nobody may have to wait for the server in order to write: the rows are not held meanwhile.
         async with self._database.begin() as do:
             rows = await do(take, self._table, after, self._batch)
         outcome = await self._hand(client, rows)
         async with self._database.begin() as do:
-            await do(settle, self._table, outcome.handed, outcome.refused)
+            await do(note_outcomes, self._table, outcome.handed, outcome.refused)
         return rows, outcome
 
     async def _hand(self, client: Client, rows: list[Row]) -> Outcome:

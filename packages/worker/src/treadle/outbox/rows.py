@@ -77,7 +77,9 @@ def take(connection: Connection, table: Table, after: int, most: int) -> list[Ro
     return [as_row(one) for one in found]
 
 
-def settle(connection: Connection, table: Table, handed: Sequence[Row], refused: Collection[tuple[Row, Any]]) -> None:
+def note_outcomes(
+    connection: Connection, table: Table, handed: Sequence[Row], refused: Collection[tuple[Row, Any]]
+) -> None:
     """Delete the rows that were handed over, and note with which problem others were refused."""
     c = table.c
     if handed:

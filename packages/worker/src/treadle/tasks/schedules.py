@@ -12,7 +12,7 @@ from treadle.wire.schedules import Missed
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Plan:
+class _ScheduleFields:
     """What both kinds of schedule say."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class _Plan:
 
 
 @dataclass(frozen=True)
-class Cron(_Plan):
+class Cron(_ScheduleFields):
     """Ticks by a cron expression in the time zone `tz`: five fields, or six with the second first.
 
     The server knows the expressions and the zones, and refuses what is none when the worker starts. Raises
@@ -70,7 +70,7 @@ class Cron(_Plan):
 
 
 @dataclass(frozen=True)
-class Every(_Plan):
+class Every(_ScheduleFields):
     """Ticks every `interval` seconds (or a timedelta), one second at least; the phase is kept.
 
     Raises `DefinitionError` for a shorter one, and for what is no duration.

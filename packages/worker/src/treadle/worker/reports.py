@@ -216,7 +216,7 @@ class Reporter:
             self._wake.set()
 
     async def _deliver(self, batch: list[_Entry]) -> None:
-        """Send reports and settle them. Raises what says that they are to be sent again; those that remain in it."""
+        """Send reports, pass on the answers. Raises what says that those that remain in it are to be sent again."""
         try:
             answers = await self._send([entry.report for entry in batch])
         except (*NOT_NOW, WorkerNotFound, ConnectionFailed):
@@ -224,13 +224,13 @@ class Reporter:
         except (ProblemError, InvalidArguments) as error:
             # One bad report refuses the batch: each is sent alone, and the bad one is answered here.
             if len(batch) == 1:
-                self._settle(batch, [_refused(batch[0].report, error)])
+                self._pass_on(batch, [_refused(batch[0].report, error)])
                 return
             while batch:
                 await self._deliver(batch[:1])
                 del batch[0]
         else:
-            self._settle(batch, answers)
+            self._pass_on(batch, answers)
 
     def _again(self, batch: list[_Entry]) -> None:
         self._waiting = deque(sorted([*batch, *self._waiting], key=lambda entry: entry.number))
@@ -250,7 +250,7 @@ class Reporter:
             return False
         return True
 
-    def _settle(self, batch: list[_Entry], answers: list[Answer]) -> None:
+    def _pass_on(self, batch: list[_Entry], answers: list[Answer]) -> None:
         for entry, answer in zip(batch, answers, strict=True):
             report, future = entry.report, entry.future
             if future is not None and not future.done():

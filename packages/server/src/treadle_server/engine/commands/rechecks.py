@@ -9,7 +9,7 @@ from treadle_server.domain.jobs import Worker
 from treadle_server.engine.commands.reports import take_report
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.workers import runs_of
-from treadle_server.engine.hub import Orders
+from treadle_server.engine.hub import Instructions
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 
@@ -39,29 +39,29 @@ class Recheck:
             reads.tasks.update(task_id for task_id, _ in held)
             reads.runs.update(held)
 
-    def apply(self, work: UnitOfWork) -> list[Orders]:
+    def apply(self, work: UnitOfWork) -> list[Instructions]:
         """Return what the workers are to be told."""
         return [self._check(work, worker_id, list(held)) for worker_id, held in self.held_by.items()]
 
-    def _check(self, work: UnitOfWork, worker_id: WorkerId, held: list[RunKey]) -> Orders:
+    def _check(self, work: UnitOfWork, worker_id: WorkerId, held: list[RunKey]) -> Instructions:
         worker = work.workers.get(worker_id)
         is_lost = worker is None or worker.state is WorkerState.LOST
-        orders = Orders(worker_id, [], [], [], is_lost or self._has_moved(worker))
+        instructions = Instructions(worker_id, [], [], [], is_lost or self._has_moved(worker))
         leased = {(task.id, task.run_id): task for task in runs_of(work, worker_id)}
         holds = {(hold.task_id, hold.run_id) for hold in work.holds.values() if hold.worker_id == worker_id}
         for key in held:
             if (task := leased.get(key)) is not None:
                 if task.cancel_requested:
-                    orders.pause.append(key)
+                    instructions.pause.append(key)
             elif key in holds:
-                orders.cancel.append(key)
+                instructions.cancel.append(key)
             else:
                 work.released.append(key)
                 if not self._was_reported(work, key):
-                    orders.gone.append(key)
+                    instructions.gone.append(key)
         if worker is not None and self._has_moved(worker):
             self._return_late(work, worker, held)
-        return orders
+        return instructions
 
     def _has_moved(self, worker: Worker | None) -> bool:
         return worker is not None and worker.home not in {None, self.home}

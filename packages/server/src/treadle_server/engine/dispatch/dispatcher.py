@@ -268,10 +268,10 @@ class Dispatcher:
         opened: set[int] = set()
         await self._claim(tx, assignments, match(heads, demands, self._turns, gate), now)
         if gate is not None:
-            settled = await close_gate(tx, gate, now)
-            opened = settled.lanes
-            assignments.shifted |= settled.shifted
-            assignments.note_opening(settled.opens_at)
+            decision = await close_gate(tx, gate, now)
+            opened = decision.lanes
+            assignments.shifted |= decision.shifted
+            assignments.note_opening(decision.opens_at)
         self.head_cache.taken({head.lane.id: before[head.lane.id] - len(head.tasks) for head in heads})
         self._found_empty({head.lane.id for head in heads if head.is_all and not head.tasks})
         if assignments.given:

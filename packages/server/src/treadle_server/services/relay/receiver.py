@@ -126,7 +126,7 @@ class NoticeReceiver:
         slots = dispatcher.slots if told.has_gap else dispatcher.slots_of(named)
         for some in _chunks(slots, WORKERS_AT_ONCE):
             recheck = Recheck({slot.worker_id: slot.held for slot in some}, self._engine.hub.stream)
-            told.orders += await self._engine.run(recheck)
+            told.instructions += await self._engine.run(recheck)
         dispatcher.note_workers(told.workers, set())
         await self._hear(named)
         if told.has_gap or dispatcher.is_waited_for(named):

@@ -50,7 +50,7 @@ class Moved:
     """Those in which a task that was claimable is to wait."""
 
 
-class Settled(NamedTuple):
+class Decision(NamedTuple):
     """What a decision about lines came to."""
 
     lanes: set[int]
@@ -61,7 +61,7 @@ class Settled(NamedTuple):
     """When the first line may go on that begins to wait for a token."""
 
 
-async def settle(tx: Tx, touched: Touched, now: datetime) -> Settled:
+async def decide(tx: Tx, touched: Touched, now: datetime) -> Decision:
     """Decide anew about the lines that a batch has touched, and those that it or time made room for."""
     await rows.stand_in_line(tx, touched.seqs)
     await rows.lock_limits(tx)
@@ -90,7 +90,7 @@ async def open_gate(tx: Tx, heads: Iterable[Task], now: datetime) -> Gate | None
     return gate
 
 
-async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Settled:
+async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Decision:
     """Write what claims have taken, and decide anew about their lines."""
     await rows.insert_uses(tx, ((task.seq, task.run_id, place, weight) for task, place, weight in gate.taken))
     lines = {Line(task.lane, task.limit_key) for task, _, _ in gate.taken if task.limit_key is not None}
@@ -107,14 +107,14 @@ async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) ->
         gate.buckets |= await rows.read_buckets(tx, missing, now)
 
 
-async def _write(tx: Tx, gate: Gate, moved: Moved, now: datetime) -> Settled:
+async def _write(tx: Tx, gate: Gate, moved: Moved, now: datetime) -> Decision:
     # Lines of other keys may wait for a bucket too: of a lane no more are let through than there are tokens.
     known = (number for number in gate.changed | gate.looked if number in gate.buckets)
     for number in await awaited_among(tx, [number for number in known if gate.buckets[number].may_lack_token]):
         gate.buckets[number].is_waited_for = True
         gate.changed.add(number)
     await rows.write_tokens(tx, {num: gate.buckets[num] for num in gate.changed}, now)
-    return Settled(moved.woken, moved.woken | moved.parked, gate.opens_at(now))
+    return Decision(moved.woken, moved.woken | moved.parked, gate.opens_at(now))
 
 
 async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, moved: Moved) -> set[Line]:
