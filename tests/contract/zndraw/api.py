@@ -13,7 +13,7 @@ def rebase(request: httpx.Request) -> None:
     request.url = request.url.copy_with(raw_path=path.replace(b"/v1/joblib/", b"/v1/", 1))
 
 
-class OperationContext:
+class Api:
     """The `ApiManager` of a user: maps statuses to exceptions as its protocol demands."""
 
     def __init__(self, base_url: str, token: str) -> None:
