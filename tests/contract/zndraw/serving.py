@@ -11,7 +11,7 @@ from typing import Any
 
 from zndraw_joblib import ClaimedTask, JobManager
 
-from api import EXTENSIONS, OperationContext
+from api import EXTENSIONS, Api
 
 _printing = threading.Lock()
 
@@ -39,9 +39,7 @@ def main() -> None:
     url, token, room = sys.argv[1:4]
     log = logging.getLogger("zndraw_joblib")
     log.addHandler(Telling(logging.WARNING))
-    with JobManager(
-        OperationContext(url, token), execute=execute, heartbeat_interval=0.1, polling_interval=0.1
-    ) as manager:
+    with JobManager(Api(url, token), execute=execute, heartbeat_interval=0.1, polling_interval=0.1) as manager:
         for extension in EXTENSIONS.values():
             manager.register(extension, room=room)
         say("serving", worker=str(manager.worker_id))
