@@ -15,7 +15,7 @@ from tests.conftest import FakeClock
 from tests.engine.conftest import ADMIN, Shop
 from tests.engine.test_waiting import SocketWorker
 from tests.live.sockets import JOB, Socket, ref, submit
-from tests.schedules.conftest import Plan
+from tests.schedules.conftest import Ticker
 from tests.servers.conftest import Site, open_site, until
 from tests.servers.test_relay import NEVER, POLLS
 from tests.webhooks.conftest import hook, outbox
@@ -257,7 +257,7 @@ async def test_an_outcome_whose_report_is_sent_again_is_owed_to_a_webhook_once_e
 
 
 async def test_a_tick_whose_commit_was_not_answered_makes_one_task_e10(shop: Shop, cutter: tuple[Cutter, str]) -> None:
-    await Plan(shop, FakeClock()).set(interval_seconds=3600.0)
+    await Ticker(shop, FakeClock()).set(interval_seconds=3600.0)
     async with shop.engine.store.write() as tx:
         await tx.connection.execute(sa.text("UPDATE schedules SET next_at = next_at - interval '1 hour 1 second'"))
 
