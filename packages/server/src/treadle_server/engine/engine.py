@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -25,11 +25,10 @@ from treadle_server.engine.dispatch.assignments import Assignments
 from treadle_server.engine.dispatch.dispatcher import Dispatcher, Freed
 from treadle_server.engine.dispatch.http_claims import HttpClaims
 from treadle_server.engine.dispatch.slots import ClaimKey, RunKey, WorkerSlot
-from treadle_server.engine.effects import Effects
-from treadle_server.engine.fast_path.reports import FastReports, ReportEffects
-from treadle_server.engine.fast_path.submits import FastSubmits, SubmitEffects
+from treadle_server.engine.fast_path.reports import FastReports
+from treadle_server.engine.fast_path.submits import FastSubmits
 from treadle_server.engine.hooks import Hooks
-from treadle_server.engine.hub import Batch, Hub
+from treadle_server.engine.hub import Hub
 from treadle_server.engine.in_flight import BeforeFailed, InFlight
 from treadle_server.engine.limits import LimitKeeper
 from treadle_server.engine.pending import Pending
@@ -38,7 +37,7 @@ from treadle_server.engine.rules import Rules
 from treadle_server.engine.unconfirmed import Unconfirmed, hand_back
 from treadle_server.engine.unit_of_work import LogLineNumbers, UnitOfWork
 from treadle_server.errors import StoreUnavailable, TooManyRequests
-from treadle_server.store.base import LostUpdate, Store, Tx
+from treadle_server.store.base import LostUpdate, Store
 from treadle_server.store.transaction.past_outcomes import add_past_outcomes
 
 log = logging.getLogger(__name__)
@@ -288,15 +287,15 @@ class Engine:
                 self.drift.look(now)
                 clock_was_set = self._limits.take_step(now)
                 fast = self._cache.look(tx) and fast
-                submits = await self._submit_fast(tx, batch, now) if fast else SubmitEffects()
-                effects = Effects(submits, *await self._apply(tx, batch, now))
-                work = effects.work
-                await self._limits.let_through(tx, effects, was_set=clock_was_set)
+                work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines)
+                new = await self._submit_fast(work, batch) if fast else []
+                await self._apply(work, batch)
+                await self._limits.let_through(work, was_set=clock_was_set)
                 if self.hooks:
-                    await self.hooks.note(tx, [*effects.reports.changes, *work.batch.tasks], now)
-                self._note_claimable(effects)
-                freed = self.dispatcher.release(effects.released, self.clock.monotonic())
-                assignments = effects.claims = await self._assign(tx, work)
+                    await self.hooks.note(tx, work.batch.tasks, now)
+                self._note_claimable(work, new)
+                freed = self.dispatcher.release(work.released, self.clock.monotonic())
+                assignments = await self._assign(work)
                 await add_past_outcomes(tx, work.left_ends)
                 is_written = True
                 self._cache.count(assignments.counted)
@@ -322,16 +321,17 @@ class Engine:
         self.hooks.committed()
         self.link(work.batch.links)
         self._remember(work, assignments)
-        self._publish(effects.batch())
+        self._publish(work, assignments)
         for slot in self.dispatcher.deliver(assignments, self.clock.monotonic()):
             self._hand_back(slot.worker_id, assignments.given[slot])
         return True
 
-    def _note_claimable(self, effects: Effects) -> None:
-        """Tell the dispatcher where there is something new to claim, before the commit."""
-        self.dispatcher.head_cache.add(change.task for change in effects.submits.changes)
-        self.dispatcher.head_cache.drop(effects.submits.freed | effects.reports.woken | effects.work.reordered)
-        self.dispatcher.wake(effects.woken)
+    def _note_claimable(self, work: UnitOfWork, new: Iterable[Task]) -> None:
+        """Tell the dispatcher where there is something to claim, before the commit; `new` tasks stand behind others."""
+        self.dispatcher.head_cache.add(new)
+        self.dispatcher.head_cache.drop(work.reordered)
+        work.batch.lanes |= work.woken
+        self.dispatcher.wake(work.batch.lanes)
 
     def _remember(self, work: UnitOfWork, assignments: Assignments) -> None:
         """Keep what is known current with what was committed."""
@@ -344,46 +344,47 @@ class Engine:
         self._cache.count(work.counted)
         self._cache.invalidate(work.batch.jobs, work.lanes.values(), new_tasks=bool(work.changes.new_tasks))
 
-    def _publish(self, told: Batch) -> None:
+    def _publish(self, work: UnitOfWork, assignments: Assignments) -> None:
         """Tell what the commit changed."""
+        told = work.batch
+        assignments.note_in(told)
         told.lanes = self.dispatcher.still_ready(told.lanes)
         self.batch_rows.add(len(told.tasks))
         if told:
             self.trouble = None  # something was written
             self.hub.publish(told)
 
-    async def _submit_fast(self, tx: Tx, batch: Sequence[Pending], now: datetime) -> SubmitEffects:
+    async def _submit_fast(self, work: UnitOfWork, batch: Sequence[Pending]) -> list[Task]:
+        """Put in what is plain, and return these tasks."""
         commands = [p.command if isinstance(p.command, (Submit, SubmitEach)) else None for p in batch]
-        submit_effects = await self._fast_submits.submit(tx, commands, now)
-        for i, answers in submit_effects.answers.items():
-            batch[i].is_done, batch[i].outcome, batch[i].refusal = True, answers, None
-        return submit_effects
+        answers = await self._fast_submits.submit(work, commands)
+        for i, made in answers.items():
+            batch[i].is_done, batch[i].outcome, batch[i].refusal = True, made, None
+        return [one.task for made in answers.values() for one in made]
 
-    async def _apply(self, tx: Tx, batch: Sequence[Pending], now: datetime) -> tuple[ReportEffects, UnitOfWork]:
+    async def _apply(self, work: UnitOfWork, batch: Sequence[Pending]) -> None:
         """Apply the commands: plain reports by the fast path first, then everything else in its order."""
         left = [pending for pending in batch if not pending.is_done]
         reports = [pending.command for pending in left if isinstance(pending.command, ReportMany)]
         reads = ReadSet()
         others = [pending for pending in left if not isinstance(pending.command, ReportMany)]
         wanted = {pending for pending in others if pending.declare_reads(reads)}
-        report_effects = await self.fast_reports.apply(tx, reports, reads.tasks, now)
+        await self.fast_reports.apply(work, reports, reads.tasks)
         for pending in left:
             if isinstance(pending.command, ReportMany):
                 pending.outcome, pending.refusal = {}, None
                 if pending.command.rest and pending.declare_reads(reads):
                     wanted.add(pending)
-        work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines)
         if wanted:
             await apply(work, reads, [pending for pending in left if pending in wanted])
-        return report_effects, work
 
-    async def _assign(self, tx: Tx, work: UnitOfWork) -> Assignments:
+    async def _assign(self, work: UnitOfWork) -> Assignments:
         if work.batch.jobs:
             self.dispatcher.forget_lanes()
         self.dispatcher.note_workers(work.batch.workers, work.changes.gone_workers)
         if not (self.dispatcher.can_serve or self.dispatcher.has_impatient):
             return Assignments()
-        return await self.dispatcher.assign(tx, work.now)
+        return await self.dispatcher.assign(work.tx, work.now)
 
 
 def _in_brief(error: Exception) -> str:

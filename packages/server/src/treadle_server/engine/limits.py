@@ -1,13 +1,12 @@
-"""Lets tasks with limits be claimable where there is room, batch by batch, and heeds a clock that was set."""
+"""Lets tasks with limits be claimable where there is room, batch by batch, and minds a clock that was set."""
 
 from collections.abc import Callable
 from datetime import datetime
 
 from treadle_server.clock import Steps
 from treadle_server.engine.admission import confirm_admission
-from treadle_server.engine.effects import Effects
 from treadle_server.engine.superseding import confirm_rivals
-from treadle_server.store.base import Tx
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction.gates import decide
 from treadle_server.store.transaction.limit_rows import forget_time
 from treadle_server.store.transaction.limits_kept import write_limits
@@ -30,20 +29,19 @@ class LimitKeeper:
         return found
 
     def give_back(self, *, was_set: bool) -> None:
-        """Keep for the next transaction what the one that took it can't heed."""
+        """Keep for the next transaction what the one that took it can't do."""
         self._was_set = self._was_set or was_set
 
-    async def let_through(self, tx: Tx, effects: Effects, *, was_set: bool) -> None:
+    async def let_through(self, work: UnitOfWork, *, was_set: bool) -> None:
         """Let tasks with limits be claimable where there is room by now, and no others.
 
         Raises `LostUpdate` when another server has filled a limit that rejects, or put in what is to be superseded.
         """
-        work = effects.work
+        tx = work.tx
         if was_set:
             await forget_time(tx, work.now)
         if work.changes.limits or work.changes.gone_limits:
             work.limited.due |= await write_limits(tx, work.changes.limits.values(), work.changes.gone_limits, work.now)
-        work.limited.lines |= effects.submits.lines | effects.reports.lines
         if work.limited:
             decision = await decide(tx, work.limited, work.now)
             work.batch.due_at = decision.opens_at

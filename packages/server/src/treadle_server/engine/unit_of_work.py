@@ -28,6 +28,7 @@ from treadle_server.store.base import Tx
 from treadle_server.store.transaction import flush
 from treadle_server.store.transaction.claim_keys import Kept, KeyOf
 from treadle_server.store.transaction.gates import Touched
+from treadle_server.store.transaction.targets import reblock_targets
 
 _STATUS = TASK_FIELDS.index("status")
 _LANE = TASK_FIELDS.index("lane")
@@ -113,7 +114,7 @@ class UnitOfWork:
         """What was written changes of the kept counts."""
         self.left_ends: Counter[tuple[int, str]] = Counter()
         """How many tasks of which lane have left which end, or were removed."""
-        self.batch = Batch(at=now)
+        self.batch = Batch(at=now, is_exclusive=tx.is_exclusive)
         self.woken: set[int] = set()
         """Lanes in which something became claimable."""
         self.wake_jobs: set[int] = set()
@@ -349,6 +350,12 @@ class UnitOfWork:
         """Delete an artifact's row."""
         self.changes.gone_artifacts.add(artifact.id)
         self.artifacts.pop(artifact.key, None)
+
+    async def reblock(self, targets: set[int]) -> None:
+        """Decide anew which tasks of the targets, whose numbers are given, may be claimed."""
+        woken, lines = await reblock_targets(self.tx, targets)
+        self.woken |= woken
+        self.limited.lines |= lines
 
     def maybe_orphan(self, job_num: int) -> None:
         """Ask for a look whether the job has anyone left."""

@@ -13,16 +13,17 @@ from treadle_server.store.transaction import artifacts as store_artifacts
 from treadle_server.store.transaction import flush, hot, load
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
-from treadle_server.store.transaction.counts import CountKey, apply_counts, open_counts
+from treadle_server.store.transaction.counts import CountKey, apply_counts, count_change, open_counts, place_of
 from treadle_server.store.transaction.failures import insert_failed_without_run, insert_failures
 from treadle_server.store.transaction.limit_rows import lines_of
 from treadle_server.store.transaction.past_outcomes import OutcomeKey
 from treadle_server.store.transaction.restamp import restamp
-from treadle_server.store.transaction.targets import lock_targets, reblock_targets, reblock_tasks, targets_of
+from treadle_server.store.transaction.targets import lock_targets, reblock_tasks, targets_of
 
 _STATUS = TASK_FIELDS.index("status")
 _RUN = TASK_FIELDS.index("run_id")
 _LANE = TASK_FIELDS.index("lane")
+_PRIORITY = TASK_FIELDS.index("priority")
 _LIMIT_KEY = TASK_FIELDS.index("limit_key")
 
 
@@ -146,20 +147,20 @@ async def _write_schedules(work: UnitOfWork) -> None:
 
 def _count_deltas(work: UnitOfWork) -> Counter[CountKey]:
     deltas: Counter[CountKey] = Counter()
-    names = TASK_FIELDS
-    at = (names.index("lane"), names.index("status"), names.index("priority"))
     new = {task.seq for task in work.changes.new_tasks}
     for task in work.changes.new_tasks:
-        deltas[_count_key(task.lane, task.status, task.priority)] += 1
+        count_change(deltas, task, None)
     for task in _opened(work):
         if task.seq not in new:
-            lane, status, priority = (work.changes.before[task.seq][i] for i in at)
-            deltas[_count_key(lane, status, priority)] -= 1
-            deltas[_count_key(task.lane, task.status, task.priority)] += 1
+            count_change(deltas, task, _place(work.changes.before[task.seq]))
     for pruning in work.changes.prunings:
-        for gone in pruning.removed:
-            deltas[gone.lane, gone.status, 0] -= 1
+        deltas.subtract(place_of(gone.lane, gone.status, 0) for gone in pruning.removed)
     return deltas
+
+
+def _place(before: tuple[Any, ...]) -> CountKey:
+    """Return where a task was counted that had these values."""
+    return place_of(before[_LANE], before[_STATUS], before[_PRIORITY])
 
 
 def _left_ends(work: UnitOfWork) -> Counter[OutcomeKey]:
@@ -177,9 +178,9 @@ async def _reblock(work: UnitOfWork, touched: set[int]) -> None:
     ended = {seq for seq, _ in work.changes.gone_holds}
     moved = await targets_of(work.tx, ended) - touched
     await lock_targets(work.tx, moved)
-    woken, work.limited.lines = await reblock_targets(work.tx, touched | moved)
+    await work.reblock(touched | moved)
     again = {task.seq for task in pending if task.target_num is None and task.seq not in new and task.has_run}
-    work.woken |= woken | await reblock_tasks(work.tx, again | ended)
+    work.woken |= await reblock_tasks(work.tx, again | ended)
     await _note_limited(work)
 
 
@@ -228,7 +229,3 @@ async def _delete_orphans(work: UnitOfWork) -> None:
         job.version += 1
         work.batch.jobs.append(job)
     await flush.update_jobs(work.tx, gone)
-
-
-def _count_key(lane: int, status: Status, priority: int) -> CountKey:
-    return (lane, status, priority if status is Status.PENDING else 0)

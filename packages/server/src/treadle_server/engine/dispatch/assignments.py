@@ -6,7 +6,7 @@ from datetime import datetime
 
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.dispatch.slots import Demand, RunKey, WaitingClaim
-from treadle_server.engine.hub import Change
+from treadle_server.engine.hub import Batch, Change
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction.claim_keys import Kept, keep_claims
 from treadle_server.store.transaction.counts import CountKey
@@ -34,6 +34,14 @@ class Assignments:
         """Note when a line may go on, if that is sooner than what is known."""
         known = [moment for moment in (self.opens_at, at) if moment is not None]
         self.opens_at = min(known, default=None)
+
+    def note_in(self, told: Batch) -> None:
+        """Add what is claimed to what the commit tells."""
+        told.tasks += self.changes
+        told.targets |= self.targets
+        told.lanes |= self.left
+        told.shifted |= self.shifted
+        told.due_at = min((at for at in (told.due_at, self.opens_at) if at is not None), default=None)
 
     def withdraw(self) -> None:
         """Undo the reservations: the transaction failed."""

@@ -17,7 +17,7 @@ from treadle_server.engine.dispatch.slots import Capacity, ClaimKey, Demand, Run
 from treadle_server.engine.hub import Change
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.counts import CountKey
+from treadle_server.store.transaction.counts import CountKey, count_change, place_of
 from treadle_server.store.transaction.gates import close_gate, open_gate
 from treadle_server.store.transaction.heads import Claimable, claimable_lanes, lock_claims, waiting_lanes, weights_held
 
@@ -294,11 +294,11 @@ class Dispatcher:
         counts: Counter[CountKey] = Counter()
         for demand, task in matched:
             moved.append((task, task.version))
+            before = place_of(task.lane, task.status, task.priority)
             life.claim(task, demand.worker_id, now)
+            count_change(counts, task, before)
             assignments.given[demand].append(task)
             assignments.changes.append(Change(task, Status.PENDING))
-            counts[task.lane, "pending", task.priority] -= 1
-            counts[task.lane, "claimed", 0] += 1
         assignments.targets |= {task.target_num for _, task in matched if task.target_num is not None}
         assignments.counted.update(counts)
         await hot.claim(tx, moved, counts)

@@ -3,7 +3,7 @@
 Such a run is known here as it stands in the database, so that nothing is read; what its reports change is written in
 three statements for the whole batch, guarded by the task's version. Whatever is not plain (another outcome, a budget,
 limits, a schedule that may go on, a pause that was asked for, a worker that does not serve the job any more, a command
-of the same batch that names the task) takes the slow path through the unit of work, afterwards: both use the same verbs
+of the same batch that names the task) takes the slow path through the commands, afterwards: both use the same verbs
 of `domain.life`.
 """
 
@@ -11,7 +11,6 @@ import copy
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Outcome, Status
@@ -19,16 +18,14 @@ from treadle_server.domain import life
 from treadle_server.domain.encryption import seal_in
 from treadle_server.domain.jobs import Worker
 from treadle_server.domain.life import Ending
-from treadle_server.domain.limits import Line
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.engine.commands.reports import ReportMany
 from treadle_server.engine.commands.run_report import RunReport
-from treadle_server.engine.dispatch.slots import RunKey
 from treadle_server.engine.hub import Change, Hub
-from treadle_server.store.base import Tx
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.counts import CountKey
-from treadle_server.store.transaction.targets import lock_targets, reblock_targets
+from treadle_server.store.transaction.counts import CountKey, count_change, place_of
+from treadle_server.store.transaction.targets import lock_targets
 
 MOST_KNOWN = 100_000
 """Runs that are known; when there are more, all are forgotten: their ends were told at another server, or never."""
@@ -38,21 +35,14 @@ MOST_WORKERS = 10_000
 
 
 @dataclass(slots=True)
-class ReportEffects:
-    """What went by the fast path in one transaction, not committed yet."""
+class _Taken:
+    """The reports of one transaction that go by the fast path."""
 
-    before: dict[TaskId, tuple[int, Status]] = field(default_factory=dict)
-    """The version and status that each task had."""
+    work: UnitOfWork
+    before: dict[TaskId, tuple[int, CountKey]] = field(default_factory=dict)
+    """The version that each task had, and where it was counted."""
     tasks: dict[TaskId, Task] = field(default_factory=dict)
-    changes: list[Change] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
-    released: list[RunKey] = field(default_factory=list)
-    targets: set[int] = field(default_factory=set)
-    """Targets whose task has started or completed."""
-    woken: set[int] = field(default_factory=set)
-    """Lanes in which a target's next task became claimable."""
-    lines: set[Line] = field(default_factory=set)
-    """Lines in which a target's next task is to wait for its limits."""
 
 
 class FastReports:
@@ -106,34 +96,30 @@ class FastReports:
         """Forget everything: a transaction failed, and with it what was noted of its tasks."""
         self._known.clear()
 
-    async def apply(
-        self, tx: Tx, commands: Sequence[ReportMany], named: Collection[TaskId], now: datetime
-    ) -> ReportEffects:
+    async def apply(self, work: UnitOfWork, commands: Sequence[ReportMany], named: Collection[TaskId]) -> None:
         """Take what is plain of the reports, except of the tasks that are `named` elsewhere, and write it.
 
         Raises `LostUpdate` when a task is no longer as it is known.
         """
-        effects = ReportEffects()
+        taken = _Taken(work)
         excluded = set(named)
         for command in commands:
             excluded.update(task_id for task_id, _, report in command.reports if not report.is_plain)
             command.rest = [
                 i
                 for i, (task_id, run_id, report) in enumerate(command.reports)
-                if task_id in excluded or not self._take(effects, command, task_id, run_id, report, now, excluded)
+                if task_id in excluded or not self._take(taken, command, task_id, run_id, report, excluded)
             ]
-        if effects.tasks:
-            await self._write(tx, effects)
-        return effects
+        if taken.tasks:
+            await _write(taken)
 
     def _take(
         self,
-        effects: ReportEffects,
+        taken: _Taken,
         command: ReportMany,
         task_id: TaskId,
         run_id: int,
         report: RunReport,
-        now: datetime,
         excluded: set[TaskId],
     ) -> bool:
         """Apply one report, if it can be; what can't takes the slow path, and so does all that follows on its task."""
@@ -149,20 +135,21 @@ class FastReports:
         ):
             excluded.add(task_id)
             return False
-        if task_id not in effects.tasks:
-            effects.before[task_id] = (task.version, task.status)
-            effects.tasks[task_id] = task
+        work = taken.work
+        if task_id not in taken.tasks:
+            taken.before[task_id] = (task.version, place_of(task.lane, task.status, task.priority))
+            taken.tasks[task_id] = task
         if task.status is Status.CLAIMED:
-            life.start(task, run_id, now)
+            life.start(task, run_id, work.now)
             if self._hub.each:
-                effects.changes.append(Change(copy.copy(task), Status.CLAIMED))
+                work.batch.tasks.append(Change(copy.copy(task), Status.CLAIMED))
             elif report.kind == "started":
-                effects.changes.append(Change(task, Status.CLAIMED))
+                work.batch.tasks.append(Change(task, Status.CLAIMED))
         if report.kind == "completed":
             ending = Ending(Outcome.COMPLETED, digest=report.digest())
-            effects.runs.append(life.complete(task, report.result, ending, now))
-            effects.changes.append(Change(task, Status.RUNNING))
-            effects.released.append((task_id, run_id))
+            taken.runs.append(life.complete(task, report.result, ending, work.now))
+            work.batch.tasks.append(Change(task, Status.RUNNING))
+            work.released.append((task_id, run_id))
             del self._known[task_id]
         return True
 
@@ -174,29 +161,31 @@ class FastReports:
         # another server knows better, the sweeper sees.
         return report.kind != "completed" or task.job_num in worker.jobs
 
-    async def _write(self, tx: Tx, effects: ReportEffects) -> None:
-        started: list[hot.Moved] = []
-        completed: list[hot.Moved] = []
-        counts: Counter[CountKey] = Counter()
-        freed: set[int] = set()
-        for task_id, task in effects.tasks.items():
-            version, status = effects.before[task_id]
-            if task.version == version:
-                continue
-            (completed if task.status is Status.COMPLETED else started).append((task, version))
-            counts[task.lane, status, 0] -= 1
-            counts[task.lane, task.status, 0] += 1
-            if task.target_num is not None:
-                effects.targets.add(task.target_num)
-                if task.status is Status.COMPLETED:
-                    freed.add(task.target_num)
-        await lock_targets(tx, freed)
-        if completed:
-            await hot.start(tx, started)
-            await hot.complete(tx, completed, effects.runs, counts)
-        else:
-            await hot.start(tx, started, counts)
-        effects.woken, effects.lines = await reblock_targets(tx, freed)
+
+async def _write(taken: _Taken) -> None:
+    work = taken.work
+    started: list[hot.Moved] = []
+    completed: list[hot.Moved] = []
+    counts: Counter[CountKey] = Counter()
+    freed: set[int] = set()
+    for task_id, task in taken.tasks.items():
+        version, place = taken.before[task_id]
+        if task.version == version:
+            continue
+        (completed if task.status is Status.COMPLETED else started).append((task, version))
+        count_change(counts, task, place)
+        if task.target_num is not None:
+            work.batch.targets.add(task.target_num)
+            if task.status is Status.COMPLETED:
+                freed.add(task.target_num)
+    await lock_targets(work.tx, freed)
+    if completed:
+        await hot.start(work.tx, started)
+        await hot.complete(work.tx, completed, taken.runs, counts)
+    else:
+        await hot.start(work.tx, started, counts)
+    work.batch.runs += taken.runs
+    await work.reblock(freed)
 
 
 def _is_kept(task: Task, report: RunReport) -> bool:

@@ -1,46 +1,33 @@
 """The fast path of new tasks: plain submits to jobs that are remembered, written in one statement.
 
 What is not plain (a unique key, a time, limits, a job that is not remembered or whose schema has moved) goes the long
-way through the unit of work. That an id is new is not looked up: the database says so when it is not, and then the
+way through the commands. That an id is new is not looked up: the database says so when it is not, and then the
 whole batch takes the slow path.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from treadle.wire.names import visible_from
-from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job
-from treadle_server.domain.limits import Line
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.cache import Cache
 from treadle_server.engine.commands.submit import Submission, Submit, SubmitEach, Submitted, new_task
 from treadle_server.engine.hub import Change
 from treadle_server.engine.rules import Rules
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.counts import CountKey
-from treadle_server.store.transaction.targets import TargetName, reblock_targets
+from treadle_server.store.transaction.counts import CountKey, count_change
+from treadle_server.store.transaction.targets import TargetName
 
 Submits = Submit | SubmitEach
 
 
-@dataclass(slots=True)
-class SubmitEffects:
-    """The new tasks of one transaction, not committed yet."""
-
-    answers: dict[int, list[Submitted]] = field(default_factory=dict)
-    """By the place of the command."""
-    changes: list[Change] = field(default_factory=list)
-    woken: set[int] = field(default_factory=set)
-    freed: set[int] = field(default_factory=set)
-    """The lanes among them in which a target's task is claimable."""
-    targets: set[int] = field(default_factory=set)
-    """Targets that have a new task in line."""
-    lines: set[Line] = field(default_factory=set)
-    """Lines in which a task with limits gave way to one of these."""
+Answers = dict[int, list[Submitted]]
+"""The new tasks of commands, by the place of each command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +53,23 @@ class FastSubmits:
         self._rules = rules
         self._cache = cache
 
-    async def submit(self, tx: Tx, commands: Sequence[Submits | None], now: datetime) -> SubmitEffects:
+    async def submit(self, work: UnitOfWork, commands: Sequence[Submits | None]) -> Answers:
         """Put in the tasks of those commands that are plain; None stands for a command of another kind.
 
         Raises IntegrityError when an id is taken.
         """
-        effects = SubmitEffects()
+        tx = work.tx
         plain: list[_Plain] = []
         for i, command in enumerate(commands):
             if command is not None and (places := await self._places(tx, command)) is not None:
                 plain.append(_Plain(i, command, places))
         if not plain:
-            return effects
+            return {}
         seqs = iter(await self._cache.take_seqs(tx, sum(len(one.places) for one in plain)))
         targets = await self._targets(tx, plain)
-        for one in plain:
-            effects.answers[one.at] = self._make(one, targets, seqs, now)
-        await self._write(tx, effects, [taken.task for one in plain for taken in effects.answers[one.at]])
-        return effects
+        answers = {one.at: self._make(one, targets, seqs, work.now) for one in plain}
+        await _write(work, [made.task for one in answers.values() for made in one])
+        return answers
 
     def _make(
         self, plain: _Plain, targets: Mapping[TargetName, int], seqs: Iterator[int], now: datetime
@@ -151,18 +137,20 @@ class FastSubmits:
         queue[task.priority] += 1
         return ahead + 1
 
-    async def _write(self, tx: Tx, effects: SubmitEffects, new: list[Task]) -> None:
-        counts: Counter[CountKey] = Counter()
-        for task in new:
-            counts[task.lane, Status.PENDING, task.priority] += 1
-            if task.target_num is None:
-                effects.woken.add(task.lane)
-            else:
-                effects.targets.add(task.target_num)
-            effects.changes.append(Change(task, None))
-        await hot.insert(tx, new, counts)
-        effects.freed, effects.lines = await reblock_targets(tx, effects.targets)
-        effects.woken |= effects.freed
+
+async def _write(work: UnitOfWork, new: Sequence[Task]) -> None:
+    counts: Counter[CountKey] = Counter()
+    targets: set[int] = set()
+    for task in new:
+        count_change(counts, task, None)
+        if task.target_num is None:
+            # What the heads of the lane are is known: this one comes behind.
+            work.batch.lanes.add(task.lane)
+        else:
+            targets.add(task.target_num)
+        work.batch.tasks.append(Change(task, None))
+    await hot.insert(work.tx, new, counts)
+    await work.reblock(targets)
 
 
 def _is_plain(item: Submission) -> bool:

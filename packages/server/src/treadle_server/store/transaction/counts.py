@@ -1,12 +1,14 @@
 """How many tasks stand where: kept by the writer in its own transaction, never counted."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from sqlalchemy import Select, delete, func, literal_column, select, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
-from treadle.wire.status import TERMINAL
+from treadle.wire.status import TERMINAL, Status
+from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import NUMBER, bound, is_among
 from treadle_server.store.postgres.writer import DirectConnection
@@ -15,7 +17,19 @@ from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import count_deltas, lane_counts, lanes
 
 CountKey = tuple[int, str, int]
-"""Lane, status, and the priority of what is pending (0 for all else)."""
+"""Lane, status, and the priority of what is pending (0 for all else), as `place_of` gives them."""
+
+
+def place_of(lane: int, status: Status, priority: int) -> CountKey:
+    """Return where a task is counted that stands so."""
+    return lane, status, priority if status is Status.PENDING else 0
+
+
+def count_change(counts: Counter[CountKey], task: Task, before: CountKey | None) -> None:
+    """Count a task as it stands now, and no longer at the place `before`, which a new one has not."""
+    counts[place_of(task.lane, task.status, task.priority)] += 1
+    if before is not None:
+        counts[before] -= 1
 
 
 def _upsert(dialect: Dialect) -> Any:
