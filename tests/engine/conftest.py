@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import FakeClock
 from treadle.wire.ids import TaskId, WorkerId
 from treadle_server.access.principal import Principal
 from treadle_server.clock import Clock
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import RegisterJob, RegisterWorker, ReportRun, RunReport, Steer, Submission, Submit
 from treadle_server.engine.engine import Engine
+from treadle_server.store.base import Tx
 from treadle_server.store.store import SqlStore
 from treadle_server.store.tables import tasks as task_table
+from treadle_server.store.transaction.heads import waiting_lanes
 from treadle_server.store.transaction.load import to_task
 
 ADMIN = Principal("admin", superuser=True)
@@ -116,3 +119,16 @@ async def shop(engine: Engine) -> Shop:
     shop = Shop(engine)
     await shop.register()
     return shop
+
+
+@pytest.fixture
+async def shops(postgres_database: str, clock: FakeClock) -> AsyncIterator[list[Shop]]:
+    """The same job, seen through two servers."""
+    async with two_shops(postgres_database, clock) as found:
+        yield list(found)
+
+
+async def look(shop: Shop) -> None:
+    """Do what the poller does every second: find what another server has made claimable."""
+    async with shop.engine.store.read() as connection:
+        shop.engine.wake(await waiting_lanes(Tx(connection, "postgresql")))

@@ -1,39 +1,22 @@
 """Limits under two servers of one PostgreSQL: counted from inside, by what runs at once and by what begins (G11)."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 import sqlalchemy as sa
 
-from tests.conftest import FakeClock
-from tests.engine.conftest import Shop, two_shops
+from tests.engine.conftest import Shop, look
 from tests.engine.test_limits import named, set_limit
 from tests.waiting import until
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import OpenLimits
-from treadle_server.store.base import Tx
-from treadle_server.store.transaction.heads import waiting_lanes
 from treadle_server.store.transaction.limit_rows import lock_limits
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
 TASKS = 12
 CONCURRENCY = 2
-
-
-@pytest.fixture
-async def shops(postgres_database: str, clock: FakeClock) -> AsyncIterator[list[Shop]]:
-    """The same job, seen through two servers."""
-    async with two_shops(postgres_database, clock) as found:
-        yield list(found)
-
-
-async def look(shop: Shop) -> None:
-    """Do what the poller does every second: find what another server has made claimable."""
-    async with shop.engine.store.read() as connection:
-        shop.engine.wake(await waiting_lanes(Tx(connection, "postgresql")))
 
 
 async def work(shop: Shop, worker, live: set[str], done: list[Task]) -> None:

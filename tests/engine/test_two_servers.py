@@ -1,34 +1,17 @@
 """Two engines on one PostgreSQL: the guarantees of one (G11), above all that of targets (G5)."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 import sqlalchemy as sa
 
-from tests.conftest import FakeClock
-from tests.engine.conftest import Shop, two_shops
+from tests.engine.conftest import Shop, look
 from treadle.wire.status import Reason, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import InvalidTaskTransition
-from treadle_server.store.base import Tx
 from treadle_server.store.transaction.flush import LostUpdate
-from treadle_server.store.transaction.heads import waiting_lanes
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
-
-
-@pytest.fixture
-async def shops(postgres_database: str, clock: FakeClock) -> AsyncIterator[list[Shop]]:
-    """The same job, seen through two servers."""
-    async with two_shops(postgres_database, clock) as found:
-        yield list(found)
-
-
-async def look(shop: Shop) -> None:
-    """Do what the poller does every second: find what another server has made claimable."""
-    async with shop.engine.store.read() as connection:
-        shop.engine.wake(await waiting_lanes(Tx(connection, "postgresql")))
 
 
 async def test_a_target_that_another_server_decides_about_is_left_alone_and_not_waited_for_g5_l2(shops) -> None:

@@ -86,16 +86,21 @@ class View(Protocol):
         ...
 
 
-class CountsView:
-    """How many tasks each job has in each status."""
+class _RoomView:
+    """What is seen from a room, or from all that may be seen; read again when something changed."""
 
-    topic = "counts"
     ordered = False
     again_in: float | None = None
 
     def __init__(self, room: str | None, visibility: Visibility | None = None) -> None:
         self._room = room
         self._visibility = visibility
+
+
+class CountsView(_RoomView):
+    """How many tasks each job has in each status."""
+
+    topic = "counts"
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether tasks or jobs changed, or tasks were removed."""
@@ -173,16 +178,10 @@ class WorkersView:
         return Rows(rows, len(rows))
 
 
-class TargetsView:
+class TargetsView(_RoomView):
     """Targets that are held or waited for."""
 
     topic = "targets"
-    ordered = False
-    again_in: float | None = None
-
-    def __init__(self, room: str | None, visibility: Visibility | None = None) -> None:
-        self._room = room
-        self._visibility = visibility
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether the holders or the line of any target may have changed."""

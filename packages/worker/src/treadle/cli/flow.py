@@ -9,6 +9,7 @@ import click
 from treadle.cli.show import (
     age,
     as_json,
+    ask,
     at_most,
     duration,
     open_client,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from treadle.client.client import Client
     from treadle.wire.bulk import BulkResult
     from treadle.wire.flows import FlowItem, FlowTask, FlowView
-    from treadle.wire.pages import Page
 
 MOST_PROBLEMS = 10
 """Refusals that are shown one by one."""
@@ -44,12 +44,7 @@ DEEPEST = 12
 @as_json
 def flows(room: str | None, *, limit: int, is_json: bool) -> None:
     """List flows, newest first: how far they are, and what their tasks do."""
-
-    async def work() -> "Page[FlowItem]":
-        async with open_client() as client:
-            return await client.flows(room=room, limit=limit)
-
-    page = run(work())
+    page = ask(lambda client: client.flows(room=room, limit=limit))
     columns = ("id", "name", "room", "tasks", "ended", "counts", "created")
     print_page(page, columns, _flow_row, empty="No flows.", is_json=is_json)
 
@@ -74,11 +69,7 @@ def flow(flow_id: str, verb: str | None, *, is_json: bool) -> None:
         _steer(flow_id, verb, is_json=is_json)
         return
 
-    async def work() -> "FlowView":
-        async with open_client() as client:
-            return await client.flow(flow_id)
-
-    view = run(work())
+    view = ask(lambda client: client.flow(flow_id))
     if is_json:
         print_json(view)
         return

@@ -1,10 +1,10 @@
 """`treadle limits`: how much runs at once and begins in a time, over all workers; set and deleted too."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from treadle.cli.show import as_json, at_most, duration, open_client, print_item, print_page, print_table, run, say
+from treadle.cli.show import as_json, ask, at_most, duration, print_item, print_page, print_table, say
 
 if TYPE_CHECKING:
     from treadle.wire.limits import LimitItem, LimitKey, OnFull
@@ -26,12 +26,7 @@ def limits(ctx: click.Context) -> None:
 @as_json
 def show_list(*, room: str, limit: int, is_json: bool) -> None:
     """List the limits that are seen from a room, with their use and how many tasks wait."""
-
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.limits(room, limit=limit)
-
-    page = run(work())
+    page = ask(lambda client: client.limits(room, limit=limit))
     columns = ("limit", "room", "at once", "rate", "when full", "used", "waiting", "keys")
     print_page(page, columns, _row, empty=f"No limits in {room}.", is_json=is_json)
 
@@ -42,12 +37,7 @@ def show_list(*, room: str, limit: int, is_json: bool) -> None:
 @as_json
 def show(name: str, *, room: str, is_json: bool) -> None:
     """Show a limit, with the keys for which most tasks wait, and the fullest."""
-
-    async def work() -> "LimitItem":
-        async with open_client() as client:
-            return await client.limit(name, room=room)
-
-    item = run(work())
+    item = ask(lambda client: client.limit(name, room=room))
     print_item(item, _lines(item), is_json=is_json)
     if not is_json and any(one.key is not None for one in item.busiest):
         keys = [("(no key)" if one.key is None else one.key, one.used, _waiting(one)) for one in item.busiest]
@@ -85,13 +75,11 @@ def set_limit(
         raise click.UsageError("--burst: only with --rate")
     given = None if rate is None else _rate(rate)
 
-    async def work() -> "LimitItem":
-        async with open_client() as client:
-            return await client.set_limit(
-                name, room=room, concurrency=concurrency, rate=given, burst=burst, on_full=on_full
-            )
-
-    item = run(work())
+    item = ask(
+        lambda client: client.set_limit(
+            name, room=room, concurrency=concurrency, rate=given, burst=burst, on_full=on_full
+        )
+    )
     print_item(item, _lines(item), is_json=is_json)
 
 
@@ -100,12 +88,7 @@ def set_limit(
 @_room
 def delete(name: str, *, room: str) -> None:
     """Delete a limit that neither open tasks nor jobs name."""
-
-    async def work() -> None:
-        async with open_client() as client:
-            await client.delete_limit(name, room=room)
-
-    run(work())
+    ask(lambda client: client.delete_limit(name, room=room))
     say(f"{name} deleted")
 
 

@@ -7,6 +7,7 @@ import click
 from treadle.cli.show import (
     age,
     as_json,
+    ask,
     at_most,
     brief,
     duration,
@@ -54,12 +55,7 @@ async def _tasks(wanted: "TaskFilter", limit: int) -> Any:
 @as_json
 def jobs(room: str, *, limit: int, is_json: bool) -> None:
     """List the jobs that are seen from a room, and the counts of their queues."""
-
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.jobs(room, limit=limit)
-
-    page = run(work())
+    page = ask(lambda client: client.jobs(room, limit=limit))
     columns = ("job", "pending", "running", "retrying", "failed", "completed", "workers", "state")
     print_page(page, columns, _job_row, empty="No jobs.", is_json=is_json)
 
@@ -84,12 +80,7 @@ def _job_row(item: "JobItem") -> tuple[object, ...]:
 @as_json
 def workers(room: str | None, *, limit: int, is_json: bool) -> None:
     """List workers and what they run."""
-
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.workers(room=room, limit=limit)
-
-    page = run(work())
+    page = ask(lambda client: client.workers(room=room, limit=limit))
     columns = ("id", "name", "state", "used", "pool", "jobs", "heartbeat")
     print_page(page, columns, _worker_row, empty="No workers.", is_json=is_json)
 

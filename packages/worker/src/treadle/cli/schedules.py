@@ -8,6 +8,7 @@ import click
 from treadle.cli.show import (
     age,
     as_json,
+    ask,
     at_most,
     brief,
     duration,
@@ -43,12 +44,7 @@ def schedules(ctx: click.Context) -> None:
 @as_json
 def show_list(*, room: str, limit: int, is_json: bool) -> None:
     """List the schedules that are seen from a room, with the next tick and the last task of each."""
-
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.schedules(room, limit=limit)
-
-    page = run(work())
+    page = ask(lambda client: client.schedules(room, limit=limit))
     columns = ("name", "when", "state", "next", "last", "ended", "job")
     print_page(page, columns, _row, empty=f"No schedules in {room}.", is_json=is_json)
 
@@ -59,12 +55,7 @@ def show_list(*, room: str, limit: int, is_json: bool) -> None:
 @as_json
 def show(name: str, *, room: str, is_json: bool) -> None:
     """Show a schedule."""
-
-    async def work() -> "ScheduleItem":
-        async with open_client() as client:
-            return await client.schedule(name, room=room)
-
-    item = run(work())
+    item = ask(lambda client: client.schedule(name, room=room))
     print_item(item, _lines(item), is_json=is_json)
 
 
@@ -98,14 +89,12 @@ def set_schedule(
         raise click.UsageError("give --cron or --every, one of them")
     options, content = options_of(given), payload_of(arguments, payload)
 
-    async def work() -> "ScheduleItem":
-        async with open_client() as client:
-            return await client.set_schedule(
-                name, job=job, room=room, payload=content, cron=cron, zone=zone, interval=interval, jitter=jitter,
-                missed=missed, options=options, deadline=deadline, paused=paused,
-            )  # fmt: skip
-
-    item = run(work())
+    item = ask(
+        lambda client: client.set_schedule(
+            name, job=job, room=room, payload=content, cron=cron, zone=zone, interval=interval, jitter=jitter,
+            missed=missed, options=options, deadline=deadline, paused=paused,
+        )
+    )  # fmt: skip
     print_item(item, _lines(item), is_json=is_json)
 
 

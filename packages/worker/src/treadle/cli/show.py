@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +34,16 @@ def open_client(room: str | None = None) -> "Client":
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine."""
     return asyncio.run(work)
+
+
+def ask(call: "Callable[[Client], Awaitable[T]]") -> T:
+    """Return what `call` answers for a client, which is open meanwhile."""
+
+    async def work() -> T:
+        async with open_client() as client:
+            return await call(client)
+
+    return run(work())
 
 
 def print_json(value: object) -> None:

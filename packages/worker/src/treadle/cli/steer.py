@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import click
 
-from treadle.cli.show import as_json, open_client, print_json, run, say
+from treadle.cli.show import as_json, ask, open_client, print_json, run, say
 from treadle.cli.submit import value_of
 from treadle.cli.which import NotOneTask, explaining_filters, filter_of, full_id
 from treadle.wire.status import Ended
@@ -13,7 +13,6 @@ from treadle.wire.transitions import ADMITS, Action
 
 if TYPE_CHECKING:
     from treadle.client.client import Client
-    from treadle.wire.bulk import BulkResult
     from treadle.wire.filters import TaskFilter
     from treadle.wire.jobs import JobItem
     from treadle.wire.tasks import TaskItem
@@ -87,11 +86,7 @@ async def _each(names: Sequence[str], verb: "Verb[T]") -> tuple[list[T], list[st
 
 
 def _steer_where(action: "Action", wanted: "TaskFilter", *, is_json: bool, **fields: Any) -> None:
-    async def work() -> "BulkResult":
-        async with open_client() as client:
-            return await client.act(action, filter=wanted.model_dump(mode="json", exclude_none=True), **fields)
-
-    result = run(work())
+    result = ask(lambda client: client.act(action, filter=wanted.model_dump(mode="json", exclude_none=True), **fields))
     if is_json:
         print_json(result)
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.cli.show import age, as_json, open_client, print_json, print_table, run, say
+from treadle.cli.show import age, as_json, ask, open_client, print_json, print_table, run, say
 from treadle.cli.task_options import TIME
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -62,13 +62,11 @@ def create(
     if expires is not None:
         expires_at = datetime.now(UTC) + expires
 
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.create_token(
-                name, superuser=superuser, scopes=list(scopes) or None, expires_at=expires_at
-            )
-
-    made = run(work())
+    made = ask(
+        lambda client: client.create_token(
+            name, superuser=superuser, scopes=list(scopes) or None, expires_at=expires_at
+        )
+    )
     if is_json:
         print_json(made)
     else:
@@ -79,12 +77,7 @@ def create(
 @as_json
 def list_(*, is_json: bool) -> None:
     """List tokens, without their secrets."""
-
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.tokens(limit=500)
-
-    page = run(work())
+    page = ask(lambda client: client.tokens(limit=500))
     if is_json:
         print_json(page)
         return
@@ -117,12 +110,7 @@ def rotate_keys(*, revoke: bool, is_json: bool) -> None:
 
     The old ones stay valid until the longest lease is over, at least an hour.
     """
-
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.rotate_keys(revoke=revoke)
-
-    keys = run(work())
+    keys = ask(lambda client: client.rotate_keys(revoke=revoke))
     if is_json:
         print_json(keys)
         return

@@ -1,10 +1,10 @@
 """`treadle webhooks list|set|delete|deliveries|redeliver`."""
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
-from treadle.cli.show import age, as_json, at_most, open_client, print_json, print_page, run, say
+from treadle.cli.show import age, as_json, ask, at_most, print_json, print_page, say
 from treadle.wire.status import Ended
 
 if TYPE_CHECKING:
@@ -27,12 +27,7 @@ def webhooks() -> None:
 @as_json
 def list_(*, room: str, limit: int, is_json: bool) -> None:
     """List webhooks: yours, or everybody's for a superuser."""
-
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.webhooks(room, limit=limit)
-
-    page = run(work())
+    page = ask(lambda client: client.webhooks(room, limit=limit))
     columns = ("name", "url", "jobs", "outcomes", "waiting", "dead", "owner")
     print_page(page, columns, _row, empty=f"No webhooks in {room}.", is_json=is_json)
 
@@ -60,14 +55,11 @@ def set_(
     name: str, url: str, *, room: str, jobs: tuple[str, ...], statuses: tuple[str, ...], rotate: bool, is_json: bool
 ) -> None:
     """Make the webhook NAME, or change it. A new secret is shown this once."""
-
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.set_webhook(
-                name, url, room=room, jobs=jobs or None, statuses=statuses or None, rotate=rotate
-            )
-
-    item = run(work())
+    item = ask(
+        lambda client: client.set_webhook(
+            name, url, room=room, jobs=jobs or None, statuses=statuses or None, rotate=rotate
+        )
+    )
     if is_json:
         print_json(item)
     elif item.secret is None:
@@ -81,12 +73,7 @@ def set_(
 @_room
 def delete(name: str, *, room: str) -> None:
     """Delete a webhook, with all that it was still to be told."""
-
-    async def work() -> None:
-        async with open_client() as client:
-            await client.delete_webhook(name, room=room)
-
-    run(work())
+    ask(lambda client: client.delete_webhook(name, room=room))
     say(f"{name} deleted")
 
 
@@ -100,11 +87,7 @@ def deliveries(name: str, *, room: str, waiting: bool, limit: int, is_json: bool
     """List deliveries that were tried too often and are dead, newest first."""
     state: DeliveryState = "waiting" if waiting else "dead"
 
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.deliveries(name, room=room, state=state, limit=limit)
-
-    page = run(work())
+    page = ask(lambda client: client.deliveries(name, room=room, state=state, limit=limit))
     columns = ("id", "task", "outcome", "ended", "tries", "next", "error")
     print_page(page, columns, _line, empty=f"No {state} deliveries of {name}.", is_json=is_json)
 
@@ -124,9 +107,5 @@ def redeliver(name: str, ids: tuple[str, ...], *, room: str, is_all: bool, is_js
     if bool(ids) is is_all:
         raise click.UsageError("give IDs or --all, one of them")
 
-    async def work() -> Any:
-        async with open_client() as client:
-            return await client.redeliver(name, list(ids) or None, room=room)
-
-    answer = run(work())
+    answer = ask(lambda client: client.redeliver(name, list(ids) or None, room=room))
     print_json(answer) if is_json else say(f"{answer.redelivered} deliveries are tried again")
