@@ -100,16 +100,15 @@ class Scene:
             dispatcher._news = False
             dispatcher._strange.clear()
 
-        async def deaf_admit(tx, batch, now):
-            admitted = await admit(tx, batch, now)
-            admitted.woken.clear()
-            return admitted
-
-        async def deaf_apply(tx, batch, now):
-            carried, work = await apply(tx, batch, now)
-            carried.woken.clear()
+        async def deaf_admit(work, batch):
+            new = await admit(work, batch)
+            work.batch.lanes.clear()
             work.woken.clear()
-            return carried, work
+            return new
+
+        async def deaf_apply(work, batch):
+            await apply(work, batch)
+            work.woken.clear()
 
         def deaf_release(keys, at):
             news = dispatcher._news
