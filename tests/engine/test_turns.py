@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.conftest import FakeClock
-from tests.engine.test_slots import Served, served_alone
+from tests.engine.dispatch.test_slots import Served, served_alone
 from tests.store.recorded import recording
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Outcome, Status

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engine.test_fairness import START, line, slot, task
+from tests.engine.dispatch.test_fairness import START, line, slot, task
 from treadle_server.engine.dispatch import head_cache as head_cache_module
 from treadle_server.engine.dispatch.fairness import Turns, match
 from treadle_server.engine.dispatch.head_cache import (

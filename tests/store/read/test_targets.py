@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Executable, event, insert, text
 
-from tests.read.conftest import START, WORKER, Shelf, task_row
+from tests.store.read.conftest import START, WORKER, StoredTasks, task_row
 from treadle_server.store.bound_lists import bound
 from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read.targets import holders_statement, line_statement
@@ -15,8 +15,8 @@ from treadle_server.store.tables import holds, runs, targets
 PER_TARGET = 10
 
 
-async def put_targets(shelf: Shelf, names: list[str], room: str = "lab") -> None:
-    async with shelf.store.write() as tx:
+async def put_targets(stored: StoredTasks, names: list[str], room: str = "lab") -> None:
+    async with stored.store.write() as tx:
         rows = [{"num": num, "room": room, "name": name} for num, name in enumerate(names, 1)]
         await tx.connection.execute(insert(targets), rows)
 
@@ -37,26 +37,26 @@ async def plan_of(connection: Any, statement: Executable, nums: list[int]) -> st
     return "\n".join(str(row[-1]) for row in rows)
 
 
-async def put_many(shelf: Shelf, count: int) -> None:
+async def put_many(stored: StoredTasks, count: int) -> None:
     """Put in so many tasks, ten to a target: of every target one is claimed, and the others wait."""
-    await put_targets(shelf, [f"t{num}" for num in range(1, count // PER_TARGET + 1)])
+    await put_targets(stored, [f"t{num}" for num in range(1, count // PER_TARGET + 1)])
     statuses = ["claimed"] + ["pending"] * (PER_TARGET - 1)
-    await shelf.put(
+    await stored.put(
         [row_of(seq, seq // PER_TARGET + 1, status=statuses[seq % PER_TARGET], blocked=True) for seq in range(count)]
     )
-    if shelf.store.dialect == "postgresql":
-        async with shelf.store.write() as tx:
+    if stored.store.dialect == "postgresql":
+        async with stored.store.write() as tx:
             # As the autovacuum does sooner or later; SQLite is never given statistics.
             await tx.connection.exec_driver_sql("ANALYZE")
 
 
 @pytest.mark.soak
-async def test_with_100_000_tasks_holders_and_lines_are_read_along_the_targets_indexes_l7(shelf: Shelf):
-    await put_many(shelf, 100_000)
+async def test_with_100_000_tasks_holders_and_lines_are_read_along_the_targets_indexes_l7(stored: StoredTasks):
+    await put_many(stored, 100_000)
 
-    async with shelf.store.read() as connection:
-        held = await plan_of(connection, holders_statement(shelf.store.dialect), [1, 2, 3])
-        line = await plan_of(connection, line_statement(shelf.store.dialect), [1, 2, 3])
+    async with stored.store.read() as connection:
+        held = await plan_of(connection, holders_statement(stored.store.dialect), [1, 2, 3])
+        line = await plan_of(connection, line_statement(stored.store.dialect), [1, 2, 3])
 
     assert "ix_tasks_target_held" in held or "uq_tasks_live_target" in held
     assert "ix_tasks_target_queue" in line
@@ -65,18 +65,18 @@ async def test_with_100_000_tasks_holders_and_lines_are_read_along_the_targets_i
         assert not [step for step in steps.splitlines() if step.strip().startswith("SCAN tasks")]
 
 
-async def test_a_page_of_targets_costs_as_many_statements_as_one_l7(shelf: Shelf):
-    await put_many(shelf, 5000)
+async def test_a_page_of_targets_costs_as_many_statements_as_one_l7(stored: StoredTasks):
+    await put_many(stored, 5000)
     statements: list[str] = []
 
     def count(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         if statement.startswith("SELECT"):
             statements.append(statement)
 
-    engine = shelf.store._reader.sync_engine
+    engine = stored.store._reader.sync_engine
     event.listen(engine, "before_cursor_execute", count)
     try:
-        async with shelf.store.read() as connection:
+        async with stored.store.read() as connection:
             for limit in (1, 50, 500):
                 statements.clear()
                 found, total = await read_targets.page(connection, room="lab", held=True, limit=limit)
@@ -88,7 +88,7 @@ async def test_a_page_of_targets_costs_as_many_statements_as_one_l7(shelf: Shelf
     assert found[0].name == f"t{5000 // PER_TARGET}"
 
 
-async def test_what_holds_a_target_is_told_by_the_state_of_its_tasks_l7(shelf: Shelf):
+async def test_what_holds_a_target_is_told_by_the_state_of_its_tasks_l7(stored: StoredTasks):
     """Each state in a target of its own: what holds, with its times, and what does not."""
     at = {seconds: START + timedelta(seconds=seconds) for seconds in (1, 2, 3, 60)}
     ran = {"run_id": 0, "worker_id": WORKER}
@@ -108,10 +108,10 @@ async def test_what_holds_a_target_is_told_by_the_state_of_its_tasks_l7(shelf: S
         "waiting": {"status": "pending"},
     }
     cases = {**holding, **free}
-    await put_targets(shelf, list(cases))
-    await shelf.put([row_of(num, num, **case) for num, case in enumerate(cases.values(), 1)])
+    await put_targets(stored, list(cases))
+    await stored.put([row_of(num, num, **case) for num, case in enumerate(cases.values(), 1)])
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         found, _ = await read_targets.page(connection, room="lab", limit=100)
 
     times = {view.name: [(h.cause, h.since, h.until) for h in view.holders] for view in found}
@@ -125,13 +125,13 @@ async def test_what_holds_a_target_is_told_by_the_state_of_its_tasks_l7(shelf: S
     }
 
 
-async def test_only_targets_in_use_are_shown_to_observers(shelf: Shelf):
-    await put_targets(shelf, ["done", "waiting", "paused", "stopping"])
-    await shelf.put([
+async def test_only_targets_in_use_are_shown_to_observers(stored: StoredTasks):
+    await put_targets(stored, ["done", "waiting", "paused", "stopping"])
+    await stored.put([
         row_of(1, 1, status="completed", run_id=0), row_of(2, 2), row_of(3, 3, status="paused"),
         row_of(4, 4, status="cancelled", run_id=0),
     ])  # fmt: skip
-    async with shelf.store.write() as tx:
+    async with stored.store.write() as tx:
         await tx.connection.execute(
             insert(runs),
             {"task_seq": 4, "run_id": 0, "status": "cancelled", "claimed_at": START, "ended_at": START},
@@ -141,7 +141,7 @@ async def test_only_targets_in_use_are_shown_to_observers(shelf: Shelf):
             {"task_seq": 4, "run_id": 0, "worker_id": WORKER, "target_num": 4, "weight": 1, "until": START},
         )
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         found, total = await read_targets.in_use(connection, room=None, limit=10)
         first, all_of_them = await read_targets.in_use(connection, room="lab", limit=1)
         other, none = await read_targets.in_use(connection, room="den", limit=10)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.read.conftest import START, WORKER, Shelf, random_rows, task_row
-from tests.read.test_windows import KEYS, everything
+from tests.store.read.conftest import START, WORKER, StoredTasks, random_rows, task_row
+from tests.store.read.test_windows import KEYS, everything
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
 from treadle.wire.status import LEASED, Status
@@ -38,11 +38,11 @@ def looked_through(monkeypatch: pytest.MonkeyPatch) -> int:
     return 20
 
 
-async def test_a_page_ends_where_enough_was_looked_through_and_its_cursor_goes_on(shelf: Shelf, looked_through: int):
-    await shelf.put(random_rows(130))
-    found = await everything(shelf)
+async def test_a_page_ends_where_enough_was_looked_through_and_its_cursor_goes_on(stored: StoredTasks, looked_through: int):
+    await stored.put(random_rows(130))
+    found = await everything(stored)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for wanted, means in FEWEST:
             seen, cursor, partial, pages = [], None, 0, 0
             while cursor is not None or not pages:
@@ -57,12 +57,12 @@ async def test_a_page_ends_where_enough_was_looked_through_and_its_cursor_goes_o
 
 
 @pytest.mark.parametrize("order", KEYS)
-async def test_a_window_that_may_miss_tasks_says_so(shelf: Shelf, looked_through: int, order: str):
-    await shelf.put(random_rows(130))
-    ordered = sorted(await everything(shelf), key=KEYS[order])
+async def test_a_window_that_may_miss_tasks_says_so(stored: StoredTasks, looked_through: int, order: str):
+    await stored.put(random_rows(130))
+    ordered = sorted(await everything(stored), key=KEYS[order])
     missing = 0
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for wanted, means in FEWEST:
             looked_at = Window(filter=TaskFilter(**wanted), order=order, limit=100)  # type: ignore[arg-type]
             found = await window(connection, looked_at)
@@ -74,11 +74,11 @@ async def test_a_window_that_may_miss_tasks_says_so(shelf: Shelf, looked_through
     assert missing
 
 
-async def test_a_window_that_is_full_misses_nothing(shelf: Shelf, looked_through: int):
-    await shelf.put(random_rows(130))
-    found = await everything(shelf)
+async def test_a_window_that_is_full_misses_nothing(stored: StoredTasks, looked_through: int):
+    await stored.put(random_rows(130))
+    found = await everything(stored)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for order in ("newest", "oldest", "position"):
             ordered = sorted(found, key=KEYS[order])
             for wanted, means in ({"not_room": ["den"]}, lambda task: task.room != "den"), ({}, lambda _: True):
@@ -88,11 +88,11 @@ async def test_a_window_that_is_full_misses_nothing(shelf: Shelf, looked_through
                 assert not seen.is_partial
 
 
-async def test_what_stands_before_a_window_is_capped_where_enough_was_looked_through(shelf: Shelf, looked_through: int):
-    await shelf.put([task_row(seq, room="den" if seq % 7 else "lab") for seq in range(1, 101)])
-    ordered = [task for task in sorted(await everything(shelf), key=KEYS["newest"]) if task.room == "lab"]
+async def test_what_stands_before_a_window_is_capped_where_enough_was_looked_through(stored: StoredTasks, looked_through: int):
+    await stored.put([task_row(seq, room="den" if seq % 7 else "lab") for seq in range(1, 101)])
+    ordered = [task for task in sorted(await everything(stored), key=KEYS["newest"]) if task.room == "lab"]
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for first, capped in ((1, False), (-1, True)):
             looked_at = Window(filter=TaskFilter(not_room=["den"]), first=ordered[first].id)
             at = await anchor(connection, looked_at)
@@ -101,12 +101,12 @@ async def test_what_stands_before_a_window_is_capped_where_enough_was_looked_thr
             assert before <= len(ordered) + first if first < 0 else before == first
 
 
-async def test_tasks_in_statuses_that_few_have_are_all_found(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
+async def test_tasks_in_statuses_that_few_have_are_all_found(stored: StoredTasks, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(walks, "LOOKED_THROUGH", 20)
-    await shelf.put(random_rows(400))
-    found = await everything(shelf)
+    await stored.put(random_rows(400))
+    found = await everything(stored)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for status in set(Status) - {Status.COMPLETED}:
             for wanted in ({}, {"job": "lab:tasks:add"}, {"text": "fair"}):
                 meant = TaskFilter(status=[status], **wanted)
@@ -126,12 +126,12 @@ async def test_tasks_in_statuses_that_few_have_are_all_found(shelf: Shelf, monke
 
 @pytest.mark.parametrize("field", ["created", "started", "ended"])
 async def test_times_long_ago_are_found_without_looking_through_what_came_since(
-    shelf: Shelf, looked_through: int, field: str
+    stored: StoredTasks, looked_through: int, field: str
 ):
     def at(seq: int) -> Any:
         return START + timedelta(hours=seq)
 
-    await shelf.put(
+    await stored.put(
         [
             task_row(n, status="completed", run_id=0, worker_id=WORKER,
                      created_at=at(n), started_at=at(n), completed_at=at(n))
@@ -139,7 +139,7 @@ async def test_times_long_ago_are_found_without_looking_through_what_came_since(
         ]
     )  # fmt: skip
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         part = await page(connection, TaskFilter(**{f"{field}_until": at(9)}), limit=50)
         since = await page(connection, TaskFilter(created_from=at(195)), limit=50)
         gone = await page(connection, TaskFilter(created_from=at(500)), limit=50)
@@ -151,10 +151,10 @@ async def test_times_long_ago_are_found_without_looking_through_what_came_since(
     assert (gone.items, gone.is_partial) == ([], False)
 
 
-async def test_what_came_in_since_an_instant_is_found_by_halves(shelf: Shelf):
-    await shelf.put([task_row(7 * n, created_at=START + timedelta(hours=n)) for n in range(1, 60)])
+async def test_what_came_in_since_an_instant_is_found_by_halves(stored: StoredTasks):
+    await stored.put([task_row(7 * n, created_at=START + timedelta(hours=n)) for n in range(1, 60)])
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for hours in (-3, 1, 2, 30, 58, 59):
             first = await walks.first_since(connection, START + timedelta(hours=hours))
             assert 7 * (max(hours, 1) - 1) < first <= 7 * max(hours, 1)
@@ -162,15 +162,15 @@ async def test_what_came_in_since_an_instant_is_found_by_halves(shelf: Shelf):
 
 
 async def test_an_id_and_a_flow_of_many_tasks_are_looked_through_too(
-    shelf: Shelf, looked_through: int, monkeypatch: pytest.MonkeyPatch
+    stored: StoredTasks, looked_through: int, monkeypatch: pytest.MonkeyPatch
 ):
     flow = "01990000-0000-7000-8000-000000000001"
     rows = [task_row(n, id=f"01990000-0000-7000-8000-{n:012x}", flow_id=flow) for n in range(1, 61)]
-    await shelf.put(rows)
+    await stored.put(rows)
 
     for rare, partial in ((1000, False), (5, True)):
         monkeypatch.setattr(tagged, "RARE", rare)
-        async with shelf.store.read() as connection:
+        async with stored.store.read() as connection:
             for wanted in ({"id": "0199"}, {"flow": flow}):
                 where = await filters.conditions(connection, TaskFilter(**wanted))
                 part = await page(connection, TaskFilter(**wanted), limit=50)
@@ -179,24 +179,24 @@ async def test_an_id_and_a_flow_of_many_tasks_are_looked_through_too(
                 assert len(part.items) == (looked_through if partial else 50)
 
 
-async def test_what_is_leased_is_always_found(shelf: Shelf, looked_through: int):
-    await shelf.put([task_row(1, status="running"), *(task_row(n) for n in range(2, 90))])
+async def test_what_is_leased_is_always_found(stored: StoredTasks, looked_through: int):
+    await stored.put([task_row(1, status="running"), *(task_row(n) for n in range(2, 90))])
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         part = await page(connection, TaskFilter(status=sorted(LEASED), text="add"), limit=5)
 
     assert [one.task.seq for one in part.items] == [1]
     assert not part.is_partial
 
 
-async def test_what_came_in_while_the_clock_was_set_back_is_found_too(shelf: Shelf, looked_through: int):
+async def test_what_came_in_while_the_clock_was_set_back_is_found_too(stored: StoredTasks, looked_through: int):
     def row(n: int) -> dict[str, Any]:
         minutes = 10 * n - 50 if 140 <= n <= 145 else 10 * n
         return task_row(n, created_at=START + timedelta(minutes=minutes))
 
-    await shelf.put([row(n) for n in range(1, 201)])
+    await stored.put([row(n) for n in range(1, 201)])
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         early = await page(connection, TaskFilter(created_until=START + timedelta(minutes=1385)), limit=5)
 
     assert [one.task.seq for one in early.items] == [143, 142, 141, 140, 138]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from tests.read.conftest import START, WORKER, Shelf, random_rows, task_row
+from tests.store.read.conftest import START, WORKER, StoredTasks, random_rows, task_row
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
 from treadle.wire.status import LEASED, Status
@@ -53,8 +53,8 @@ FILTERS = [
 ]
 
 
-async def everything(shelf: Shelf) -> list[Task]:
-    async with shelf.store.read() as connection:
+async def everything(stored: StoredTasks) -> list[Task]:
+    async with stored.store.read() as connection:
         return [to_task(row) for row in await connection.execute(select(tasks).order_by(tasks.c.seq))]
 
 
@@ -68,11 +68,11 @@ def matches(task: Task, wanted: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("order", KEYS)
-async def test_a_window_is_a_part_of_the_sorted_list(shelf: Shelf, order: str):
-    await shelf.put(random_rows(200))
-    found = await everything(shelf)
+async def test_a_window_is_a_part_of_the_sorted_list(stored: StoredTasks, order: str):
+    await stored.put(random_rows(200))
+    found = await everything(stored)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for wanted in FILTERS:
             expected = [t.seq for t in sorted(found, key=KEYS[order]) if matches(t, wanted)]
             for offset, limit in ((0, 30), (7, 11), (70, 500), (190, 20)):
@@ -82,11 +82,11 @@ async def test_a_window_is_a_part_of_the_sorted_list(shelf: Shelf, order: str):
 
 
 @pytest.mark.parametrize("order", KEYS)
-async def test_a_window_may_start_behind_a_task(shelf: Shelf, order: str):
-    await shelf.put(random_rows(120))
-    ordered = sorted(await everything(shelf), key=KEYS[order])
+async def test_a_window_may_start_behind_a_task(stored: StoredTasks, order: str):
+    await stored.put(random_rows(120))
+    ordered = sorted(await everything(stored), key=KEYS[order])
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for index in range(0, 120, 13):
             looked_at = Window(order=order, after=ordered[index].id, limit=10)  # type: ignore[arg-type]
             seen = [task.seq for task in await window(connection, looked_at, await anchor(connection, looked_at))]
@@ -95,13 +95,13 @@ async def test_a_window_may_start_behind_a_task(shelf: Shelf, order: str):
 
 @pytest.mark.parametrize("order", KEYS)
 async def test_a_window_hangs_on_any_task_forward_and_backward_and_tells_what_stands_before_it(
-    shelf: Shelf, order: str
+    stored: StoredTasks, order: str
 ):
     """TUI.md 2: an anchor need not match the filter; what stands before the window is as in the sorted list."""
-    await shelf.put(random_rows(150))
-    ordered = sorted(await everything(shelf), key=KEYS[order])
+    await stored.put(random_rows(150))
+    ordered = sorted(await everything(stored), key=KEYS[order])
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for wanted in FILTERS:
             matching = [task for task in ordered if matches(task, wanted)]
             for index in range(0, 150, 17):
@@ -122,10 +122,10 @@ async def test_a_window_hangs_on_any_task_forward_and_backward_and_tells_what_st
                     assert told == (ahead, False), (wanted, index, name)
 
 
-async def test_a_window_without_an_anchor_knows_what_stands_before_it_from_its_offset(shelf: Shelf):
-    await shelf.put(random_rows(30))
+async def test_a_window_without_an_anchor_knows_what_stands_before_it_from_its_offset(stored: StoredTasks):
+    await stored.put(random_rows(30))
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for offset, ahead in ((0, 0), (12, 12), (99, 30)):
             looked_at = Window(offset=offset, limit=5)
             found = await window(connection, looked_at)
@@ -133,44 +133,44 @@ async def test_a_window_without_an_anchor_knows_what_stands_before_it_from_its_o
 
 
 async def test_what_stands_before_a_window_is_counted_up_to_a_cap_that_is_told(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    stored: StoredTasks, monkeypatch: pytest.MonkeyPatch
 ):
-    await shelf.put(random_rows(90))
+    await stored.put(random_rows(90))
     monkeypatch.setattr(filters, "COUNT_CAP", 20)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for order in ("newest", "position"):
-            ordered = sorted(await everything(shelf), key=KEYS[order])
+            ordered = sorted(await everything(stored), key=KEYS[order])
             for index, told in ((20, (20, False)), (21, (20, True)), (85, (20, True))):
                 looked_at = Window(order=order, first=ordered[index].id)  # type: ignore[arg-type]
                 at = await anchor(connection, looked_at)
                 assert await ahead_of(connection, looked_at, at, ordered[index:], 90) == told
 
 
-async def test_an_anchor_is_a_place_that_stays_when_its_task_moves_on(shelf: Shelf):
+async def test_an_anchor_is_a_place_that_stays_when_its_task_moves_on(stored: StoredTasks):
     """TUI.md 1: a window that hangs on a task does not jump when that task is claimed."""
-    await shelf.put([task_row(seq, due_at=START + timedelta(seconds=seq)) for seq in range(1, 9)])
-    ordered = sorted(await everything(shelf), key=in_position_order)
+    await stored.put([task_row(seq, due_at=START + timedelta(seconds=seq)) for seq in range(1, 9)])
+    ordered = sorted(await everything(stored), key=in_position_order)
     looked_at = Window(order="position", first=ordered[3].id, limit=3)
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         at = await anchor(connection, looked_at)
 
     running = {"status": "running", "run_id": 0, "worker_id": WORKER, "taken_until": START, "claimed_at": START}
-    async with shelf.store.write() as tx:
+    async with stored.store.write() as tx:
         await tx.connection.execute(update(tasks).where(tasks.c.id == ordered[3].id).values(**running))
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         assert [task.seq for task in await window(connection, looked_at, at)] == [5, 6, 7]
         assert await ahead_of(connection, looked_at, at, await window(connection, looked_at, at), 8) == (4, False)
 
 
 @pytest.mark.parametrize("order", KEYS)
-async def test_what_a_filter_means_is_frozen_in_order_with_versions_up_to_a_cap_that_is_told(shelf: Shelf, order: str):
+async def test_what_a_filter_means_is_frozen_in_order_with_versions_up_to_a_cap_that_is_told(stored: StoredTasks, order: str):
     """TUI.md 6."""
-    await shelf.put([{**row, "version": row["seq"] % 5 + 1} for row in random_rows(120)])
-    ordered = sorted(await everything(shelf), key=KEYS[order])
+    await stored.put([{**row, "version": row["seq"] % 5 + 1} for row in random_rows(120)])
+    ordered = sorted(await everything(stored), key=KEYS[order])
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for wanted in FILTERS:
             expected = [(task.id, task.version, str(task.status)) for task in ordered if matches(task, wanted)]
             for limit in (10, 500):
@@ -184,10 +184,10 @@ async def test_a_window_deep_in_the_list_reads_no_more_than_one_at_its_head(tmp_
     store = SqlStore(f"sqlite:///{tmp_path / 'treadle.db'}")
     await store.open()
     try:
-        shelf = Shelf(store)
-        await shelf.prepare()
-        await shelf.put([task_row(seq, due_at=START + timedelta(seconds=seq)) for seq in range(1, 20_001)])
-        ids = {task.seq: task.id for task in await everything(shelf)}
+        stored = StoredTasks(store)
+        await stored.prepare()
+        await stored.put([task_row(seq, due_at=START + timedelta(seconds=seq)) for seq in range(1, 20_001)])
+        ids = {task.seq: task.id for task in await everything(stored)}
         for order, seqs in (("position", (3, 19_000)), ("newest", (19_997, 1_000))):
             for name in ("after", "before"):
                 near, far = [
@@ -218,12 +218,12 @@ async def _steps(store: SqlStore, looked_at: Window) -> int:
     return steps
 
 
-async def test_totals_are_kept_for_job_and_status_and_counted_otherwise(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
-    await shelf.put(random_rows(200))
-    found = await everything(shelf)
+async def test_totals_are_kept_for_job_and_status_and_counted_otherwise(stored: StoredTasks, monkeypatch: pytest.MonkeyPatch):
+    await stored.put(random_rows(200))
+    found = await everything(stored)
     monkeypatch.setattr(filters, "COUNT_CAP", 20)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for wanted in FILTERS:
             total, capped = await filters.total(connection, TaskFilter(**wanted))
             real = sum(matches(task, wanted) for task in found)
@@ -232,13 +232,13 @@ async def test_totals_are_kept_for_job_and_status_and_counted_otherwise(shelf: S
 
 
 @pytest.mark.usefixtures("fresh_database")
-async def test_a_page_reads_along_an_index(shelf: Shelf):
-    await shelf.put([task_row(seq) for seq in range(1, 50)])
+async def test_a_page_reads_along_an_index(stored: StoredTasks):
+    await stored.put([task_row(seq) for seq in range(1, 50)])
     plans: list[str] = []
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         explain = "EXPLAIN QUERY PLAN"
-        if shelf.store.dialect == "postgresql":
+        if stored.store.dialect == "postgresql":
             # For 50 rows it would rightly scan; the question is whether an index gives the order.
             explain = "EXPLAIN"
             for planner in ("enable_seqscan", "enable_bitmapscan", "enable_sort"):

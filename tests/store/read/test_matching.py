@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select, update
 from uuid_utils import uuid7
 
-from tests.read.conftest import START, WORKER, Shelf, random_rows
+from tests.store.read.conftest import START, WORKER, StoredTasks, random_rows
 from treadle.wire.filters import TaskFilter
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
@@ -34,7 +34,7 @@ WANTED_TAGS = ["region", "region=eu", "region.name", "region.name=eu", "region.n
 SIGHTS = [None, Visibility(), Visibility(frozenset({"lab"})), Visibility(frozenset({"x"}), ("d", "@"))]
 
 
-async def various(shelf: Shelf, draw: random.Random) -> list[Task]:
+async def various(stored: StoredTasks, draw: random.Random) -> list[Task]:
     """Put in tasks that differ in all that filters look at, and return them as they are read."""
     rows = random_rows(120, seed=draw.randrange(1 << 30))
     for row in rows:
@@ -52,8 +52,8 @@ async def various(shelf: Shelf, draw: random.Random) -> list[Task]:
         row["updated_at"] = row["due_at"]
         if draw.random() < 0.3:
             row["id"] = str(uuid7())[:-4] + f"{draw.randrange(1 << 16):04x}"
-    await shelf.put(rows)
-    async with shelf.store.write() as tx:
+    await stored.put(rows)
+    async with stored.store.write() as tx:
         found = [to_task(row) for row in await tx.connection.execute(select(tasks).order_by(tasks.c.seq))]
         await insert_tags(tx, found)
     return found
@@ -89,11 +89,11 @@ def some_filters(draw: random.Random, found: list[Task]) -> Iterator[TaskFilter]
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_filter_means_the_same_in_memory_as_in_the_database(shelf: Shelf, seed: int):
+async def test_a_filter_means_the_same_in_memory_as_in_the_database(stored: StoredTasks, seed: int):
     draw = random.Random(seed)
-    found = await various(shelf, draw)
+    found = await various(stored, draw)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for wanted in some_filters(draw, found):
             statement = select(tasks.c.seq).where(*await filters.conditions(connection, wanted))
             said = set((await connection.execute(statement)).scalars())
@@ -109,13 +109,13 @@ async def test_a_text_and_a_workers_name_are_left_to_the_database():
     assert matcher(TaskFilter(not_worker=[WORKER, "web-1"])) is None
 
 
-async def test_a_worker_is_found_by_its_name(shelf: Shelf):
-    found = await various(shelf, random.Random("names"))
-    async with shelf.store.write() as tx:
+async def test_a_worker_is_found_by_its_name(stored: StoredTasks):
+    found = await various(stored, random.Random("names"))
+    async with stored.store.write() as tx:
         await tx.connection.execute(update(workers).where(workers.c.id == WORKER).values(name="web-1"))
     same = [({"worker": "web-1"}, {"worker": WORKER}), ({"not_worker": ["web-1"]}, {"not_worker": [WORKER]})]
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         for by_name, by_id in same:
             where = await filters.conditions(connection, TaskFilter(**by_name))
             said = set((await connection.execute(select(tasks.c.seq).where(*where))).scalars())
@@ -125,11 +125,11 @@ async def test_a_worker_is_found_by_its_name(shelf: Shelf):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-async def test_ranks_are_in_the_order_of_the_database(shelf: Shelf, order: str):
-    found = await various(shelf, random.Random(order))
+async def test_ranks_are_in_the_order_of_the_database(stored: StoredTasks, order: str):
+    found = await various(stored, random.Random(order))
     rank = rank_of(order)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         said = list((await connection.execute(select(tasks.c.seq).order_by(*whole_order(order)))).scalars())
 
     assert [task.seq for task in sorted(found, key=rank)] == said

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.engine.conftest import ADMIN, Shop
-from tests.engine.test_fairness import task
+from tests.engine.dispatch.test_fairness import task
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker, ReportMany, RunReport

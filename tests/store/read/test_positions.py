@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tests.read.conftest import START, Shelf, queue_of, random_rows, task_row
+from tests.store.read.conftest import START, StoredTasks, queue_of, random_rows, task_row
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read.positions import STATEMENTS, _gaps, _groups, position, positions
@@ -35,17 +35,17 @@ def by_sorting(found: list[Task]) -> dict[int, int]:
     return places
 
 
-async def all_tasks(shelf: Shelf) -> list[Task]:
-    async with shelf.store.read() as connection:
+async def all_tasks(stored: StoredTasks) -> list[Task]:
+    async with stored.store.read() as connection:
         return [to_task(row) for row in await connection.execute(select(tasks).order_by(tasks.c.seq))]
 
 
-async def test_positions_are_what_sorting_gives(shelf: Shelf):
+async def test_positions_are_what_sorting_gives(stored: StoredTasks):
     """Z14: over pools, blocked tasks, equal priorities and equal times; a fair job's within the room."""
-    await shelf.put(random_rows(300))
-    found = await all_tasks(shelf)
+    await stored.put(random_rows(300))
+    found = await all_tasks(stored)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         together = await positions(connection, found)
         alone = {task.seq: await position(connection, task) for task in found[:60]}
 
@@ -76,16 +76,16 @@ async def test_any_part_of_any_queue_has_the_positions_that_sorting_gives(
     store = SqlStore(f"sqlite:///{copyfile(sqlite_template, tmp_path / uuid4().hex)}")
     await store.open()
     try:
-        shelf = Shelf(store)
-        await shelf.prepare()
-        await shelf.put([
+        stored = StoredTasks(store)
+        await stored.prepare()
+        await stored.put([
             task_row(
                 seq, lane=lane, job_num=1 if lane < 3 else 2, room="den" if lane == 4 else "lab", status=status,
                 priority=priority, due_at=START + timedelta(seconds=due), blocked=blocked,
             )
             for seq, (lane, status, priority, due, blocked) in enumerate(rows, 1)
         ])  # fmt: skip
-        found = await all_tasks(shelf)
+        found = await all_tasks(stored)
         asked = data.draw(st.lists(st.sampled_from(found), unique_by=lambda task: task.seq))
         expected = by_sorting(found)
         async with store.read() as connection:
@@ -101,33 +101,33 @@ _ASKED = {
 }
 
 
-async def test_positions_are_counted_along_the_index(shelf: Shelf):
+async def test_positions_are_counted_along_the_index(stored: StoredTasks):
     """The plan: a range of the queue's index for each gap, and nothing sorted but the answer."""
-    await shelf.put(random_rows(50))
-    asked = _ASKED[shelf.store.dialect]
-    explain = "EXPLAIN QUERY PLAN" if shelf.store.dialect == "sqlite" else "EXPLAIN"
+    await stored.put(random_rows(50))
+    asked = _ASKED[stored.store.dialect]
+    explain = "EXPLAIN QUERY PLAN" if stored.store.dialect == "sqlite" else "EXPLAIN"
 
-    async with shelf.store.read() as connection:
-        if shelf.store.dialect == "postgresql":
+    async with stored.store.read() as connection:
+        if stored.store.dialect == "postgresql":
             await connection.execute(text("SET enable_seqscan = off"))
-        statement = text(f"{explain} {STATEMENTS[shelf.store.dialect].text}")
+        statement = text(f"{explain} {STATEMENTS[stored.store.dialect].text}")
         rows = await connection.execute(statement, {"asked": asked})
         plan = "\n".join(str(row[-1]) for row in rows)
 
     assert "ix_tasks_queue" in plan
     assert "SCAN t\n" not in plan
-    if shelf.store.dialect == "sqlite":
+    if stored.store.dialect == "sqlite":
         assert "ix_tasks_queue (lane=? AND blocked=? AND priority=? AND due_at>? AND due_at<?)" in plan
         assert plan.count("ix_tasks_queue (lane=? AND blocked=? AND priority=? AND due_at=? AND seq>? AND seq<?)") == 2
 
 
-async def test_a_page_of_positions_is_one_walk(shelf: Shelf):
+async def test_a_page_of_positions_is_one_walk(stored: StoredTasks):
     """DESIGN.md promises a position in under 10 ms of 100,000: a page of 100 is one walk, not a hundred."""
-    await statistics_of_few(shelf)
-    await shelf.put([task_row(seq, due_at=START + timedelta(seconds=seq)) for seq in range(1, 20_001)])
-    found = await all_tasks(shelf)
+    await statistics_of_few(stored)
+    await stored.put([task_row(seq, due_at=START + timedelta(seconds=seq)) for seq in range(1, 20_001)])
+    found = await all_tasks(stored)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         assert await position(connection, found[-1]) == 20_000
         asked = found[-100:]
         places = await positions(connection, asked)
@@ -135,14 +135,14 @@ async def test_a_page_of_positions_is_one_walk(shelf: Shelf):
 
     assert [places[task.seq] for task in asked] == list(range(19_901, 20_001))
     # SQLite's steps (a hundred walks take 10 million), PostgreSQL's pages (170,000).
-    assert work < (300_000 if shelf.store.dialect == "sqlite" else 20_000)
+    assert work < (300_000 if stored.store.dialect == "sqlite" else 20_000)
 
 
-async def statistics_of_few(shelf: Shelf) -> None:
+async def statistics_of_few(stored: StoredTasks) -> None:
     """Leave PostgreSQL with the statistics of a time when there were few tasks."""
-    if shelf.store.dialect == "postgresql":
-        await shelf.put([task_row(seq) for seq in range(1, 50)])
-        async with shelf.store.write() as tx:
+    if stored.store.dialect == "postgresql":
+        await stored.put([task_row(seq) for seq in range(1, 50)])
+        async with stored.store.write() as tx:
             await tx.connection.execute(text("ANALYZE"))
             for table in ("tasks", "lane_counts"):
                 await tx.connection.execute(text(f"DELETE FROM {table}"))

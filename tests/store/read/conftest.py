@@ -67,7 +67,7 @@ def task_row(seq: int, **given: Any) -> dict[str, Any]:
     return row | given
 
 
-class Shelf:
+class StoredTasks:
     """A store with one job of two pools, a fair job of two rooms, and whatever tasks a test puts in."""
 
     def __init__(self, store: SqlStore) -> None:
@@ -141,7 +141,7 @@ def queue_of(task: Task) -> tuple[int, str]:
 
 
 @pytest.fixture
-async def shelf(store: SqlStore) -> Shelf:
-    shelf = Shelf(store)
-    await shelf.prepare()
-    return shelf
+async def stored(store: SqlStore) -> StoredTasks:
+    stored = StoredTasks(store)
+    await stored.prepare()
+    return stored

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.engine.conftest import ADMIN, Shop
-from tests.engine.dealing import Ask, Queue, deal, read_queues
+from tests.engine.dispatch.dealing import Ask, Queue, deal, read_queues
 from treadle_server.engine.commands import (
     Edit,
     ExpireLeases,

@@ -4,25 +4,25 @@ from typing import Any
 
 import pytest
 
-from tests.read.conftest import START, Shelf, task_row
+from tests.store.read.conftest import START, StoredTasks, task_row
 from tests.store.test_million import Case, work_of
 from treadle_server.store.read import limit_crowds
 
 BIG, SMALL, BOTH, BUSY = "1:10", "1:11", "1:10 2:20", "3:30"
 
 
-async def crowded(shelf: Shelf, *, big: int) -> None:
+async def crowded(stored: StoredTasks, *, big: int) -> None:
     """Put in what waits and what does not, of four lines."""
     lines = [BIG] * big + [SMALL] * 3 + [BOTH] * 2
     rows = [task_row(seq, limit_key=line) for seq, line in enumerate(lines, 1)]
     others = [("running", BUSY), ("scheduled", SMALL), ("completed", BIG), ("pending", None)]
-    await shelf.put(rows + [task_row(9_000 + n, status=s, limit_key=line) for n, (s, line) in enumerate(others)])
+    await stored.put(rows + [task_row(9_000 + n, status=s, limit_key=line) for n, (s, line) in enumerate(others)])
 
 
-async def test_all_that_waits_is_counted_where_that_is_little(shelf: Shelf):
-    await crowded(shelf, big=5)
+async def test_all_that_waits_is_counted_where_that_is_little(stored: StoredTasks):
+    await crowded(stored, big=5)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         some, whole = await limit_crowds.some_of(connection), await limit_crowds.all_of(connection)
 
     assert some.waiting == whole.waiting == {BIG: 5, SMALL: 3, BOTH: 2}
@@ -30,12 +30,12 @@ async def test_all_that_waits_is_counted_where_that_is_little(shelf: Shelf):
 
 
 async def test_a_line_that_has_more_than_its_share_is_capped_and_the_others_are_whole(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    stored: StoredTasks, monkeypatch: pytest.MonkeyPatch
 ):
-    await crowded(shelf, big=400)
+    await crowded(stored, big=400)
     monkeypatch.setattr(limit_crowds, "MOST_COUNTED", 64)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         some = await limit_crowds.some_of(connection)
 
     # Half of it is for all four, 8 each, and the other half for what has more.
@@ -43,24 +43,24 @@ async def test_a_line_that_has_more_than_its_share_is_capped_and_the_others_are_
     assert (some.more, some.is_cut) == ({BIG}, False)
 
 
-async def test_lines_beyond_the_most_are_left_out_and_that_is_told(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
-    await crowded(shelf, big=2)
+async def test_lines_beyond_the_most_are_left_out_and_that_is_told(stored: StoredTasks, monkeypatch: pytest.MonkeyPatch):
+    await crowded(stored, big=2)
     monkeypatch.setattr(limit_crowds, "MOST_LINES", 3)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         some = await limit_crowds.some_of(connection)
 
     assert len(some.waiting) == 3
     assert some.is_cut
 
 
-async def test_where_nothing_waits_there_is_nothing(shelf: Shelf):
-    async with shelf.store.read() as connection:
+async def test_where_nothing_waits_there_is_nothing(stored: StoredTasks):
+    async with stored.store.read() as connection:
         assert await limit_crowds.some_of(connection) == limit_crowds.Crowds()
 
 
 @pytest.mark.usefixtures("fresh_database")
-async def test_a_limit_with_thousands_behind_it_is_no_slower_to_look_at(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
+async def test_a_limit_with_thousands_behind_it_is_no_slower_to_look_at(stored: StoredTasks, monkeypatch: pytest.MonkeyPatch):
     """Counted in steps of SQLite's machine, and in rows that PostgreSQL's scans bring."""
     monkeypatch.setattr(limit_crowds, "MOST_COUNTED", 200)
 
@@ -70,8 +70,8 @@ async def test_a_limit_with_thousands_behind_it_is_no_slower_to_look_at(shelf: S
     works = []
     for first in (0, 2_000):
         rows = [task_row(first + n, limit_key=BIG if n % 40 else f"1:{n}", due_at=START) for n in range(1, 2_001)]
-        await shelf.put([{**row, "lane": 1 + bool(first)} for row in rows])
-        works.append((await work_of(shelf.store, Case(ask, lambda _: 0), 0))[0])
+        await stored.put([{**row, "lane": 1 + bool(first)} for row in rows])
+        works.append((await work_of(stored.store, Case(ask, lambda _: 0), 0))[0])
 
     assert works[1] < 1.5 * works[0] + 50
     assert works[1] < 40_000
