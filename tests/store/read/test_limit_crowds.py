@@ -43,7 +43,9 @@ async def test_a_line_that_has_more_than_its_share_is_capped_and_the_others_are_
     assert (some.more, some.is_cut) == ({BIG}, False)
 
 
-async def test_lines_beyond_the_most_are_left_out_and_that_is_told(stored: StoredTasks, monkeypatch: pytest.MonkeyPatch):
+async def test_lines_beyond_the_most_are_left_out_and_that_is_told(
+    stored: StoredTasks, monkeypatch: pytest.MonkeyPatch
+):
     await crowded(stored, big=2)
     monkeypatch.setattr(limit_crowds, "MOST_LINES", 3)
 
@@ -60,7 +62,9 @@ async def test_where_nothing_waits_there_is_nothing(stored: StoredTasks):
 
 
 @pytest.mark.usefixtures("fresh_database")
-async def test_a_limit_with_thousands_behind_it_is_no_slower_to_look_at(stored: StoredTasks, monkeypatch: pytest.MonkeyPatch):
+async def test_a_limit_with_thousands_behind_it_is_no_slower_to_look_at(
+    stored: StoredTasks, monkeypatch: pytest.MonkeyPatch
+):
     """Counted in steps of SQLite's machine, and in rows that PostgreSQL's scans bring."""
     monkeypatch.setattr(limit_crowds, "MOST_COUNTED", 200)
 

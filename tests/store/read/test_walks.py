@@ -38,7 +38,9 @@ def looked_through(monkeypatch: pytest.MonkeyPatch) -> int:
     return 20
 
 
-async def test_a_page_ends_where_enough_was_looked_through_and_its_cursor_goes_on(stored: StoredTasks, looked_through: int):
+async def test_a_page_ends_where_enough_was_looked_through_and_its_cursor_goes_on(
+    stored: StoredTasks, looked_through: int
+):
     await stored.put(random_rows(130))
     found = await everything(stored)
 
@@ -88,7 +90,9 @@ async def test_a_window_that_is_full_misses_nothing(stored: StoredTasks, looked_
                 assert not seen.is_partial
 
 
-async def test_what_stands_before_a_window_is_capped_where_enough_was_looked_through(stored: StoredTasks, looked_through: int):
+async def test_what_stands_before_a_window_is_capped_where_enough_was_looked_through(
+    stored: StoredTasks, looked_through: int
+):
     await stored.put([task_row(seq, room="den" if seq % 7 else "lab") for seq in range(1, 101)])
     ordered = [task for task in sorted(await everything(stored), key=KEYS["newest"]) if task.room == "lab"]
 

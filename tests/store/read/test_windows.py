@@ -165,7 +165,9 @@ async def test_an_anchor_is_a_place_that_stays_when_its_task_moves_on(stored: St
 
 
 @pytest.mark.parametrize("order", KEYS)
-async def test_what_a_filter_means_is_frozen_in_order_with_versions_up_to_a_cap_that_is_told(stored: StoredTasks, order: str):
+async def test_what_a_filter_means_is_frozen_in_order_with_versions_up_to_a_cap_that_is_told(
+    stored: StoredTasks, order: str
+):
     """TUI.md 6."""
     await stored.put([{**row, "version": row["seq"] % 5 + 1} for row in random_rows(120)])
     ordered = sorted(await everything(stored), key=KEYS[order])
@@ -218,7 +220,9 @@ async def _steps(store: SqlStore, looked_at: Window) -> int:
     return steps
 
 
-async def test_totals_are_kept_for_job_and_status_and_counted_otherwise(stored: StoredTasks, monkeypatch: pytest.MonkeyPatch):
+async def test_totals_are_kept_for_job_and_status_and_counted_otherwise(
+    stored: StoredTasks, monkeypatch: pytest.MonkeyPatch
+):
     await stored.put(random_rows(200))
     found = await everything(stored)
     monkeypatch.setattr(filters, "COUNT_CAP", 20)
