@@ -150,6 +150,7 @@ async def _write(work: UnitOfWork, new: Sequence[Task]) -> None:
             targets.add(task.target_num)
         work.batch.tasks.append(Change(task, None))
     await hot.insert(work.tx, new, counts)
+    work.batch.targets |= targets
     await work.reblock(targets)
 
 
