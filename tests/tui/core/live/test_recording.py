@@ -10,7 +10,7 @@ from tests.tui.mock import FrozenClock
 from treadle_tui.cli import watch
 from treadle_tui.core.live.feed import Pushed
 from treadle_tui.core.live.recorder import Recorder, RecordingError
-from treadle_tui.core.live.recording import open_recording
+from treadle_tui.core.live.recording import Past, open_recording
 
 
 def note(recorder: Recorder, number: int) -> None:
@@ -72,3 +72,17 @@ def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert "can't be read: No such file" in result.output
+
+
+def test_logs_are_shown_again_to_who_asks_for_those_that_were_read_and_no_others() -> None:
+    past = Past()
+    watched = {"topic": "logs", "window": {"filter": {"job": "lab:tasks:a"}}}
+    assert past.view(watched) is None
+    past.take({"ask": {"op": "watch", "sub": "logs.1", **watched}})
+    past.take({"push": {"push": "snapshot", "sub": "logs.1", "topic": "logs", "rows": [{"id": "x 0 1"}], "total": 1}})
+
+    found = past.view(watched)
+
+    assert found is not None
+    assert list(found.rows) == ["x 0 1"]
+    assert past.view({**watched, "window": {"filter": {"job": "lab:tasks:b"}}}) is None
