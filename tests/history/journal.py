@@ -3,18 +3,32 @@
 import json
 import os
 import time
+from collections.abc import Callable
+from typing import Any
+
+
+def _unknown() -> float | None:
+    return None
 
 
 class Journal:
-    """One run's marks, in the file that `TREADLE_TEST_JOURNAL` names, by the worker that `TREADLE_TEST_NAME` names."""
+    """One run's marks, in the file that `TREADLE_TEST_JOURNAL` names, by the worker that `TREADLE_TEST_NAME` names.
 
-    def __init__(self, task: str, run: int, n: int, target: str | None = None) -> None:
+    `left` says how many seconds of the run's lease its worker knows of.
+    """
+
+    def __init__(
+        self, task: str, run: int, n: int, target: str | None = None, left: Callable[[], float | None] = _unknown
+    ) -> None:
         self._who = task, run
         self._rest = os.environ["TREADLE_TEST_NAME"], n, target
+        self._left = left
 
-    def mark(self, what: str) -> None:
+    def mark(self, what: str, note: Any = None) -> None:
         """Append a line, in one call: what was written outlives this process, and no two writers mix theirs."""
-        line = json.dumps([what, *self._who, time.monotonic(), *self._rest]) + "\n"
+        at, left = time.monotonic(), self._left()
+        until = None if left is None else at + left
+        line = json.dumps([what, *self._who, at, *self._rest, until, note]) + "\n"
         path = os.environ["TREADLE_TEST_JOURNAL"]
         descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
         try:

@@ -11,7 +11,7 @@ from treadle import Client
 from treadle.errors import ProblemError, TreadleError
 
 Heard = tuple[Answer, dict[str, Any]]
-_REPEATABLE = ("submit", "submit_each", "get", "runs")
+_REPEATABLE = ("submit", "submit_each", "get", "runs", "send")
 """What does no harm twice. What else is sent again might be refused for what its first sending has done."""
 
 
@@ -52,7 +52,8 @@ def _each(op: str, fields: dict[str, Any], heard: Heard) -> Iterator[tuple[str, 
     match op:
         case "submit" | "submit_each":
             items = told.get("tasks") or [{}] * len(fields["tasks"])
-            for given, item in zip(fields["tasks"], items, strict=True):
+            refs = {one["ref"]: one["id"] for one in fields["tasks"] if "ref" in one}
+            for given, item in zip((_by_id(one, refs) for one in fields["tasks"]), items, strict=True):
                 refused: Heard = ("refused", item["problem"]) if "problem" in item else (answer, item)
                 yield "submit", given["id"], given, refused
         case "actions":
@@ -66,9 +67,20 @@ def _each(op: str, fields: dict[str, Any], heard: Heard) -> Iterator[tuple[str, 
             yield fields["action"], fields["id"], fields, heard
         case "edit" | "get" | "runs":
             yield op, fields["id"], fields, heard
+        case "send":
+            # What it is told is the message, which has no version.
+            yield op, fields["task_id"], fields, (answer, {})
         case _:
             # What is about no task, such as a registration, has no place in its history.
             assert op not in VERBS
+
+
+def _by_id(given: dict[str, Any], refs: dict[str, str]) -> dict[str, Any]:
+    """Return a submit whose `depends_on` names tasks by their ids, and always lists of them."""
+    if "depends_on" not in given:
+        return given
+    lists = {name: one if isinstance(one, list) else [one] for name, one in given["depends_on"].items()}
+    return {**given, "depends_on": {name: [refs.get(one, one) for one in ids] for name, ids in lists.items()}}
 
 
 def of_client(name: str, client: Client, said: list[Said]) -> Recorded:

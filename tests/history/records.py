@@ -49,9 +49,9 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a task's code wrote down itself: that it begins, goes on, has come to its end, or raises."""
+    """What a task's code wrote down itself: that it begins, goes on, has come to its end, or raises; and its steps."""
 
-    what: Literal["begin", "beat", "end", "raise"]
+    what: Literal["begin", "beat", "end", "raise", "given", "effect", "used", "nap", "received"]
     task: str
     run: int
     at: float
@@ -59,6 +59,15 @@ class Mark:
     n: int
     """The payload that it was given."""
     target: str | None = None
+    until: float | None = None
+    """When its worker thought that the run's lease ends; None: nobody asked."""
+    note: Any = None
+    """What else is told: results that it was given, the step and the result that it used, a message."""
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether its worker knew itself to hold the run."""
+        return self.until is None or self.at < self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,41 @@ class RunRow:
     run: int
     status: str
     reason: str | None = None
+    claimed_at: float = 0.0
+    """By the store's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """A step as the tables have it at the end."""
+
+    task: str
+    name: str
+    occurrence: int
+    kind: str
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A limit that stands from before the first task to the end."""
+
+    room: str
+    name: str
+    concurrency: int | None = None
+    rate: tuple[int, float] | None = None
+    """How many claims in how many seconds."""
+    burst: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """A time in which the store's clock was off by as much."""
+
+    began: float
+    """By the monotonic clock."""
+    off: float
+    """Seconds that the store's clock is ahead of the monotonic one."""
 
 
 @dataclass
@@ -116,6 +160,12 @@ class History:
     """For each observer the status and version of each task that it knows, at the end."""
     scopes: dict[str, set[str]] = field(default_factory=dict)
     """Which tasks an observer is to know; all of them when nothing is said."""
+    steps: list[StepRow] = field(default_factory=list)
+    caps: list[Cap] = field(default_factory=list)
+    limits_of_jobs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """What tasks of a job count against, in the job's room, as a registration says it."""
+    eras: list[Era] = field(default_factory=list)
+    """What the store's clock showed; when nothing is said, nobody asks when a claim was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,5 +185,4 @@ def marks_in(path: Path) -> Iterator[Mark]:
     if not path.exists():
         return
     for line in path.read_bytes().split(b"\n")[:-1]:
-        what, task, run, at, worker, n, target = json.loads(line)
-        yield Mark(what, task, run, at, worker, n, target)
+        yield Mark(*json.loads(line))

@@ -5,9 +5,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tests.history.records import RunRow, TaskRow
+from tests.history.records import RunRow, StepRow, TaskRow
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import runs, tasks
+from treadle_server.store.tables import runs, task_steps, tasks
 
 
 async def read_tables(url: str) -> tuple[list[TaskRow], list[RunRow]]:
@@ -16,6 +16,17 @@ async def read_tables(url: str) -> tuple[list[TaskRow], list[RunRow]]:
     try:
         async with store.read() as connection:
             return await read_from(connection)
+    finally:
+        await store.close()
+
+
+async def read_steps(url: str) -> list[StepRow]:
+    """Read all steps that tasks keep."""
+    store = SqlStore(url)
+    asked = sa.select(task_steps, tasks.c.id).join_from(task_steps, tasks, task_steps.c.task_seq == tasks.c.seq)
+    try:
+        async with store.read() as connection:
+            return [_step(row) for row in (await connection.execute(asked)).mappings()]
     finally:
         await store.close()
 
@@ -53,4 +64,8 @@ def _read(text: str | None) -> Any:
 
 
 def _run(row: sa.RowMapping) -> RunRow:
-    return RunRow(str(row["id"]), row["run_id"], str(row["status"]), row["reason"])
+    return RunRow(str(row["id"]), row["run_id"], str(row["status"]), row["reason"], row["claimed_at"].timestamp())
+
+
+def _step(row: sa.RowMapping) -> StepRow:
+    return StepRow(str(row["id"]), row["name"], row["occurrence"], row["kind"], _read(row["result"]))

@@ -218,10 +218,14 @@ CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLAT
 async def set_clocks_forward(site: Site) -> None:
     """Have every clock show the latest time that it ever showed: what was put in then falls due."""
     for name in site.servers:
-        site.clock_file(name).write_text(f"{max(site.steps.get(name, [0.0])):+.0f}")
+        most = site.most_ahead(name)
+        site.clock_file(name).write_text(f"{most:+.0f}")
+        site.steps.setdefault(name, []).append((time.monotonic(), most))
     if site.postgres is not None:
         async with _asked(site) as connection:
-            await connection.execute("UPDATE shifted.by SET seconds = $1", max(site.steps.get("database", [0.0])))
+            most = site.most_ahead("database")
+            await connection.execute("UPDATE shifted.by SET seconds = $1", most)
+            site.steps.setdefault("database", []).append((time.monotonic(), most))
 
 
 async def make_shiftable(site: Site) -> None:
@@ -242,7 +246,7 @@ def _shifting(site: Site) -> Act:
             shown = await connection.fetchval(
                 "UPDATE shifted.by SET seconds = seconds + $1 RETURNING seconds", chance.choice(STEPS)
             )
-            site.steps.setdefault("database", [0.0]).append(shown)
+            site.steps.setdefault("database", []).append((time.monotonic(), shown))
 
     return shift
 
@@ -263,7 +267,7 @@ def _stepping(site: Site, name: str) -> Act:
         file = site.clock_file(name)
         off = float(file.read_text()) + chance.choice(STEPS)
         file.write_text(f"{off:+.0f}")
-        site.steps.setdefault(name, [0.0]).append(off)
+        site.steps.setdefault(name, []).append((time.monotonic(), off))
 
     return step
 

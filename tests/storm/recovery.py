@@ -10,9 +10,9 @@ from uuid_utils import uuid7
 
 from tests.clients import PLAIN
 from tests.history.records import TERMINAL, Fault
-from tests.storm.load import LABOUR
 from tests.storm.site import Site
 from tests.storm.stall import Stalls
+from tests.storm.wishes import LABOUR
 
 SLOW = 6.0
 """Seconds from which on it is told what happened meanwhile."""

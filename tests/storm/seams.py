@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+from tests.history.records import Era
 from treadle_server.clock import SystemClock
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import Store, Tx
@@ -20,10 +22,17 @@ class SteppingClock(SystemClock):
     """A time of day that may be set."""
 
     def __init__(self) -> None:
-        self.ahead = 0.0
+        self._ahead = 0.0
+        self.eras = [Era(float("-inf"), time.time() - time.monotonic())]
+        """What it showed, by the monotonic clock."""
+
+    def step(self, seconds: float) -> None:
+        """Set it."""
+        self._ahead += seconds
+        self.eras.append(Era(time.monotonic(), self.eras[-1].off + seconds))
 
     def now(self) -> datetime:
-        return super().now() + timedelta(seconds=self.ahead)
+        return super().now() + timedelta(seconds=self._ahead)
 
 
 class FaultyStore:
@@ -65,9 +74,9 @@ async def torment(
     while loop.time() < until or not enough():
         store.share = chance.choice((0.0, 0.1, 0.5, 1.0))
         if chance.random() < 0.3:
-            clock.ahead += chance.choice(STEPS)
+            clock.step(chance.choice(STEPS))
             store.faults["clock"] += 1
         await asyncio.sleep(chance.uniform(0.05, 0.5))
     store.share = 0.0
     # What was put in while the clock showed a later time is due at last.
-    clock.ahead += 600
+    clock.step(600)

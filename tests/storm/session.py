@@ -17,15 +17,17 @@ from tests.clients import PLAIN
 from tests.history.checker import check
 from tests.history.recorder import of_client
 from tests.history.records import TERMINAL, History, marks_in
-from tests.history.tables import read_tables
+from tests.history.tables import read_steps, read_tables
 from tests.storm.faults import Weather, make_shiftable, set_clocks_forward
-from tests.storm.labour import LEASE, labour, toil
+from tests.storm.journeys import prepare
+from tests.storm.labour import LEASE
 from tests.storm.load import Load
 from tests.storm.observers import Follower, Windowed
 from tests.storm.recovery import SLOW, Probes, quantile
 from tests.storm.site import ROOM, Site, site
 from tests.storm.stall import Stalls, stalls_in, watch_here, watched
 from tests.storm.verdict import ANSWERED, MOST_LOG, Verdict, answering, at_rest
+from tests.storm.wishes import CAPS, LIMITS_OF_JOBS
 from treadle import Client
 
 CLIENTS = 3
@@ -76,8 +78,7 @@ class Storm:
             urls = await self.site.wired(stack, f"client-{n}")
             client = await stack.enter_async_context(Client(urls, self.site.token, patience=15))
             if n == 0:
-                await client.register(labour)
-                await client.register(toil)
+                await prepare(client)
             chance = random.Random(self._chance.random())
             recorded = of_client(f"client-{n}", client, said)
             self.loads.append(Load(recorded, chance, rate=self._rate / CLIENTS, backlog=self._open))
@@ -146,12 +147,18 @@ class Storm:
         if open_.get("paused"):
             page = (await http.get("/v1/tasks", params={"status": "paused", "limit": 500})).json()["items"]
             self.loads[0].paused |= {task["id"] for task in page}
+        if open_.get("blocked"):
+            page = (await http.get("/v1/tasks", params={"status": "blocked", "limit": 500})).json()["items"]
+            for load in self.loads:
+                load.blocked |= {task["id"] for task in page}
         return open_
 
     async def _judge(self) -> None:
         verdict, history = self.verdict, self.history
         history.marks = list(marks_in(self.site.journal))
         rows, history.runs = await read_tables(self.site.database_url)
+        history.steps = await read_steps(self.site.database_url)
+        history.caps, history.limits_of_jobs, history.eras = CAPS, LIMITS_OF_JOBS, self.site.eras
         history.tasks = [row for row in rows if row.room != "probes"]
         probes = {row.id for row in rows if row.room == "probes"}
         history.marks = [mark for mark in history.marks if mark.task not in probes]

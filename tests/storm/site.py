@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from tests.chaos.processes import Process, ServerProcess, WorkerProcess
 from tests.chaos.wires import Wire
+from tests.history.records import Era
 from tests.servers.postgres import OwnPostgres
 from tests.storm import shifted
 from tests.storm.wires import DatabaseWire, forgetful
@@ -18,6 +20,7 @@ from tests.storm.wires import DatabaseWire, forgetful
 WORKERS = 4
 CONCURRENCY = 12
 MODULE = "tests.storm.labour"
+JOURNEYS = "tests.storm.journeys"
 ROOM = "watched"
 """The room whose transitions are followed."""
 
@@ -59,8 +62,8 @@ class Site:
     """Those that workers, watchers and clients reach servers through."""
     database_wires: dict[str, DatabaseWire] = field(default_factory=dict)
     database_url: str = ""
-    steps: dict[str, list[float]] = field(default_factory=dict)
-    """By how many seconds the clocks of servers and of the database have been off."""
+    steps: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """Since when, and by how many seconds, the clocks of servers and of the database have been off."""
 
     @property
     def journal(self) -> Path:
@@ -81,6 +84,17 @@ class Site:
     def processes(self) -> dict[str, Process]:
         """Return every process that is ours."""
         return {**self.servers, **self.workers, **self.watchers}
+
+    def most_ahead(self, name: str) -> float:
+        """Return by how many seconds a clock has been ahead at most."""
+        return max([0.0, *(off for _, off in self.steps.get(name, ()))])
+
+    @property
+    def eras(self) -> list[Era]:
+        """Return what the store's clock showed: PostgreSQL's own, or that of the one server on SQLite."""
+        now = time.time() - time.monotonic()
+        whose = next(iter(self.servers)) if self.postgres is None else "database"
+        return [Era(since, now + off) for since, off in [(float("-inf"), 0.0), *self.steps.get(whose, ())]]
 
     def clock_file(self, name: str) -> Path:
         """Return the file that says by how much a server's time of day is off."""
@@ -158,7 +172,7 @@ async def _work(here: Site, stack: AsyncExitStack, name: str) -> None:
     server = next(iter(here.servers.values()))
     said = {"TREADLE_TEST_JOURNAL": str(here.journal), "TREADLE_TEST_NAME": name}
     urls = await here.wired(stack, name)
-    worker = WorkerProcess(server, MODULE, concurrency=CONCURRENCY, name=name, **said, TREADLE_URL=urls)
+    worker = WorkerProcess(server, MODULE, JOURNEYS, concurrency=CONCURRENCY, name=name, **said, TREADLE_URL=urls)
     worker.log = here.directory / f"{name}.log"
     here.workers[name] = worker
     stack.callback(ended, worker)

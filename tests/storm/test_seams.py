@@ -11,12 +11,14 @@ from tests.clients import client_at
 from tests.history.checker import check
 from tests.history.recorder import of_client
 from tests.history.records import TERMINAL, History, marks_in
-from tests.history.tables import read_tables
+from tests.history.tables import read_steps, read_tables
+from tests.storm.journeys import JOURNEYS, prepare
 from tests.storm.labour import labour, toil
 from tests.storm.load import Load
 from tests.storm.observers import Follower
 from tests.storm.seams import FaultyStore, SteppingClock, torment
 from tests.storm.site import ROOM
+from tests.storm.wishes import CAPS, LIMITS_OF_JOBS
 from tests.worker.conftest import working_at
 from treadle import Client
 from treadle_server.testing import Served, serve
@@ -33,6 +35,8 @@ async def _calm(served: Served, load: Load, follower: Follower) -> None:
         while True:
             page = (await http.get("/v1/tasks", params={"status": "paused", "limit": 500})).json()["items"]
             load.paused |= {task["id"] for task in page}
+            page = (await http.get("/v1/tasks", params={"status": "blocked", "limit": 500})).json()["items"]
+            load.blocked |= {task["id"] for task in page}
             await load.resume()
             counts = (await http.get("/v1/stats")).json()["counts"]
             if not any(n for status, n in counts.items() if status not in TERMINAL):
@@ -58,10 +62,11 @@ async def test_a_short_storm_at_the_seams_loses_and_doubles_nothing(
         store = FaultyStore(served.engine.store, chance)
         follower = Follower([served.url], served.headers)
         async with (
-            working_at(served.url, served.token, labour, toil, concurrency=20),
+            working_at(served.url, served.token, labour, toil, *JOURNEYS, concurrency=20),
             Client(served.url, served.token) as client,
             asyncio.TaskGroup() as group,
         ):
+            await prepare(client)
             load = Load(of_client("client", client, history.said), chance, rate=150, backlog=int)
             following = group.create_task(follower.run())
             asking = [group.create_task(work()) for work in (load.submit, load.steer)]
@@ -73,6 +78,8 @@ async def test_a_short_storm_at_the_seams_loses_and_doubles_nothing(
 
     history.marks = list(marks_in(journal))
     history.tasks, history.runs = await read_tables(database_url)
+    history.steps, history.eras = await read_steps(database_url), clock.eras
+    history.caps, history.limits_of_jobs = CAPS, LIMITS_OF_JOBS
     history.observed = {"follower": follower.states}
     history.scopes = {"follower": {row.id for row in history.tasks if row.room == ROOM}}
     print(f"{len(history.tasks)} tasks, {len(history.said)} requests, {dict(store.faults)}")

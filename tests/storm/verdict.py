@@ -11,8 +11,8 @@ import psutil
 
 from tests.clients import PLAIN
 from tests.history.records import Fault, Violation
-from tests.storm.load import LABOUR
 from tests.storm.site import Site
+from tests.storm.wishes import LABOUR
 
 ANSWERED = 10.0
 """Seconds after the last fault within which every server does what it is asked."""

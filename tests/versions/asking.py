@@ -38,7 +38,7 @@ async def ask(name: str, seconds: float, seed: int) -> list[Said]:
         await client.register(labour)
         await client.register(toil)
         print(READY, flush=True)
-        load = Load(of_client(name, client, said), random.Random(seed), rate=RATE, backlog=int)
+        load = Load(of_client(name, client, said), random.Random(seed), rate=RATE, backlog=int, is_plain=True)
         working = [asyncio.ensure_future(work()) for work in (load.submit, load.steer)]
         await asyncio.sleep(seconds)
         load.is_over = True
