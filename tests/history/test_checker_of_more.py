@@ -81,21 +81,9 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     "code is given results by another name": ("wrong-given", lambda h: note(h, "anyway", "given", 0, {"first": None})),
     "one is cancelled for a task that completed": (
         "wrong-cancel",
-        lambda h: say(h, "heir", "depends_on", {"before": ["source"]}})
-                if one.task == "orphan"
-                else one
-                for one in h.said
-            ],
-        ),
+        lambda h: say(h, "orphan", "depends_on", {"before": ["source"]}),
     ),
-    "one is cancelled that was to run": (
-        "wrong-cancel",
-        lambda h: setattr(
-            h,
-            "said",
-            [
-                replace(one, fields={**one.fields, "on_dependency_failure": "run"),
-    ),
+    "one is cancelled that was to run": ("wrong-cancel", lambda h: say(h, "heir", "on_dependency_failure", "run")),
     "a kept step is called again": ("step-twice", lambda h: mark(h, "effect", 1, 5.15, ["left", 0, "d"])),
     "a run calls a step twice": ("step-twice", lambda h: mark(h, "effect", 1, 5.25, ["right", 0, "e"])),
     "a run is given another result of a step": (
