@@ -13,7 +13,7 @@ from treadle.worker.middleware import RaisedInProcess
 
 log: logging.Logger = logging.getLogger("treadle.worker")
 
-_QUIET = (asyncio.CancelledError, Interrupted, Suspend, ChildDied, RaisedInProcess)
+_QUIET = (asyncio.CancelledError, Interrupted, StaleRun, Suspend, ChildDied, RaisedInProcess)
 """What code that stops as it was told to ends with."""
 
 

@@ -1,11 +1,16 @@
-"""Claims that are given back before they were started."""
+"""Claims that are given back before they were started, by who has them or because nobody is heard."""
 
 from dataclasses import dataclass
 
 from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.status import Outcome, Reason
 from treadle_server.access.principal import Principal
-from treadle_server.engine.commands.reports import ReportRun
+from treadle_server.domain import life
+from treadle_server.domain.life import Ending
+from treadle_server.domain.tasks import Task
+from treadle_server.engine.commands.reports import ReportRun, take_report
 from treadle_server.engine.commands.run_report import RunReport
+from treadle_server.engine.commands.steering import keep_hold
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import Refused, TreadleError
@@ -49,3 +54,20 @@ class HandBack:
             else:
                 answers.append(None)
         return answers
+
+
+def take_back(work: UnitOfWork, task: Task) -> None:
+    """Give back a claim of whose start nothing was heard, because its worker's session broke; costs no budget.
+
+    The code may have begun all the same. So what counts against limits holds its room until the worker says that it has
+    stopped, or until the lease of the run ends, and its token is spent.
+    """
+    report = RunReport(kind="returned")
+    if task.limit_key is None:
+        take_report(work, task, task.run_id, report)
+        return
+    work.open(task)
+    until = task.taken_until
+    run = life.hand_back(task, Ending(Outcome.RETURNED, Reason.RETURNED, digest=report.digest()), work.now)
+    work.add_run(task, run, code_ended=not keep_hold(work, task, until, slot_only=True))
+    work.changed(task)

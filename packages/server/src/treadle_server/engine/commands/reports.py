@@ -81,8 +81,9 @@ class ReportRun(OneRow):
         run = self._resolved(work, task)
         if run is not None and self.report.kind in ENDINGS and run.digest in self.report.digests():
             if not self.report.code_runs:
-                # The first one's commit may have been done and not answered: its room was taken back then.
-                work.released.append((task.id, run.run_id))
+                # The first one's commit may have been done and not answered, or a broken session's runs been returned
+                # before their worker could say so: whatever room the run still holds is free.
+                work.end_hold(task, run.run_id)
             return task
         is_end = self.report.kind in ENDINGS or self.report.kind == "stopped"
         if run is not None and is_end and not self.report.code_runs and self._spoke_for(work, task, run.worker_id):
