@@ -198,11 +198,9 @@ async def _note_limited(work: UnitOfWork) -> None:
             if limit_key is not None:
                 limited.seqs.add(task.seq)
                 limited.lines.add(Line(lane, limit_key))
-    runs, held = work.changes.new_runs, work.changes.new_holds
+    back = [run for run in work.changes.new_runs if run.reason is Reason.RETURNED]
     # What may have begun all the same has spent its token.
-    returned = {
-        one.task_seq for one in runs if one.reason is Reason.RETURNED and (one.task_seq, one.run_id) not in held
-    }
+    returned = {run.task_seq for run in back if (run.task_seq, run.run_id) not in work.changes.new_holds}
     keys = {task.seq: task.limit_key for task in _opened(work) if task.seq in returned}
     limited.returned = [key for key in (keys.get(seq) for seq in sorted(returned)) if key is not None]
 
