@@ -94,17 +94,24 @@ STATEMENTS: dict[str, TextClause] = {"sqlite": text(_SQLITE), "postgresql": text
 
 
 async def positions(connection: AsyncConnection, tasks: Iterable[Task]) -> dict[int, int]:
-    """Return the 1-based queue position of each pending task among `tasks`, by `seq`; others have none."""
+    """Return the 1-based queue position of each pending task among `tasks`, by `seq`; others have none.
+
+    Nor have those of a queue that was made after the connection's snapshot: who watches is told of them before that.
+    """
     groups = _groups([task for task in tasks if task.status is Status.PENDING])
     if not groups:
         return {}
     asked = [gap for group in groups for gap in _gaps(group, connection.dialect.name)]
     statement = STATEMENTS[connection.dialect.name]
-    counts = [int(row[1]) for row in await connection.execute(statement, {"asked": orjson.dumps(asked).decode()})]
+    rows = await connection.execute(statement, {"asked": orjson.dumps(asked).decode()})
+    counts = {int(row[0]): int(row[1]) for row in rows}
     found: dict[int, int] = {}
+    first = 0
     for group in groups:
-        own, counts = counts[: len(group)], counts[len(group) :]
-        found.update(zip((task.seq for task in group), accumulate(own), strict=True))
+        own = range(first, first := first + len(group))
+        # A group is of one queue, which the snapshot has or has not.
+        if own[0] in counts:
+            found.update(zip((task.seq for task in group), accumulate(counts[i] for i in own), strict=True))
     return found
 
 
