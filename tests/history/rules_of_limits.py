@@ -13,8 +13,8 @@ GLOBAL = "@global"
 NEAR = 1.5
 """Seconds by which a claim may seem to be outside the time in which the clock was so: a step takes a moment."""
 
-LOST = 1e-3
-"""Tokens that sums of parts may lose."""
+APART = 0.1
+"""Seconds by which two servers' looks at the store's clock may be apart: what fills in them may be taken as early."""
 
 
 class Bucket(NamedTuple):
@@ -98,10 +98,11 @@ def _hurries(bucket: Bucket, claims: list[tuple[float, RunRow]], cap: Cap) -> It
     """Yield each claim for which there was no token in a bucket that was full at first."""
     assert cap.rate is not None
     count, seconds = cap.rate
+    early = APART * count / seconds + 1e-3
     tokens, last = float(cap.burst), claims[0][0] if claims else 0.0
     for at, run in claims:
         tokens, last = min(float(cap.burst), tokens + (at - last) * count / seconds) - 1, at
-        if tokens < -LOST:
+        if tokens < -early:
             yield Violation(
                 "over-rate",
                 run.task,

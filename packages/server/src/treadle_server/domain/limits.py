@@ -30,6 +30,9 @@ MOST_KEY = 255
 ENDLESS = 2**31
 AGAIN = 1.0
 """Seconds after which lines are looked at that wait for a bucket though it has a token."""
+APART = 5.0
+"""Seconds by which the clocks of two servers, or of two transactions, may be apart; beyond that a clock was set."""
+
 _WHOLE = 1 - 1e-9
 """A token, but for what is lost in sums of parts."""
 
@@ -62,6 +65,15 @@ class Limit:
     def counted(self, weight: int) -> int:
         """Return what a weight counts: one that a change of the limit left too heavy for it is as much as it allows."""
         return weight if self.concurrency is None else min(weight, self.concurrency)
+
+
+def filled_until(since: datetime, now: datetime) -> datetime:
+    """Return until when a bucket is filled that was filled until `since`.
+
+    Who comes later may have an earlier time, from another server's look at the clock. Were it written, the time up to
+    `since` would fill the bucket once more. What is further ahead than that is of a clock that was set back since.
+    """
+    return since if 0 < (since - now).total_seconds() <= APART else now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +270,8 @@ class Bucket:
     limit: Limit
     used: int = 0
     tokens: float = 0.0
+    filled_at: datetime | None = None
+    """Until when it is filled; None: until now, and never before."""
     is_waited_for: bool = False
     """Whether a line waits for a token."""
     again_at: datetime | None = None
@@ -291,7 +305,7 @@ class Bucket:
         # Where there is a token, one of another line, which was let through, is likely to take it.
         seconds = (1 - self.tokens) / self.limit.per_second if self.tokens < _WHOLE else AGAIN
         # Never early; a thousandth of a microsecond is what the floats lose.
-        return now + timedelta(microseconds=ceil(seconds * 1e6 - 1e-3))
+        return max(now, self.filled_at or now) + timedelta(microseconds=ceil(seconds * 1e6 - 1e-3))
 
 
 @dataclass(slots=True)

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from datetime import datetime
 
 from treadle_server.clock import Steps
+from treadle_server.domain.limits import APART
 from treadle_server.engine.admission import confirm_admission
 from treadle_server.engine.superseding import confirm_rivals
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction.gates import decide
 from treadle_server.store.transaction.limit_rows import forget_time
 from treadle_server.store.transaction.limits_kept import write_limits
-
-STEP = 5.0
-"""Seconds by which the clock may part from the time that passes between two transactions before it counts as set."""
 
 
 class LimitKeeper:
@@ -24,7 +22,7 @@ class LimitKeeper:
 
     def take_step(self, now: datetime) -> bool:
         """Return whether the clock was set, and leave that to the one who asks."""
-        found = self._steps.look(now) > STEP or self._was_set
+        found = self._steps.look(now) > APART or self._was_set
         self._was_set = False
         return found
 

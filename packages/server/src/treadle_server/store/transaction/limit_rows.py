@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from treadle.wire.status import LEASED, Status
-from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, Limit, Line, Place
+from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, Limit, Line, Place, filled_until
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.writer import DirectConnection
 from treadle_server.store.sqlite.rows import instant, micros
@@ -105,7 +105,8 @@ async def read_buckets(tx: Tx, places: Collection[Place], now: datetime) -> dict
     for bucket, tokens, filled_at, opens_at in await fetch(tx, _TOKENS, _PG_TOKENS, wanted) if wanted else ():
         one = found[bucket]
         since = instant(filled_at) if isinstance(filled_at, int) else filled_at
-        one.tokens, one.is_waited_for = one.limit.filled(tokens, since, now), opens_at is not None
+        one.tokens, one.filled_at = one.limit.filled(tokens, since, now), filled_until(since, now)
+        one.is_waited_for = opens_at is not None
     return found
 
 
@@ -123,7 +124,10 @@ async def write_tokens(tx: Tx, buckets: dict[int, Bucket], now: datetime) -> Non
     """Write how many tokens each of the buckets has `now`, and when a line that waits for one may go on."""
     if not buckets:
         return
-    rows = [(num, one.limit.num, one.tokens, now, one.opens_at(now)) for num, one in sorted(buckets.items())]
+    rows = [
+        (number, one.limit.num, one.tokens, one.filled_at or now, one.opens_at(now))
+        for number, one in sorted(buckets.items())
+    ]
     if isinstance(tx.connection, InlineConnection):
         written = [(*row[:3], micros(row[3]), _at(tx, row[4])) for row in rows]
         tx.connection.run_many(_FILL.format("VALUES (?, ?, ?, ?, ?)"), written)
