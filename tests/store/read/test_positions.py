@@ -55,14 +55,14 @@ async def test_positions_are_what_sorting_gives(stored: StoredTasks):
     assert alone == {task.seq: expected.get(task.seq) for task in found[:60]}
 
 
-async def test_a_task_of_a_queue_that_is_newer_than_what_is_read_has_no_position_yet(shelf: Shelf):
+async def test_a_task_of_a_queue_that_is_newer_than_what_is_read_has_no_position_yet(stored: StoredTasks):
     """Who watches is told of it before the snapshot has its lane; the other tasks' numbers are right all the same."""
-    await shelf.put(random_rows(40))
-    found = await all_tasks(shelf)
+    await stored.put(random_rows(40))
+    found = await all_tasks(stored)
     places = by_sorting(found)
     newer = next(replace(task, seq=10_000, lane=10_000) for task in found if task.seq in places)
 
-    async with shelf.store.read() as connection:
+    async with stored.store.read() as connection:
         assert await positions(connection, [newer, *found]) == places
         assert await position(connection, newer) is None
 
