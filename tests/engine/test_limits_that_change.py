@@ -1,12 +1,14 @@
 """Limits that are changed while many wait, and what is told of those whom a limit lets through."""
 
+from typing import Any
+
 import pytest
 
 from tests.conftest import FakeClock
 from tests.engine.test_limits import named, places, set_limit
-from treadle_server.engine.commands import DeleteLimit, OpenLimits
+from treadle_server.engine.commands import DeleteLimit, Edit, OpenLimits
 from treadle_server.engine.hub import Batch
-from treadle_server.errors import LimitInUse
+from treadle_server.errors import LimitInUse, ValidationFailed
 from treadle_server.store.transaction import limits_kept
 
 pytestmark = pytest.mark.anyio
@@ -84,3 +86,60 @@ async def test_lines_of_other_keys_that_wait_for_the_same_rate_go_on_one_by_one(
         clock.advance(10)
 
     assert begun == [[task.id] for task in tasks]
+
+
+async def test_a_changed_rate_fills_from_then_on_and_what_the_old_one_filled_stays(shop, clock: FakeClock) -> None:
+    """An hour at one token an hour is one token, also when the rate is a hundred a minute from then on."""
+    await set_limit(shop, rate=(1, 3600), burst=4)
+    worker = await shop.worker()
+    await shop.submit(9, limits=named())
+    assert len(await shop.claim(worker, 9)) == 4
+
+    clock.advance(3600)
+    await set_limit(shop, rate=(100, 60))
+    assert len(await shop.claim(worker, 9)) == 1
+
+    clock.advance(1.2)
+    await shop.engine.run(OpenLimits())
+    assert len(await shop.claim(worker, 9)) == 2
+
+
+@pytest.mark.parametrize("burst", [1, 5])
+async def test_a_bucket_that_was_full_is_full_when_the_burst_is_another(shop, clock: FakeClock, burst: int) -> None:
+    await set_limit(shop, rate=(1, 10), burst=3)
+    worker = await shop.worker()
+    await shop.submit(9, limits=named())
+    assert len(await shop.claim(worker, 9)) == 3
+
+    clock.advance(30)
+    await set_limit(shop, rate=(1, 10), burst=burst)
+
+    assert len(await shop.claim(worker, 9)) == burst
+
+
+async def test_a_limit_that_gets_a_rate_begins_full_for_keys_that_waited_before_too(shop) -> None:
+    await set_limit(shop, concurrency=1)
+    worker = await shop.worker()
+    await shop.submit(4, limits=named())
+    [claimed] = await shop.claim(worker, 4)
+    await set_limit(shop, concurrency=1, on_full="newest")
+    await shop.run(claimed)
+
+    await set_limit(shop, rate=(1, 3600), burst=3)
+
+    assert len(await shop.claim(worker, 4)) == 3
+
+
+async def test_an_edit_of_a_payload_is_not_refused_for_limits_that_it_leaves_as_they_are(shop) -> None:
+    await set_limit(shop, concurrency=2)
+    [task] = await shop.submit(limits=named(weight=2))
+    await set_limit(shop, concurrency=1)
+
+    def edit(**changes: Any) -> Edit:
+        return Edit(principal=shop.principal, task_id=task.id, changes=changes)
+
+    edited = await shop.engine.run(edit(payload='{"n":2}'))
+
+    assert edited.payload == '{"n":2}'
+    with pytest.raises(ValidationFailed, match="never fits"):
+        await shop.engine.run(edit(limits=named(weight=3)))

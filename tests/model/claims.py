@@ -147,4 +147,4 @@ class Claims(Rights):
         task.taken_until = now + timedelta(seconds=task.lease_seconds)
         task.cancel_requested = task.unfenced = False
         task.next_retry_at = None
-        self.note_claim(task)
+        self.note_claim(task, now)

@@ -171,7 +171,7 @@ class Life:
         self.note_loss(task.worker_id, now)
         until, run_id = task.taken_until, task.run_id
         self.fail(task, Outcome.EXCEPTION, reason, now, error=error)
-        if (task.target is not None or task.limits) and not is_over:
+        if (task.target is not None or task.counts) and not is_over:
             self.keep_hold(task, run_id, until, slot_only=True)
 
     def note_loss(self, worker_id: str | None, now: datetime) -> None:

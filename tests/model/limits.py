@@ -1,4 +1,4 @@
-"""The model's limits of concurrency: what each key of them is used by, who waits for it, and whom it lets through."""
+"""The model's limits: what of each of their keys is used, how many tokens it has, who waits, and who is let through."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,15 +6,33 @@ from datetime import datetime
 from typing import Any
 
 from tests.model.life import Life
-from tests.model.things import FORBIDDEN, INVALID, LIMIT_FULL, LIMIT_IN_USE, NO_LIMIT, Limit, Task, User
-from treadle.wire.status import Reason, Status
+from tests.model.things import FORBIDDEN, INVALID, LIMIT_IN_USE, NO_LIMIT, Job, Key, Limit, Rate, Task, User
+from treadle.wire.status import Status
 
-Key = tuple[str, str, str | None]
-"""A key of a limit, which has the limit for itself: the limit's room, its name, and the key."""
+MOST_NAMED = 4
+"""Keys that a task may count against."""
+
+ROUNDING = 1e-9
+"""What sums of parts of tokens may lose."""
+
+Named = Sequence[dict[str, Any]]
+"""Limits as a submit or a registration names them: name, key, weight."""
+
+
+def pointed(key: str | None, payload: Any) -> str | None:
+    """Return the key that a job means, for this payload: one that begins with `/` leads to a value in it."""
+    if key is None or not key.startswith("/"):
+        return key
+    found = payload
+    for step in key[1:].split("/"):
+        found = found.get(step) if isinstance(found, dict) else None
+    if isinstance(found, dict | list) or found == "":
+        raise INVALID
+    return found if found is None or isinstance(found, str) else str(found).lower()
 
 
 class Limits(Life):
-    """How much of some tasks runs at once."""
+    """How much of some tasks runs at once, and how much begins in a time."""
 
     def __init__(self, worker_timeout: float = 60.0) -> None:
         super().__init__(worker_timeout)
@@ -22,48 +40,81 @@ class Limits(Life):
         """By room and name."""
         self.uses: dict[tuple[str, int], dict[Key, int]] = {}
         """What each run counts, as it was when it was claimed."""
+        self.tokens: dict[Key, tuple[float, datetime]] = {}
+        """How many tokens a key had at an instant; of those that are not here all."""
 
     # What users do
 
-    def set_limit(self, user: User, room: str, name: str, concurrency: int, on_full: str) -> tuple[Limit, bool]:
+    def set_limit(
+        self, user: User, room: str, name: str, now: datetime, concurrency: int | None, rate: Rate | None, on_full: str
+    ) -> tuple[Limit, bool]:
         """Make a limit, or change it; return it, and whether it is new."""
-        if user.run is not None:
-            raise FORBIDDEN
+        self._check_may(user, room)
         known = self.limits.get((room, name))
         if known is None:
-            self.limits[room, name] = made = Limit(room, name, concurrency, on_full)
+            self.limits[room, name] = made = Limit(room, name, concurrency, rate, on_full)
             return made, True
-        if (known.concurrency, known.on_full) != (concurrency, on_full):
+        if (known.concurrency, known.rate, known.on_full) != (concurrency, rate, on_full):
+            self._change_rate(known, rate, now)
             known.concurrency, known.on_full, known.version = concurrency, on_full, known.version + 1
         return known, False
 
+    def _change_rate(self, limit: Limit, rate: Rate | None, now: datetime) -> None:
+        """What has filled by the old rate stays, as much as the new one allows; what was full is full."""
+        old = limit.rate
+        for key in [key for key in self.tokens if key[:2] == (limit.room, limit.name)]:
+            left = self.tokens_of(key, now)
+            if old is None or rate is None or left >= old.burst - ROUNDING:
+                del self.tokens[key]
+            else:
+                self.tokens[key] = (min(left, rate.burst), now)
+        limit.rate = rate
+
     def delete_limit(self, user: User, room: str, name: str) -> None:
-        """Delete a limit that no open task names, and what still counts against it."""
-        if user.run is not None:
-            raise FORBIDDEN
+        """Delete a limit that no open task and no job names, and that no code counts against."""
+        self._check_may(user, room)
         if (room, name) not in self.limits:
             raise NO_LIMIT
-        if any(task.is_open and key[:2] == (room, name) for task in self.tasks.values() for key in self.keys_of(task)):
+        named = {key[:2] for task in self.tasks.values() if task.is_open for key in task.counts}
+        named |= {(job.room, one["name"]) for job in self.jobs.values() if not job.deleted for one in job.limits}
+        counted = {key[:2] for run, weights in self.uses.items() if self._counts(run) for key in weights}
+        if (room, name) in named | counted:
             raise LIMIT_IN_USE
         del self.limits[room, name]
-        for uses in self.uses.values():
-            for key in [key for key in uses if key[:2] == (room, name)]:
-                del uses[key]
+        self.tokens = {key: tokens for key, tokens in self.tokens.items() if key[:2] != (room, name)}
+
+    @staticmethod
+    def _check_may(user: User, room: str) -> None:
+        if user.run is not None or (room == "@global" and not user.superuser):
+            raise FORBIDDEN
 
     # What counts
 
     @staticmethod
-    def keys_in(room: str, limits: Sequence[dict[str, Any]] | None) -> dict[Key, int]:
-        """Return the keys that a task of the room counts against which names these, each with its weight there."""
-        return {(room, one["name"], one.get("key")): one.get("weight", 1) for one in limits or ()}
+    def keys_in(room: str, limits: Named | None) -> dict[Key, int]:
+        """Return the keys that these name in the room, each with its weight there."""
+        return {(room, one["name"], one.get("key")): one.get("weight") or 1 for one in limits or ()}
 
-    def keys_of(self, task: Task) -> dict[Key, int]:
-        return self.keys_in(task.room_id, task.limits)
+    def counts_of(self, job: Job, room: str, own: Named | None, payload: Any) -> dict[Key, int]:
+        """Return the keys that a task counts against: its job's, in the job's room, and its own, in its room."""
+        of_job = [{**one, "key": pointed(one.get("key"), payload)} for one in job.limits]
+        counts = {**self.keys_in(job.room, of_job), **self.keys_in(room, own)}
+        if len(counts) > MOST_NAMED:
+            raise INVALID
+        return counts
+
+    def check_counts(self, counts: dict[Key, int]) -> None:
+        """Refuse a limit that there is not, and a weight that it never admits."""
+        for key, weight in counts.items():
+            if key[:2] not in self.limits:
+                raise NO_LIMIT
+            if weight > (self.limits[key[:2]].concurrency or weight):
+                raise INVALID
 
     def counted(self, key: Key, weight: int) -> int:
         """What a weight counts: one that a change left too heavy for the limit is as much as that allows."""
         limit = self.limits.get(key[:2])
-        return 0 if limit is None else min(weight, limit.concurrency)
+        return 0 if limit is None else min(weight, limit.concurrency or weight)
 
     def used(self, key: Key) -> int:
         """What is used: by runs that are open, and by those whose code may still run."""
@@ -73,22 +124,42 @@ class Limits(Life):
         task = self.tasks[run[0]]
         return run in self.holds or (task.is_leased and task.run_id == run[1])
 
-    def waiting(self, key: Key) -> list[Task]:
-        """Those that are pending and name the key, whatever keeps them."""
-        return [task for task in self.tasks.values() if task.status is Status.PENDING and key in self.keys_of(task)]
+    def tokens_of(self, key: Key, now: datetime) -> float:
+        """Return how many tokens a key has; they fill evenly, up to the burst."""
+        limit = self.limits[key[:2]]
+        rate = limit.rate
+        if rate is None:
+            return float("inf")
+        left, since = self.tokens.get(key, (rate.burst, now))
+        return min(rate.burst, left + max(0.0, (now - since).total_seconds()) * rate.count / rate.seconds)
 
-    def note_claim(self, task: Task) -> None:
-        """A claim takes what its task weighs, for as long as its run counts."""
+    def waiting(self, key: Key) -> list[Task]:
+        """Those that are pending and count against the key, whatever keeps them."""
+        return [task for task in self.tasks.values() if task.status is Status.PENDING and key in task.counts]
+
+    def note_claim(self, task: Task, now: datetime) -> None:
+        """A claim takes what its task weighs, for as long as its run counts, and a token for good."""
         assert task.run_id is not None
-        keys = self.keys_of(task)
-        self.uses[task.id, task.run_id] = {key: self.counted(key, weight) for key, weight in keys.items()}
+        limited = {key: weight for key, weight in task.counts.items() if key[:2] in self.limits}
+        self.uses[task.id, task.run_id] = {key: self.counted(key, weight) for key, weight in limited.items()}
+        self._fill(task, -1, now)
+
+    def give_back_tokens(self, task: Task, now: datetime) -> None:
+        """A run that was handed back before it started gives its tokens back."""
+        self._fill(task, 1, now)
+
+    def _fill(self, task: Task, count: int, now: datetime) -> None:
+        for key in task.counts:
+            limit = self.limits.get(key[:2])
+            if limit is not None and limit.rate is not None:
+                self.tokens[key] = (min(limit.rate.burst, self.tokens_of(key, now) + count), now)
 
     # Who is let through
 
     def line_of(self, task: Task) -> tuple[Any, ...]:
         """The line that a task stands in: of its queue and pool those with the same keys, and none overtakes."""
         room = task.room_id if self.jobs[task.job_name].fair else None
-        return (task.job_name, task.pool, room, frozenset(self.keys_of(task)))
+        return (task.job_name, task.pool, room, frozenset(task.counts))
 
     def stands_in_line(self, task: Task) -> bool:
         """Whether nothing but a limit keeps a pending task."""
@@ -97,7 +168,7 @@ class Limits(Life):
         target = self.target_of(task)
         return target is None or (not self.is_held(target) and self.line(target)[0] is task)
 
-    def fits(self, task: Task) -> bool:
+    def fits(self, task: Task, now: datetime) -> bool:
         """Whether a task fits beside what is used and all that stand before it in its line."""
         before = [
             one
@@ -105,86 +176,41 @@ class Limits(Life):
             if one is task or (self.stands_in_line(one) and self.line_of(one) == self.line_of(task))
         ]
         wanted: Counter[Key] = Counter()
+        count = 0
         for one in before:
             if one.place <= task.place:
-                wanted.update({key: self.counted(key, weight) for key, weight in self.keys_of(one).items()})
-        limited = [key for key in wanted if key[:2] in self.limits]
-        return all(self.used(key) + wanted[key] <= self.limits[key[:2]].concurrency for key in limited)
+                wanted.update({key: self.counted(key, weight) for key, weight in one.counts.items()})
+                count += 1
+        return not any(self.is_beyond(key, wanted[key], count, now) for key in task.counts)
+
+    def is_beyond(self, key: Key, weight: int, count: int, now: datetime) -> bool:
+        """Whether so much weight, of so many tasks, is more than what is left of a key."""
+        limit = self.limits.get(key[:2])
+        if limit is None:
+            return False
+        is_full = limit.concurrency is not None and self.used(key) + weight > limit.concurrency
+        return is_full or count > self.tokens_of(key, now) + ROUNDING
 
     def is_claimable(self, task: Task, now: datetime) -> bool:
-        return super().is_claimable(task, now) and (not task.limits or self.fits(task))
+        return super().is_claimable(task, now) and (not task.counts or self.fits(task, now))
 
-    # When one is full
-
-    def check_limits(self, room: str, limits: Sequence[dict[str, Any]] | None) -> None:
-        """Refuse a limit that there is not, and a weight that it never admits."""
-        for key, weight in self.keys_in(room, limits).items():
-            if key[:2] not in self.limits:
-                raise NO_LIMIT
-            if weight > self.limits[key[:2]].concurrency:
-                raise INVALID
-
-    def check_room(self, wanted: Sequence[tuple[dict[Key, int], bool]]) -> None:
-        """Refuse all of these together, each with whether it could begin at once, if a limit that rejects is full."""
-        ahead: Counter[Key] = Counter()
-        for keys, is_due in wanted:
-            rejecting = [key for key in keys if key[:2] in self.limits and self.limits[key[:2]].on_full == "reject"]
-            for key in rejecting:
-                total = self.total(key) + ahead[key] + self.counted(key, keys[key])
-                if total > self.limits[key[:2]].concurrency:
-                    raise LIMIT_FULL
-            if is_due:
-                ahead.update({key: self.counted(key, keys[key]) for key in rejecting})
-
-    def total(self, key: Key) -> int:
-        """What is used and waits."""
-        return self.used(key) + sum(self.counted(key, self.keys_of(task)[key]) for task in self.waiting(key))
-
-    def supersedes(self, room: str, limits: Sequence[dict[str, Any]] | None) -> bool:
-        """Whether a task that names these may take the place of others."""
-        named = [self.limits.get(key[:2]) for key in self.keys_in(room, limits)]
-        return any(limit is not None and limit.on_full in {"newest", "replace"} for limit in named)
-
-    def supersede(self, new: Task, now: datetime) -> None:
-        """Let a new task take the place of those that wait under its keys, or run there, where the limits say so."""
-        if new.status is not Status.PENDING:
-            return
-        for key, weight in self.keys_of(new).items():
-            limit = self.limits[key[:2]]
-            if limit.on_full not in {"newest", "replace"} or self.total(key) <= limit.concurrency:
-                continue
-            gone = [task for task in self.waiting(key) if task is not new]
-            if limit.on_full == "replace":
-                gone += self._in_the_way(key, limit.concurrency - self.counted(key, weight))
-            for task in gone:
-                self.cancel(task, now, Reason.SUPERSEDED)
-                task.error = f"task {new.id} superseded it: the limit {limit.name!r} of room {limit.room} was full"
-
-    def _in_the_way(self, key: Key, most: int) -> list[Task]:
-        """Return the tasks whose runs go, the first claimed first, so that no more than `most` is left of runs."""
-        running = [t for t in self.tasks.values() if t.is_leased and key in self.uses.get((t.id, t.run_id or 0), {})]
-        running.sort(key=lambda task: (task.claimed_at, task.seq))
-        weights = {task.id: self.uses[task.id, task.run_id or 0][key] for task in running}
-        excess = sum(weights.values()) - most
-        gone = []
-        for task in running:
-            if excess > 0:
-                excess -= weights[task.id]
-                gone.append(task)
-        return gone
-
-    def shown_limits(self) -> dict[tuple[str, str], dict[str, Any]]:
+    def shown_limits(self, now: datetime) -> dict[tuple[str, str], dict[str, Any]]:
         """Return what is shown of each limit, by room and name."""
         found = {}
         for name, limit in self.limits.items():
             keys = {key for uses in self.uses.values() for key in uses} | {
-                key for task in self.tasks.values() for key in self.keys_of(task)
+                key for task in self.tasks.values() for key in task.counts
             }
-            mine = [key for key in keys if key[:2] == name]
-            waiting = {key: len(self.waiting(key)) for key in mine}
+            waiting = {key: len(self.waiting(key)) for key in keys if key[:2] == name}
+            busy = {key for key in waiting if waiting[key] or self.used(key)}
+            rate = limit.rate
             found[name] = {
                 "concurrency": limit.concurrency, "on_full": limit.on_full, "version": limit.version,
-                "used": sum(map(self.used, mine)), "waiting": sum(waiting.values()),
-                "keys": sum(1 for key in mine if waiting[key] or self.used(key)),
+                "rate": None if rate is None else (rate.count, rate.seconds, rate.burst),
+                "used": sum(map(self.used, busy)), "waiting": sum(waiting.values()), "keys": len(busy),
+                "busiest": {
+                    key[2]: (self.used(key), waiting[key], None if rate is None else round(self.tokens_of(key, now), 6))
+                    for key in busy
+                },
             }  # fmt: skip
         return found

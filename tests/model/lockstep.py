@@ -17,10 +17,15 @@ from tests.model.operations import (
     Pass,
     Restart,
     Service,
+    SetLimit,
     Step,
     Together,
     task_seen,
 )
+from tests.model.operations.limits import IN_ROOMS, LIMITS
+
+MANY = 1000
+"""A concurrency that is no limit."""
 
 SELDOM = 4
 """Steps after which queues, workers, targets and schedules are looked at; tasks are after each."""
@@ -50,12 +55,17 @@ class Lockstep(Failing):
         match operation:
             case Pass(seconds):
                 await self.world.advance(seconds)
+                if self._has_rates():
+                    # Tokens have come: those who wait are looked at, as they are by the promoter's next turn.
+                    await self.sites[number].turn("fill")
                 return
             case Step(seconds):
                 await self.world.jump(seconds)
                 self.model.see_clock(self.world.now(), self.world.passed())
                 for site in self.sites:
                     site.see_clock(self.world.now())
+                if self._has_rates():
+                    await self._fill_anew(number)
                 return
             case Service(name):
                 await self.sites[number].turn(name)
@@ -74,12 +84,31 @@ class Lockstep(Failing):
                 await self._one(operation, number)
         await self.look(self.sites[number])
 
+    def _has_rates(self) -> bool:
+        return any(limit.rate is not None for limit in self.model.limits.values())
+
+    async def _fill_anew(self, number: int) -> None:
+        """Have all that was set heeded, and every rate made anew: what a step of the clock fills is not told of."""
+        for site in self.sites:
+            await site.settle()
+        for room, name, limit in [(*key, replace(limit)) for key, limit in self.model.limits.items()]:
+            if limit.rate is not None:
+                rate = (limit.rate.count, limit.rate.seconds, limit.rate.burst)
+                plain = SetLimit(
+                    LIMITS.index(name), limit.concurrency or MANY, limit.on_full, room=IN_ROOMS.index(room)
+                )
+                await self._one(plain, number)
+                await self._one(replace(plain, concurrency=limit.concurrency, rate=rate), number)
+
     async def _together(self, operations: Sequence[Operation], number: int) -> None:
         """Ask all at once: there is an order in which the model gives the same answers, and ends as the server did."""
         self.knows_turns = False
         # Two claims at once take turns, task by task: no order of the two explains that.
         claims = [one for one in operations if isinstance(one, Claim)]
         single = [one for one in operations if one is claims[0] or not isinstance(one, Claim)] if claims else operations
+        # Of two changes of limits in one batch the last alone is written.
+        limits = [one for one in single if isinstance(one, SetLimit)]
+        single = [one for one in single if one not in limits[1:]]
         asked = [(one, self._request(one)) for one in single]
         ready = [(one, request) for one, request in asked if request is not None]
         answers = await asyncio.gather(*(self._ask(one, request, number) for one, request in ready))

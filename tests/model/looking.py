@@ -1,5 +1,6 @@
 """What is seen of the real thing, held against what the model has."""
 
+from datetime import datetime
 from typing import Any
 
 from tests.model.operations.base import LIMIT, ROOMS, Request, task_seen
@@ -73,7 +74,7 @@ class Looking:
         """Who is said to wait for a limit does not fit: nobody is left behind when there is room."""
         for one in items:
             named = [limit for limit in one["blocked_by"] or () if limit.startswith(LIMIT)]
-            if named and self.model.fits(self.model.tasks[one["id"]]):
+            if named and self.model.fits(self.model.tasks[one["id"]], self.world.now()):
                 raise Differs(f"there is room for {one['id']}, and the server says that it waits for {named}")
 
     async def look_around(self, site: Site) -> None:
@@ -139,7 +140,7 @@ class Looking:
         check(expected, seen, "the schedules differ")
 
     async def _look_at_limits(self, site: Site) -> None:
-        expected = self.model.shown_limits()
+        expected = self.model.shown_limits(self.world.now())
         if not expected:
             return
         seen = {}
@@ -147,8 +148,23 @@ class Looking:
             page = await self._get(site, f"/v1/rooms/{room}/limits")
             for one in page["items"]:
                 key = (one["room_id"], one["name"])
-                seen[key] = {name: one[name] for name in expected.get(key, one)}
+                told = one | {"busiest": {key["key"]: self._bucket_seen(one, key) for key in one["busiest"]}}
+                told["rate"] = None if one["rate"] is None else tuple(one["rate"].values())
+                seen[key] = {name: told[name] for name in expected.get(key, told)}
+            for name in expected.keys() & seen.keys():
+                # Of the keys the busiest are shown, as far as a task has them still.
+                expected[name]["busiest"] = {
+                    key: one for key, one in expected[name]["busiest"].items() if key in seen[name]["busiest"]
+                }
         check(expected, seen, "the limits differ")
+
+    def _bucket_seen(self, limit: Any, key: Any) -> tuple[int, int, float | None]:
+        """Return what a limit's key is used by, who waits, and its tokens as they are by now."""
+        tokens, rate = key["tokens"], limit["rate"]
+        if tokens is not None and key["tokens_at"] is not None:
+            passed = (self.world.now() - datetime.fromisoformat(key["tokens_at"])).total_seconds()
+            tokens += max(0.0, passed) * rate["count"] / rate["seconds"]
+        return key["used"], key["waiting"], None if tokens is None else round(min(tokens, rate["burst"]), 6)
 
     def _check_invariants(self) -> None:
         """What must hold of the model itself, and so of both: G2, G4, G5."""

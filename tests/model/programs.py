@@ -44,6 +44,9 @@ from tests.model.operations import (
     Together,
 )
 
+KEYED = len(JOBS) - 1
+"""The job that has a limit, whose keys are in the payloads."""
+
 _number = st.integers(0, 11)
 _worker = st.integers(0, 3)
 _back = st.sampled_from([0, 0, 0, 0, 1])
@@ -70,7 +73,7 @@ def _rarely(one: st.SearchStrategy[Any], other: st.SearchStrategy[Any]) -> st.Se
 
 _submission = st.builds(
     lambda job, kept, rest: {"job": job, **{name: rest[name] for name in list(rest)[:kept]}},
-    st.integers(0, len(JOBS) - 1),
+    st.integers(0, KEYED - 1),
     st.sampled_from([0, 1, 2, 3, 20]),
     _some(
         target=st.sampled_from(["a", "b"]),
@@ -106,7 +109,7 @@ def _bound(submission: dict[str, Any], needs: tuple[int | str, ...], policy: str
     return {**submission, "needs": needs, **({} if policy is None else {"on_dependency_failure": policy})}
 
 
-_plain_or_targeted = st.fixed_dictionaries({"job": st.integers(0, len(JOBS) - 1)}, optional={
+_plain_or_targeted = st.fixed_dictionaries({"job": st.integers(0, KEYED - 1)}, optional={
     "target": st.sampled_from(["a", "b"]), "id": st.integers(1, 9), "unique_key": st.sampled_from(["k", "l"]),
     "delay": st.sampled_from([0, 5]), "deadline": st.sampled_from([20, 100]), "max_retries": st.integers(0, 1),
 })  # fmt: skip
@@ -149,18 +152,31 @@ _named = st.sampled_from(
     ]
 )  # fmt: skip
 _limited = st.builds(lambda given, limits: {**given, "limits": limits}, _submission, _named)
+_keyed = st.builds(
+    lambda given, payload, limits: {**given, "job": KEYED, "payload": payload, **limits},
+    _submission,
+    st.sampled_from(
+        [{}, {"n": 1}, {"n": 1}, {"n": 1.0}, {"n": "1"}, {"n": 2}, {"n": None}, {"n": True}, {"n": {"of": 1}}, {"m": 1}]
+    ),
+    st.sampled_from([{}, {}, {}, {"limits": [{"name": "api"}]}, {"limits": [{"name": "per"}]}]),
+)
 _submit_limited = st.builds(
     Submit,
-    st.lists(_limited | _limited | _submission, min_size=1, max_size=4).map(tuple),
+    st.lists(_limited | _limited | _keyed | _keyed | _submission, min_size=1, max_size=4).map(tuple),
     st.just(0),
     _user,
     st.booleans(),
 )
 _full = st.sampled_from(["wait", "wait", "reject", "newest", "replace"])
-_set_limit = st.builds(SetLimit, st.just(0), st.integers(1, 3), _full) | st.builds(
-    SetLimit, st.just(1), st.integers(1, 2), st.sampled_from(["wait", "reject"])
+_rate = st.tuples(st.integers(1, 2), st.sampled_from([2.0, 10.0]), st.sampled_from([None, 1, 3]))
+_set_limit = st.one_of(
+    st.builds(SetLimit, st.just(0), st.integers(1, 3), _full),
+    st.builds(SetLimit, st.just(0), st.none() | st.integers(1, 3), _full, rate=_rate),
+    st.builds(SetLimit, st.just(1), st.integers(1, 2), st.sampled_from(["wait", "reject"])),
+    st.builds(SetLimit, st.just(1), st.none(), _full, rate=_rate),
+    st.builds(SetLimit, st.just(2), st.none() | st.integers(1, 2), _full, st.just(2), _user, _rate),
 )
-_delete_limit = st.builds(DeleteLimit, st.integers(0, 1))
+_delete_limit = st.builds(DeleteLimit, st.integers(0, 1)) | st.builds(DeleteLimit, st.just(2), st.just(2), _user)
 
 _reasons = [
     "error", "timeout", "malformed-payload", "worker-shutdown", "intermittent-task", "returned", "claim-expired",
@@ -267,6 +283,8 @@ _changes = st.sampled_from(
         {"checkpoint": [3]}, {"tags": {"x": "y"}}, {"unique_key": "k"}, {"unique_key": None}, {"pool": "gpu"},
         {"pool": None}, {"deadline": 15}, {"deadline": None}, {"delay": 5}, {"lease_seconds": 20.0}, {"max_retries": 3},
         {"on_dependency_failure": "cancel"}, {"on_dependency_failure": "run"}, {"on_dependency_failure": "hold"},
+        {"limits": [{"name": "api"}]}, {"limits": [{"name": "api", "key": "b"}, {"name": "gpu"}]}, {"limits": None},
+        {"limits": [{"name": "api", "weight": 2}]}, {"payload": {"n": 1}}, {"payload": {}},
         {"heartbeat_increment": None}, {"heartbeat_increment": 5.0}, {"timeout": 8.0}, {"budget": None},
     ]
 )  # fmt: skip
@@ -310,7 +328,7 @@ _set_schedule = st.builds(
         name, room, user, job, {**timing, **rest, **({"options": options} if options else {})}
     ),
     *_of_schedule,
-    st.integers(0, len(JOBS) - 1),
+    st.sampled_from([*range(KEYED), *range(KEYED), KEYED]),
     _timing,
     _some(missed=st.sampled_from(["late", "skip"]), paused=st.booleans()),
     st.sampled_from([{}, {}, {"deadline": 15.0}, {"unique_key": "k"}, {"target": "a"}, {"max_retries": 1}]),
@@ -354,7 +372,7 @@ _REQUESTS: dict[str, tuple[int, st.SearchStrategy[Any]]] = {
     "by run": (4, _by_run),
     "look": (1, _look),
     "submit limited": (4, _submit_limited),
-    "set limit": (1, _set_limit),
+    "set limit": (2, _set_limit),
     "delete limit": (1, _delete_limit),
 }
 
@@ -378,8 +396,8 @@ _operation = _weighed(
     }
 )
 
-_PROLOGUE: list[Operation] = [Register(), *(Link(0, job) for job in range(len(JOBS)))]
-_SECOND: list[Operation] = [Register({"concurrency": 3}), *(Link(1, job) for job in range(len(JOBS)))]
+_PROLOGUE: list[Operation] = [Register(), *(Link(0, job) for job in range(KEYED))]
+_SECOND: list[Operation] = [Register({"concurrency": 3}), *(Link(1, job) for job in range(KEYED))]
 _BEGINNING: list[Operation] = [Submit(({"job": 0}, {"job": 1, "target": "a"}, {"job": 2}), alone=False), Claim(0, 2)]
 _KEPT = {"kind": "step", "step": "a", "occurrence": 0, "function": "f", "result": 1, "seconds": 0.5}
 _WAITS = {"kind": "suspended", "step": "m", "occurrence": 0, "seconds": 30.0, "receives": True}
@@ -397,6 +415,12 @@ _LIMITED: list[Operation] = [
     Submit(({"job": 0, "limits": [{"name": "api"}]}, {"job": 1, "limits": [{"name": "gpu"}]}), alone=False),
 ]
 """There are limits."""
+_RATED: list[Operation] = [
+    SetLimit(0, None, rate=(1, 10.0, 2)),
+    Link(0, KEYED),
+    Submit(({"job": 0, "limits": [{"name": "api"}]}, {"job": KEYED, "payload": {"n": 1}}), alone=False),
+]
+"""There are rates."""
 _ASLEEP: list[Operation] = [Submit(({"job": 0},)), Claim(0), Report(0, _KEPT), Report(0, _WAITS)]
 """A task keeps a step, and waits for a message."""
 
@@ -412,6 +436,6 @@ def programs(size: int = 40, *, servers: int = 1) -> st.SearchStrategy[list[Oper
     return st.builds(
         lambda second, begun, rest: [*_PROLOGUE, *(_SECOND if second else []), *begun, *rest],
         st.booleans(),
-        st.sampled_from([[], _BEGINNING, _BEGINNING, _ASLEEP, _BLOCKED, _BLOCKED, _LIMITED, _LIMITED]),
+        st.sampled_from([[], _BEGINNING, _BEGINNING, _ASLEEP, _BLOCKED, _BLOCKED, _LIMITED, _LIMITED, _RATED, _RATED]),
         body,
     )

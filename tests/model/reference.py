@@ -15,7 +15,7 @@ from treadle.wire.status import Status
 
 _HIDDEN = {
     "seq", "content", "usage_before", "goes_first", "unfenced", "updated_at", "limits", "schedule", "kept", "messages",
-    "needs",
+    "needs", "counts",
 }  # fmt: skip
 SHOWN = [field.name for field in fields(Task) if field.name not in _HIDDEN]
 _CAUSES = ("running", "claimed", "stopping", "paused", "failed", "retry")
@@ -32,7 +32,10 @@ class Treadle(Sweeps):
     def shown(self, task: Task) -> dict[str, Any]:
         """Return the task as `TaskItem`."""
         data = {name: written(getattr(task, name)) for name in SHOWN}
-        return data | {"queue_position": self.position(task), "blocked_by": self.blocked_by(task)}
+        own = self.keys_in(task.room_id, task.limits)
+        counts = sorted((*key[:2], key[2] or "", weight, key in own) for key, weight in task.counts.items())
+        shown = {"queue_position": self.position(task), "blocked_by": self.blocked_by(task), "counts_against": counts}
+        return data | shown
 
     def holders(self, target: tuple[str, str]) -> list[tuple[str, str]]:
         """Return what holds a target, each with its cause, live runs first."""

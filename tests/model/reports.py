@@ -150,6 +150,7 @@ class Reports(Steps):
     def hand_back(self, task: Task, now: datetime, **told: Any) -> None:
         """Return a run that was never started: it costs nothing, and the task keeps its place."""
         self.end_run(task, Outcome.RETURNED, Reason.RETURNED, now, **told)
+        self.give_back_tokens(task, now)
         if task.cancel_requested:
             self.interrupt(task, now)
         else:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Literal
 
-from tests.model.limits import Limits
+from tests.model.crowds import Crowds
 from tests.model.things import FORBIDDEN, NO_TASK, NO_WORKER, UNAUTHORIZED, Task, User, Worker
 
 SKEW = timedelta(seconds=5)
@@ -12,7 +12,7 @@ SKEW = timedelta(seconds=5)
 Gate = Literal["open", "run", "late"]
 
 
-class Rights(Limits):
+class Rights(Crowds):
     """Who may what."""
 
     def __init__(self, worker_timeout: float = 60.0) -> None:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.model.submits import Given
-from tests.model.things import CONFLICT, FORBIDDEN, NO_SCHEDULE, Schedule, Task, User
+from tests.model.things import CONFLICT, FORBIDDEN, NO_SCHEDULE, Refused, Schedule, Task, User
 from tests.model.verbs import Verbs
 
 MISSED_AFTER = 60.0
@@ -105,6 +105,7 @@ class Schedules(Verbs):
         schedule = self.own_schedule(user, room, name)
         if self._has_open(schedule) or self._key_holder(schedule) is not None:
             raise CONFLICT
+        self._check_limits(schedule, now)
         return self._make(schedule, now, now, next(names))
 
     def delete_schedule(self, user: User, room: str, name: str) -> None:
@@ -151,11 +152,28 @@ class Schedules(Verbs):
     def _fire(self, schedule: Schedule, now: datetime, *, skips: bool) -> None:
         tick = schedule.next_at
         schedule.next_at = next_tick(schedule.cron, schedule.interval, tick, now)
+        if skips:
+            return
         holder = self._key_holder(schedule)
-        if holder is not None:
+        if self._are_limits_refused(schedule, now):
+            schedule.skipped_at, schedule.skipped_for = tick, None
+        elif holder is not None:
             schedule.skipped_at, schedule.skipped_for = tick, holder.id
-        elif not skips:
+        else:
             self._make(schedule, tick, now, self.coming.get((schedule.room, schedule.name), "(no such task)"))
+
+    def _check_limits(self, schedule: Schedule, now: datetime) -> None:
+        job = self.jobs[schedule.job_name]
+        counts = self.counts_of(job, schedule.room, schedule.options.get("limits"), schedule.payload)
+        self.check_counts(counts)
+        self.check_room([(counts, True)], now)
+
+    def _are_limits_refused(self, schedule: Schedule, now: datetime) -> bool:
+        try:
+            self._check_limits(schedule, now)
+        except Refused:
+            return True
+        return False
 
     def _make(self, schedule: Schedule, due: datetime, now: datetime, task_id: str) -> Task:
         options = dict(schedule.options)
@@ -168,4 +186,5 @@ class Schedules(Verbs):
         task = self.new_task(User(schedule.owner), schedule.room, one, now, task_id)
         task.content, task.schedule = None, (schedule.room, schedule.name)
         schedule.last_at, schedule.last_task_id = due, task.id
+        self.supersede(task, now)
         return task

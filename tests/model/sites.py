@@ -15,6 +15,7 @@ from starlette.types import Message
 
 from tests.model.operations.base import USERS, Request
 from tests.model.things import ROOT
+from treadle_server.engine.commands import OpenLimits
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
 from treadle_server.services.dependants import LONGEST_SLEEP, Dependants
@@ -193,6 +194,9 @@ class Site:
                 if await self.dependants.turn() == LONGEST_SLEEP:
                     return
             raise AssertionError("there is always something left to tell")
+        if service == "fill":
+            await self.engine.run(OpenLimits())
+            return
         if service == "tick":
             # It reads the clock that its last transaction left; the sweeper's turn reads the store's.
             await self.engine.store.read_clock()

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from tests.model.beats import Beats
-from tests.model.limits import Key
 from tests.model.things import (
     CONFLICT,
     DEFAULTS,
@@ -14,6 +13,8 @@ from tests.model.things import (
     NO_JOB,
     NO_WORKER,
     Job,
+    Key,
+    Rate,
     Task,
     User,
 )
@@ -59,12 +60,12 @@ class Submits(Beats):
             first = self.tasks.get(one.get("id", ""))
             if first is None:
                 self._check_delay(one, now)
-                self.check_limits(room, one.get("limits"))
+                self.check_counts(self._counts_of(room, one))
                 self.check_needs(given, one)
             elif first.content != self._content(room, one) or first.submitter != user.name:
                 raise CONFLICT
-        self.check_room(self._wanted(room, given, now))
-        is_told = not any(self.supersedes(room, one.get("limits")) for one in given)
+        self.check_room(self._wanted(room, given, now), now)
+        is_told = not any(self.supersedes(self._counts_of(room, one)) for one in given)
         done: list[Submitted] = []
         ids: dict[str, str] = {}
         for one in given:
@@ -83,9 +84,12 @@ class Submits(Beats):
             marks = {mark for mark in marks if mark[-1] is not None}
             if one.get("id") not in self.tasks and self._holder(one) is None and not marks & seen:
                 is_due = not (one.get("depends_on") or one.get("delay")) and (one.get("scheduled_at") or now) <= now
-                found.append((self.keys_in(room, one.get("limits")), is_due))
+                found.append((self._counts_of(room, one), is_due))
             seen |= marks
         return found
+
+    def _counts_of(self, room: str, one: Given) -> dict[Key, int]:
+        return self.counts_of(self.jobs[one["job"]], room, one.get("limits"), one.get("payload", {}))
 
     def _holder(self, one: Given) -> Task | None:
         """Return the open task that holds the unique key."""
@@ -138,7 +142,8 @@ class Submits(Beats):
         self.tasks[task_id] = task = Task(
             id=task_id, seq=self.seq, job_name=one["job"], room_id=room, submitter=user.name,
             payload=one.get("payload", {}), scheduled_at=due, created_at=now, updated_at=now,
-            content=self._content(room, one), status=Status.SCHEDULED if due > now else Status.PENDING,
+            content=self._content(room, one), counts=self._counts_of(room, one),
+            status=Status.SCHEDULED if due > now else Status.PENDING,
             **option, **rest,
         )  # fmt: skip
         return task
@@ -150,19 +155,37 @@ class Submits(Beats):
     # Jobs
 
     def register_job(
-        self, user: User, full_name: str, worker_id: str, *, retain: bool, fair: str | None = None, **defaults: Any
+        self,
+        user: User,
+        full_name: str,
+        worker_id: str,
+        now: datetime,
+        *,
+        retain: bool,
+        fair: str | None = None,
+        limits: Sequence[Given] = (),
+        **defaults: Any,
     ) -> bool:
-        """Register a job that a worker serves, always the same; return whether it is new, or back."""
+        """Register a job that a worker serves, always the same; return whether it is new, or back.
+
+        Those of its limits that are missing are made; those that are there stay as they are.
+        """
         room = full_name.partition(":")[0]
         if room.startswith("@") and not user.superuser:
             raise FORBIDDEN
         worker = self.workers.get(worker_id)
         if worker is None or not self.is_own(user, worker):
             raise NO_WORKER
+        self.check_counts({key: weight for key, weight in self.keys_in(room, limits).items() if key[:2] in self.limits})
+        for one in limits:
+            if (room, one["name"]) not in self.limits:
+                self.set_limit(user, room, one["name"], now, one["concurrency"], Rate(**one["rate"]), "wait")
         known = self.jobs.get(full_name)
         is_new = known is None or known.deleted
         if is_new:
-            self.jobs[full_name] = Job(room, full_name, defaults, retain=retain, fair=fair is not None)
+            self.jobs[full_name] = Job(
+                room, full_name, defaults, retain=retain, fair=fair is not None, limits=list(limits)
+            )
         worker.jobs.add(full_name)
         return is_new
 

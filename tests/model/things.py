@@ -72,6 +72,8 @@ class Job:
     fair: bool = False
     paused: bool = False
     deleted: bool = False
+    limits: list[dict[str, Any]] = field(default_factory=list)
+    """The limits of its room that its tasks count against; a key that begins with `/` points into the payload."""
 
 
 @dataclass
@@ -148,7 +150,9 @@ class Task:
     """Whether its run was started without a run's number: it can't be told from its successor."""
     updated_at: datetime | None = None
     limits: list[dict[str, Any]] | None = None
-    """The limits of its room that it names, each with its key and weight."""
+    """The limits of its room that it names itself, each with its key and weight."""
+    counts: "dict[Key, int]" = field(default_factory=dict)
+    """The keys that it counts against, its job's and its own, each with its weight there."""
     schedule: tuple[str, str] | None = None
     """The room and the name of the schedule that made it."""
     kept: "list[Step]" = field(default_factory=list)
@@ -240,13 +244,27 @@ class Hold:
     """Whether it keeps its worker's slot alone, and not the next run of its task."""
 
 
+Key = tuple[str, str, str | None]
+"""A key of a limit, which has the limit for itself: the limit's room, its name, and the key."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many tokens fill in how many seconds, and how many there are at most."""
+
+    count: int
+    seconds: float
+    burst: int
+
+
 @dataclass
 class Limit:
-    """How much weight of tasks runs at once that count against it, for each key by itself."""
+    """How much weight of tasks runs at once that count against it, how many begin, or both, for each key by itself."""
 
     room: str
     name: str
-    concurrency: int
+    concurrency: int | None
+    rate: Rate | None
     on_full: str
     version: int = 1
 

@@ -138,6 +138,7 @@ class Verbs(Submits):
         key = changes.get("unique_key")
         if key is not None and self.holders_of_key(task, key):
             raise CONFLICT
+        self._count_anew(task, changes)
         self._change(task, changes)
         if at is not None:
             self._reschedule(task, at, now)
@@ -157,6 +158,15 @@ class Verbs(Submits):
             except Refused as refused:
                 answers[task_id] = refused.name
         return answers
+
+    def _count_anew(self, task: Task, changes: Given) -> None:
+        """What it counts against follows its limits and its payload; only what is new of it is looked at."""
+        if changes.keys() & {"limits", "payload"}:
+            own, payload = changes.get("limits", task.limits), changes.get("payload", task.payload)
+            counts = self.counts_of(self.jobs[task.job_name], task.room_id, own, payload)
+            if counts != task.counts:
+                self.check_counts(counts)
+            task.counts = counts
 
     @staticmethod
     def _change(task: Task, changes: Given) -> None:

@@ -16,11 +16,22 @@ from tests.model.things import ROOT, Refused, Task, User
 
 USERS = (ROOT, User("ann"))
 ROOMS = ("lab", "den")
-JOBS = ("@global:tasks:shared", "@global:tasks:fair", "lab:tasks:own")
+JOBS = ("@global:tasks:shared", "@global:tasks:fair", "lab:tasks:own", "@global:tasks:keyed")
 SPECS: tuple[dict[str, Any], ...] = (
     {"retain": True},
     {"retain": True, "fair": "room"},
     {"retain": False, "max_retries": 1, "retry_base": 4.0, "max_requeues": 2, "lease_seconds": 30.0},
+    {
+        "retain": False,
+        "limits": [
+            {
+                "name": "per",
+                "key": "/n",
+                "concurrency": 2,
+                "rate": {"count": 1, "seconds": 4.0, "burst": 3},
+            }
+        ],
+    },
 )
 """What each of the jobs is registered with."""
 
@@ -151,6 +162,11 @@ def is_chosen(task_id: str) -> bool:
 def task_seen(body: Body) -> Body:
     """Return what the model knows of a task as well."""
     seen = {name: body.get(name) for name in (*SHOWN, "queue_position", "blocked_by")}
+    named = [
+        (*map(one.get, ("room", "name")), one["key"] or "", one["weight"], one["own"])
+        for one in body.get("counts_against") or ()
+    ]
+    seen["counts_against"] = sorted(named)
     return seen | {"blocked_by": [one for one in body.get("blocked_by") or () if not one.startswith(LIMIT)] or None}
 
 

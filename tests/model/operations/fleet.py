@@ -74,7 +74,7 @@ class Link(Operation):
 
     def answer(self, at: Moment) -> Any:
         worker = the(self.worker, at.then.workers.values())
-        is_new = at.model.register_job(owner(worker.owner), JOBS[self.job], worker.id, **SPECS[self.job])
+        is_new = at.model.register_job(owner(worker.owner), JOBS[self.job], worker.id, at.now, **SPECS[self.job])
         return Told(201 if is_new else 200, JOBS[self.job])
 
     def seen(self, body: Any) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 from treadle_server.domain.admission import Wanted
 from treadle_server.domain.jobs import Job
-from treadle_server.domain.limits import Named, check_named, key_of, named_by, text_of
+from treadle_server.domain.limits import Named, check_named, key_of, named_by, text_of, weights_of
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.unit_of_work import UnitOfWork
 
@@ -13,17 +13,27 @@ Given = Sequence[Mapping[str, Any]]
 """Limits as a submit or a registration names them: name, key, weight."""
 
 
-def limits_of(work: UnitOfWork, job: Job, room: str, own: Given | None, payload: str) -> list[Named]:
+def limits_of(
+    work: UnitOfWork, job: Job, room: str, own: Given | None, payload: str, *, task: Task | None = None
+) -> list[Named]:
     """Return what a task of the job counts against, in the order of the buckets.
 
-    Raises `LimitNotFound`, and `ValidationFailed` for a weight that never fits, a key that is none, or too many.
+    What a `task` that is edited counts against already is not looked at again. Raises `LimitNotFound`, and
+    `ValidationFailed` for a weight that never fits, a key that is none, or too many.
     """
     of_job = work.rules.limits_of(job)
     if not of_job and not own:
         return []
     named = named_by(job.room, of_job, room, own or (), payload)
-    check_named(named, work.limits)
+    if task is None or not _is_as_before(task, named):
+        check_named(named, work.limits)
     return named
+
+
+def _is_as_before(task: Task, named: Sequence[Named]) -> bool:
+    if task.limits is None or not named or key_of(named) != task.limit_key:
+        return False
+    return weights_of(task.limits) == tuple(one.weight for one in named)
 
 
 def note_limits(task: Task, named: Sequence[Named], own: Given | None) -> None:

@@ -114,7 +114,7 @@ class Edit(OneRow):
         if not changes.keys() & _LIMITING:
             return None
         payload: str = changes.get("payload", task.payload)
-        return limits_of(work, work.job_of(task), task.room, own, payload)
+        return limits_of(work, work.job_of(task), task.room, own, payload, task=task)
 
     def _due_at(self, work: UnitOfWork, task: Task, changes: dict[str, Any]) -> datetime | None:
         """Return when the task is to be due from now on; None: as it is."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from sqlalchemy import delete, or_, select
@@ -10,6 +10,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle_server.domain.limits import LIMIT_FIELDS, Limit, Place, number_of
 from treadle_server.store.base import Tx
+from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.sqlite.rows import micros
+from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import jobs, limit_lines, limit_tokens, limit_uses, limits, tasks
 from treadle_server.store.transaction.limit_rows import awaited_buckets, call_awaited, limits_by_num, lock_limits
 
@@ -71,7 +74,11 @@ async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], 
     await lock_limits(tx)
     module: Any = sqlite if tx.dialect == "sqlite" else postgresql
     awaited: list[Place] = []
+    changed = list(changed)
+    before = {limit.num: limit for limit in await limits_by_num(tx, {limit.num for limit in changed})}
     for limit in changed:
+        if limit.num in before:
+            await _keep_tokens(tx, before[limit.num], limit, now)
         row = _row(limit)
         statement = module.insert(limits).values(row)
         await tx.connection.execute(statement.on_conflict_do_update(index_elements=["num"], set_=row))
@@ -79,6 +86,38 @@ async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], 
         awaited += await awaited_buckets(tx, limit.num, MOST_AWAITED)
     await _delete_limits(tx, gone)
     return set(awaited[:MOST_AWAITED])
+
+
+async def _keep_tokens(tx: Tx, before: Limit, limit: Limit, now: datetime) -> None:
+    """Fill all buckets by the rate that there was until `now`: what comes fills by the new one.
+
+    They keep as much as that allows; those that were full are, and so are all where there was no rate.
+    """
+    if (before.per_second, before.rate_burst) == (limit.per_second, limit.rate_burst):
+        return
+    burst, most = float(limit.rate_burst or 0), float(before.rate_burst or 0)
+    if isinstance(tx.connection, InlineConnection):
+        tx.connection.run_many(_KEEP, [(limit.num, micros(now), before.per_second, most, burst)])
+    else:
+        values = (limit.num, now, before.per_second, most, burst)
+        await cast("DirectConnection", tx.connection).change(_PG_KEEP, values)
+
+
+_KEEPING = """
+UPDATE limit_tokens
+   SET filled_at = {now},
+       tokens = CASE WHEN {had} >= {most} - 1e-9 THEN {burst} WHEN {had} > {burst} THEN {burst} ELSE {had} END
+ WHERE limit_num = {num}
+"""
+"""A thousand millionth of a token is what sums of parts lose."""
+_KEEP = _KEEPING.format(num="?1", now="?2", most="?4", burst="?5", had="(tokens + max(0, ?2 - filled_at) / 1e6 * ?3)")
+_PG_KEEP = _KEEPING.format(
+    num="$1::bigint",
+    now="$2::timestamptz",
+    most="$4::float8",
+    burst="$5::float8",
+    had="(tokens + greatest(0, extract(epoch FROM $2::timestamptz - filled_at)::float8) * $3::float8)",
+)
 
 
 async def _delete_limits(tx: Tx, nums: Collection[int]) -> None:
