@@ -143,3 +143,26 @@ async def test_an_edit_of_a_payload_is_not_refused_for_limits_that_it_leaves_as_
     assert edited.payload == '{"n":2}'
     with pytest.raises(ValidationFailed, match="never fits"):
         await shop.engine.run(edit(limits=named(weight=3)))
+
+
+async def test_a_line_whose_first_task_is_too_heavy_for_the_workers_keeps_no_other_line_from_the_limit(
+    shop, clock: FakeClock
+) -> None:
+    """Both are of one queue, and there is room for one of them."""
+    await set_limit(shop, concurrency=1)
+    await set_limit(shop, "other", concurrency=1)
+    big, small = await shop.worker(pool="big"), await shop.worker(concurrency=1)
+    await shop.submit(limits=named(), options={"pool": "big"})
+    [first] = await shop.claim(big)
+    await shop.submit(limits=named(), options={"weight": 2})
+    [second] = await shop.submit(limits=[*named(), *named("other")])
+    await shop.run(first)
+
+    for _ in range(2):
+        clock.advance(1)
+        await shop.engine.run(OpenLimits())
+
+    assert places(await shop.claim(small)) == [second.id]
+    # Nothing is left to look at.
+    clock.advance(1)
+    assert await shop.engine.run(OpenLimits()) == 0

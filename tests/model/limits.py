@@ -28,7 +28,10 @@ def pointed(key: str | None, payload: Any) -> str | None:
         found = found.get(step) if isinstance(found, dict) else None
     if isinstance(found, dict | list) or found == "":
         raise INVALID
-    return found if found is None or isinstance(found, str) else str(found).lower()
+    if found is None or isinstance(found, str):
+        return found
+    # 5 and 5.0 are one number.
+    return str(found).lower() if isinstance(found, bool) or found != int(found) else str(int(found))
 
 
 class Limits(Life):
@@ -156,10 +159,13 @@ class Limits(Life):
 
     # Who is let through
 
+    def lane_of(self, task: Task) -> tuple[str, str | None, str | None]:
+        """The queue of a task, and its pool there."""
+        return (task.job_name, task.pool, task.room_id if self.jobs[task.job_name].fair else None)
+
     def line_of(self, task: Task) -> tuple[Any, ...]:
         """The line that a task stands in: of its queue and pool those with the same keys, and none overtakes."""
-        room = task.room_id if self.jobs[task.job_name].fair else None
-        return (task.job_name, task.pool, room, frozenset(task.counts))
+        return (*self.lane_of(task), frozenset(task.counts))
 
     def stands_in_line(self, task: Task) -> bool:
         """Whether nothing but a limit keeps a pending task."""
@@ -170,18 +176,25 @@ class Limits(Life):
 
     def fits(self, task: Task, now: datetime) -> bool:
         """Whether a task fits beside what is used and all that stand before it in its line."""
-        before = [
-            one
-            for one in self.tasks.values()
-            if one is task or (self.stands_in_line(one) and self.line_of(one) == self.line_of(task))
-        ]
-        wanted: Counter[Key] = Counter()
-        count = 0
-        for one in before:
-            if one.place <= task.place:
-                wanted.update({key: self.counted(key, weight) for key, weight in one.counts.items()})
-                count += 1
-        return not any(self.is_beyond(key, wanted[key], count, now) for key in task.counts)
+        return self._fits_behind(
+            task, [one for one in self._before(task) if self.line_of(one) == self.line_of(task)], now
+        )
+
+    def surely_fits(self, task: Task, now: datetime) -> bool:
+        """Whether it fits beside all that stand before it in its queue, in other lines too: it is to be let through."""
+        return self._fits_behind(task, self._before(task), now)
+
+    def _before(self, task: Task) -> list[Task]:
+        """Those of its queue that stand before it, and that nothing but a limit keeps."""
+        mine = [one for one in self.tasks.values() if one.place < task.place and self.stands_in_line(one)]
+        return [one for one in mine if self.lane_of(one) == self.lane_of(task)]
+
+    def _fits_behind(self, task: Task, before: list[Task], now: datetime) -> bool:
+        wanted, number = Counter[Key](), Counter[Key]()
+        for one in [*before, task]:
+            wanted.update({key: self.counted(key, weight) for key, weight in one.counts.items()})
+            number.update(one.counts.keys())
+        return not any(self.is_beyond(key, wanted[key], number[key], now) for key in task.counts)
 
     def is_beyond(self, key: Key, weight: int, count: int, now: datetime) -> bool:
         """Whether so much weight, of so many tasks, is more than what is left of a key."""

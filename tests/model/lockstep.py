@@ -23,6 +23,8 @@ from tests.model.operations import (
     task_seen,
 )
 from tests.model.operations.limits import IN_ROOMS, LIMITS
+from tests.model.sites import Site
+from treadle.wire.status import Status
 
 MANY = 1000
 """A concurrency that is no limit."""
@@ -52,6 +54,7 @@ class Lockstep(Failing):
             await self._step(operation, 0)
 
     async def _step(self, operation: Operation, number: int) -> None:
+        await self._let_through(self.sites[number])
         match operation:
             case Pass(seconds):
                 await self.world.advance(seconds)
@@ -83,6 +86,16 @@ class Lockstep(Failing):
             case _:
                 await self._one(operation, number)
         await self.look(self.sites[number])
+
+    async def _let_through(self, site: Site) -> None:
+        """Have who waits looked at while nobody may take those who were let through: that takes a second."""
+        waiting = [one for one in self.model.tasks.values() if one.counts and one.status is Status.PENDING]
+        capacities = [worker.concurrency for worker in self.model.workers.values() if worker.concurrency is not None]
+        is_late = any(one.deadline is not None and one.deadline <= self.world.now() for one in waiting)
+        if is_late or any(one.weight > capacity for one in waiting for capacity in capacities):
+            keys = sorted({key for one in waiting for key in one.counts}, key=str)
+            for _ in {self.model.line_of(one) for one in waiting}:
+                await site.let_through(keys)
 
     def _has_rates(self) -> bool:
         return any(limit.rate is not None for limit in self.model.limits.values())

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any, Protocol
@@ -14,7 +14,8 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from tests.model.operations.base import USERS, Request
-from tests.model.things import ROOT
+from tests.model.things import ROOT, Key
+from treadle_server.domain.limits import Named
 from treadle_server.engine.commands import OpenLimits
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
@@ -186,6 +187,10 @@ class Site:
     def see_clock(self, now: datetime) -> None:
         """Have the server see the store's clock, as it does whenever it writes."""
         self.engine.drift.look(now)
+
+    async def let_through(self, keys: Iterable[Key]) -> None:
+        """Look again at those who wait for these keys, as it is done a second later."""
+        await self.engine.run(OpenLimits([Named(*key, weight=1).place for key in keys]))
 
     async def turn(self, service: str) -> None:
         """Let a service do its turn; the one that tells those who wait, turns until nothing is left to tell."""

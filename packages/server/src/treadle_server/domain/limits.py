@@ -4,7 +4,6 @@ A limit holds for each of its keys by itself: what is counted is a bucket, a lim
 count against the same buckets stand in one line; none of it goes before the one ahead of it.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -18,18 +17,16 @@ import orjson
 from pydantic_core import from_json
 
 from treadle.wire.limits import OnFull
+from treadle_server.domain.pointers import pointed
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import LimitNotFound, ValidationFailed
 
 MOST_NAMED = 4
 """Limits that one task may count against."""
 
-MOST_KEY = 255
-"""Characters of a key."""
-
 ENDLESS = 2**31
 AGAIN = 1.0
-"""Seconds after which lines are looked at that wait for a bucket though it has a token."""
+"""Seconds after which lines are looked at that wait for a bucket though it has room, or a token."""
 APART = 5.0
 """Seconds by which the clocks of two servers, or of two transactions, may be apart; beyond that a clock was set."""
 
@@ -196,7 +193,7 @@ def named_by(
     """
     content = from_json(payload) if any((one.get("key") or "").startswith("/") for one in of_job) else None
     named = [
-        Named(job_room, one["name"], _pointed(one["name"], one.get("key"), content), one.get("weight") or 1)
+        Named(job_room, one["name"], pointed(one["name"], one.get("key"), content), one.get("weight") or 1)
         for one in of_job
     ]
     named += [Named(room, one["name"], one.get("key"), one.get("weight") or 1) for one in of_task]
@@ -206,44 +203,6 @@ def named_by(
             f"limits: the job names {len(of_job)} and the task {len(of_task)}; {MOST_NAMED} in all are the most"
         )
     return [by_place[place] for place in sorted(by_place)]
-
-
-def _pointed(name: str, key: str | None, content: Any) -> str | None:
-    """Return the key that a job's registration means, for this payload."""
-    if key is None or not key.startswith("/"):
-        return key
-    found = content
-    for part in key[1:].split("/"):
-        step = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and _INDEX.fullmatch(step) and int(step) < len(found):
-            found = found[int(step)]
-        elif isinstance(found, dict):
-            found = found.get(step)
-        else:
-            return None
-    if found is None:
-        return None
-    if isinstance(found, dict | list):
-        raise ValidationFailed(
-            f"limits: the key {key} of {name} leads to an object or a list; let it lead to one value"
-        )
-    text = found if isinstance(found, str) else _number_text(found)
-    if not 0 < len(text) <= MOST_KEY:
-        raise ValidationFailed(
-            f"limits: the key {key} of {name} leads to a text of {len(text)} characters; it may have 1 to {MOST_KEY}"
-        )
-    return text
-
-
-_INDEX = re.compile("0|[1-9][0-9]*")
-"""A place in a list, as RFC 6901 writes it."""
-
-
-def _number_text(number: float) -> str:
-    """Return a number or a boolean as a key: 5, 5.0 and 5e0 are one key, however a database writes them."""
-    if isinstance(number, bool):
-        return "true" if number else "false"
-    return str(int(number)) if number == int(number) else repr(number)
 
 
 def check_named(named: Iterable[Named], known: Mapping[tuple[str, str], Limit]) -> None:
@@ -396,6 +355,17 @@ class Gate:
         if bucket.is_waited_for != wanted:
             bucket.is_waited_for = wanted
             self.changed.add(place.bucket)
+
+    def look_behind(self, buckets: Iterable[int], now: datetime) -> None:
+        """Have more lines looked at soon that wait for buckets: nobody may be there for those that were let through.
+
+        A worker that is too small for their first tasks takes what stands in another line. Where there is a rate, who
+        waits for the next token is looked at anyway.
+        """
+        for number in buckets:
+            if self.buckets[number].limit.rate_count is None:
+                self.buckets[number].again_at = now + timedelta(seconds=AGAIN)
+                self.changed.add(number)
 
     def look_again(self, limit_key: str, at: datetime) -> Place | None:
         """Have it be time `at` for a line, and return the bucket that it waits for until then; None: it has none."""
