@@ -11,7 +11,6 @@ from tests.model.operations import (
     ByRun,
     Claim,
     Crash,
-    DeleteLimit,
     DeleteSchedule,
     Edit,
     EditMany,
@@ -40,12 +39,20 @@ from tests.model.operations import (
     SteerMany,
     Step,
     Submit,
-    SubmitEach,
     Together,
 )
-
-KEYED = len(JOBS) - 1
-"""The job that has a limit, whose keys are in the payloads."""
+from tests.model.submissions import (
+    KEYED,
+    delete_limit,
+    flows,
+    follower,
+    rarely,
+    set_limit,
+    some,
+    submit,
+    submit_each,
+    submit_limited,
+)
 
 _number = st.integers(0, 11)
 _worker = st.integers(0, 3)
@@ -55,128 +62,11 @@ _since = st.sampled_from([None, None, None, 0, 1])
 _usage = st.sampled_from([None, None, 1.0, 4.0, 8.0])
 
 
-def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Give dicts with any of these fields, most with few."""
-    return st.fixed_dictionaries({}, optional=fields)
-
-
 def _weighed(weighed: dict[str, tuple[int, st.SearchStrategy[Any]]]) -> st.SearchStrategy[Any]:
     """Give what one of the strategies gives, each as often as it weighs: `one_of` would take them apart again."""
     names = [name for name, (weight, _) in weighed.items() for _ in range(weight)]
     return st.sampled_from(names).flatmap(lambda name: weighed[name][1])
 
-
-def _rarely(one: st.SearchStrategy[Any], other: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Give the one in every fourth case."""
-    return st.sampled_from([one, other, other, other]).flatmap(lambda chosen: chosen)
-
-
-_submission = st.builds(
-    lambda job, kept, rest: {"job": job, **{name: rest[name] for name in list(rest)[:kept]}},
-    st.integers(0, KEYED - 1),
-    st.sampled_from([0, 1, 2, 3, 20]),
-    _some(
-        target=st.sampled_from(["a", "b"]),
-        priority=st.integers(-1, 1),
-        id=st.integers(1, 9),
-        unique_key=st.sampled_from(["k", "l"]),
-        max_retries=st.integers(0, 2),
-        max_requeues=st.integers(0, 2),
-        retry_base=st.sampled_from([0.0, 2.0]),
-        timeout=st.sampled_from([5.0, 20.0]),
-        lease_seconds=st.sampled_from([10.0, 40.0]),
-        heartbeat_increment=st.sampled_from([0.0, 15.0]),
-        start_timeout=st.sampled_from([3.0, 30.0]),
-        on_failure=st.sampled_from(["hold", "release"]),
-        weight=st.integers(1, 3),
-        budget=st.sampled_from([0.0, 5.0]),
-        pool=st.just("gpu"),
-        deadline=st.sampled_from([20, 100]),
-        tags=st.just({"k": "v"}),
-        delay=st.sampled_from([0, 5, 30]),
-        payload=st.sampled_from([{}, {"n": 1}]),
-    )
-    | _some(
-        scheduled_at=st.sampled_from([-60, -1, 0, 10]), target=st.sampled_from(["a", "b"]), priority=st.integers(-1, 1)
-    ),
-)
-_needs = st.lists(st.integers(0, 11), min_size=1, max_size=3).map(tuple)
-_policy = st.sampled_from([None, None, "cancel", "run", "hold", "hold"])
-
-
-def _bound(submission: dict[str, Any], needs: tuple[int | str, ...], policy: str | None) -> dict[str, Any]:
-    """Let a submission wait for tasks."""
-    return {**submission, "needs": needs, **({} if policy is None else {"on_dependency_failure": policy})}
-
-
-_plain_or_targeted = st.fixed_dictionaries({"job": st.integers(0, KEYED - 1)}, optional={
-    "target": st.sampled_from(["a", "b"]), "id": st.integers(1, 9), "unique_key": st.sampled_from(["k", "l"]),
-    "delay": st.sampled_from([0, 5]), "deadline": st.sampled_from([20, 100]), "max_retries": st.integers(0, 1),
-})  # fmt: skip
-_follower = st.builds(_bound, _plain_or_targeted | _submission, _needs, _policy)
-
-
-def _flow(items: list[dict[str, Any]], shape: list[tuple[str, ...]], policies: list[str | None]) -> Submit:
-    """Return a request whose tasks wait for each other."""
-    bound = [
-        _bound(item, needs, policy) if needs else item
-        for item, needs, policy in zip(items, shape, policies, strict=False)
-    ]
-    return Submit(tuple(bound), alone=False)
-
-
-_shapes: st.SearchStrategy[list[tuple[str, ...]]] = st.sampled_from([
-    [(), ("0",)], [(), ("0",), ("1",)], [(), ("0",), ("0",), ("1", "2")], [(), (), ("0", "1"), ("2",)],
-    [(), ("0", "0")], [("1",), ("0",)], [("0",)], [(), ("0",), ("0", "1")],
-])  # fmt: skip
-"""A chain, a diamond, a fan-in, circles."""
-_flows = st.builds(
-    _flow, st.lists(_plain_or_targeted, min_size=4, max_size=4), _shapes, st.lists(_policy, min_size=4, max_size=4)
-)
-_unfit = st.builds(
-    lambda given, wrong: {**given, "wrong": wrong},
-    _submission,
-    st.sampled_from([{"weight": 0}, {"priority": "high"}, {"id": "none"}, {"payload": 7}, {"no_such": 1}, {"job": 1}]),
-)
-_submit_each = st.builds(
-    SubmitEach, st.lists(_rarely(_unfit, _submission), min_size=1, max_size=4).map(tuple), st.integers(0, 1), _user
-)
-_submit = st.builds(
-    Submit, st.lists(_submission, min_size=1, max_size=4).map(tuple), st.integers(0, 1), _user, st.booleans()
-)
-
-_named = st.sampled_from(
-    [
-        [{"name": "api"}], [{"name": "api"}], [{"name": "api", "weight": 2}], [{"name": "api", "key": "a"}],
-        [{"name": "gpu"}], [{"name": "api"}, {"name": "gpu"}], [{"name": "api", "key": "a"}, {"name": "gpu"}],
-    ]
-)  # fmt: skip
-_limited = st.builds(lambda given, limits: {**given, "limits": limits}, _submission, _named)
-_keyed = st.builds(
-    lambda given, payload, limits: {**given, "job": KEYED, "payload": payload, **limits},
-    _submission,
-    st.sampled_from(
-        [{}, {"n": 1}, {"n": 1}, {"n": 1.0}, {"n": "1"}, {"n": 2}, {"n": None}, {"n": True}, {"n": {"of": 1}}, {"m": 1}]
-    ),
-    st.sampled_from([{}, {}, {}, {"limits": [{"name": "api"}]}, {"limits": [{"name": "per"}]}]),
-)
-_submit_limited = st.builds(
-    Submit,
-    st.lists(_limited | _limited | _keyed | _keyed | _submission, min_size=1, max_size=4).map(tuple),
-    st.just(0),
-    _user,
-    st.booleans(),
-)
-_full = st.sampled_from(["wait", "wait", "reject", "newest", "replace"])
-_rate = st.tuples(st.integers(1, 2), st.sampled_from([2.0, 10.0]), st.sampled_from([None, 1, 3]))
-_set_limit = st.one_of(
-    st.builds(SetLimit, st.just(0), st.integers(1, 3), _full),
-    st.builds(SetLimit, st.just(0), st.none() | st.integers(1, 3), _full, rate=_rate),
-    st.builds(SetLimit, st.just(1), st.integers(1, 2), st.sampled_from(["wait", "reject"])),
-    st.builds(SetLimit, st.just(1), st.none(), _full, rate=_rate),
-    st.builds(SetLimit, st.just(2), st.none() | st.integers(1, 2), _full, st.just(2), _user, _rate),
-)
-_delete_limit = st.builds(DeleteLimit, st.integers(0, 1)) | st.builds(DeleteLimit, st.just(2), st.just(2), _user)
 
 _reasons = [
     "error", "timeout", "malformed-payload", "worker-shutdown", "intermittent-task", "returned", "claim-expired",
@@ -184,7 +74,7 @@ _reasons = [
 
 
 def _said(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return _some(**fields).map(lambda given: {"kind": kind, **given})
+    return some(**fields).map(lambda given: {"kind": kind, **given})
 
 
 _result = st.sampled_from([None, 1, {"a": 1}])
@@ -203,7 +93,7 @@ _suspended = st.builds(
     st.sampled_from([{"step": "sleep", "receives": False}, {"step": "m", "receives": True}]),
     _occurrence,
     st.sampled_from([0.0, 5.0, 30.0]),
-    _some(usage=_usage),
+    some(usage=_usage),
     _starts,
 )  # fmt: skip
 _ends = st.one_of(
@@ -247,7 +137,7 @@ _flawed = st.builds(lambda said, wrong: {**said, "wrong": wrong}, _reports, _wro
 _many = st.builds(
     Reports,
     _worker,
-    st.lists(st.tuples(_number, _back, _rarely(_flawed, _reports)), min_size=1, max_size=4).map(tuple),
+    st.lists(st.tuples(_number, _back, rarely(_flawed, _reports)), min_size=1, max_size=4).map(tuple),
 )
 _pair = st.tuples(_number, _back)
 _beat = st.builds(
@@ -294,7 +184,7 @@ _edit_many = st.builds(
 )
 _register = st.builds(
     Register,
-    _some(concurrency=st.integers(1, 4), pool=st.just("gpu"), min_concurrency=st.integers(1, 2)),
+    some(concurrency=st.integers(1, 4), pool=st.just("gpu"), min_concurrency=st.integers(1, 2)),
     _user,
 )
 _link = st.builds(Link, _worker, st.integers(0, len(JOBS) - 1))
@@ -315,7 +205,7 @@ _patch = st.builds(
     PatchStatus,
     _number,
     st.just("failed"),
-    st.builds(lambda reason, error: {"error": error} | reason, _some(reason=st.sampled_from(_reasons)), st.just("old")),
+    st.builds(lambda reason, error: {"error": error} | reason, some(reason=st.sampled_from(_reasons)), st.just("old")),
     st.sampled_from([None, None, 0]),
     _user,
 )
@@ -330,7 +220,7 @@ _set_schedule = st.builds(
     *_of_schedule,
     st.sampled_from([*range(KEYED), *range(KEYED), KEYED]),
     _timing,
-    _some(missed=st.sampled_from(["late", "skip"]), paused=st.booleans()),
+    some(missed=st.sampled_from(["late", "skip"]), paused=st.booleans()),
     st.sampled_from([{}, {}, {"deadline": 15.0}, {"unique_key": "k"}, {"target": "a"}, {"max_retries": 1}]),
 )
 _schedule = _weighed(
@@ -347,12 +237,12 @@ _by_run = st.builds(
     _number,
     _back,
     st.one_of(
-        _report, _report, _send, _receive, _steer, _steer_many, _edit, _edit_many, _patch, _look, _beat, _claim, _submit
+        _report, _report, _send, _receive, _steer, _steer_many, _edit, _edit_many, _patch, _look, _beat, _claim, submit
     ),
 ) | st.builds(lambda task, back, one: ByRun(task, back, replace(one, task=task, back=back)), _number, _back, _report)
 
 _REQUESTS: dict[str, tuple[int, st.SearchStrategy[Any]]] = {
-    "submit": (6, _submit),
+    "submit": (6, submit),
     "claim": (8, _claim),
     "report": (8, _report),
     "reports": (5, _many),
@@ -364,16 +254,16 @@ _REQUESTS: dict[str, tuple[int, st.SearchStrategy[Any]]] = {
     "steer many": (2, _steer_many),
     "edit": (2, _edit),
     "edit many": (1, _edit_many),
-    "follower": (3, st.builds(Submit, st.tuples(_follower), st.integers(0, 1), _user)),
-    "flow": (3, _flows),
-    "submit each": (2, _submit_each),
+    "follower": (3, st.builds(Submit, st.tuples(follower), st.integers(0, 1), _user)),
+    "flow": (3, flows),
+    "submit each": (2, submit_each),
     "patch": (2, _patch),
     "schedule": (3, _schedule),
     "by run": (4, _by_run),
     "look": (1, _look),
-    "submit limited": (4, _submit_limited),
-    "set limit": (2, _set_limit),
-    "delete limit": (1, _delete_limit),
+    "submit limited": (4, submit_limited),
+    "set limit": (2, set_limit),
+    "delete limit": (1, delete_limit),
 }
 
 

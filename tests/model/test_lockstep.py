@@ -16,8 +16,8 @@ from tests.conftest import Shelved
 from tests.model.running import Opening, Search, on_sqlite
 from tests.model.worlds import TwoServers, World
 
-SECONDS = 21.0
-"""Of the processor, in the default run."""
+SECONDS = 15.0
+"""Of the processor, in the default run; `test_rules.py` takes six more."""
 
 KINDS = ["sqlite", *(pytest.param(kind, marks=pytest.mark.postgres) for kind in ("postgres", "two"))]
 
