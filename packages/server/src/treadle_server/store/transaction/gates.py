@@ -4,7 +4,6 @@ Only those have `blocked` false, so a claim never looks at the others, however m
 they would use is not used before they are claimed, and the claim counts anew (docs/decisions/0025).
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -161,9 +160,8 @@ async def _open(tx: Tx, gate: Gate, places: Collection[Place], now: datetime, mo
         gate.note_waiting(place, is_waited_for=gate.is_waited_for(place))
     while roomy := {bucket for bucket in left if bucket in gate.buckets and gate.buckets[bucket].room}:
         most = min(MOST_OPEN, max(gate.buckets[bucket].room for bucket in roomy)) + len(seen)
-        waiting = await rows.waiting_for(tx, roomy, most)
-        counted = Counter((bucket, line.lane) for line, bucket in waiting.items())
-        gate.look_behind({bucket for (bucket, _), lines in counted.items() if lines >= most}, now)
+        waiting, deeper = await rows.waiting_for(tx, roomy, most)
+        gate.look_behind(deeper, now)
         new = waiting.keys() - seen
         if not new:
             break

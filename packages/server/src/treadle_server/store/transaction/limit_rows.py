@@ -382,10 +382,10 @@ DELETE FROM limit_lines USING unnest($1::bigint[], $2::text[]) AS l (lane, limit
 """
 
 
-async def waiting_for(tx: Tx, buckets: Collection[int], most: int) -> dict[Line, int]:
-    """Return the first `most` lines of each lane that wait for each of the buckets, each with its bucket."""
+async def waiting_for(tx: Tx, buckets: Collection[int], most: int) -> tuple[dict[Line, int], set[int]]:
+    """Return the first `most` lines of each lane that wait for each of the buckets, and the buckets with more."""
     text = """
-    SELECT lane, limit_key, bucket
+    SELECT lane, limit_key, bucket, place
       FROM (SELECT lane, limit_key, bucket,
                    row_number() OVER (PARTITION BY bucket, lane ORDER BY rank, due_at, seq) AS place
               FROM limit_lines WHERE bucket {}) AS waiting
@@ -396,6 +396,7 @@ async def waiting_for(tx: Tx, buckets: Collection[int], most: int) -> dict[Line,
         text.format("IN (SELECT value FROM json_each(?))", "?"),
         text.format("= ANY ($1::bigint[])", "$2"),
         sorted(buckets),
-        most,
+        most + 1,
     )
-    return {Line(lane, key): bucket for lane, key, bucket in rows}
+    lines = {Line(lane, key): bucket for lane, key, bucket, place in rows if place <= most}
+    return lines, {bucket for _, _, bucket, place in rows if place > most}
