@@ -31,8 +31,9 @@ SERVED: list[Operation] = [Register(), *(Link(0, job) for job in (0, 1, 3))]
 API = {"job": 0, "limits": [{"name": "api"}]}
 BOTH = {"job": 0, "limits": [{"name": "api"}, {"name": "gpu"}]}
 ONE = Submit((API,))
-DONE = {"kind": "completed", "starts": True}
-FAILED = {"kind": "failed", "error": "boom", "starts": True}
+STARTED = {"kind": "started"}
+DONE = {"kind": "completed"}
+FAILED = {"kind": "failed", "error": "boom"}
 
 
 def put(*tasks: dict[str, object]) -> Submit:
@@ -48,13 +49,13 @@ def step(name: str, result: int, function: str = "f") -> dict[str, object]:
 def waits(name: str, seconds: float, *, receives: bool) -> dict[str, object]:
     """Return the report of a run that sleeps, or waits for a message."""
     told = {"step": name, "occurrence": 0, "seconds": seconds, "receives": receives}
-    return {"kind": "suspended", **told, "starts": True}
+    return {"kind": "suspended", **told}
 
 
 RULES: dict[str, list[Operation]] = {
     "a claim takes a token, and what is handed back gives it back, never above the burst": [
         SetLimit(0, None, rate=(1, 10.0, 3)),
-        put(*[API] * 6),
+        put(*[API] * 12),
         Claim(0, 2),
         Report(0, {"kind": "exception", "reason": "returned", "error": "odd"}),
         Claim(0, 9),
@@ -85,6 +86,7 @@ RULES: dict[str, list[Operation]] = {
         Claim(0, 2),
         SetLimit(0, 1),
         Claim(0, 2),
+        Report(0, STARTED),
         Report(0, DONE),
         Claim(0, 2),
         SetLimit(0, 3),
@@ -117,6 +119,7 @@ RULES: dict[str, list[Operation]] = {
         Edit(3, {"limits": [{"name": "gpu"}]}),
         Edit(4, {"limits": [{"name": "api", "weight": 2}]}),
         Claim(0, 4),
+        Report(0, STARTED),
         Report(0, DONE),
         Claim(0, 4),
     ],
@@ -188,6 +191,7 @@ RULES: dict[str, list[Operation]] = {
         Report(0, step("b", 2)),
         Send(0, "m", "1", 1),
         Receive(0, {"step": "m", "occurrence": 0}),
+        Report(0, STARTED),
         Report(0, DONE),
         Send(0, "m", "1", 2),
         Steer(0, "rerun", None, {"from_step": "b"}),
@@ -231,7 +235,14 @@ RULES: dict[str, list[Operation]] = {
         Steer(1, "rerun"),
         Service("follow"),
         Claim(0),
+        Report(0, STARTED),
         Report(0, DONE),
+        Service("follow"),
+        Claim(0, 1),
+        Report(16, STARTED),
+        Report(16, DONE),
+        Steer(0, "rerun"),
+        Steer(1, "rerun"),
         Service("follow"),
         Claim(0, 9),
     ],
