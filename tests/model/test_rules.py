@@ -64,6 +64,7 @@ RULES: dict[str, list[Operation]] = {
         Pass(5.0),
         Claim(0, 9),
         Pass(61.0),
+        Claim(0, 2),
         Report(2, {"kind": "exception", "reason": "returned", "error": "odd"}),
         Claim(0, 9),
     ],
