@@ -95,29 +95,26 @@ async def _keep_tokens(tx: Tx, before: Limit, limit: Limit, now: datetime) -> No
     """
     if (before.per_second, before.rate_burst) == (limit.per_second, limit.rate_burst):
         return
-    burst, most = float(limit.rate_burst or 0), float(before.rate_burst or 0)
+    burst = float(limit.rate_burst or 0)
+    full = min(burst, float(before.rate_burst or 0) - _LOST)
     if isinstance(tx.connection, InlineConnection):
-        tx.connection.run_many(_KEEP, [(limit.num, micros(now), before.per_second, most, burst)])
-    else:
-        values = (limit.num, now, before.per_second, most, burst)
-        await cast("DirectConnection", tx.connection).change(_PG_KEEP, values)
+        passed = "max(0, ? - filled_at) / 1e6"
+        fill, cut = _FILL.format("?", passed, "?", "?"), _CUT.format("?", "?", "?")
+        tx.connection.run_many(fill, [(before.per_second, micros(now), micros(now), limit.num)])
+        tx.connection.run_many(cut, [(burst, limit.num, full)])
+        return
+    connection = cast("DirectConnection", tx.connection)
+    passed = "greatest(0, extract(epoch FROM $2::timestamptz - filled_at)::float8)"
+    fill = _FILL.format("$1::float8", passed, "$2::timestamptz", "$3::bigint")
+    await connection.change(fill, (before.per_second, now, limit.num))
+    cut = _CUT.format("$1::float8", "$2::bigint", "$3::float8")
+    await connection.change(cut, (burst, limit.num, full))
 
 
-_KEEPING = """
-UPDATE limit_tokens
-   SET filled_at = {now},
-       tokens = CASE WHEN {had} >= {most} - 1e-9 THEN {burst} WHEN {had} > {burst} THEN {burst} ELSE {had} END
- WHERE limit_num = {num}
-"""
-"""A thousand millionth of a token is what sums of parts lose."""
-_KEEP = _KEEPING.format(num="?1", now="?2", most="?4", burst="?5", had="(tokens + max(0, ?2 - filled_at) / 1e6 * ?3)")
-_PG_KEEP = _KEEPING.format(
-    num="$1::bigint",
-    now="$2::timestamptz",
-    most="$4::float8",
-    burst="$5::float8",
-    had="(tokens + greatest(0, extract(epoch FROM $2::timestamptz - filled_at)::float8) * $3::float8)",
-)
+_FILL = "UPDATE limit_tokens SET tokens = tokens + {} * {}, filled_at = {} WHERE limit_num = {}"
+_CUT = "UPDATE limit_tokens SET tokens = {} WHERE limit_num = {} AND tokens >= {}"
+_LOST = 1e-9
+"""Of a token, what sums of parts lose."""
 
 
 async def _delete_limits(tx: Tx, nums: Collection[int]) -> None:
