@@ -1,14 +1,14 @@
 """Limits themselves, as the writer reads and writes them, and who names them."""
 
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import orjson
 from sqlalchemy import delete, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from treadle_server.domain.limits import LIMIT_FIELDS, Limit, Place, number_of
+from treadle_server.domain.limits import APART, LIMIT_FIELDS, Limit, Place, number_of
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.writer import DirectConnection
 from treadle_server.store.sqlite.rows import micros
@@ -91,27 +91,33 @@ async def write_limits(tx: Tx, changed: Iterable[Limit], gone: Collection[int], 
 async def _keep_tokens(tx: Tx, before: Limit, limit: Limit, now: datetime) -> None:
     """Fill all buckets by the rate that there was until `now`: what comes fills by the new one.
 
-    They keep as much as that allows; those that were full are, and so are all where there was no rate.
+    They keep as much as that allows; those that were full are, and so are all where there was no rate. One that another
+    server's look at the clock has filled a moment further stays so.
     """
     if (before.per_second, before.rate_burst) == (limit.per_second, limit.rate_burst):
         return
     burst = float(limit.rate_burst or 0)
     full = min(burst, float(before.rate_burst or 0) - _LOST)
+    ahead = now if before.rate_count is None else now + timedelta(seconds=APART)
     if isinstance(tx.connection, InlineConnection):
         passed = "max(0, ? - filled_at) / 1e6"
-        fill, cut = _FILL.format("?", passed, "?", "?"), _CUT.format("?", "?", "?")
-        tx.connection.run_many(fill, [(before.per_second, micros(now), micros(now), limit.num)])
+        fill, cut = _FILL.format("?", passed, "?", "?", "?", "?"), _CUT.format("?", "?", "?")
+        values = (before.per_second, micros(now), micros(now), limit.num, micros(now), micros(ahead))
+        tx.connection.run_many(fill, [values])
         tx.connection.run_many(cut, [(burst, limit.num, full)])
         return
     connection = cast("DirectConnection", tx.connection)
     passed = "greatest(0, extract(epoch FROM $2::timestamptz - filled_at)::float8)"
-    fill = _FILL.format("$1::float8", passed, "$2::timestamptz", "$3::bigint")
-    await connection.change(fill, (before.per_second, now, limit.num))
+    fill = _FILL.format("$1::float8", passed, "$2", "$3::bigint", "$2", "$4::timestamptz")
+    await connection.change(fill, (before.per_second, now, limit.num, ahead))
     cut = _CUT.format("$1::float8", "$2::bigint", "$3::float8")
     await connection.change(cut, (burst, limit.num, full))
 
 
-_FILL = "UPDATE limit_tokens SET tokens = tokens + {} * {}, filled_at = {} WHERE limit_num = {}"
+_FILL = """
+UPDATE limit_tokens SET tokens = tokens + {} * {}, filled_at = {}
+ WHERE limit_num = {} AND (filled_at <= {} OR filled_at > {})
+"""
 _CUT = "UPDATE limit_tokens SET tokens = {} WHERE limit_num = {} AND tokens >= {}"
 _LOST = 1e-9
 """Of a token, what sums of parts lose."""
