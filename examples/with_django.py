@@ -36,8 +36,7 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
 
 async def submit_async(request: HttpRequest, name: str) -> HttpResponse:
     """Async views find the same client, whichever event loop Django runs them in."""
-    handle = await hello.submit(name)
-    return HttpResponse(handle.id)
+    return HttpResponse((await hello.submit(name)).id)
 
 
 async def result(request: HttpRequest, task_id: UUID) -> HttpResponse:
@@ -47,11 +46,7 @@ async def result(request: HttpRequest, task_id: UUID) -> HttpResponse:
         raise Http404("there is no such task") from None
 
 
-urlpatterns = [
-    path("hello/<name>", submit),
-    path("async/<name>", submit_async),
-    path("result/<uuid:task_id>", result),
-]
+urlpatterns = [path("hello/<name>", submit), path("async/<name>", submit_async), path("result/<uuid:task_id>", result)]
 
 settings.configure(
     ALLOWED_HOSTS=["*"], MIDDLEWARE=[f"{__name__}.connected"], ROOT_URLCONF=__name__, SECRET_KEY=token_hex()

@@ -120,3 +120,14 @@ async def test_no_limit_says_what_to_type_next_and_an_old_server_that_it_has_non
         server.refuses["watch"] = "validation-error"
         await stage.press("8")
         assert "The server shows no limits" in stage.text()
+
+
+async def test_on_a_terminal_of_ascii_every_column_is_ascii(server: MockServer, clock: FrozenClock) -> None:
+    limits_are_full(server)
+    for row in server.limits.values():
+        row.update(name="søn", room_id="søn", on_full="søn")
+    async with staged(server, clock, ascii_only=True) as stage:
+        await stage.press("8")
+
+        assert "240 of 5 each" in stage.text()
+        assert stage.text().isascii()

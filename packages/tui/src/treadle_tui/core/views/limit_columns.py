@@ -75,8 +75,8 @@ def _keys(row: LimitRow, _: CellContext) -> Spans:
     return (Span(number(row.item.keys, cells=5), "plain"),)
 
 
-def _on_full(row: LimitRow, _: CellContext) -> Spans:
-    return () if row.is_beneath else (Span(clean(row.item.on_full), "dim"),)
+def _on_full(row: LimitRow, context: CellContext) -> Spans:
+    return () if row.is_beneath else (Span(clean(row.item.on_full, ascii_only=context.glyphs.ascii_only), "dim"),)
 
 
 LIMIT_COLUMNS: tuple[Column[LimitRow], ...] = (
