@@ -15,7 +15,7 @@ from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
 from treadle_server.store.transaction.counts import CountKey, apply_counts, count_change, open_counts, place_of
 from treadle_server.store.transaction.failures import insert_failed_without_run, insert_failures
-from treadle_server.store.transaction.limit_rows import lines_of
+from treadle_server.store.transaction.limit_lines import lines_of
 from treadle_server.store.transaction.past_outcomes import OutcomeKey
 from treadle_server.store.transaction.restamp import restamp
 from treadle_server.store.transaction.targets import lock_targets, reblock_tasks, targets_of

@@ -14,7 +14,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
 from treadle_server.store.tables import limit_lines, limit_tokens, limits
-from treadle_server.store.transaction.limit_rows import IN_LINE
+from treadle_server.store.transaction.limit_lines import IN_LINE
 
 MOST_COUNTED = 20_000
 """Tasks that are counted for one answer, over all lines of the buckets: about 30 ms."""

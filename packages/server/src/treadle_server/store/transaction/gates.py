@@ -12,6 +12,7 @@ from typing import NamedTuple
 from treadle_server.domain.limits import Gate, Line, Place, places_of, text_of_place, weights_of
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
+from treadle_server.store.transaction import limit_lines
 from treadle_server.store.transaction import limit_rows as rows
 from treadle_server.store.transaction.limit_waits import awaited_among
 
@@ -63,7 +64,7 @@ class Decision(NamedTuple):
 
 async def decide(tx: Tx, touched: Touched, now: datetime) -> Decision:
     """Decide anew about the lines that a batch has touched, and those that it or time made room for."""
-    await rows.stand_in_line(tx, touched.seqs)
+    await limit_lines.stand_in_line(tx, touched.seqs)
     await rows.lock_limits(tx)
     places = touched.places | touched.due | await rows.delete_ended_uses(tx, touched.seqs)
     gate = Gate()
@@ -125,8 +126,8 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
     most = min(MOST_OPEN, 1 + max(gate.room(line.limit_key) for line in lines))
     wanted: set[int] = set()
     stuck: set[Line] = set()
-    parked: list[rows.Parked] = []
-    first = await rows.first_in_lines(tx, lines, most)
+    parked: list[limit_lines.Parked] = []
+    first = await limit_lines.first_in_lines(tx, lines, most)
     whole: list[Line] = []
     for line, waiting in first.items():
         fit, full = gate.fitting(line.limit_key, (weights_of(task.limits) for task in waiting))
@@ -134,19 +135,19 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
         if not fit:
             stuck.add(line)
         if full is not None:
-            parked.append(rows.Parked(line, full, waiting[fit]))
+            parked.append(limit_lines.Parked(line, full, waiting[fit]))
             gate.note_waiting(full, is_waited_for=True)
         elif len(waiting) < most:
             whole.append(line)
     # Of a line in which nobody stands nobody may be claimed.
-    present = await rows.claimable_in_lines(tx, [line for line, waiting in first.items() if waiting])
-    moved.parked |= await rows.set_parked(tx, present - wanted, parked=True)
-    moved.woken |= await rows.set_parked(tx, wanted - present, parked=False)
+    present = await limit_lines.claimable_in_lines(tx, [line for line, waiting in first.items() if waiting])
+    moved.parked |= await limit_lines.set_parked(tx, present - wanted, parked=True)
+    moved.woken |= await limit_lines.set_parked(tx, wanted - present, parked=False)
     # Who has one of these at hand may only have read it, and then decides about no line.
-    for line, left in (await rows.left_in_lines(tx, whole)).items():
+    for line, left in (await limit_lines.left_in_lines(tx, whole)).items():
         if (place := gate.look_again(line.limit_key, now + SOON)) is not None:
-            parked.append(rows.Parked(line, place, left))
-    await rows.write_parked(tx, lines, parked)
+            parked.append(limit_lines.Parked(line, place, left))
+    await limit_lines.write_parked(tx, lines, parked)
     return stuck
 
 
@@ -160,7 +161,7 @@ async def _open(tx: Tx, gate: Gate, places: Collection[Place], now: datetime, mo
         gate.note_waiting(place, is_waited_for=gate.is_waited_for(place))
     while roomy := {bucket for bucket in left if bucket in gate.buckets and gate.buckets[bucket].room}:
         most = min(MOST_OPEN, max(gate.buckets[bucket].room for bucket in roomy)) + len(seen)
-        waiting, deeper = await rows.waiting_for(tx, roomy, most)
+        waiting, deeper = await limit_lines.waiting_for(tx, roomy, most)
         gate.look_behind(deeper, now)
         new = waiting.keys() - seen
         if not new:

@@ -1,0 +1,199 @@
+"""What a transaction reads and writes of lines: tasks of a lane that wait, in their order, for the same limits.
+
+On PostgreSQL a row is looked up along an index, whatever the planner knows of the table: see `hot.py`.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple, cast
+
+from treadle.wire.status import Status
+from treadle_server.domain.limits import Line, Place
+from treadle_server.store.base import Tx
+from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.transaction.limit_rows import fetch
+
+
+class Waiting(NamedTuple):
+    """A task of a line, as far as its limits go."""
+
+    seq: int
+    limits: str
+    rank: int
+    due_at: Any
+    """As the driver has it."""
+
+
+class Parked(NamedTuple):
+    """A line that waits: for which bucket, and how its first task stands."""
+
+    line: Line
+    place: Place
+    first: Waiting
+
+
+IN_LINE = "{0}limit_key IS NOT NULL AND {0}status = 'pending' AND ({0}parked OR NOT {0}blocked)"
+"""Tasks that nothing but a limit keeps, as the index of lines says it; given the prefix of the table's columns."""
+
+_FIRST = f"""
+SELECT t.lane, t.limit_key, t.seq, t.limits, -t.priority, t.due_at
+  FROM json_each(?) l CROSS JOIN tasks t
+ WHERE t.seq IN (SELECT i.seq FROM tasks i
+                  WHERE lane = l.value ->> 0 AND limit_key = l.value ->> 1 AND {IN_LINE.format("")}
+                  ORDER BY priority DESC, due_at, seq LIMIT ?)
+ ORDER BY t.lane, t.limit_key, t.priority DESC, t.due_at, t.seq
+"""  # noqa: S608 - made of constants
+_PG_FIRST = f"""
+SELECT l.lane, l.limit_key, t.*
+  FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
+ CROSS JOIN LATERAL (
+       SELECT seq, limits::text, -priority, due_at FROM tasks
+        WHERE tasks.lane = l.lane AND tasks.limit_key = l.limit_key AND {IN_LINE.format("tasks.")}
+        ORDER BY priority DESC, due_at, seq LIMIT $3 {{}}) t
+"""  # noqa: S608 - likewise
+_OPEN = """
+SELECT t.seq FROM json_each(?) l CROSS JOIN tasks t
+ WHERE t.lane = l.value ->> 0 AND t.limit_key = l.value ->> 1
+   AND t.limit_key IS NOT NULL AND t.status = 'pending' AND NOT t.blocked
+"""
+_PG_OPEN = """
+SELECT t.seq FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
+ CROSS JOIN LATERAL (
+       SELECT seq FROM tasks WHERE tasks.lane = l.lane AND tasks.limit_key = l.limit_key
+          AND tasks.limit_key IS NOT NULL AND tasks.status = 'pending' AND NOT tasks.blocked {}) t
+"""
+
+
+def _lock(tx: Tx) -> str:
+    return "" if tx.is_exclusive else "FOR UPDATE SKIP LOCKED"
+
+
+def _lines(tx: Tx, lines: Collection[Line]) -> list[Any]:
+    """Return the lines as they are bound: one JSON list, or two arrays."""
+    if tx.dialect == "sqlite":
+        return [[list(line) for line in lines]]
+    return [[line.lane for line in lines], [line.limit_key for line in lines]]
+
+
+async def first_in_lines(tx: Tx, lines: Collection[Line], most: int) -> dict[Line, list[Waiting]]:
+    """Return up to `most` of each line's tasks, in its order, that nothing but a limit keeps."""
+    found: dict[Line, list[Waiting]] = {line: [] for line in lines}
+    for lane, key, *task in await fetch(tx, _FIRST, _PG_FIRST.format(_lock(tx)), *_lines(tx, lines), most):
+        found[Line(lane, key)].append(Waiting(*task))
+    return found
+
+
+async def claimable_in_lines(tx: Tx, lines: Collection[Line]) -> set[int]:
+    """Return the numbers of the lines' tasks that may be claimed."""
+    if not lines:
+        return set()
+    return {seq for (seq,) in await fetch(tx, _OPEN, _PG_OPEN.format(_lock(tx)), *_lines(tx, lines))}
+
+
+_LEFT = f"""
+SELECT l.lane, l.limit_key, t.*
+  FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
+ CROSS JOIN LATERAL (
+       SELECT seq, limits::text, -priority, due_at FROM tasks
+        WHERE tasks.lane = l.lane AND tasks.limit_key = l.limit_key AND {IN_LINE.format("tasks.")} AND tasks.parked
+        ORDER BY priority DESC, due_at, seq LIMIT 1) t
+"""  # noqa: S608 - made of constants
+
+
+async def left_in_lines(tx: Tx, lines: Collection[Line]) -> dict[Line, Waiting]:
+    """Return the first of each line's tasks that wait for their limits, also one that another server has at hand."""
+    if not lines or tx.is_exclusive or tx.dialect == "sqlite":
+        return {}
+    rows = await fetch(tx, "", _LEFT, *_lines(tx, lines))
+    return {Line(lane, key): Waiting(*task) for lane, key, *task in rows}
+
+
+async def set_parked(tx: Tx, seqs: Collection[int], *, parked: bool) -> set[int]:
+    """Have pending tasks wait for their limits, or be claimable; return their lanes."""
+    if not seqs:
+        return set()
+    value = "true" if parked else "false"
+    change = "UPDATE tasks SET parked = {0}, blocked = {0} WHERE seq {1} AND status = {2} RETURNING lane"
+    rows = await fetch(
+        tx,
+        change.format(value, "IN (SELECT value FROM json_each(?))", "?"),
+        change.format(value, "= ANY ($1::bigint[])", "$2"),
+        sorted(seqs),
+        str(Status.PENDING),
+    )
+    return {lane for (lane,) in rows}
+
+
+async def stand_in_line(tx: Tx, seqs: Collection[int]) -> None:
+    """Let pending tasks without a target wait for their limits alone, unless the code of their last run goes on."""
+    if not seqs:
+        return
+    kept = "(SELECT 1 FROM holds h WHERE h.task_seq = {} AND NOT h.slot_only LIMIT 1) IS NOT NULL"
+    change = """
+    UPDATE tasks SET parked = blocked AND NOT {0}, blocked = blocked OR {0}
+     WHERE seq {1} AND limit_key IS NOT NULL AND target_num IS NULL AND status = {2} RETURNING seq
+    """
+    await fetch(
+        tx,
+        change.format(kept.format("tasks.seq"), "IN (SELECT value FROM json_each(?))", "?"),
+        change.format(kept.format("ANY (ARRAY[tasks.seq])"), "= ANY ($1::bigint[])", "$2"),
+        sorted(seqs),
+        str(Status.PENDING),
+    )
+
+
+async def lines_of(tx: Tx, seqs: Collection[int]) -> set[Line]:
+    """Return the lines, each a lane and a key, of those of the tasks that have limits."""
+    if not seqs:
+        return set()
+    text = "SELECT lane, limit_key FROM tasks WHERE limit_key IS NOT NULL AND seq {}"
+    sqlite, postgres = text.format("IN (SELECT value FROM json_each(?))"), text.format("= ANY ($1::bigint[])")
+    rows = await fetch(tx, sqlite, postgres, sorted(seqs))
+    return {Line(*row) for row in rows}
+
+
+async def write_parked(tx: Tx, lines: Collection[Line], parked: Sequence[Parked]) -> None:
+    """Note which of the lines wait, and for what; the others do not."""
+    if tx.dialect == "sqlite":
+        connection = cast("InlineConnection", tx.connection)
+        connection.run_many("DELETE FROM limit_lines WHERE lane = ? AND limit_key = ?", list(lines))
+    else:
+        await cast("DirectConnection", tx.connection).change(_PG_UNPARK, _lines(tx, lines))
+    rows = [(*p.line, p.place.bucket, p.place.num, p.first.rank, p.first.due_at, p.first.seq) for p in parked]
+    if not rows:
+        return
+    into = "INSERT INTO limit_lines (lane, limit_key, bucket, limit_num, rank, due_at, seq) {}"
+    if tx.dialect == "sqlite":
+        cast("InlineConnection", tx.connection).run_many(into.format("VALUES (?, ?, ?, ?, ?, ?, ?)"), rows)
+        return
+    kinds = ("bigint", "text", "bigint", "bigint", "int", "timestamptz", "bigint")
+    arrays = ", ".join(f"${i}::{kind}[]" for i, kind in enumerate(kinds, 1))
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    select = f"SELECT * FROM unnest({arrays})"  # noqa: S608 - numbers and kinds
+    await cast("DirectConnection", tx.connection).change(into.format(select), columns)
+
+
+_PG_UNPARK = """
+DELETE FROM limit_lines USING unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
+ WHERE limit_lines.lane = ANY (ARRAY[l.lane]) AND limit_lines.limit_key = ANY (ARRAY[l.limit_key])
+"""
+
+
+async def waiting_for(tx: Tx, buckets: Collection[int], most: int) -> tuple[dict[Line, int], set[int]]:
+    """Return the first `most` lines of each lane that wait for each of the buckets, and the buckets with more."""
+    text = """
+    SELECT lane, limit_key, bucket, place
+      FROM (SELECT lane, limit_key, bucket,
+                   row_number() OVER (PARTITION BY bucket, lane ORDER BY rank, due_at, seq) AS place
+              FROM limit_lines WHERE bucket {}) AS waiting
+     WHERE place <= {}
+    """
+    rows = await fetch(
+        tx,
+        text.format("IN (SELECT value FROM json_each(?))", "?"),
+        text.format("= ANY ($1::bigint[])", "$2"),
+        sorted(buckets),
+        most + 1,
+    )
+    lines = {Line(lane, key): bucket for lane, key, bucket, place in rows if place <= most}
+    return lines, {bucket for _, _, bucket, place in rows if place > most}
