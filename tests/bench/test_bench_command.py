@@ -434,14 +434,14 @@ def test_what_is_shown_grows_older_until_the_next_change_is_shown() -> None:
 
 
 def test_a_drain_ends_between_two_looks_where_the_wanted_task_was_completed() -> None:
-    whole = rate_of(100, 10.0, drains.Look(10.5, 50), drains.Look(11.0, 100))
-    half = rate_of(100, 10.0, drains.Look(10.5, 50), drains.Look(11.5, 150))
+    whole = rate_of(100, 10.0, drains.CompletedAt(10.5, 50), drains.CompletedAt(11.0, 100))
+    half = rate_of(100, 10.0, drains.CompletedAt(10.5, 50), drains.CompletedAt(11.5, 150))
 
     assert (whole, half) == (100.0, 100.0)
 
 
 def test_a_look_before_the_first_start_does_not_make_a_drain_faster() -> None:
-    assert rate_of(50, 10.0, drains.Look(2.0, 0), drains.Look(11.0, 100)) == 100.0
+    assert rate_of(50, 10.0, drains.CompletedAt(2.0, 0), drains.CompletedAt(11.0, 100)) == 100.0
 
 
 def test_percentiles_are_values_that_were_measured() -> None:

@@ -21,7 +21,7 @@ from tests.copying.site import fill, go_on
 from treadle.cli.group import treadle
 from treadle_server.copying import copy, postgres, sqlite
 from treadle_server.copying.contents import LEFT_OUT, TABLES
-from treadle_server.copying.copy import NotTheSame, Step, copy_database
+from treadle_server.copying.copy import NotTheSame, TableProgress, copy_database
 from treadle_server.errors import DatabaseIsNewer, StoreUnavailable, ValidationFailed
 from treadle_server.store.connections import parse_url
 from treadle_server.store.migrations import HEAD
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
 
 
-def nothing(_step: Step) -> None:
+def nothing(_step: TableProgress) -> None:
     """Tell nobody."""
 
 
@@ -305,7 +305,7 @@ async def test_f8_what_is_not_the_same_when_it_is_read_again_is_not_kept(
 ) -> None:
     here, there = await migrated(make(one)), make(other)
     await execute(here, "INSERT INTO meta VALUES ('a', '1')", "INSERT INTO meta VALUES ('b', '2')")
-    kind: Any = sqlite.SqliteTarget if other == "sqlite" else postgres.PostgresPlace
+    kind: Any = sqlite.SqliteDestination if other == "sqlite" else postgres.PostgresDatabase
     write = kind.write
 
     async def faulty(self: Any, table: sa.Table, rows: Any) -> None:

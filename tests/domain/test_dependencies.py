@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from treadle.wire.flows import MOST_DEPENDENCIES
-from treadle_server.domain.dependencies import Asked, resolve
+from treadle_server.domain.dependencies import ItemDependencies, resolve
 from treadle_server.errors import ValidationFailed
 
 ID = "019aa5c0-0000-7000-8000-00000000000a"
 
 
-def asked(ref: str | None = None, task_id: str | None = None, **depends_on: Any) -> Asked:
-    return Asked(task_id, ref, depends_on)
+def asked(ref: str | None = None, task_id: str | None = None, **depends_on: Any) -> ItemDependencies:
+    return ItemDependencies(task_id, ref, depends_on)
 
 
 def test_f2_a_ref_is_meant_as_it_is_written():

@@ -20,7 +20,7 @@ from treadle_server.engine.commands import (
     ReportRun,
     RunReport,
     SendMessage,
-    Told,
+    StepReport,
 )
 from treadle_server.errors import (
     Forbidden,
@@ -48,16 +48,16 @@ async def began_again(shop: Shop, worker: str) -> Task:
 
 
 async def keep(shop: Shop, task: Task, name: str, result: object = None, n: int = 0, **details: Any) -> Task:
-    told = Told(name=name, occurrence=n, function=details.pop("function", name), seconds=0.5)
+    told = StepReport(name=name, occurrence=n, function=details.pop("function", name), seconds=0.5)
     return await shop.report(task, "step", step=told, result=json.dumps(result), **details)
 
 
 async def sleep(shop: Shop, task: Task, seconds: float, n: int = 0) -> Task:
-    return await shop.report(task, "suspended", step=Told(name="sleep", occurrence=n, seconds=seconds))
+    return await shop.report(task, "suspended", step=StepReport(name="sleep", occurrence=n, seconds=seconds))
 
 
 async def wait_for(shop: Shop, task: Task, name: str, seconds: float = 60, n: int = 0) -> Task:
-    told = Told(name=name, occurrence=n, seconds=seconds, receives=True)
+    told = StepReport(name=name, occurrence=n, seconds=seconds, receives=True)
     return await shop.report(task, "suspended", step=told)
 
 
@@ -68,7 +68,7 @@ async def send(shop: Shop, task: Task, name: str, data: object, key: str = "m", 
 
 
 async def receive(shop: Shop, task: Task, name: str, n: int = 0) -> Step | None:
-    report = RunReport(kind="receive", step=Told(name=name, occurrence=n, receives=True))
+    report = RunReport(kind="receive", step=StepReport(name=name, occurrence=n, receives=True))
     asked = ReportRun(
         principal=shop.principal, worker_id=task.worker_id, task_id=task.id, run_id=task.run_id, report=report
     )
@@ -143,9 +143,9 @@ def shop_worker(task: Task) -> str:
 async def test_a_bad_step_among_many_reports_harms_itself_alone(shop: Shop) -> None:
     task = await begun(shop)
     steps = [
-        RunReport(kind="step", step=Told(name="large"), result=json.dumps("x" * MOST_RESULT)),
+        RunReport(kind="step", step=StepReport(name="large"), result=json.dumps("x" * MOST_RESULT)),
         RunReport(kind="step"),
-        RunReport(kind="step", step=Told(name="fine"), result="1"),
+        RunReport(kind="step", step=StepReport(name="fine"), result="1"),
     ]
     many = ReportMany(
         principal=shop.principal, worker_id=task.worker_id, reports=[(task.id, task.run_id, one) for one in steps]
@@ -459,7 +459,7 @@ async def test_a_rerun_that_undoes_a_cancel_keeps_messages_that_came_early(shop:
 async def test_a_run_past_its_budget_does_not_go_to_sleep(shop: Shop) -> None:
     task = await begun(shop, options={"budget": 1.0})
 
-    ended = await shop.report(task, "suspended", step=Told(name="sleep", seconds=60), usage=2.0)
+    ended = await shop.report(task, "suspended", step=StepReport(name="sleep", seconds=60), usage=2.0)
 
     assert (ended.status, ended.reason, ended.steps) == (Status.FAILED, Reason.BUDGET_EXCEEDED, 0)
     assert await kept(shop, task) == []

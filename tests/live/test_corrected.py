@@ -20,10 +20,10 @@ from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.errors import TreadleError
 from treadle_server.live import corrections, task_windows
-from treadle_server.live.changes import PATIENCE, Changes, Round
+from treadle_server.live.changes import PATIENCE, ChangeCollector, Round
 from treadle_server.live.corrections import Corrections
-from treadle_server.live.task_windows import TasksView, Totals
-from treadle_server.live.views import Rows
+from treadle_server.live.task_windows import FilterTotals, TasksView
+from treadle_server.live.views import ViewRows
 
 pytestmark = pytest.mark.anyio
 
@@ -119,7 +119,7 @@ class Mill:
         self.ids.remove(task.id)
 
 
-def plain(rows: Rows, *, counted: bool) -> Any:
+def plain(rows: ViewRows, *, counted: bool) -> Any:
     """Return what is shown; without the numbers, which are a second old, unless they were `counted` just now."""
     shown = [json.loads(row) for row in rows.by_key.values()]
     if counted:
@@ -127,7 +127,7 @@ def plain(rows: Rows, *, counted: bool) -> Any:
     return [row | {"queue_position": None} for row in shown]
 
 
-async def looked_at(engine: Engine, view: TasksView) -> Rows:
+async def looked_at(engine: Engine, view: TasksView) -> ViewRows:
     async with engine.store.read() as connection:
         return await view.read(connection)
 
@@ -142,7 +142,7 @@ async def test_a_corrected_window_is_what_the_database_would_show(
     draw = random.Random(seed)
     mill = Mill(shop, clock, draw)
     await mill.prepare()
-    engine, changes, totals = shop.engine, Changes(), Totals(shop.engine.hub)
+    engine, changes, totals = shop.engine, ChangeCollector(), FilterTotals(shop.engine.hub)
     engine.hub.listen(changes.note)
     views: list[tuple[Window, TasksView]] = []
     engine.hub.listen(lambda batch: [view.outdate() for _, view in views if view.concerns(batch)] and None)
@@ -184,7 +184,7 @@ async def told(shop: Shop, engine: Engine) -> tuple[Task, Batch]:
 async def test_a_task_that_the_writer_has_moved_on_is_shown_when_that_is_committed_g7(shop: Shop):
     """No event is sent before its commit: the writer works on the very object that it has told of."""
     task, batch = await told(shop, shop.engine)
-    changes = Changes()
+    changes = ChangeCollector()
     changes.note(batch)
     task.version += 1
     task.status = Status.CLAIMED
@@ -198,10 +198,10 @@ async def test_a_task_that_the_writer_has_moved_on_is_shown_when_that_is_committ
 
 
 async def test_a_row_that_was_never_shown_is_passed_over_while_the_writer_is_at_it_g7(shop: Shop):
-    engine, changes = shop.engine, Changes()
+    engine, changes = shop.engine, ChangeCollector()
     engine.hub.listen(changes.note)
     wanted = Window.model_validate({"order": "oldest", "limit": 2, "filter": {"status": ["pending"]}})
-    view = TasksView(wanted, Totals(engine.hub))
+    view = TasksView(wanted, FilterTotals(engine.hub))
     first, *_ = await shop.submit(4)
     await looked_at(engine, view)
     known = list(view._known or ())
@@ -271,7 +271,7 @@ async def test_rounds_are_a_tenth_of_a_second_apart_and_less_than_a_quarter_what
 
 async def test_a_window_with_a_text_or_an_offset_is_read_anew(shop: Shop):
     """What only the database can decide."""
-    totals = Totals(shop.engine.hub)
+    totals = FilterTotals(shop.engine.hub)
     _, batch = await told(shop, shop.engine)
 
     for wanted in ({"filter": {"text": "x"}}, {"offset": 3}):
@@ -283,7 +283,7 @@ async def test_a_window_with_a_text_or_an_offset_is_read_anew(shop: Shop):
 async def test_windows_with_the_same_filter_are_counted_once_a_second_together(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):
-    totals, counted = Totals(shop.engine.hub), []
+    totals, counted = FilterTotals(shop.engine.hub), []
     real = task_windows.filters.total
 
     async def counting(connection: Any, wanted: Any) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from treadle_server.clock import SystemClock
 from treadle_server.live.feeds import INTERVAL, Feeds
 from treadle_server.live.metered import Metered
-from treadle_server.live.views import Rows
+from treadle_server.live.views import ViewRows
 from treadle_server.services.base import Health, supervise
 
 pytestmark = pytest.mark.anyio
@@ -43,10 +43,10 @@ class Slow:
     def concerns(self, batch: Any) -> bool:
         return True
 
-    async def read(self, connection: Any) -> Rows:
+    async def read(self, connection: Any) -> ViewRows:
         self.is_read.set()
         await self.go_on.wait()
-        return Rows(dict(self.found), len(self.found))
+        return ViewRows(dict(self.found), len(self.found))
 
 
 @asynccontextmanager
@@ -82,11 +82,11 @@ async def test_a_view_rests_after_two_slow_reads_and_not_after_one() -> None:
 class Busy(Slow):
     """A view that takes the event loop's own time."""
 
-    async def read(self, connection: Any) -> Rows:
+    async def read(self, connection: Any) -> ViewRows:
         ends = thread_time() + 0.05
         while thread_time() < ends:
             pass
-        return Rows()
+        return ViewRows()
 
 
 async def test_views_that_wait_to_be_read_share_one_tenth_of_the_loop_s_time() -> None:

@@ -10,7 +10,7 @@ from tests.engine.conftest import Shop, shop
 from treadle.wire.ids import TaskId
 from treadle.wire.status import TERMINAL, Status
 from treadle_server.domain.tasks import Task
-from treadle_server.services.retention import Walk, cutoffs_of
+from treadle_server.services.retention import RetentionWalk, cutoffs_of
 from treadle_server.store.tables import tasks
 
 __all__ = ["shop"]
@@ -21,7 +21,7 @@ Removes = Callable[..., Awaitable[list[TaskId]]]
 async def remove(shop: Shop, seconds: float = 0, *statuses: Status) -> list[TaskId]:
     """Walk once over everything that ended so long ago, and return what went, in its order."""
     ages = dict.fromkeys(statuses or TERMINAL, timedelta(seconds=seconds))
-    walk = Walk(shop.engine, cutoffs_of(ages, shop.engine.clock.now()))
+    walk = RetentionWalk(shop.engine, cutoffs_of(ages, shop.engine.clock.now()))
     gone: list[TaskId] = []
     while (step := await walk.step()) is not None:
         gone += [task.id for task in step]

@@ -7,14 +7,14 @@ from tests.retention.conftest import ended, left
 from treadle.wire.status import Status
 from treadle_server.errors import TooManyRequests
 from treadle_server.services import retention
-from treadle_server.services.retention import EVERY, Pace, Retention
+from treadle_server.services.retention import EVERY, Retention, StepPace
 from treadle_server.settings import DAY, Settings
 from treadle_server.store.transaction import prune
 
 pytestmark = pytest.mark.anyio
 
 
-def settle(pace: Pace, cost: float, steps: int = 30) -> list[float]:
+def settle(pace: StepPace, cost: float, steps: int = 30) -> list[float]:
     """Take steps in which a task costs so many seconds; return how long each held the writer."""
     held = []
     for _ in range(steps):
@@ -26,7 +26,7 @@ def settle(pace: Pace, cost: float, steps: int = 30) -> list[float]:
 
 @pytest.mark.parametrize("cost", [1e-6, 50e-6, 1e-3])
 def test_steps_grow_until_they_hold_the_writer_for_some_milliseconds_and_no_longer_e12(cost) -> None:
-    pace = Pace()
+    pace = StepPace()
 
     held = settle(pace, cost)
 
@@ -37,7 +37,7 @@ def test_steps_grow_until_they_hold_the_writer_for_some_milliseconds_and_no_long
 
 
 def test_a_step_that_was_dear_makes_the_next_one_small_at_once_and_it_grows_again_slowly_e12() -> None:
-    pace = Pace()
+    pace = StepPace()
     settle(pace, 20e-6)
     assert pace.rows == 200
 
@@ -52,7 +52,7 @@ def test_a_step_that_was_dear_makes_the_next_one_small_at_once_and_it_grows_agai
 async def test_a_step_ends_where_its_time_is_up_and_the_rest_is_left_to_the_next_e12(shop, monkeypatch) -> None:
     monkeypatch.setattr(prune, "LONGEST", 0.0)
     monkeypatch.setattr(retention, "FIRST_ROWS", 50)
-    monkeypatch.setattr(Pace, "note", lambda *_: None)
+    monkeypatch.setattr(StepPace, "note", lambda *_: None)
     tasks = await shop.submit(40)
     for task in tasks:
         await shop.steer(task, "cancel")

@@ -9,7 +9,7 @@ from tests.live.sockets import JOB, Socket, submit
 from tests.servers.conftest import Site, until
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle_server.services.relay.codec import Notice, Steps
+from treadle_server.services.relay.codec import Notice, Transitions
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -35,7 +35,7 @@ async def test_what_another_server_tells_after_a_later_transition_is_not_told_an
     await until(lambda: second.relay.sender.peers_want_each)
     [task] = await submit(client)
     await client.call("action", id=task["id"], action="pause")
-    late = {TaskId(task["id"]): Steps(None, [(Status.PENDING, 1)])}
+    late = {TaskId(task["id"]): Transitions(None, [(Status.PENDING, 1)])}
     server = second.engine.hub.stream
 
     # The submit, as the other server would tell it had it made it, and once more.
@@ -62,7 +62,7 @@ async def test_after_a_reload_nothing_older_comes_g11(sites: tuple[Site, Site]) 
     await client.call("action", id=task["id"], action="pause")
     await observer.call("every")
     await until(lambda: second.relay.sender.peers_want_each)
-    steps = {TaskId(task["id"]): Steps(None, [(Status.PENDING, 1)])}
+    steps = {TaskId(task["id"]): Transitions(None, [(Status.PENDING, 1)])}
 
     await first.relay.inbox.receiver.take([], has_gap=True)
     await observer.pushed("reload")

@@ -14,7 +14,7 @@ from types import ModuleType
 from unittest import mock
 
 from treadle_server.engine import hub as _hub
-from treadle_server.live.events import Listener
+from treadle_server.live.events import EventListener
 from treadle_server.live.feeds import Feed
 from treadle_server.live.session import Session
 
@@ -47,7 +47,7 @@ class Fate:
         return self.token_bytes(size).hex()
 
 
-_BY_ADDRESS: tuple[type, ...] = (Session, Listener, Feed)
+_BY_ADDRESS: tuple[type, ...] = (Session, EventListener, Feed)
 """Kept in sets, where their places would hang on where they lie in memory."""
 
 

@@ -33,8 +33,8 @@ from treadle_server.engine.commands import (
     ReportRun,
     RunReport,
     SendMessage,
+    StepReport,
     SweepWorkers,
-    Told,
 )
 from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.engine import Engine
@@ -190,11 +190,11 @@ async def _work(shop: Shop, clock: FakeClock) -> None:
 async def _in_steps(shop: Shop, worker: WorkerId) -> None:
     """Let a task keep a step, receive, wait for a message that then comes, and run again: once wholly, once in part."""
     [task] = await shop.claim(worker)
-    keep, wait = Told(name="charge"), Told(name="approved", occurrence=1, seconds=60.0, receives=True)
+    keep, wait = StepReport(name="charge"), StepReport(name="approved", occurrence=1, seconds=60.0, receives=True)
     await shop.report(task, "started")
     await shop.report(task, "step", step=keep, result="1")
     await _send(shop, task, "early")
-    received = RunReport(kind="receive", step=Told(name="approved", receives=True))
+    received = RunReport(kind="receive", step=StepReport(name="approved", receives=True))
     said = {"principal": ADMIN, "worker_id": worker, "task_id": task.id, "run_id": task.run_id}
     assert await shop.engine.run(Receive(ReportRun(**said, report=received))) is not None
     await shop.report(task, "suspended", step=wait)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.status import Status
-from treadle_server.services.relay.codec import MOST_BYTES, MOST_OTHERS, MOST_TASKS, Notice, Steps, read, written
+from treadle_server.services.relay.codec import MOST_BYTES, MOST_OTHERS, MOST_TASKS, Notice, Transitions, read, written
 
 _ids = st.uuids().map(str)
 _taken = st.lists(st.tuples(st.sampled_from(Status), st.integers(1, 10**9)), min_size=1, max_size=6)
-_steps = st.builds(Steps, st.none() | st.sampled_from(Status), _taken)
+_steps = st.builds(Transitions, st.none() | st.sampled_from(Status), _taken)
 _instants = st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 _few = st.sets(st.integers(1, 2**50), max_size=5)
 _notices = st.builds(
@@ -48,8 +48,8 @@ def test_a_notice_is_read_as_it_was_written_g11(notice: Notice) -> None:
     assert due[0] == due[1]
 
 
-def _many(count: int) -> dict[TaskId, Steps]:
-    return {TaskId(str(uuid4())): Steps(None, [(Status.PENDING, 1), (Status.CLAIMED, 2)]) for _ in range(count)}
+def _many(count: int) -> dict[TaskId, Transitions]:
+    return {TaskId(str(uuid4())): Transitions(None, [(Status.PENDING, 1), (Status.CLAIMED, 2)]) for _ in range(count)}
 
 
 @pytest.mark.parametrize("count", [1, 200, 201, MOST_TASKS])
@@ -70,7 +70,7 @@ def test_many_tasks_are_told_in_several_numbered_notices_that_fit_g11(count: int
     [
         Notice(str(uuid4()), 7, tasks=_many(MOST_TASKS + 1)),
         Notice(str(uuid4()), 7, lanes=set(range(MOST_OTHERS + 1))),
-        Notice(str(uuid4()), 7, tasks={TaskId(str(uuid4())): Steps(None, [(Status.PENDING, 10**9)] * 900)}),
+        Notice(str(uuid4()), 7, tasks={TaskId(str(uuid4())): Transitions(None, [(Status.PENDING, 10**9)] * 900)}),
     ],
 )
 def test_what_is_too_much_becomes_one_word_to_read_everything_anew_g11(notice: Notice) -> None:

@@ -18,7 +18,7 @@ from treadle_server.domain.visibility import Visibility
 from treadle_server.store.read import filters
 from treadle_server.store.read.filters import TIMES
 from treadle_server.store.read.matching import matcher
-from treadle_server.store.read.orders import ALL, ORDERS, place_of, rank_at, rank_of, whole_order
+from treadle_server.store.read.orders import ALL, ORDERS, rank_at, rank_of, sort_key_of, whole_order
 from treadle_server.store.tables import tasks, workers
 from treadle_server.store.transaction.load import to_task
 from treadle_server.store.transaction.tags import insert_tags
@@ -133,5 +133,5 @@ async def test_ranks_are_in_the_order_of_the_database(stored: StoredTasks, order
         said = list((await connection.execute(select(tasks.c.seq).order_by(*whole_order(order)))).scalars())
 
     assert [task.seq for task in sorted(found, key=rank)] == said
-    assert all(rank(task) == rank_at(place_of(task, order), order) for task in found)
+    assert all(rank(task) == rank_at(sort_key_of(task, order), order) for task in found)
     assert {task.status for task in found} == ALL

@@ -14,7 +14,7 @@ from treadle.wire.status import LEASED, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read import filters
 from treadle_server.store.read.frozen import freeze
-from treadle_server.store.read.orders import Place
+from treadle_server.store.read.orders import SortKey
 from treadle_server.store.read.tasks import page
 from treadle_server.store.read.windows import ahead_of, anchor, window
 from treadle_server.store.store import SqlStore
@@ -211,7 +211,7 @@ async def _steps(store: SqlStore, looked_at: Window) -> int:
         return 0
 
     async with store.read() as connection:
-        at: Place | None = await anchor(connection, looked_at)
+        at: SortKey | None = await anchor(connection, looked_at)
         raw = (await connection.get_raw_connection()).driver_connection
         assert raw is not None
         await raw.set_progress_handler(count, 10)

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from treadle.errors import ConnectionLost, StaleRun, ValidationFailed, problem_named
-from treadle.worker.reports import KEPT_LINES, Answer, Report, Reporter
+from treadle.worker.reports import KEPT_LINES, Answer, ReportData, Reporter
 
 pytestmark = pytest.mark.anyio
 
-Send = Callable[[list[Report]], Any]
+Send = Callable[[list[ReportData]], Any]
 REF = {"task_id": "t", "run_id": 0}
 
 
 @asynccontextmanager
-async def reporting(send: Send) -> AsyncIterator[tuple[Reporter, list[tuple[Report, Answer]]]]:
-    answered: list[tuple[Report, Answer]] = []
+async def reporting(send: Send) -> AsyncIterator[tuple[Reporter, list[tuple[ReportData, Answer]]]]:
+    answered: list[tuple[ReportData, Answer]] = []
 
-    async def sending(reports: list[Report]) -> list[Answer]:
+    async def sending(reports: list[ReportData]) -> list[Answer]:
         statuses = send(reports)
         return [{**REF, "status": status, "type": "stale-run", "detail": "lost"} for status in statuses]
 
@@ -35,7 +35,7 @@ async def reporting(send: Send) -> AsyncIterator[tuple[Reporter, list[tuple[Repo
 async def test_reports_of_one_turn_go_together_and_ends_are_answered() -> None:
     batches: list[list[str]] = []
 
-    def send(reports: list[Report]) -> list[int]:
+    def send(reports: list[ReportData]) -> list[int]:
         batches.append([report["kind"] for report in reports])
         return [200] * len(reports)
 
@@ -52,9 +52,9 @@ async def test_reports_of_one_turn_go_together_and_ends_are_answered() -> None:
 
 async def test_a_lost_answer_is_followed_by_the_same_reports() -> None:
     """T8."""
-    batches: list[list[Report]] = []
+    batches: list[list[ReportData]] = []
 
-    def send(reports: list[Report]) -> list[int]:
+    def send(reports: list[ReportData]) -> list[int]:
         batches.append(list(reports))
         if len(batches) == 1:
             raise ConnectionLost("gone")
@@ -72,7 +72,7 @@ async def test_reports_that_go_again_go_before_those_that_came_meanwhile() -> No
     """T8."""
     batches: list[list[str]] = []
 
-    def send(reports: list[Report]) -> list[int]:
+    def send(reports: list[ReportData]) -> list[int]:
         batches.append([report["task_id"] for report in reports])
         if len(batches) == 1:
             reporter.add({**REF, "task_id": "later", "kind": "completed", "result": 2})
@@ -87,9 +87,9 @@ async def test_reports_that_go_again_go_before_those_that_came_meanwhile() -> No
 
 
 async def test_nothing_is_sent_before_the_worker_is_open() -> None:
-    sent: list[Report] = []
+    sent: list[ReportData] = []
 
-    def send(reports: list[Report]) -> list[int]:
+    def send(reports: list[ReportData]) -> list[int]:
         sent.extend(reports)
         return [200] * len(reports)
 
@@ -103,7 +103,7 @@ async def test_nothing_is_sent_before_the_worker_is_open() -> None:
 
 
 async def test_one_bad_report_does_not_take_the_others_with_it() -> None:
-    def send(reports: list[Report]) -> list[int]:
+    def send(reports: list[ReportData]) -> list[int]:
         if any(report.get("result") == "bad" for report in reports):
             raise ValidationFailed(problem_named("validation-error", "reports.1.result: bad"))
         return [200] * len(reports)
@@ -128,7 +128,7 @@ async def test_a_checkpoint_of_a_lost_run_raises() -> None:
 async def test_lines_that_come_too_fast_are_left_out_and_counted() -> None:
     lines: list[dict[str, Any]] = []
 
-    def send(reports: list[Report]) -> list[int]:
+    def send(reports: list[ReportData]) -> list[int]:
         lines.extend(line for report in reports for line in report.get("lines", ()))
         return [200] * len(reports)
 

@@ -12,12 +12,13 @@ from tests.worker.conftest import working_at
 from tests.worker.fakes import fake_server
 from treadle import task
 from treadle.clock import monotonic
+from treadle.ids import RunKey
 from treadle.transport.http import HttpChannel
 from treadle.transport.session import Session
 from treadle.worker.credentials import Credentials
-from treadle.worker.lease import Held, Key, Leases
+from treadle.worker.lease import Held, Leases
 from treadle.worker.link import HttpLink, Poll
-from treadle.worker.reports import Answer, Report, Reporter
+from treadle.worker.reports import Answer, ReportData, Reporter
 from treadle.worker.runner import Runner
 from treadle.worker.uploads import Uploader
 
@@ -67,7 +68,7 @@ async def staged() -> AsyncIterator[Scene]:
         if {"started", "beat"} <= set(told):
             asked.set()
 
-    async def send(reports: list[Report]) -> list[Answer]:
+    async def send(reports: list[ReportData]) -> list[Answer]:
         tell(*(report["kind"] for report in reports))
         await speaks.wait()
         return [{"status": 200} for _ in reports]
@@ -227,7 +228,7 @@ async def test_g5_over_http_a_lease_counts_from_when_the_claim_was_asked_for(mon
             clock.now += 19
             return [CLAIM]
 
-        async def return_strange(self, known: Callable[[], set[Key]]) -> None:
+        async def return_strange(self, known: Callable[[], set[RunKey]]) -> None:
             """Nothing was lost."""
 
     def take(claims: list[dict[str, Any]], since: float) -> None:

@@ -51,7 +51,7 @@ class Drift:
         return found
 
 
-class Steps:
+class ClockSteps:
     """By how much the time of day parted from the time that passes, from one look to the next."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

@@ -22,8 +22,8 @@ WINDOW = 60.0
 MOST_DIFFERENT = 100
 """Lines of one statement that are written in a window; the others are counted."""
 
-_Place = tuple[str, int]
-_Line = tuple[str, int, str, str]
+_Statement = tuple[str, int]
+_Wording = tuple[str, int, str, str]
 
 
 @dataclass(slots=True)
@@ -31,8 +31,8 @@ class _Window:
     """What one statement wrote lately."""
 
     began_at: float
-    written: dict[_Line, logging.LogRecord] = field(default_factory=dict)
-    repeated: Counter[_Line] = field(default_factory=Counter)
+    written: dict[_Wording, logging.LogRecord] = field(default_factory=dict)
+    repeated: Counter[_Wording] = field(default_factory=Counter)
     last: logging.LogRecord | None = None
     """The last line that was not written."""
     dropped: int = 0
@@ -53,7 +53,7 @@ class Folding(logging.Handler):
         self._target = target
         self._monotonic = monotonic
         self._later = later or _later
-        self._windows: dict[_Place, _Window] = {}
+        self._windows: dict[_Statement, _Window] = {}
         self._is_timed = False
         self._alone = threading.RLock()
 

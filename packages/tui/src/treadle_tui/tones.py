@@ -13,7 +13,7 @@ from textual.color import Color
 
 from treadle_tui.theme import MONO, THEMES, TONES
 
-Place = Literal["usual", "stale", "production"]
+ToneVariant = Literal["usual", "stale", "production"]
 """Where a tone stands: in data without a connection, which is of some time ago; in the line that says production."""
 
 _BOLD = {"bold", "title", "bad"}
@@ -24,7 +24,7 @@ _WARNING = {"plain", "dim", "bold", "hold", "warn", "bad"}
 
 
 @cache
-def tones(theme: str, place: Place) -> Mapping[str, Style]:
+def tones(theme: str, place: ToneVariant) -> Mapping[str, Style]:
     """Return the style of every tone, without a background, in the theme of Textual's with that name."""
     variables = next(one for one in THEMES.values() if one.name == theme).variables
     usual = {tone: _style(variables[f"tone-{tone}"], _usual_text(tone, mono=theme == MONO.name)) for tone in TONES}

@@ -1,6 +1,9 @@
-"""New ids: UUIDv7, so that they sort by the time they were made."""
+"""New ids: UUIDv7, so that they sort by the time they were made; and what names a run."""
 
 from treadle.wire.ids import TaskId, WorkerId
+
+RunKey = tuple[str, int]
+"""A task's id and its run's number: what fences every report."""
 
 
 def new_task_id() -> TaskId:

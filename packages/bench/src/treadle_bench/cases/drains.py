@@ -36,7 +36,7 @@ def preload(harness: Harness, count: int, *, jobs: int = 1, size: int = 0) -> No
         raise BenchFailed(f"{count} tasks were submitted, and {pending} are pending")
 
 
-class Look(NamedTuple):
+class CompletedAt(NamedTuple):
     """How many tasks of a drain the store had completed, at an instant of the monotonic clock."""
 
     at: float
@@ -90,20 +90,20 @@ def drain(harness: Harness, take: int, start: Callable[[], list[Child]], *, mete
     return rate_of(take, harness.first_start(), before, after)
 
 
-def rate_of(take: int, first: float, before: Look, after: Look) -> float:
+def rate_of(take: int, first: float, before: CompletedAt, after: CompletedAt) -> float:
     """Return the tasks a second from the `first` start until `take` were completed, which was between two looks."""
     since = max(before.at, first)
     share = (take - before.done) / (after.done - before.done)
     return take / (since + (after.at - since) * share - first)
 
 
-def _watch(harness: Harness, workers: list[Child], base: int, take: int) -> tuple[Look, Look]:
+def _watch(harness: Harness, workers: list[Child], base: int, take: int) -> tuple[CompletedAt, CompletedAt]:
     """Return the last look at which fewer than `take` were completed, and the first one with as many."""
-    before = moved = Look(time.monotonic(), 0)
+    before = moved = CompletedAt(time.monotonic(), 0)
     while True:
         done = harness.counts().get("completed", 0) - base
         # The instant of the answer: the question may have waited, and tasks that it counts have ended since.
-        look = Look(time.monotonic(), done)
+        look = CompletedAt(time.monotonic(), done)
         if look.done >= take:
             return before, look
         if ended := [worker for worker in workers if not worker.is_running]:
@@ -117,7 +117,7 @@ def _watch(harness: Harness, workers: list[Child], base: int, take: int) -> tupl
         time.sleep(pause)
 
 
-def _pause(before: Look, look: Look, take: int) -> float:
+def _pause(before: CompletedAt, look: CompletedAt, take: int) -> float:
     """Return how long not to look: half of the time that is left, so that a drain is asked seldom but at its end."""
     if look.done == before.done:
         return SOON

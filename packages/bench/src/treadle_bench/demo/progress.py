@@ -41,7 +41,7 @@ class Lines:
         return 10 * ended // self._total
 
 
-class Bar:
+class ProgressBar:
     """Moves a bar that names the file examined last."""
 
     def __init__(self, total: int) -> None:
@@ -64,7 +64,7 @@ def progress_for(files: Sequence[str], *, is_silent: bool) -> Iterator[Progress]
     if is_silent:
         yield Silence()
     elif sys.stdout.isatty():
-        bar = Bar(len(files))
+        bar = ProgressBar(len(files))
         with bar.columns:
             yield bar
     else:

@@ -115,7 +115,7 @@ def check_task_scopes(principal: Principal, scopes: Iterable[str]) -> None:
         raise Forbidden(f"a task carries no scope that its submitter does not hold: {', '.join(lacking)[:1000]}")
 
 
-class Shown(Protocol):
+class Readable(Protocol):
     """What of a task says who reads it."""
 
     @property
@@ -144,7 +144,7 @@ class Shown(Protocol):
         ...
 
 
-def submitted(principal: Principal, task: Shown) -> bool:
+def submitted(principal: Principal, task: Readable) -> bool:
     """Return whether the asker stands for the user who submitted the task, and might submit it now."""
     if principal.user != task.submitter or principal.run is not None:
         return False
@@ -158,7 +158,7 @@ def sees_flow(principal: Principal, flow: Flow) -> bool:
     return visibility is None or visibility.admits(flow.room) or is_own
 
 
-def sees(principal: Principal, task: Shown) -> bool:
+def sees(principal: Principal, task: Readable) -> bool:
     """Return whether the asker reads the task: its room, or as its submitter, or with the scope of a run of it."""
     visibility = visibility_of(principal)
     if visibility is None or visibility.admits(task.room) or submitted(principal, task):

@@ -26,7 +26,7 @@ SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SigningKey:
     """A key: the newest one signs, the others verify until their end."""
 
     id: str
@@ -42,7 +42,7 @@ class Keys:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._known: dict[str, Key] = {}
+        self._known: dict[str, SigningKey] = {}
         self._read_at = -math.inf
 
     async def prepare(self) -> None:
@@ -57,11 +57,11 @@ class Keys:
             await self._read()
 
     @property
-    def signing(self) -> Key:
+    def signing(self) -> SigningKey:
         """Return the key that signs: the newest, should two servers have made the first one at once."""
         return max((key for key in self._known.values() if key.valid_until is None), key=lambda key: key.created_at)
 
-    async def find(self, key_id: str) -> Key | None:
+    async def find(self, key_id: str) -> SigningKey | None:
         """Return a key that verifies, or None. Raises `StoreUnavailable`.
 
         One that is not known yet is looked for at once: another server may have made it this very moment.
@@ -73,14 +73,14 @@ class Keys:
         is_over = key is not None and key.valid_until is not None and key.valid_until <= self._clock.now()
         return None if is_over else key
 
-    async def rotate(self, *, keeps_for: timedelta = timedelta(0), revokes: bool = False) -> list[Key]:
+    async def rotate(self, *, keeps_for: timedelta = timedelta(0), revokes: bool = False) -> list[SigningKey]:
         """Make a new key, which signs from now on; return all keys, the newest first. Raises `StoreUnavailable`.
 
         The others verify until the last lease of this moment has been over for `keeps_for`; with `revokes` they end
         here and now.
         """
         now = self._clock.now()
-        key = Key(secrets.token_hex(8), secrets.token_bytes(SECRET_BYTES), now)
+        key = SigningKey(secrets.token_hex(8), secrets.token_bytes(SECRET_BYTES), now)
         async with self._store.write() as tx:
             until = max(now + KEPT, (await _last_lease(tx) or now) + keeps_for)
             over = true() if revokes else signing_keys.c.valid_until <= now
@@ -96,7 +96,7 @@ class Keys:
     async def _read(self) -> None:
         async with self._store.read() as connection:
             rows = list(await connection.execute(select(signing_keys)))
-        self._known = {row.id: Key(row.id, row.secret, row.created_at, row.valid_until) for row in rows}
+        self._known = {row.id: SigningKey(row.id, row.secret, row.created_at, row.valid_until) for row in rows}
         self._read_at = self._clock.monotonic()
 
 

@@ -41,7 +41,7 @@ ANYBODY = Principal("admin", superuser=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Cached:
     principal: Principal
     read_at: float
 
@@ -62,7 +62,7 @@ class Access:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._kept: dict[bytes, _Kept] = {}
+        self._kept: dict[bytes, _Cached] = {}
         self.credentials = Credentials(store, clock)
         self.failures = Failures(settings.max_failed_tokens, clock)
         self.revoked = asyncio.Event()
@@ -149,7 +149,7 @@ class Access:
             raise Unauthorized("the token has expired; ask a superuser for a new one")
         return kept.principal
 
-    async def _read(self, digest: bytes) -> _Kept:
+    async def _read(self, digest: bytes) -> _Cached:
         async with self._store.read() as connection:
             row = (await connection.execute(select(tokens).where(tokens.c.digest == digest))).first()
         if row is None or row.revoked_at is not None:
@@ -159,7 +159,7 @@ class Access:
             self._kept.clear()
         scopes = frozenset(orjson.loads(row.scopes)) or None
         principal = Principal(row.user, row.superuser, scopes, expires_at=row.expires_at)
-        kept = self._kept[digest] = _Kept(principal, time.monotonic())
+        kept = self._kept[digest] = _Cached(principal, time.monotonic())
         return kept
 
     async def make(self, wanted: TokenCreate) -> tuple[Row[tuple[object, ...]], str]:

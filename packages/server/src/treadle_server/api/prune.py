@@ -14,7 +14,7 @@ from treadle_server.api.answers import answer
 from treadle_server.api.call import Call
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations.context import OperationContext
-from treadle_server.services.retention import Walk, cutoffs_of
+from treadle_server.services.retention import RetentionWalk, cutoffs_of
 from treadle_server.store.transaction.prune import Cutoffs, counted
 
 PORTION_SECONDS = 5.0
@@ -29,12 +29,12 @@ async def prune(call: Call) -> Response:
         async with call.ctx.engine.store.read() as connection:
             groups = await counted(connection, cutoffs)
         return _answer(Counter({(job, status): n for job, status, n in groups}), dry_run=True, done=True)
-    walk = Walk(call.ctx.engine, cutoffs, call.ctx.artifacts.objects)
+    walk = RetentionWalk(call.ctx.engine, cutoffs, call.ctx.artifacts.objects)
     done = await _remove(walk)
     return _answer(walk.removed, dry_run=False, done=done)
 
 
-async def _remove(walk: Walk) -> bool:
+async def _remove(walk: RetentionWalk) -> bool:
     """Walk for a while; return whether it came to its end."""
     until = time.monotonic() + PORTION_SECONDS
     while await walk.step() is not None:

@@ -9,7 +9,7 @@ _ONE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ByteRange:
     """The bytes from `start` to before `end`, of `size`."""
 
     start: int
@@ -31,12 +31,12 @@ class Span:
         return described
 
 
-def span_of(headers: Mapping[str, str], size: int, etag: str) -> Span:
+def span_of(headers: Mapping[str, str], size: int, etag: str) -> ByteRange:
     """Return the bytes that are asked for: all, unless a `Range` names one part that there is, of this very body.
 
     Several parts, or one that there is not, are answered by all: a range is a wish (RFC 9110, 14.2).
     """
-    whole = Span(0, size, size)
+    whole = ByteRange(0, size, size)
     match = _ONE.fullmatch(headers.get("range", "").strip())
     if match is None or headers.get("if-range", etag) != etag:
         return whole
@@ -45,7 +45,7 @@ def span_of(headers: Mapping[str, str], size: int, etag: str) -> Span:
         start, end = int(first), min(int(last) + 1 if last else size, size)
     else:
         start, end = max(0, size - int(last or 0)), size
-    return Span(start, end, size, is_part=True) if start < end else whole
+    return ByteRange(start, end, size, is_part=True) if start < end else whole
 
 
 def disposition(name: str) -> str:

@@ -27,7 +27,7 @@ from treadle_server.webhooks.addresses import AddressRefused, check_literal, net
 MOST_OF_A_ROOM = 100
 """Webhooks of one room: each outcome is written once for every one that wants it."""
 
-Found = Row[Any]
+WebhookRow = Row[Any]
 
 
 async def put(call: Call) -> Response:
@@ -150,21 +150,23 @@ def _name(call: Call) -> str:
     return name
 
 
-def _check_owner(call: Call, found: Found) -> None:
+def _check_owner(call: Call, found: WebhookRow) -> None:
     if not call.principal.superuser and found.owner != call.principal.user:
         raise Forbidden(f"a webhook {found.name} of another user stands in this room; take another name")
 
 
-async def _find(tx: Tx, room: str, name: str) -> Found | None:
+async def _find(tx: Tx, room: str, name: str) -> WebhookRow | None:
     where = (webhooks.c.room == room, webhooks.c.name == name)
     return (await tx.connection.execute(select(webhooks).where(*where).with_for_update())).first()
 
 
-async def _seen(connection: Any, call: Call, room: str, name: str) -> Found:
+async def _seen(connection: Any, call: Call, room: str, name: str) -> WebhookRow:
     """Return the webhook. Raises `WebhookNotFound`, also for another user's."""
     values.check(name)
     where = (webhooks.c.room == room, webhooks.c.name == name)
-    found: Found | None = (await connection.execute(outbox.seen(call.ctx.engine.tokens_at()).where(*where))).first()
+    found: WebhookRow | None = (
+        await connection.execute(outbox.seen(call.ctx.engine.tokens_at()).where(*where))
+    ).first()
     if found is None or not (call.principal.superuser or found.owner == call.principal.user):
         raise WebhookNotFound(f"you have no webhook {name[:80]} in room {room}")
     return found
@@ -187,7 +189,7 @@ def _values(call: Call, secret: str | None) -> dict[str, Any]:
     return values if secret is None else values | {"secret": secret}
 
 
-def _data(row: Found) -> dict[str, Any]:
+def _data(row: WebhookRow) -> dict[str, Any]:
     """Return the webhook as `WebhookItem`, without its secret."""
     names = ("id", "name", "url", "owner", "created_at", "updated_at", "waiting", "dead")
     return {name: getattr(row, name) for name in names} | {

@@ -15,7 +15,7 @@ from treadle.wire.findings import Check, Finding, Seen
 from treadle_server.checkup import counts, disk, postgres, schema, snapshots
 from treadle_server.store.connections import postgres_engine
 
-Look = Callable[[Connection], list[Finding]]
+Examine = Callable[[Connection], list[Finding]]
 
 OLDEST_SQLITE = (3, 38, 0)
 """The first one that has what the statements need (`->>`)."""
@@ -77,7 +77,7 @@ def _is_in_wal_mode(path: Path) -> bool:
         return file.read(19)[18:] == b"\x02"
 
 
-def _in_sqlite(path: Path, look: Look) -> Seen:
+def _in_sqlite(path: Path, look: Examine) -> Seen:
     engine = create_engine("sqlite://", creator=partial(_open, path), poolclass=NullPool)
     with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN")
@@ -97,7 +97,7 @@ async def _reach(url: URL) -> Seen:
         cause = getattr(error, "orig", None) or error
         return [Finding("database", "fail", f"{shown} does not answer ({str(cause) or type(cause).__name__})",
                         "look whether it runs, at TREADLE_DATABASE_URL, and at the network between")]  # fmt: skip
-    looks: dict[str, Look] = {
+    looks: dict[str, Examine] = {
         "database": postgres.look,
         "disk": postgres.look_at_disk,
         "migrations": schema.look,
@@ -111,7 +111,7 @@ async def _reach(url: URL) -> Seen:
     ]
 
 
-async def _in_postgres(url: URL, look: Look) -> list[Finding]:
+async def _in_postgres(url: URL, look: Examine) -> list[Finding]:
     engine = postgres_engine(url, size=1)
     try:
         async with engine.connect() as connection:

@@ -61,7 +61,7 @@ def check_empty(connection: Connection, name: str) -> None:
             )
 
 
-class Batch:
+class RowBuffer:
     """Rows that are gathered until there are enough."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Batch:
 
 async def batched(rows: AsyncIterator[Row]) -> AsyncIterator[list[Row]]:
     """Give rows in batches that fit into memory."""
-    batch = Batch()
+    batch = RowBuffer()
     async for row in rows:
         if batch.add(row):
             yield batch.take()

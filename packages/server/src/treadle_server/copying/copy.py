@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from sqlalchemy import URL, Table
 
 from treadle_server.copying.contents import TABLES, Row
+from treadle_server.copying.databases import DestinationDatabase, SourceDatabase
 from treadle_server.copying.digest import Digest, json_places
-from treadle_server.copying.place import Place, Target
-from treadle_server.copying.postgres import PostgresPlace, postgres_source, postgres_target, refresh
-from treadle_server.copying.sqlite import path_of, sqlite_source, sqlite_target
+from treadle_server.copying.postgres import PostgresDatabase, postgres_destination, postgres_source, refresh
+from treadle_server.copying.sqlite import path_of, sqlite_destination, sqlite_source
 from treadle_server.errors import ValidationFailed
 from treadle_server.store.connections import parse_url
 from treadle_server.store.store import failures_explained
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TableProgress:
     """How far a copy is."""
 
     doing: str
@@ -28,7 +28,7 @@ class Step:
     total: int
 
 
-Tell = Callable[[Step], None]
+Tell = Callable[[TableProgress], None]
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ async def copy_database(source: str, target: str, tell: Tell) -> Copied:
     from_url, to_url = parse_url(source), parse_url(target)
     _check_apart(from_url, to_url)
     async with failures_explained(), _source(from_url) as here:
-        async with _target(to_url, here) as there:
+        async with _destination(to_url, here) as there:
             copied = await _copy(here, there, tell)
             await there.check()
             await _verify(there, copied, tell)
@@ -66,26 +66,26 @@ async def copy_database(source: str, target: str, tell: Tell) -> Copied:
     return copied
 
 
-async def _copy(here: Place, there: Target, tell: Tell) -> Copied:
+async def _copy(here: SourceDatabase, there: DestinationDatabase, tell: Tell) -> Copied:
     copied = Copied()
     for table in TABLES:
         digest, total, places = Digest(), await here.count(table), json_places(table)
         copied.tables[table.name] = digest
-        tell(Step("copied", table.name, 0, total))
+        tell(TableProgress("copied", table.name, 0, total))
         async for batch in _batches(here, table):
             digest.add(batch, places)
             await there.write(table, batch)
-            tell(Step("copied", table.name, digest.rows, total))
+            tell(TableProgress("copied", table.name, digest.rows, total))
     return copied
 
 
-async def _verify(there: Place, copied: Copied, tell: Tell) -> None:
+async def _verify(there: SourceDatabase, copied: Copied, tell: Tell) -> None:
     """Read the tables again; raises `NotTheSame`."""
     for table in TABLES:
         wanted, found = copied.tables[table.name], Digest()
         async for batch in _batches(there, table):
             found.add(batch, json_places(table))
-            tell(Step("verified", table.name, found.rows, wanted.rows))
+            tell(TableProgress("verified", table.name, found.rows, wanted.rows))
         if found != wanted:
             raise NotTheSame(
                 f"{table.name} is not the same when it is read again ({found.rows} rows with the checksum {found}, not"
@@ -93,21 +93,21 @@ async def _verify(there: Place, copied: Copied, tell: Tell) -> None:
             )
 
 
-async def _batches(place: Place, table: Table) -> AsyncIterator[list[Row]]:
+async def _batches(place: SourceDatabase, table: Table) -> AsyncIterator[list[Row]]:
     """Give what is copied of a table; between two batches Ctrl-C is heard, for SQLite's statements never wait."""
     async for batch in place.read(table):
         yield batch
         await asyncio.sleep(0)
 
 
-def _source(url: URL) -> AbstractAsyncContextManager[Place]:
+def _source(url: URL) -> AbstractAsyncContextManager[SourceDatabase]:
     return sqlite_source(url) if url.get_backend_name() == "sqlite" else postgres_source(url)
 
 
-def _target(url: URL, source: Place) -> AbstractAsyncContextManager[Target]:
+def _destination(url: URL, source: SourceDatabase) -> AbstractAsyncContextManager[DestinationDatabase]:
     if url.get_backend_name() == "sqlite":
-        return sqlite_target(url)
-    return postgres_target(url, source=source if isinstance(source, PostgresPlace) else None)
+        return sqlite_destination(url)
+    return postgres_destination(url, source=source if isinstance(source, PostgresDatabase) else None)
 
 
 def _check_apart(one: URL, other: URL) -> None:

@@ -43,7 +43,7 @@ _GREATEST = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {}"
 _WHICH = "SELECT pg_postmaster_start_time()::text || ' ' || current_database()"
 
 
-class PostgresPlace:
+class PostgresDatabase:
     """A database with an open transaction."""
 
     def __init__(self, connection: AsyncConnection) -> None:
@@ -92,15 +92,15 @@ class PostgresPlace:
 
 
 @asynccontextmanager
-async def postgres_source(url: URL) -> AsyncIterator[PostgresPlace]:
+async def postgres_source(url: URL) -> AsyncIterator[PostgresDatabase]:
     """Open a database to be read; raises `ValidationFailed` when it is in use, or of another revision."""
     async with _alone(url) as connection:
         await connection.run_sync(check_current, name_of(url))
-        yield PostgresPlace(connection)
+        yield PostgresDatabase(connection)
 
 
 @asynccontextmanager
-async def postgres_target(url: URL, *, source: PostgresPlace | None) -> AsyncIterator[PostgresPlace]:
+async def postgres_destination(url: URL, *, source: PostgresDatabase | None) -> AsyncIterator[PostgresDatabase]:
     """Make the tables of a database that has none, or none with rows; all of it is there at the end of the block.
 
     It is one transaction: when the block raises, or the process is killed, nothing was changed. Raises
@@ -109,7 +109,7 @@ async def postgres_target(url: URL, *, source: PostgresPlace | None) -> AsyncIte
     async with _alone(url, source=source) as connection:
         await connection.run_sync(check_empty, name_of(url))
         await connection.run_sync(upgrade)
-        yield PostgresPlace(connection)
+        yield PostgresDatabase(connection)
 
 
 async def refresh(url: URL) -> None:
@@ -129,14 +129,14 @@ def name_of(url: URL) -> str:
 
 
 @asynccontextmanager
-async def _alone(url: URL, *, source: PostgresPlace | None = None) -> AsyncIterator[AsyncConnection]:
+async def _alone(url: URL, *, source: PostgresDatabase | None = None) -> AsyncIterator[AsyncConnection]:
     """Open a transaction during which no server leads or writes; raises `ValidationFailed` when one runs."""
     engine = postgres_engine(url, size=1)
     try:
         async with engine.begin() as connection:
             for setting in _BEGIN:
                 await connection.execute(text(setting))
-            if source is not None and await source.which() == await PostgresPlace(connection).which():
+            if source is not None and await source.which() == await PostgresDatabase(connection).which():
                 raise ValidationFailed("FROM and TO are the same database: name another one to copy to")
             await _check_servers(connection, url)
             try:

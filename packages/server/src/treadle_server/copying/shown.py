@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from treadle.wire.shown import clean
-from treadle_server.copying.copy import Copied, Step
+from treadle_server.copying.copy import Copied, TableProgress
 
 EVERY = 1.0
 """Seconds between two lines about one table."""
@@ -20,7 +20,7 @@ class Progress:
     def __init__(self) -> None:
         self._said = time.monotonic()
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, step: TableProgress) -> None:
         """Say it, unless something was said a moment ago."""
         now = time.monotonic()
         if step.done and (step.done == step.total or now - self._said >= EVERY):

@@ -32,7 +32,7 @@ _GREATEST = {
 """As `allocate.py` finds them."""
 
 
-class SqlitePlace:
+class SqliteSource:
     """A file that is open."""
 
     def __init__(self, connection: Connection) -> None:
@@ -53,7 +53,7 @@ class SqlitePlace:
         return {name: int(self._connection.execute(text(sql)).scalar_one()) for name, sql in _GREATEST.items()}
 
 
-class SqliteTarget(SqlitePlace):
+class SqliteDestination(SqliteSource):
     """A file that is made."""
 
     async def write(self, table: Table, rows: Sequence[Row]) -> None:
@@ -78,18 +78,18 @@ class SqliteTarget(SqlitePlace):
 
 
 @asynccontextmanager
-async def sqlite_source(url: URL) -> AsyncIterator[SqlitePlace]:
+async def sqlite_source(url: URL) -> AsyncIterator[SqliteSource]:
     """Open a file to be read; raises `ValidationFailed` when it is not there, in use, or of another revision."""
     path = path_of(url)
     if not path.is_file():
         raise ValidationFailed(f"there is no database {path}")
     with _alone(url), _connected(sqlite_reader(url).connect()) as connection:
         check_current(connection, str(path))
-        yield SqlitePlace(connection)
+        yield SqliteSource(connection)
 
 
 @asynccontextmanager
-async def sqlite_target(url: URL) -> AsyncIterator[SqliteTarget]:
+async def sqlite_destination(url: URL) -> AsyncIterator[SqliteDestination]:
     """Make a file, which is there at the end of the block, whole, or not at all when that raises or is killed.
 
     Raises `ValidationFailed` when there is one that is in use, or has rows.
@@ -105,7 +105,7 @@ async def sqlite_target(url: URL) -> AsyncIterator[SqliteTarget]:
             with _connected(sqlite_writer(url.set(database=str(making))).connect()) as connection:
                 _prepare(connection)
                 connection.exec_driver_sql("BEGIN")
-                yield SqliteTarget(connection)
+                yield SqliteDestination(connection)
                 connection.exec_driver_sql("COMMIT")
                 connection.exec_driver_sql("PRAGMA journal_mode=WAL")
             _put(making, path)

@@ -56,7 +56,7 @@ def verdict(policy: str | None, status: Status) -> Verdict:
     return Verdict.FAILED
 
 
-Place = tuple[str, int | None]
+ResultPlace = tuple[str, int | None]
 """Under which name a dependency's result comes, and at which place of its list; None: by itself."""
 
 
@@ -65,10 +65,10 @@ class Need:
     """One task that another waits for: a place in the same request, or an id."""
 
     of: int | TaskId
-    places: list[Place] = field(default_factory=list)
+    places: list[ResultPlace] = field(default_factory=list)
 
 
-class Asked(NamedTuple):
+class ItemDependencies(NamedTuple):
     """What an item of a request says of its dependencies."""
 
     id: str | None
@@ -76,7 +76,7 @@ class Asked(NamedTuple):
     depends_on: Mapping[str, str | Sequence[str]]
 
 
-def resolve(asked: Sequence[Asked]) -> tuple[list[list[Need]], list[int]]:
+def resolve(asked: Sequence[ItemDependencies]) -> tuple[list[list[Need]], list[int]]:
     """Return what each item needs, and an order of the items in which each stands behind those that it needs.
 
     Raises `ValidationFailed` for a ref that stands twice or that nothing is called, and for more dependencies than one
@@ -88,7 +88,7 @@ def resolve(asked: Sequence[Asked]) -> tuple[list[list[Need]], list[int]]:
     return needs, _in_order(asked, needs)
 
 
-def _check_size(asked: Sequence[Asked]) -> None:
+def _check_size(asked: Sequence[ItemDependencies]) -> None:
     """Refuse what would hold the writer for long: two layers of 1,000 tasks, each with each, took a minute."""
     total = sum(1 if isinstance(said, str) else len(said) for item in asked for said in item.depends_on.values())
     if total > MOST_DEPENDENCIES:
@@ -99,7 +99,7 @@ def _check_size(asked: Sequence[Asked]) -> None:
         )
 
 
-def _named(asked: Sequence[Asked]) -> dict[str, int]:
+def _named(asked: Sequence[ItemDependencies]) -> dict[str, int]:
     """Return the items by their ids and refs."""
     named = {item.id: i for i, item in enumerate(asked) if item.id is not None}
     refs: set[str] = set()
@@ -113,7 +113,7 @@ def _named(asked: Sequence[Asked]) -> dict[str, int]:
     return named
 
 
-def _needs(place: str, item: Asked, named: Mapping[str, int]) -> list[Need]:
+def _needs(place: str, item: ItemDependencies, named: Mapping[str, int]) -> list[Need]:
     found: dict[int | TaskId, Need] = {}
     for name, word, member in _words(item.depends_on):
         is_id = is_uuid(word.lower())
@@ -142,7 +142,7 @@ def _words(depends_on: Mapping[str, str | Sequence[str]]) -> Iterator[tuple[str,
                 yield name, word, place
 
 
-def _in_order(asked: Sequence[Asked], needs: Sequence[Sequence[Need]]) -> list[int]:
+def _in_order(asked: Sequence[ItemDependencies], needs: Sequence[Sequence[Need]]) -> list[int]:
     order: list[int] = []
     is_done = [False] * len(asked)
     on_path: dict[int, None] = {}
@@ -173,7 +173,7 @@ MOST_OF_CIRCLE = 20
 """Tasks of a circle that are shown."""
 
 
-def _circle(asked: Sequence[Asked], path: list[int], again: int) -> str:
+def _circle(asked: Sequence[ItemDependencies], path: list[int], again: int) -> str:
     """Return what to say of a circle: each task waits for the one behind it."""
     round_ = [*path[path.index(again) :], again]
     called = [asked[i].ref or asked[i].id or f"tasks.{i}" for i in round_]

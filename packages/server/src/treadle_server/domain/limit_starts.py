@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import NamedTuple
 
-Crowd = Mapping[tuple[int, int], int]
+WaitingCounts = Mapping[tuple[int, int], int]
 """How many tasks wait for a bucket, by their lane and priority."""
 
 
-class Stand(NamedTuple):
+class WaitingPosition(NamedTuple):
     """Where a task stands that waits for a bucket."""
 
     lane: int
@@ -38,7 +38,7 @@ class Fill:
             return None
 
 
-def tokens_until(stand: Stand, crowd: Crowd, most: int) -> int | None:
+def tokens_until(stand: WaitingPosition, crowd: WaitingCounts, most: int) -> int | None:
     """Return how many tokens of a bucket are taken until a task has its own; None when too many wait to tell.
 
     Of each line no more than `most` were counted. In a lane the order is strict; between lanes a higher priority goes

@@ -1,4 +1,4 @@
-"""JSON Schemas compiled, and what is wrong with a payload; whoever calls bounds the work (domain/weight.py)."""
+"""JSON Schemas compiled, and what is wrong with a payload; whoever calls bounds the work (domain/check_cost.py)."""
 
 from itertools import islice
 from typing import Any

@@ -13,6 +13,9 @@ from treadle_server.errors import ValidationFailed
 NEVER_RUN = -1
 """The `run_id` of a task that was never claimed."""
 
+RunKey = tuple[TaskId, int]
+"""A task, and one of its runs: what fences every report."""
+
 _INTERNAL = f"{INTERNAL}:"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from treadle.wire.ids import TaskId
 from treadle_server.domain.flows import Flow
 from treadle_server.domain.tasks import Task
-from treadle_server.store.transaction.dependencies import Edge, Ended, Needed, Stand, Waiter
+from treadle_server.store.transaction.dependencies import Edge, EdgeStatus, Ended, Needed, Waiter
 
 
 @dataclass(slots=True)
@@ -15,7 +15,7 @@ class Dependencies:
 
     needed: dict[TaskId, Needed] = field(default_factory=dict)
     """Tasks that new ones are to wait for, as they were when the batch began."""
-    stands: dict[int, list[Stand]] = field(default_factory=dict)
+    stands: dict[int, list[EdgeStatus]] = field(default_factory=dict)
     """What tasks wait for that are to run again, by their numbers."""
     flows: dict[str, Flow] = field(default_factory=dict)
     ended: list[Ended] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from treadle_server.clock import Steps
+from treadle_server.clock import ClockSteps
 from treadle_server.domain.limits import APART
 from treadle_server.engine.admission import confirm_admission
 from treadle_server.engine.superseding import confirm_rivals
@@ -17,7 +17,7 @@ class LimitKeeper:
     """The clock's steps, each kept until a transaction that knew of it was committed."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._steps = Steps(monotonic)
+        self._steps = ClockSteps(monotonic)
         self._was_set = False
 
     def take_step(self, now: datetime) -> bool:

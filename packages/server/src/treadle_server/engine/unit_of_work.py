@@ -26,7 +26,7 @@ from treadle_server.engine.rules import Rules
 from treadle_server.engine.step_book import StepBook
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import flush
-from treadle_server.store.transaction.claim_keys import Kept, KeyOf
+from treadle_server.store.transaction.claim_keys import KeptClaim, KeyOf
 from treadle_server.store.transaction.gates import Touched
 from treadle_server.store.transaction.targets import reblock_targets
 
@@ -99,7 +99,7 @@ class UnitOfWork:
         self.limited = Touched()
         """What was done to tasks with limits."""
         self.stale: list[WorkerId] = []
-        self.kept_claims: dict[KeyOf, Kept] = {}
+        self.kept_claims: dict[KeyOf, KeptClaim] = {}
         self.released: list[tuple[TaskId, int]] = []
         """Runs whose code has ended: their weight is free."""
         self.left_targets: set[int] = set()

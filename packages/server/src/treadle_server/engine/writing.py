@@ -13,7 +13,7 @@ from treadle_server.store.transaction import artifacts as store_artifacts
 from treadle_server.store.transaction import flush, hot, load
 from treadle_server.store.transaction import schedules as stored
 from treadle_server.store.transaction import steps as stored_steps
-from treadle_server.store.transaction.counts import CountKey, apply_counts, count_change, open_counts, place_of
+from treadle_server.store.transaction.counts import CountKey, apply_counts, count_change, count_key, open_counts
 from treadle_server.store.transaction.failures import insert_failed_without_run, insert_failures
 from treadle_server.store.transaction.limit_lines import lines_of
 from treadle_server.store.transaction.past_outcomes import OutcomeKey
@@ -154,13 +154,13 @@ def _count_deltas(work: UnitOfWork) -> Counter[CountKey]:
         if task.seq not in new:
             count_change(deltas, task, _place(work.changes.before[task.seq]))
     for pruning in work.changes.prunings:
-        deltas.subtract(place_of(gone.lane, gone.status, 0) for gone in pruning.removed)
+        deltas.subtract(count_key(gone.lane, gone.status, 0) for gone in pruning.removed)
     return deltas
 
 
 def _place(before: tuple[Any, ...]) -> CountKey:
     """Return where a task was counted that had these values."""
-    return place_of(before[_LANE], before[_STATUS], before[_PRIORITY])
+    return count_key(before[_LANE], before[_STATUS], before[_PRIORITY])
 
 
 def _left_ends(work: UnitOfWork) -> Counter[OutcomeKey]:

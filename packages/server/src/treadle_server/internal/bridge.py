@@ -21,16 +21,16 @@ from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.jobs import JobRegister
 from treadle.wire.log_lines import bound
 from treadle.wire.names import INTERNAL
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import RunKey, Task
 from treadle_server.engine.commands import Beat, FailDispatch, RegisterWorker, TakeOver
 from treadle_server.engine.commands.internal import BROKER, EXECUTORS
-from treadle_server.engine.dispatch.slots import RunKey, WorkerSlot
+from treadle_server.engine.dispatch.slots import WorkerSlot
 from treadle_server.engine.hub import Batch
 from treadle_server.engine.rules import check_category
 from treadle_server.errors import StoreUnavailable, TreadleError, WorkerNotFound
 from treadle_server.internal.executors import Executors
 from treadle_server.internal.process_locks import ProcessLocks
-from treadle_server.internal.tokens import Tokens
+from treadle_server.internal.tokens import InternalToken
 from treadle_server.operations.carrying import carried_by
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode import dumps
@@ -66,7 +66,7 @@ class Bridge(Interval):
         self._dispatches: dict[TaskId, asyncio.Task[None]] = {}
         self._untold: list[FailDispatch] = []
         """Dispatches that failed while the database did not answer."""
-        self._tokens = Tokens(ctx)
+        self._tokens = InternalToken(ctx)
         self._is_open = False
         self._missing_before: set[RunKey] = set()
         """Runs that the slot holds and the database did not know at the last look."""

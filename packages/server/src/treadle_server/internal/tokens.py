@@ -20,7 +20,7 @@ SCOPES = (f"{WORKER_ID}{INTERNAL}/*",)
 """It is the executors' own worker, and so reaches the runs of that one alone, never another worker's."""
 
 
-class Tokens:
+class InternalToken:
     """Makes a token, and another before runs could outlive it; each ends by itself."""
 
     def __init__(self, ctx: OperationContext) -> None:

@@ -15,7 +15,7 @@ PATIENCE = 20
 """Rounds for which a task may be on its way to its next commit; one that failed tells nothing any more."""
 
 
-class Told:
+class ToldTask:
     """A task as it was told or read: the writer goes on with the same object before its next commit."""
 
     __slots__ = ("_encoded", "is_pending", "task", "version")
@@ -41,17 +41,17 @@ class Told:
 class Round:
     """Tasks that changed, each as its last commit has left it, in any of the orders of the list."""
 
-    def __init__(self, tasks: Mapping[TaskId, Told], gone: Mapping[TaskId, str]) -> None:
+    def __init__(self, tasks: Mapping[TaskId, ToldTask], gone: Mapping[TaskId, str]) -> None:
         self.tasks = tasks
         self.gone = gone
         """Those that were removed, each with its job's name."""
         self.jobs = {told.task.job_name for told in tasks.values()} | set(gone.values())
-        self._by_status: dict[Status, list[Told]] = {}
+        self._by_status: dict[Status, list[ToldTask]] = {}
         for told in tasks.values():
             self._by_status.setdefault(told.task.status, []).append(told)
-        self._ranked: dict[tuple[str, int], tuple[list[Rank], list[Told]]] = {}
+        self._ranked: dict[tuple[str, int], tuple[list[Rank], list[ToldTask]]] = {}
 
-    def segment(self, order: str, number: int) -> tuple[list[Rank], list[Told]]:
+    def segment(self, order: str, number: int) -> tuple[list[Rank], list[ToldTask]]:
         """Return the tasks that stand in a segment of the order, in that order, and their ranks."""
         key = (order, number)
         if key not in self._ranked:
@@ -63,13 +63,13 @@ class Round:
         return self._ranked[key]
 
 
-class Changes:
+class ChangeCollector:
     """Gathers what commits changed until it is taken."""
 
     def __init__(self) -> None:
-        self._tasks: dict[TaskId, Told] = {}
+        self._tasks: dict[TaskId, ToldTask] = {}
         self._gone: dict[TaskId, str] = {}
-        self._waited: dict[TaskId, tuple[Told, int]] = {}
+        self._waited: dict[TaskId, tuple[ToldTask, int]] = {}
         """What was left by the last round, and for how many."""
 
     def __len__(self) -> int:
@@ -80,8 +80,8 @@ class Changes:
         changes = batch.tasks
         if batch.late:
             changes = [change for place, change in enumerate(changes) if place not in batch.late]
-        self._tasks.update([(task.id, Told(task)) for task, _ in changes])
-        self._tasks.update([(task.id, Told(task)) for task in batch.touched])
+        self._tasks.update([(task.id, ToldTask(task)) for task, _ in changes])
+        self._tasks.update([(task.id, ToldTask(task)) for task in batch.touched])
         self._gone.update(batch.pruned)
 
     def clear(self) -> None:
@@ -95,7 +95,7 @@ class Changes:
         """
         taken = {task_id: told for task_id, told in self._tasks.items() if told.task.version == told.version}
         left = self._tasks.keys() - taken.keys()
-        waited: dict[TaskId, tuple[Told, int]] = {}
+        waited: dict[TaskId, tuple[ToldTask, int]] = {}
         for task_id in left:
             told = self._tasks[task_id]
             before, rounds = self._waited.get(task_id, (told, 0))
@@ -111,4 +111,4 @@ class Changes:
         return any(rounds > PATIENCE for _, rounds in self._waited.values())
 
 
-__all__ = ["Changes", "Round", "Told"]
+__all__ = ["ChangeCollector", "Round", "ToldTask"]

@@ -17,7 +17,7 @@ from treadle.wire.tasks import Rerun, Resolve, Steer, TaskOfMany
 from treadle.wire.transitions import Action
 from treadle_server.access.checks import visibility_of
 from treadle_server.access.permission import Permission
-from treadle_server.engine.commands import DeleteLimit, RemoveWorker, Submitted, Taken
+from treadle_server.engine.commands import DeleteLimit, RemoveWorker, SubmitOutcome, Submitted
 from treadle_server.errors import JobNotFound, TreadleError, ValidationFailed
 from treadle_server.live.session import Op, Reply, Session
 from treadle_server.operations import values
@@ -123,7 +123,7 @@ class OfRoom(Request):
     room: Room
 
 
-class LimitPlace(OfRoom):
+class OfLimit(OfRoom):
     """A limit of a room."""
 
     name: LimitTitle
@@ -158,7 +158,7 @@ async def submit_by_itself(session: Session, fields: dict[str, Any]) -> Reply:
     return Reply({"tasks": [_told(one) for one in answers]}, then)
 
 
-def _told(one: Taken) -> dict[str, Any]:
+def _told(one: SubmitOutcome) -> dict[str, Any]:
     return receipt_data(one) if isinstance(one, Submitted) else {"problem": problem_body(one)}
 
 
@@ -347,7 +347,7 @@ async def list_limits(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def put_limit(session: Session, fields: dict[str, Any]) -> Reply:
     """Make or change a limit, and give it as `LimitItem`. Raises as `set_limit`."""
-    place = values.validate(LimitPlace, {name: fields.pop(name, None) for name in LimitPlace.model_fields})
+    place = values.validate(OfLimit, {name: fields.pop(name, None) for name in OfLimit.model_fields})
     wanted = values.validate(LimitPut, fields)
     data, _ = await set_limit(session.live.ctx, session.principal, place.room, place.name, wanted)
     return Reply(data)
@@ -355,7 +355,7 @@ async def put_limit(session: Session, fields: dict[str, Any]) -> Reply:
 
 async def delete_limit(session: Session, fields: dict[str, Any]) -> Reply:
     """Delete a limit that neither open tasks nor jobs name. Raises `LimitNotFound`, `LimitInUse` and `Forbidden`."""
-    place = values.validate(LimitPlace, fields)
+    place = values.validate(OfLimit, fields)
     command = DeleteLimit(principal=session.principal, room=place.room, name=place.name)
     await session.live.ctx.engine.run(command)
     return Reply({})

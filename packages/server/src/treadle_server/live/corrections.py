@@ -5,7 +5,7 @@ from collections.abc import Callable
 from time import thread_time
 
 from treadle_server.engine.hub import Batch
-from treadle_server.live.changes import Changes, Round
+from treadle_server.live.changes import ChangeCollector, Round
 from treadle_server.services.base import Interval
 
 INTERVAL = 0.1
@@ -35,7 +35,7 @@ class Corrections(Interval):
         super().__init__()
         self._show = show
         self._lose = lose
-        self._changes = Changes()
+        self._changes = ChangeCollector()
         self._due_at = 0.0
         self.since: float | None = None
         """Since when something has changed that is not shown yet, by the loop's clock."""

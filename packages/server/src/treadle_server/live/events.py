@@ -41,7 +41,7 @@ class Event:
 
 
 @dataclass(slots=True, eq=False)
-class Listener:
+class EventListener:
     """Who wants every transition, of one room, job or task when these are set."""
 
     put: Callable[[bytes], None]
@@ -74,7 +74,7 @@ class Events:
         self._left_at = 0.0
         self._kept: deque[Event] = deque(maxlen=KEPT)
         self._first = hub.seq
-        self._listeners: set[Listener] = set()
+        self._listeners: set[EventListener] = set()
 
     def on_commit(self, batch: Batch) -> None:
         """Keep what a commit changed, and send it out."""
@@ -110,16 +110,16 @@ class Events:
     def _reload(self) -> bytes:
         return dumps({"push": "reload", "stream": self._hub.stream, "seq": self._hub.seq})
 
-    def _send(self, listener: Listener, events: list[Event], seq: int) -> None:
+    def _send(self, listener: EventListener, events: list[Event], seq: int) -> None:
         wanted = [form for event in events if (form := listener.form_of(event)) is not None]
         self._put(listener, wanted, seq)
 
-    def _put(self, listener: Listener, wanted: list[bytes], seq: int) -> None:
+    def _put(self, listener: EventListener, wanted: list[bytes], seq: int) -> None:
         if wanted:
             head = dumps({"push": "events", "stream": self._hub.stream, "seq": seq})
             listener.put(head[:-1] + b',"events":[' + b",".join(wanted) + b"]}")
 
-    def add(self, listener: Listener, since: Since | None, recent: int = 0) -> None:
+    def add(self, listener: EventListener, since: Since | None, recent: int = 0) -> None:
         """Send the listener what it missed `since`, or tell it to reload, and then everything that comes.
 
         With `recent` it is sent so many of the last transitions first.
@@ -140,7 +140,7 @@ class Events:
             self._put(listener, [dumps(one.shown()) for one in last], self._hub.seq)
         self._listeners.add(listener)
 
-    def remove(self, listener: Listener) -> None:
+    def remove(self, listener: EventListener) -> None:
         """Send it nothing more."""
         self._listeners.discard(listener)
         self._left_at = self._clock.monotonic()

@@ -10,7 +10,7 @@ from treadle.wire.status import Status
 from treadle_server.domain.failures import FAILING, written
 from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.hub import Batch
-from treadle_server.live.views import POSITION_SECONDS, Rows
+from treadle_server.live.views import POSITION_SECONDS, ViewRows
 from treadle_server.operations.encode import dumps
 from treadle_server.operations.failures import group_data
 from treadle_server.store.read.failures import groups
@@ -31,7 +31,7 @@ class FailuresView:
         self._now = now
         self._visibility = visibility
         self._read_at = float("-inf")
-        self._last = Rows()
+        self._last = ViewRows()
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether a run failed, a failed task went on, or tasks were removed."""
@@ -41,7 +41,7 @@ class FailuresView:
             or any(was is Status.FAILED or (task.error is not None and was is not None) for task, was in batch.tasks)
         )
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each group."""
         clock = asyncio.get_running_loop().time()
         if (left := self._read_at + POSITION_SECONDS - clock) > 0:
@@ -50,5 +50,5 @@ class FailuresView:
         self._read_at = clock
         found, is_capped = await groups(connection, self._now(), room=self._room, visibility=self._visibility)
         self.again_in = ROLLS if any(any(group.minutes) for group in found) else None
-        self._last = Rows({written(group.key): dumps(group_data(group)) for group in found}, len(found), is_capped)
+        self._last = ViewRows({written(group.key): dumps(group_data(group)) for group in found}, len(found), is_capped)
         return self._last

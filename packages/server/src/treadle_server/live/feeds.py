@@ -18,7 +18,7 @@ from treadle_server.live.corrections import Corrections
 from treadle_server.live.metered import Metered
 from treadle_server.live.outbox import portions
 from treadle_server.live.task_windows import TasksView
-from treadle_server.live.views import Rows, View
+from treadle_server.live.views import View, ViewRows
 from treadle_server.operations.encode import dumps
 from treadle_server.services.base import Interval
 from treadle_server.services.rates import STEP_SECONDS, Rates
@@ -78,7 +78,7 @@ class Feed:
 
     key: str
     view: View
-    rows: Rows | None = None
+    rows: ViewRows | None = None
     seq: int = 0
     subscribers: dict[tuple[int, str], Subscriber] = field(default_factory=dict)
     """By (session, name of the subscription)."""
@@ -200,7 +200,7 @@ class Feeds(Interval):
                 feed.again_at = now + window.again_in
                 self.wake()
 
-    def _tell(self, feed: Feed, rows: Rows, seq: int) -> None:
+    def _tell(self, feed: Feed, rows: ViewRows, seq: int) -> None:
         """Take rows for what the feed has now, and send what differs to its observers."""
         before, feed.rows, feed.seq = feed.rows, rows, seq
         if before is None or not feed.subscribers:
@@ -340,7 +340,7 @@ class Feeds(Interval):
         if feed.window is not None and feed.window.is_outdated:
             self._dirty.add(feed)
 
-    async def _rows_of(self, view: View) -> Rows:
+    async def _rows_of(self, view: View) -> ViewRows:
         async with self._engine.store.read() as connection:
             return await view.read(connection)
 
@@ -350,7 +350,7 @@ class Feeds(Interval):
         self._dirty.add(feed)
 
 
-def _snapshot(feed: Feed, rows: Rows) -> list[tuple[str, bytes]]:
+def _snapshot(feed: Feed, rows: ViewRows) -> list[tuple[str, bytes]]:
     """Return the snapshot; what does not fit into one frame follows as deltas."""
     parts = list(portions(rows.by_key.values(), MOST_BYTES)) or [[]]
     keys = iter(rows.by_key)
@@ -363,7 +363,7 @@ def _snapshot(feed: Feed, rows: Rows) -> list[tuple[str, bytes]]:
     return messages
 
 
-def _delta(feed: Feed, before: Rows, after: Rows) -> list[tuple[str, bytes]]:
+def _delta(feed: Feed, before: ViewRows, after: ViewRows) -> list[tuple[str, bytes]]:
     """Return what differs, in one delta unless it is too large; nothing when nothing does."""
     changed = [row for key, row in after.by_key.items() if before.by_key.get(key) != row]
     gone = [key for key in before.by_key if key not in after.by_key]
@@ -378,7 +378,7 @@ def _delta(feed: Feed, before: Rows, after: Rows) -> list[tuple[str, bytes]]:
     return [("delta", body) for body in (*messages, _body(feed, after, last, gone=gone, order=order))]
 
 
-def _body(feed: Feed, rows: Rows, part: list[bytes], *, gone: list[str] | None, order: list[str] | None) -> bytes:
+def _body(feed: Feed, rows: ViewRows, part: list[bytes], *, gone: list[str] | None, order: list[str] | None) -> bytes:
     start: dict[str, object] = {"topic": feed.view.topic, "seq": feed.seq}
     if gone is not None:
         start["gone"] = gone
@@ -388,7 +388,7 @@ def _body(feed: Feed, rows: Rows, part: list[bytes], *, gone: list[str] | None, 
     return dumps(start)[1:-1] + b',"rows":[' + b",".join(part) + b"]," + end
 
 
-def _counts(rows: Rows) -> dict[str, object]:
+def _counts(rows: ViewRows) -> dict[str, object]:
     """Return what a push says beside its rows."""
     counts: dict[str, object] = {"total": rows.total, "total_is_capped": rows.total_is_capped}
     if rows.ahead is not None:

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from treadle.wire.frames import Window
-from treadle_server.live.changes import Round, Told
+from treadle_server.live.changes import Round, ToldTask
 from treadle_server.store.read.matching import Matches
-from treadle_server.store.read.orders import ORDERS, Place, Rank, rank_at, rank_of
+from treadle_server.store.read.orders import ORDERS, Rank, SortKey, rank_at, rank_of
 
 
-class Row(NamedTuple):
+class RankedTask(NamedTuple):
     """A task in its place."""
 
     rank: Rank
-    told: Told
+    told: ToldTask
 
 
 class Known:
@@ -24,7 +24,14 @@ class Known:
     """
 
     def __init__(
-        self, wanted: Window, matches: Matches, at: Place | None, found: Iterable[Told], *, most: int, is_all: bool
+        self,
+        wanted: Window,
+        matches: Matches,
+        at: SortKey | None,
+        found: Iterable[ToldTask],
+        *,
+        most: int,
+        is_all: bool,
     ) -> None:
         """`most` is how many are kept; `is_all` says that `found` has all that there are."""
         self._order = wanted.order
@@ -34,7 +41,7 @@ class Known:
         self._near = None if at is None else rank_at(at, wanted.order)
         self._is_inclusive = wanted.first is not None
         rank = rank_of(wanted.order)
-        by_id = {told.task.id: Row(rank(told.task), told) for told in found}
+        by_id = {told.task.id: RankedTask(rank(told.task), told) for told in found}
         self.rows = sorted(by_id.values(), key=_rank)
         self._far = None if is_all or not self.rows else self.rows[0 if self._backward else -1].rank
         """Up to here everything is known; None: to the list's end."""
@@ -44,10 +51,10 @@ class Known:
         """Return whether nothing stands beyond what is known."""
         return self._far is None
 
-    def correct(self, changed: Round) -> list[Told]:
+    def correct(self, changed: Round) -> list[ToldTask]:
         """Go on to what changed, and return what came in or came again."""
         tasks, gone = changed.tasks, changed.gone
-        kept: list[Row] = []
+        kept: list[RankedTask] = []
         older: set[str] = set()
         for row in self.rows:
             task = row.told.task
@@ -65,16 +72,16 @@ class Known:
             self._cut()
         return [row.told for row in coming]
 
-    def _coming(self, changed: Round, older: set[str]) -> list[Row]:
+    def _coming(self, changed: Round, older: set[str]) -> list[RankedTask]:
         """Return the rows that came within what is known, as many as are kept: those behind them are cut off anyway."""
-        found: list[Row] = []
+        found: list[RankedTask] = []
         for number in self._segments():
             ranks, told = changed.segment(self._order, number)
             start, end = self._bounds(ranks)
             for i in range(end - 1, start - 1, -1) if self._backward else range(start, end):
                 task = told[i].task
                 if self._matches(task) and task.id not in older and task.id not in changed.gone:
-                    found.append(Row(ranks[i], told[i]))
+                    found.append(RankedTask(ranks[i], told[i]))
                     if len(found) == self._most:
                         return found
         return found
@@ -101,7 +108,7 @@ class Known:
             self.rows = self.rows[-self._most :] if self._backward else self.rows[: self._most]
             self._far = self.rows[0 if self._backward else -1].rank
 
-    def __iter__(self) -> Iterator[Told]:
+    def __iter__(self) -> Iterator[ToldTask]:
         """Yield the tasks from where the window hangs on."""
         return (row.told for row in (reversed(self.rows) if self._backward else self.rows))
 
@@ -111,5 +118,5 @@ class Known:
         return self._backward
 
 
-def _rank(row: Row) -> Rank:
+def _rank(row: RankedTask) -> Rank:
     return row.rank

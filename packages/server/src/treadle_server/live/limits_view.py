@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.visibility import Visibility
 from treadle_server.engine.hub import Batch
-from treadle_server.live.views import POSITION_SECONDS, Rows
+from treadle_server.live.views import POSITION_SECONDS, ViewRows
 from treadle_server.operations.encode import dumps, limit_data
 from treadle_server.store.read import limits as read_limits
 
@@ -25,7 +25,7 @@ class LimitsView:
         self._room = room
         self._visibility = visibility
         self._read_at = float("-inf")
-        self._last = Rows()
+        self._last = ViewRows()
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether a limit changed, or a task that counts against one, or code stopped that may have."""
@@ -33,7 +33,7 @@ class LimitsView:
             return True
         return any(change.task.limit_key is not None for change in batch.tasks)
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each, at most `MOST_LIMITS`."""
         clock = asyncio.get_running_loop().time()
         if (left := self._read_at + POSITION_SECONDS - clock) > 0:
@@ -44,6 +44,6 @@ class LimitsView:
         found, total = await read_limits.page(
             connection, room=self._room, visibility=self._visibility, limit=MOST_LIMITS, offset=0
         )
-        self._last = Rows({str(view.limit.num): dumps(limit_data(view)) for view in found}, total)
+        self._last = ViewRows({str(view.limit.num): dumps(limit_data(view)) for view in found}, total)
         self._read_at = clock
         return self._last

@@ -23,8 +23,8 @@ from treadle_server.live.feeds import Feeds
 from treadle_server.live.pace import Pace
 from treadle_server.live.results import Results
 from treadle_server.live.session import GOING_AWAY, UNAUTHORIZED, Session, accept, converse, turn_away
-from treadle_server.live.task_windows import Totals
-from treadle_server.live.tokens import Tokens
+from treadle_server.live.task_windows import FilterTotals
+from treadle_server.live.tokens import SessionTokens
 from treadle_server.operations.context import OperationContext
 from treadle_server.operations.encode_claims import run_names
 from treadle_server.services.base import Health, Service, supervise
@@ -47,7 +47,7 @@ class Live:
         self.ctx = ctx
         self.events = Events(ctx.engine.hub, ctx.engine.clock, ctx.recent)
         self.feeds = Feeds(ctx.engine, ctx.rates)
-        self.totals = Totals(ctx.engine.hub)
+        self.totals = FilterTotals(ctx.engine.hub)
         self.results = Results(ctx.engine.store)
         ctx.engine.on_unconfirmed(self.feeds.lose)
         ctx.absences.on_heard = lambda: self.feeds.touch("workers")
@@ -115,7 +115,7 @@ class Live:
 
     @property
     def _services(self) -> tuple[Service, ...]:
-        return self.feeds, self.feeds.corrections, self.results, Tokens(self.ctx.access, self._sessions)
+        return self.feeds, self.feeds.corrections, self.results, SessionTokens(self.ctx.access, self._sessions)
 
     async def _supervised(self, service: Service) -> None:
         health = Health(service.name) if self.ctx.services is None else self.ctx.services.add(service.name)

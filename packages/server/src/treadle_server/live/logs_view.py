@@ -9,10 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import LOGGED_TASKS
 from treadle_server.engine.hub import Batch
-from treadle_server.live.views import POSITION_SECONDS, Rows
+from treadle_server.live.views import POSITION_SECONDS, ViewRows
 from treadle_server.operations.encode import dumps, logged_data
 from treadle_server.store.read import logs
-from treadle_server.store.read.logs import Line, LoggedTask
+from treadle_server.store.read.logs import LoggedTask, LogRow
 
 MOST_LINES = 5_000
 """Lines that an observer is shown: the newest."""
@@ -24,10 +24,10 @@ REST = 9
 """How much longer than it took the question for the tasks rests: it may look through 100,000 of them."""
 
 
-class _Kept(NamedTuple):
+class _ShownLine(NamedTuple):
     """A line as it is sent, and the task of which it is."""
 
-    line: Line
+    line: LogRow
     row: bytes
 
 
@@ -43,7 +43,7 @@ class LogsView:
         self._tasks: dict[int, LoggedTask] = {}
         self._read: dict[int, tuple[int, int] | None] = {}
         """The run and the line up to which each task's lines are read."""
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _ShownLine] = {}
         """In the order in which they were logged."""
         self._has_more_tasks = self._has_older = False
         self._find_at = float("-inf")
@@ -57,7 +57,7 @@ class LogsView:
             return True
         return any(change.task.job_name == job for change in batch.tasks)
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each line, the oldest first; which tasks they are of is looked at once a second at most."""
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -70,7 +70,7 @@ class LogsView:
         await self._read_on(connection)
         self._cut()
         rows = {key: kept.row for key, kept in self._kept.items()}
-        return Rows(rows, len(rows), self._has_older, ahead=(0, False), is_partial=self._has_more_tasks)
+        return ViewRows(rows, len(rows), self._has_older, ahead=(0, False), is_partial=self._has_more_tasks)
 
     async def _find(self, connection: AsyncConnection) -> None:
         found, self._has_more_tasks = await logs.changed_last(connection, self._wanted, limit=LOGGED_TASKS)
@@ -86,7 +86,7 @@ class LogsView:
             self._read[line.task_seq] = max((line.run_id, line.line), self._read[line.task_seq] or (-1, -1))
             task = self._tasks[line.task_seq]
             key = f"{task.id} {line.run_id} {line.line}"
-            self._kept[key] = _Kept(line, dumps(logged_data(key, task, line)))
+            self._kept[key] = _ShownLine(line, dumps(logged_data(key, task, line)))
         if found:
             self._kept = dict(sorted(self._kept.items(), key=lambda item: item[1].line.line))
 

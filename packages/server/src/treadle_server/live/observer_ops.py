@@ -9,7 +9,7 @@ from treadle_server.access.checks import sees
 from treadle_server.access.permission import Permission
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.errors import TooManyRequests, ValidationFailed
-from treadle_server.live.events import Listener
+from treadle_server.live.events import EventListener
 from treadle_server.live.failures_view import FailuresView
 from treadle_server.live.limits_view import LimitsView
 from treadle_server.live.logs_view import LogsView
@@ -130,7 +130,7 @@ async def every(session: Session, fields: dict[str, Any]) -> Reply:
     ok = {"stream": hub.stream, "seq": hub.seq}
     if not wanted.on:
         return Reply(ok)
-    listener = session.listener = Listener(
+    listener = session.listener = EventListener(
         session.outbox.put, wanted.room, wanted.job, wanted.task_id, wanted.brief, session.visibility
     )
     return Reply(ok, lambda: live.events.add(listener, wanted.since, wanted.recent))

@@ -32,7 +32,7 @@ from treadle_server.errors import (
     Unauthorized,
     ValidationFailed,
 )
-from treadle_server.live.events import Listener
+from treadle_server.live.events import EventListener
 from treadle_server.live.feeds import Feed
 from treadle_server.live.outbox import Outbox, portions
 from treadle_server.operations import values
@@ -111,7 +111,7 @@ class Session:
     slot: WorkerSlot | None = None
     awaited: set[TaskId] = field(default_factory=set)
     feeds: dict[str, Feed] = field(default_factory=dict)
-    listener: Listener | None = None
+    listener: EventListener | None = None
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def push(self, kind: str, **members: Any) -> None:

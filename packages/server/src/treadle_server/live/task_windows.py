@@ -16,14 +16,14 @@ from treadle.wire.filters import TaskFilter
 from treadle.wire.frames import Window
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.hub import Batch, Hub
-from treadle_server.live.changes import Round, Told
+from treadle_server.live.changes import Round, ToldTask
 from treadle_server.live.known import Known
-from treadle_server.live.views import POSITION_SECONDS, Rows, awaited_targets, limited_lanes
+from treadle_server.live.views import POSITION_SECONDS, ViewRows, awaited_targets, limited_lanes
 from treadle_server.operations.encode import dumps, listed_data
 from treadle_server.store.read import filters
 from treadle_server.store.read import targets as read_targets
 from treadle_server.store.read.matching import matcher
-from treadle_server.store.read.orders import Place
+from treadle_server.store.read.orders import SortKey
 from treadle_server.store.read.positions import positions
 from treadle_server.store.read.targets import Blocked
 from treadle_server.store.read.windows import ahead_of, anchor, partial_total, window
@@ -36,7 +36,7 @@ RENEWED = 10.0
 """Seconds after which a heartbeat has a window read anew that shows its worker's runs: no event tells of a lease."""
 
 
-class Totals:
+class FilterTotals:
     """How many tasks filters mean: counted at most once a second, for all windows with the same filter together."""
 
     def __init__(self, hub: Hub) -> None:
@@ -61,7 +61,7 @@ class TasksView:
     topic = "tasks"
     ordered = True
 
-    def __init__(self, wanted: Window, totals: Totals) -> None:
+    def __init__(self, wanted: Window, totals: FilterTotals) -> None:
         self.again_in: float | None = None
         self.is_outdated = True
         """Whether its rows are to be read anew."""
@@ -76,7 +76,7 @@ class TasksView:
         self._missed: list[Round] | None = None
         """What changed while it is being read."""
         self._is_placed = False
-        self._at: Place | None = None
+        self._at: SortKey | None = None
         """Where the window hangs, as it was when it was first read."""
         self._has_run_short = False
         self._read_at = self._numbered_at = float("-inf")
@@ -94,10 +94,10 @@ class TasksView:
         """Whether a row may wait for the code of its own last run."""
         self._has_shifted = False
         """Whether limits let others through than before since it was last read."""
-        self._shown: list[Told] = []
-        self._passed_over: list[Told] = []
+        self._shown: list[ToldTask] = []
+        self._passed_over: list[ToldTask] = []
         """What was not shown because the writer was at it, when that was last looked at."""
-        self._last: Rows | None = None
+        self._last: ViewRows | None = None
 
     def concerns(self, batch: Batch) -> bool:
         """Return whether it must be read anew after a commit."""
@@ -132,7 +132,7 @@ class TasksView:
         """Have its rows read anew."""
         self.is_outdated = True
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return the window's rows in its order: read anew if they are outdated, and counted if it is time."""
         self._has_shifted = False
         if self.is_outdated or self._known is None or not self.is_corrected or self._hides():
@@ -145,7 +145,7 @@ class TasksView:
             return self._last
         return self._show()
 
-    def correct(self, changed: Round) -> Rows | None:
+    def correct(self, changed: Round) -> ViewRows | None:
         """Return the rows after what changed; None when they are to be read first."""
         if self._missed is not None:
             self._missed.append(changed)
@@ -189,7 +189,7 @@ class TasksView:
         self._has_held = any(task.blocked and task.has_run for task in found)
         self._is_partial = found.is_partial
         is_all = self.is_corrected and len(found) < most
-        self._known = Known(self._wanted, self._matches, self._at, map(Told, found), most=most, is_all=is_all)
+        self._known = Known(self._wanted, self._matches, self._at, map(ToldTask, found), most=most, is_all=is_all)
         missed, self._missed = self._missed, None
         for changed in missed:
             self._apply(self._known, changed)
@@ -222,10 +222,10 @@ class TasksView:
         assert self._known is not None
         return self._known
 
-    def _show(self) -> Rows:
+    def _show(self) -> ViewRows:
         known = self._rows_known()
-        shown: list[tuple[Told, bytes]] = []
-        passed_over: list[Told] = []
+        shown: list[tuple[ToldTask, bytes]] = []
+        passed_over: list[ToldTask] = []
         for told in known:
             if len(shown) == self._wanted.limit:
                 break
@@ -249,10 +249,10 @@ class TasksView:
             total = partial_total(self._wanted, total[0], self._ahead[0] + len(rows)), True
         elif known.is_all and self._at is None:
             total = len(known.rows), False
-        self._last = Rows(rows, *total, self._ahead, self._is_partial)
+        self._last = ViewRows(rows, *total, self._ahead, self._is_partial)
         return self._last
 
-    def _encoded(self, told: Told) -> bytes | None:
+    def _encoded(self, told: ToldTask) -> bytes | None:
         seq = told.task.seq
         place = self._places.get(seq) if told.is_pending else None
         blockers = self._blockers.get(seq) if told.is_pending else None
@@ -272,7 +272,7 @@ class TasksView:
 class _InLine(NamedTuple):
     """A shown row that has a place in line, or blockers, as it was encoded for its window."""
 
-    told: Told
+    told: ToldTask
     place: int | None
     blockers: Blocked | None
     row: bytes

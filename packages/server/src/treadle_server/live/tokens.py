@@ -8,7 +8,7 @@ from treadle_server.live.session import UNAUTHORIZED, Session
 from treadle_server.services.base import Interval
 
 
-class Tokens(Interval):
+class SessionTokens(Interval):
     """Looks the tokens of all sessions up again, whenever one was revoked and now and then."""
 
     name = "tokens"

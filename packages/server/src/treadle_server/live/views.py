@@ -56,7 +56,7 @@ POSITION_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ViewRows:
     """The rows of a view by key, in order, and how many there are beyond it."""
 
     by_key: dict[str, bytes] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class View(Protocol):
         """Return whether a commit may have changed it."""
         ...
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return its rows at this moment."""
         ...
 
@@ -106,13 +106,13 @@ class CountsView(_RoomView):
         """Return whether tasks or jobs changed, or tasks were removed."""
         return bool(batch.tasks or batch.jobs or batch.pruned)
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each job."""
         found, total = await read_jobs.page(connection, room=self._room, visibility=self._visibility, limit=10_000)
         told = None if self._visibility is None else [job.num for job in found if self._visibility.admits(job.room)]
         by_job = await counts.by_job(connection, told)
         rows = {job.full_name: dumps({"job": job.full_name, "counts": by_job.get(job.num, {})}) for job in found}
-        return Rows(rows, total)
+        return ViewRows(rows, total)
 
 
 class JobsView:
@@ -131,12 +131,12 @@ class JobsView:
         """Return whether tasks, jobs or workers changed, or tasks were removed."""
         return bool(batch.tasks or batch.jobs or batch.workers or batch.pruned)
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each job."""
         self._rates.roll()
         found = await read_jobs.every_view(connection, room=self._room, visibility=self._visibility)
         rows = {str(v.job.id): dumps(job_data(v, measured=measured(self._rates, v))) for v in found}
-        return Rows(rows, len(rows))
+        return ViewRows(rows, len(rows))
 
 
 class WorkersView:
@@ -164,7 +164,7 @@ class WorkersView:
         """Return whether a worker changed, beat, or took or ended a run."""
         return bool(batch.workers or batch.jobs or any(change.task.worker_id is not None for change in batch.tasks))
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each worker. Its age is 0: observers reckon it from the last heartbeat."""
         found = await read_workers.every_view(
             connection, room=self._room, visibility=self._visibility, owner=self._owner
@@ -175,7 +175,7 @@ class WorkersView:
             )
             for v in found
         }
-        return Rows(rows, len(rows))
+        return ViewRows(rows, len(rows))
 
 
 class TargetsView(_RoomView):
@@ -187,13 +187,13 @@ class TargetsView(_RoomView):
         """Return whether the holders or the line of any target may have changed."""
         return bool(batch.targets)
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each, at most `MOST_TARGETS`, newest first."""
         found, total = await read_targets.in_use(
             connection, room=self._room, visibility=self._visibility, limit=MOST_TARGETS
         )
         rows = {str(view.num): dumps(target_data(view)) for view in found}
-        return Rows(rows, total)
+        return ViewRows(rows, total)
 
 
 class SchedulesView:
@@ -214,13 +214,13 @@ class SchedulesView:
         """Return whether a schedule changed, or a task that one has made."""
         return bool(batch.schedules) or any(task.schedule_id is not None for task, _ in batch.tasks)
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return a row for each, at most `MOST_SCHEDULES`, in the order of their names."""
         found, total = await read_schedules.page(
             connection, room=self._room, visibility=self._visibility, limit=MOST_SCHEDULES, tokens_at=self._tokens_at()
         )
         rows = {view.schedule.id: dumps(schedule_data(view)) for view in found}
-        return Rows(rows, total)
+        return ViewRows(rows, total)
 
 
 class Places:
@@ -272,14 +272,14 @@ class TaskView:
             return True
         return self._pending_in is not None and any(c.task.job_num == self._pending_in for c in batch.tasks)
 
-    async def read(self, connection: AsyncConnection) -> Rows:
+    async def read(self, connection: AsyncConnection) -> ViewRows:
         """Return the one row, or none when there is no such task to be seen."""
         try:
             task = await read_tasks.get(connection, self._id)
         except TaskNotFound:
-            return Rows()
+            return ViewRows()
         if self._is_seen is not None and not self._is_seen(task):
-            return Rows()
+            return ViewRows()
         self._pending_in = task.job_num if task.status is Status.PENDING else None
         places, self.again_in = await self._places.of(connection, [task])
         blockers = await read_targets.blocked_by(connection, [task])
@@ -297,7 +297,7 @@ class TaskView:
             "logs": [log_data(line) for line in await read_logs.of_task(connection, task.seq)],
             "artifacts": [artifact_data(item) for item in stored],
         }
-        return Rows({task.id: dumps(data)}, 1)
+        return ViewRows({task.id: dumps(data)}, 1)
 
 
 def limited_lanes(found: Iterable[Task]) -> set[int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid_utils import uuid7
 
 from treadle.wire.tasks import TaskOfMany, TaskSubmit
-from treadle_server.domain.dependencies import Asked, Need, resolve
+from treadle_server.domain.dependencies import ItemDependencies, Need, resolve
 from treadle_server.domain.flows import FlowWanted
 from treadle_server.engine.commands import Submission
 from treadle_server.errors import ValidationFailed
@@ -46,7 +46,7 @@ def bonds_of(wanted: Sequence[object]) -> Bonds | None:
     if not any(isinstance(item, TaskSubmit) and item.model_fields_set & _NAMES for item in wanted):
         return None
     items = [item if isinstance(item, TaskSubmit) else _Unbound(getattr(item, "id", None)) for item in wanted]
-    asked = [Asked(item.id, _ref(item), item.depends_on or {}) for item in items]
+    asked = [ItemDependencies(item.id, _ref(item), item.depends_on or {}) for item in items]
     needs, order = resolve(asked)
     return Bonds(needs, order, _flow(items))
 

@@ -48,17 +48,17 @@ class Edits(Request):
 
 
 T = TypeVar("T")
-Outcome = tuple[TaskId, Task | TreadleError]
+TaskOutcome = tuple[TaskId, Task | TreadleError]
 
 
 @dataclass(slots=True)
-class _Outcomes:
+class _BulkOutcomes:
     """What became of each task."""
 
     versions: dict[str, int] = field(default_factory=dict)
     problems: dict[TaskId, TreadleError] = field(default_factory=dict)
 
-    def take(self, outcomes: Sequence[Outcome]) -> None:
+    def take(self, outcomes: Sequence[TaskOutcome]) -> None:
         for task_id, outcome in outcomes:
             if isinstance(outcome, TreadleError):
                 self.problems[task_id] = outcome
@@ -94,7 +94,7 @@ async def act_on(
     """Apply the verb to these tasks, in portions, and return `BulkResult`; raises as `bulk`."""
     versions = {TaskId(task_id): version for task_id, version in (wanted.if_versions or {}).items()}
 
-    async def act(ids: Sequence[TaskId]) -> Sequence[Outcome]:
+    async def act(ids: Sequence[TaskId]) -> Sequence[TaskOutcome]:
         command = SteerMany(
             principal=principal,
             action=wanted.action,
@@ -118,7 +118,7 @@ async def bulk_edit(ctx: OperationContext, principal: Principal, given: Edits) -
     """
     wanted = _told_apart(given.edits)
 
-    async def edit(edits: Sequence[TaskEdit]) -> Sequence[Outcome]:
+    async def edit(edits: Sequence[TaskEdit]) -> Sequence[TaskOutcome]:
         repaid = [TaskId(one.id) for one in edits if one.payload is not None]
         async with ctx.engine.store.read() as connection:
             known = await read_tasks.by_ids(connection, repaid)
@@ -152,7 +152,7 @@ def _told_apart(given: list[Any]) -> dict[TaskId, TaskEdit | TreadleError]:
     return named
 
 
-async def _edit(ctx: OperationContext, principal: Principal, wanted: TaskEdit, known: Task | None) -> Outcome:
+async def _edit(ctx: OperationContext, principal: Principal, wanted: TaskEdit, known: Task | None) -> TaskOutcome:
     task_id = TaskId(wanted.id)
     try:
         return task_id, await ctx.engine.run(await edit_command(ctx, principal, task_id, wanted, known))
@@ -161,13 +161,13 @@ async def _edit(ctx: OperationContext, principal: Principal, wanted: TaskEdit, k
 
 
 async def _in_portions(
-    wanted: Sequence[T], act: Callable[[Sequence[T]], Awaitable[Sequence[Outcome]]], *, of: Callable[[T], TaskId]
-) -> _Outcomes:
+    wanted: Sequence[T], act: Callable[[Sequence[T]], Awaitable[Sequence[TaskOutcome]]], *, of: Callable[[T], TaskId]
+) -> _BulkOutcomes:
     """Act on a portion after the other; when the server gives up between them, say so of each that is left.
 
     Raises `StoreUnavailable` or `TooManyRequests` when it gives up before anything was done.
     """
-    outcomes = _Outcomes()
+    outcomes = _BulkOutcomes()
     for start in range(0, len(wanted), CHUNK):
         try:
             outcomes.take(await act(wanted[start : start + CHUNK]))

@@ -9,12 +9,12 @@ from sqlalchemy import select
 
 from treadle.wire.names import visible_from
 from treadle.wire.values import is_kept
+from treadle_server.domain.check_cost import check_cost
 from treadle_server.domain.encryption import check_payload
 from treadle_server.domain.jobs import Job
-from treadle_server.domain.weight import weigh
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import JobNotFound, ValidationFailed, no_job
-from treadle_server.operations.checker_process import CheckerProcess, Outcome
+from treadle_server.operations.checker_process import CheckerProcess, CheckOutcome
 from treadle_server.operations.schemas import Validators, compile_schema, is_checked, schema_without
 from treadle_server.store.base import Store
 from treadle_server.store.read import jobs
@@ -88,7 +88,7 @@ class Catalog:
             known = self._validators.add(job.num, job.schema_version, job.schema)
         return is_checked(known, payload, size)
 
-    async def check_aside(self, job: Job, texts: Sequence[str]) -> list[Outcome]:
+    async def check_aside(self, job: Job, texts: Sequence[str]) -> list[CheckOutcome]:
         """Check payloads, JSON texts, and return for each what is wrong with it.
 
         Raises `TooManyRequests` when too many such checks wait.
@@ -140,7 +140,7 @@ class Catalog:
 
     async def check_schema(self, schema: dict[str, object], text: str) -> None:
         """Check that a schema is one. Raises `ValidationFailed` or `TooManyRequests`."""
-        if weigh(schema, len(text)).is_light:
+        if check_cost(schema, len(text)).is_cheap:
             compile_schema(schema)
         else:
             await self.checker.compile(text)

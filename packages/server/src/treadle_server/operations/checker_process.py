@@ -45,7 +45,7 @@ _ENDLESS = f"payload: its check took more than a second of work. The job's schem
 _NOWHERE = f"payload: it does not satisfy the job's schema; to find out where takes too long: it is large, or {_MEND}"
 _UNCOMPILED = "schema: it takes more than a second to compile; make it smaller, above all its patterns with counts"
 
-Outcome = TreadleError | None
+CheckOutcome = TreadleError | None
 """None: the payload is valid."""
 
 
@@ -63,14 +63,14 @@ class CheckerProcess:
         if (await self._in_turn(schema, []))[-1]["end"] != "well":
             raise ValidationFailed(_UNCOMPILED)
 
-    async def check(self, schema: str, payloads: Sequence[str]) -> list[Outcome]:
+    async def check(self, schema: str, payloads: Sequence[str]) -> list[CheckOutcome]:
         """Check payloads, JSON texts, and return what is wrong with each: `InvalidPayload` or `TooManyRequests`.
 
         Nothing is tried behind `MOST_ENDLESS` payloads whose check had to be ended, and nothing explained behind one
         whose errors could not be collected in time. Raises `TooManyRequests` when the turn of the call does not come
         in time, or `ValidationFailed` for a schema that is none.
         """
-        outcomes: list[Outcome] = []
+        outcomes: list[CheckOutcome] = []
         endless, explains = 0, True
         while len(outcomes) < len(payloads) and endless < MOST_ENDLESS:
             start = len(outcomes)
@@ -188,9 +188,9 @@ async def _answer(process: asyncio.subprocess.Process, seconds: float) -> dict[s
     return answer
 
 
-def _outcomes(answers: list[dict[str, Any]]) -> list[Outcome]:
+def _outcomes(answers: list[dict[str, Any]]) -> list[CheckOutcome]:
     """Return the outcomes of the payloads that were looked at."""
-    outcomes: list[Outcome] = []
+    outcomes: list[CheckOutcome] = []
     for answer in answers:
         if "valid" in answer:
             outcomes.append(None if answer["valid"] else InvalidPayload(_NOWHERE))

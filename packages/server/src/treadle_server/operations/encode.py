@@ -26,7 +26,7 @@ from treadle_server.engine.commands import Submitted
 from treadle_server.store.read.history import Happening
 from treadle_server.store.read.jobs import JobView
 from treadle_server.store.read.limit_keys import LimitView
-from treadle_server.store.read.logs import Line, LoggedTask, LogView
+from treadle_server.store.read.logs import LoggedTask, LogRow, LogView
 from treadle_server.store.read.runs import RunView
 from treadle_server.store.read.schedules import ScheduleView
 from treadle_server.store.read.shown import MOST_SHOWN, left_out
@@ -228,7 +228,7 @@ def log_data(view: LogView) -> dict[str, Any]:
     return _as(LogItem, view)
 
 
-def logged_data(key: str, task: LoggedTask, line: Line) -> dict[str, Any]:
+def logged_data(key: str, task: LoggedTask, line: LogRow) -> dict[str, Any]:
     """Return the line as `TaskLogItem`, under the name `key`."""
     of_task = {"id": key, "line": line.line, "task_id": task.id, "job_name": task.job_name}
     return {**of_task, **_as(LogItem, line)}

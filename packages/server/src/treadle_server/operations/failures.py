@@ -3,13 +3,13 @@
 from typing import Any
 
 from treadle_server.domain.failures import written
-from treadle_server.store.read.failures import MOST_JOBS, Group
+from treadle_server.store.read.failures import MOST_JOBS, FailureGroup
 
 LONGEST_ERROR = 1_000
 """Characters of an error that a group tells; the task has all of it."""
 
 
-def group_data(group: Group) -> dict[str, Any]:
+def group_data(group: FailureGroup) -> dict[str, Any]:
     """Return the group as `FailureGroup`."""
     return {
         "id": written(group.key),

@@ -23,7 +23,7 @@ from treadle.wire.steps import LONGEST_WAIT, StepDone, Suspended
 from treadle.wire.values import LEAST_INTEGER, MOST_INTEGER, is_kept
 from treadle_server.access.principal import Principal
 from treadle_server.domain.instants import instant
-from treadle_server.engine.commands import ReportMany, RunReport, Told
+from treadle_server.engine.commands import ReportMany, RunReport, StepReport
 from treadle_server.errors import TreadleError, ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.context import OperationContext
@@ -61,10 +61,14 @@ def from_body(kind: str, given: Body) -> RunReport:
         case Logs():
             return RunReport(kind=kind, lines=_lines(given.lines))
         case StepDone():
-            step = Told(name=given.step, occurrence=given.occurrence, function=given.function, seconds=given.seconds)
+            step = StepReport(
+                name=given.step, occurrence=given.occurrence, function=given.function, seconds=given.seconds
+            )
             return RunReport(kind=kind, result=values.text_or_none(given.result), step=step)
         case Suspended():
-            step = Told(name=given.step, occurrence=given.occurrence, seconds=given.seconds, receives=given.receives)
+            step = StepReport(
+                name=given.step, occurrence=given.occurrence, seconds=given.seconds, receives=given.receives
+            )
             return RunReport(kind=kind, usage=given.usage, step=step)
         case Completed():
             return RunReport(kind=kind, result=values.text_or_none(given.result), usage=given.usage)
@@ -115,10 +119,10 @@ def from_report(report: Report) -> RunReport:
 _OF_STEPS = frozenset({"step", "suspended"})
 
 
-def _told(report: Report) -> Told | None:
+def _told(report: Report) -> StepReport | None:
     if report.step is None:
         return None
-    told = Told(name=report.step, occurrence=report.occurrence, seconds=report.seconds)
+    told = StepReport(name=report.step, occurrence=report.occurrence, seconds=report.seconds)
     if report.kind == "step":
         told.function = report.function
     else:

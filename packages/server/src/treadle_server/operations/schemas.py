@@ -1,7 +1,7 @@
 """JSON Schemas of jobs: checked when they are registered, compiled once, and applied to payloads.
 
 Nearly all are checked here, in microseconds. What may take longer goes aside, by a static look at the schema
-(domain/weight.py) and the size of the payload (operations/checker_process.py).
+(domain/check_cost.py) and the size of the payload (operations/checker_process.py).
 """
 
 from collections import OrderedDict
@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
+from treadle_server.domain.check_cost import COSTLY, CheckCost, check_cost
 from treadle_server.domain.payloads import compiled, errors_of
-from treadle_server.domain.weight import HEAVY, Weight, weigh
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations.checker_process import refusal
 from treadle_server.operations.values import text_of
@@ -25,8 +25,8 @@ MOST_LOOKS = 800_000
 MOST_EXPLAINED = 4_000
 """Looks among which errors are collected while others wait: each of them may find one, at 20 microseconds."""
 
-Known = tuple[jsonschema_rs.Validator | None, Weight]
-"""A schema's validator, and its weight; one that is too heavy is never compiled here."""
+CompiledSchema = tuple[jsonschema_rs.Validator | None, CheckCost]
+"""A schema's validator, and its cost; one that is too costly is never compiled here."""
 
 
 def compile_schema(schema: dict[str, Any]) -> jsonschema_rs.Validator:
@@ -41,38 +41,38 @@ class Validators:
     """The compiled schemas of jobs, by the job's number and its schema's version."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, int], Known] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], CompiledSchema] = OrderedDict()
 
-    def known(self, job_num: int, version: int) -> Known | None:
-        """Return the schema's validator and weight; None when it has to be added first."""
+    def known(self, job_num: int, version: int) -> CompiledSchema | None:
+        """Return the schema's validator and cost; None when it has to be added first."""
         if (known := self._kept.get((job_num, version))) is not None:
             self._kept.move_to_end((job_num, version))
         return known
 
-    def add(self, job_num: int, version: int, schema: str) -> Known:
+    def add(self, job_num: int, version: int, schema: str) -> CompiledSchema:
         """Compile the schema, JSON text, unless that may take long. Raises `ValidationFailed` when it is none."""
-        weight, validator = HEAVY, None
+        cost, validator = COSTLY, None
         if len(schema) <= MOST_LOOKS:
             document = orjson.loads(schema)
-            weight = weigh(document, len(schema))
-            validator = compile_schema(document) if weight.is_light else None
-        known = self._kept[job_num, version] = validator, weight
+            cost = check_cost(document, len(schema))
+            validator = compile_schema(document) if cost.is_cheap else None
+        known = self._kept[job_num, version] = validator, cost
         if len(self._kept) > MOST_VALIDATORS:
             self._kept.popitem(last=False)
         return known
 
 
-def is_checked(known: Known, payload: dict[str, Any], size: int) -> bool:
+def is_checked(known: CompiledSchema, payload: dict[str, Any], size: int) -> bool:
     """Check a payload, whose text has `size` characters; return False when that must be done aside.
 
     Raises `InvalidPayload` with the path of what is wrong.
     """
-    validator, weight = known
-    if validator is None or weight.check * size > MOST_LOOKS:
+    validator, cost = known
+    if validator is None or cost.check * size > MOST_LOOKS:
         return False
     if validator.is_valid(payload):
         return True
-    if weight.visits * size > MOST_EXPLAINED:
+    if cost.visits * size > MOST_EXPLAINED:
         return False
     raise refusal(errors_of(validator, payload))
 

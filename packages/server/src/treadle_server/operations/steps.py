@@ -10,7 +10,7 @@ from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.steps import MessageSend, StepRef
 from treadle_server.access.principal import Principal
 from treadle_server.domain.steps import Message
-from treadle_server.engine.commands import Receive, ReportRun, RunReport, SendMessage, Told
+from treadle_server.engine.commands import Receive, ReportRun, RunReport, SendMessage, StepReport
 from treadle_server.errors import ValidationFailed
 from treadle_server.operations import values
 from treadle_server.operations.context import OperationContext
@@ -65,7 +65,7 @@ async def receive_message(
     worker_id: WorkerId | None = None,
 ) -> dict[str, Any]:
     """Receive a message by a step of the open run; return `Received`. Raises as `ReportRun`."""
-    told = Told(name=given.step, occurrence=given.occurrence, receives=True)
+    told = StepReport(name=given.step, occurrence=given.occurrence, receives=True)
     asked = ReportRun(
         principal=principal,
         worker_id=worker_id,

@@ -21,7 +21,7 @@ from treadle_server.access.scopes import check_scopes
 from treadle_server.domain.instants import instant
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.tasks import Task, check_times
-from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
+from treadle_server.engine.commands import SchemaMoved, Submission, Submit, SubmitEach, SubmitOutcome, Submitted
 from treadle_server.engine.commands.jobs import check_room
 from treadle_server.engine.commands.submit import rows_of
 from treadle_server.errors import Forbidden, InvalidPayload, SchemaConflict, TreadleError, ValidationFailed
@@ -126,13 +126,13 @@ async def submit(
 
 async def submit_each(
     ctx: OperationContext, principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]
-) -> list[Taken]:
+) -> list[SubmitOutcome]:
     """Put tasks in, each by itself; return for each what became of it.
 
     Raises `InvalidRoomId`, `TooManyRequests` or `StoreUnavailable`, which hold for all of them.
     """
     check_room(room)
-    taken: dict[int, Taken] = _forbidden(principal, room, wanted)
+    taken: dict[int, SubmitOutcome] = _forbidden(principal, room, wanted)
     for _ in range(TRIES):
         items = await _checked_each(ctx, room, wanted, taken)
         if not items:
@@ -148,7 +148,7 @@ async def submit_each(
     return [_as_of(one, now) if isinstance(one, Submitted) else one for one in outcomes] if now else outcomes
 
 
-async def _handed_over(ctx: OperationContext, taken: Sequence[Taken]) -> Mapping[TaskId, Task]:
+async def _handed_over(ctx: OperationContext, taken: Sequence[SubmitOutcome]) -> Mapping[TaskId, Task]:
     """Wait until those of the tasks that the server runs itself are with their executors; return how they stand."""
     if ctx.internal is None:
         return {}
@@ -164,7 +164,7 @@ def _as_of(one: Submitted, now: Mapping[TaskId, Task]) -> Submitted:
 
 async def _run_each(
     ctx: OperationContext, principal: Principal, room: str, items: list[Submission]
-) -> list[Taken | SchemaMoved]:
+) -> list[SubmitOutcome | SchemaMoved]:
     """Put them in, in commands of no more rows than a transaction may write: nothing binds them together."""
     portions: list[list[Submission]] = [[]]
     rows = 0
@@ -190,7 +190,7 @@ def _check_scopes(principal: Principal, wanted: Iterable[TaskSubmit | PlainTask]
             check_task_scopes(principal, check_scopes(item.scopes))
 
 
-def _forbidden(principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]) -> dict[int, Taken]:
+def _forbidden(principal: Principal, room: str, wanted: Sequence[TaskOfMany | PlainTask]) -> dict[int, SubmitOutcome]:
     """Return by its place each of the tasks that the asker may not submit."""
     refused: dict[str, TreadleError] = {}
     for name in {item.job for item in wanted}:
@@ -198,7 +198,7 @@ def _forbidden(principal: Principal, room: str, wanted: Sequence[TaskOfMany | Pl
             check_create(principal, room, [name])
         except Forbidden as error:
             refused[name] = error
-    taken: dict[int, Taken] = {}
+    taken: dict[int, SubmitOutcome] = {}
     for i, item in enumerate(wanted):
         if refused and item.job in refused:
             taken[i] = refused[item.job]
@@ -228,7 +228,7 @@ async def _checked(
 
 
 async def _checked_each(
-    ctx: OperationContext, room: str, wanted: Sequence[TaskOfMany | PlainTask], taken: dict[int, Taken]
+    ctx: OperationContext, room: str, wanted: Sequence[TaskOfMany | PlainTask], taken: dict[int, SubmitOutcome]
 ) -> dict[int, Submission]:
     """Return by its place the submission of each task that has no outcome yet; what is refused gets its outcome."""
     items: dict[int, Submission] = {}

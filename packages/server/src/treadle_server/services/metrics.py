@@ -62,7 +62,7 @@ METRICS: Mapping[str, Described] = {
 _Values = Mapping[tuple[str, ...], Any]
 """By the values of its labels: a number, or a histogram's `Distribution`."""
 
-_Shown = tuple[str, _Values]
+_Sample = tuple[str, _Values]
 
 
 class Metrics:
@@ -91,7 +91,7 @@ class Metrics:
             # A hundred jobs are 5,000 lines, which take 70 ms: aside, the loop goes on meanwhile.
             return await asyncio.to_thread(_written, shown)
 
-    def _of_tasks(self, names: Mapping[int, str], counted: Outcomes) -> Iterable[_Shown]:
+    def _of_tasks(self, names: Mapping[int, str], counted: Outcomes) -> Iterable[_Sample]:
         ended, standing = _by_name(names, counted.ended), _by_name(names, counted.standing)
         outcomes = [str(status) for status in sorted(TERMINAL)]
         statuses = [str(status) for status in Status]
@@ -100,7 +100,7 @@ class Metrics:
         yield "treadle_task_wait_seconds", _merged(names, self._rates.waited)
         yield "treadle_task_run_seconds", _merged(names, self._rates.ran)
 
-    def _of_process(self, states: Mapping[str, int]) -> Iterable[_Shown]:
+    def _of_process(self, states: Mapping[str, int]) -> Iterable[_Sample]:
         sessions = self.sessions()
         sent, received = self.notices()
         yield "treadle_workers", {(state,): states.get(state, 0) for state in WorkerState}
@@ -110,7 +110,7 @@ class Metrics:
         yield "treadle_notices_total", {("sent",): sent, ("received",): received}
 
 
-def _of_limits(found: Iterable[LimitView]) -> Iterable[_Shown]:
+def _of_limits(found: Iterable[LimitView]) -> Iterable[_Sample]:
     of = {(view.limit.room, view.limit.name): view for view in found}
     yield "treadle_limit_used", {labels: view.used for labels, view in of.items()}
     yield "treadle_limit_waiting", {labels: view.waiting for labels, view in of.items()}
@@ -158,7 +158,7 @@ class _Families:
         return self._families
 
 
-def _written(shown: Iterable[_Shown]) -> bytes:
+def _written(shown: Iterable[_Sample]) -> bytes:
     from prometheus_client import generate_latest
 
     return generate_latest(_Families([_family(name, values) for name, values in shown]))

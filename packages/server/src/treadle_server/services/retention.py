@@ -39,7 +39,7 @@ LEAST_ROWS = 5
 MOST_ROWS = 400
 
 
-class Pace:
+class StepPace:
     """How many tasks a step takes, by what those before have cost."""
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ class Pace:
         self.rest = max(LEAST_REST, REST * whole)
 
 
-class Walk:
+class RetentionWalk:
     """One walk over the tasks from the oldest on; each `step` removes some."""
 
     def __init__(self, engine: Engine, cutoffs: Cutoffs, objects: Objects | None = None) -> None:
-        self.pace = Pace()
+        self.pace = StepPace()
         self.removed: Counter[tuple[str, Status]] = Counter()
         """How many tasks went, by job and status."""
         self._engine = engine
@@ -118,7 +118,7 @@ class Retention(Interval):
         self._engine = engine
         self._ages = ages
         self._objects = objects
-        self._walk: Walk | None = None
+        self._walk: RetentionWalk | None = None
 
     def take_over(self) -> None:
         """Begin a walk anew: another server has removed until now."""
@@ -129,7 +129,7 @@ class Retention(Interval):
         if not self._ages:
             return EVERY
         if self._walk is None:
-            self._walk = Walk(self._engine, cutoffs_of(self._ages, self._engine.clock.now()), self._objects)
+            self._walk = RetentionWalk(self._engine, cutoffs_of(self._ages, self._engine.clock.now()), self._objects)
         if await self._walk.step() is not None:
             return self._walk.pace.rest
         if gone := self._walk.removed.total():

@@ -23,7 +23,7 @@ CELLS = 60
 """How wide it is before it was laid out."""
 
 
-class _Line(Input):
+class _OneLineInput(Input):
     """Takes what is pasted as one line: JSON means the same without its line ends."""
 
     def _on_paste(self, event: events.Paste) -> None:
@@ -46,7 +46,7 @@ class MessagePrompt(ModalScreen[Draft | None]):
         self._wrong = wrong
         self._text = StyledText(id="question")
         self._signs = (StyledText(classes="sign"), StyledText(classes="sign"))
-        self._name_line = _Line(
+        self._name_line = _OneLineInput(
             value=draft.name,
             placeholder="as ctx.receive asks for it",
             suggester=SuggestFromList(names, case_sensitive=True),
@@ -54,7 +54,7 @@ class MessagePrompt(ModalScreen[Draft | None]):
             select_on_focus=False,
             id="message-name",
         )
-        self._data_line = _Line(
+        self._data_line = _OneLineInput(
             value=draft.data,
             placeholder="JSON; nothing for null",
             compact=True,

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from treadle_tui.core.draw.glyphs import ASCII, UNICODE
 from treadle_tui.core.draw.text import Spans, fit
 from treadle_tui.core.draw.wrapping import shortened
-from treadle_tui.tones import Place, tones
+from treadle_tui.tones import ToneVariant, tones
 
 FRAME_CELLS = 6
 """What a frame takes of the line that its title stands in."""
@@ -31,7 +31,7 @@ class Toned(Widget):
         """Return the style of a tone, without a background."""
         if self._tones is None:
             if self.has_class("-production"):
-                place: Place = "production"
+                place: ToneVariant = "production"
             else:
                 place = "stale" if self.fades and self.screen.has_class("-stale") else "usual"
             self._tones = tones(self.app.theme, place)

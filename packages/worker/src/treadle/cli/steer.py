@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from treadle.wire.tasks import TaskItem
 
 T = TypeVar("T")
-Verb = Callable[["Client", str], Awaitable[T]]
+SteeringCall = Callable[["Client", str], Awaitable[T]]
 
 MOST_SHOWN = 10
 """Refusals of a bulk action that are shown one by one."""
@@ -54,7 +54,7 @@ def _wanted(action: "Action", where: str) -> "TaskFilter":
     return wanted
 
 
-def steer_ids(verb: "Verb[TaskItem]", ids: Sequence[str], *, is_json: bool) -> None:
+def steer_ids(verb: "SteeringCall[TaskItem]", ids: Sequence[str], *, is_json: bool) -> None:
     """Do it to each of the tasks, by their ids or the beginnings of them, and say where they are; any refusal is 1."""
 
     async def found(client: "Client", given: str) -> "TaskItem":
@@ -70,7 +70,7 @@ def steer_ids(verb: "Verb[TaskItem]", ids: Sequence[str], *, is_json: bool) -> N
     _fail_with(errors)
 
 
-async def _each(names: Sequence[str], verb: "Verb[T]") -> tuple[list[T], list[str]]:
+async def _each(names: Sequence[str], verb: "SteeringCall[T]") -> tuple[list[T], list[str]]:
     """Return what came of each, and what was refused."""
     from treadle.errors import ProblemError
 

@@ -11,7 +11,7 @@ MOST = 1000
 """Tasks of one request; further ones make the next."""
 
 Item = dict[str, Any]
-Receipt = dict[str, Any]
+ReceiptData = dict[str, Any]
 Send = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
@@ -21,15 +21,15 @@ class SubmitBatcher:
     def __init__(self, send: Send, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         self._send = send
         self._spawn = spawn
-        self._waiting: dict[tuple[str, bool], list[tuple[Item, asyncio.Future[Receipt]]]] = defaultdict(list)
-        self._unanswered: set[asyncio.Future[Receipt]] = set()
+        self._waiting: dict[tuple[str, bool], list[tuple[Item, asyncio.Future[ReceiptData]]]] = defaultdict(list)
+        self._unanswered: set[asyncio.Future[ReceiptData]] = set()
 
-    async def add(self, room: str, item: Item, *, wait: bool) -> Receipt:
+    async def add(self, room: str, item: Item, *, wait: bool) -> ReceiptData:
         """Submit one task and return its receipt; raises the `TreadleError` that it is refused with."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._flush)
-        future: asyncio.Future[Receipt] = loop.create_future()
+        future: asyncio.Future[ReceiptData] = loop.create_future()
         self._waiting[room, wait].append((item, future))
         self._unanswered.add(future)
         try:
@@ -50,7 +50,7 @@ class SubmitBatcher:
             for start in range(0, len(batch), MOST):
                 self._spawn(self._submit(room, batch[start : start + MOST], wait=wait))
 
-    async def _submit(self, room: str, batch: list[tuple[Item, "asyncio.Future[Receipt]"]], *, wait: bool) -> None:
+    async def _submit(self, room: str, batch: list[tuple[Item, "asyncio.Future[ReceiptData]"]], *, wait: bool) -> None:
         # Sent again after a lost answer: the same ids with the same content are the same tasks.
         fields = {"room": room, "tasks": [item for item, _ in batch], "wait": wait}
         try:
@@ -70,7 +70,7 @@ class SubmitBatcher:
                 future.set_result(answer)
 
     async def _by_halves(
-        self, room: str, batch: list[tuple[Item, "asyncio.Future[Receipt]"]], error: TreadleError, *, wait: bool
+        self, room: str, batch: list[tuple[Item, "asyncio.Future[ReceiptData]"]], error: TreadleError, *, wait: bool
     ) -> None:
         """Find those for which a request was refused as a whole: it is too large, or over plain HTTP one is wrong."""
         if len(batch) == 1:
@@ -81,7 +81,7 @@ class SubmitBatcher:
             await self._submit(room, half, wait=wait)
 
 
-def _refuse(batch: list[tuple[Item, "asyncio.Future[Receipt]"]], error: TreadleError) -> None:
+def _refuse(batch: list[tuple[Item, "asyncio.Future[ReceiptData]"]], error: TreadleError) -> None:
     for _, future in batch:
         if not future.done():
             future.set_exception(error)

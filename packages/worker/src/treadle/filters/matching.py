@@ -8,14 +8,14 @@ from typing import Any
 from treadle.wire import tags
 from treadle.wire.filters import TaskFilter
 
-Names = Mapping[str, str | None]
+WorkerNames = Mapping[str, str | None]
 """The names of workers by their ids."""
 
 _COLUMNS = {"job": "job_name", "room": "room_id", "target": "target"}
 _TIMES = {"created": "created_at", "started": "started_at", "ended": "completed_at"}
 
 
-def matches(task_filter: TaskFilter, task: Mapping[str, Any], *, workers: Names | None = None) -> bool:
+def matches(task_filter: TaskFilter, task: Mapping[str, Any], *, workers: WorkerNames | None = None) -> bool:
     """Return whether the filter means a task; fields that were not sent hold no text, and no time.
 
     `workers` tells the workers' names; without it they are known by their ids alone.
@@ -33,7 +33,7 @@ def matches(task_filter: TaskFilter, task: Mapping[str, Any], *, workers: Names 
     )
 
 
-def _is_among_its_own(task_filter: TaskFilter, task: Mapping[str, Any], workers: Names) -> Iterator[bool]:
+def _is_among_its_own(task_filter: TaskFilter, task: Mapping[str, Any], workers: WorkerNames) -> Iterator[bool]:
     for key, column in _COLUMNS.items():
         value, wanted = task.get(column), getattr(task_filter, key)
         yield wanted is None or value == wanted

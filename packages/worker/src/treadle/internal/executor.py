@@ -10,6 +10,7 @@ import httpx
 
 from treadle.clock import monotonic
 from treadle.errors import ConnectionLost, InvalidTaskTransition, ProblemError, TreadleError
+from treadle.ids import RunKey
 from treadle.internal.link import LOST, Run, RunLink, RunUploader
 from treadle.tasks import endings
 from treadle.tasks.definition import Task
@@ -17,8 +18,8 @@ from treadle.transport.http import HttpChannel
 from treadle.transport.retries import delays
 from treadle.worker.config import Lifespan
 from treadle.worker.credentials import Credentials
-from treadle.worker.lease import Key, Leases
-from treadle.worker.reports import ENDS, Answer, Report, Reporter
+from treadle.worker.lease import Leases
+from treadle.worker.reports import ENDS, Answer, ReportData, Reporter
 from treadle.worker.runner import Runner
 from treadle.worker.watchdog import Watchdog
 
@@ -61,7 +62,7 @@ class Executor:
         self._is_alone = is_alone
         self._reporter = Reporter(self._link.reports, self._on_answer)
         self._leases = Leases(self._link.beat)
-        self._ends: dict[Key, asyncio.Future[None]] = {}
+        self._ends: dict[RunKey, asyncio.Future[None]] = {}
         self._stops = asyncio.Event()
         self._ready = asyncio.Event()
         self._runner: Runner
@@ -89,7 +90,7 @@ class Executor:
     async def run(self, claim: dict[str, Any]) -> None:
         """Run a claim and return when its end is told; one that is not ours to run is left alone."""
         run = self._link.add(claim)
-        key: Key = (claim["id"], claim["run_id"])
+        key: RunKey = (claim["id"], claim["run_id"])
         try:
             if self._stops.is_set():
                 await self._return(run)
@@ -202,9 +203,9 @@ class Executor:
         for ref in refs:
             self._reporter.add({**ref, **endings.shut_down()})
 
-    def _on_answer(self, report: Report, answer: Answer) -> None:
+    def _on_answer(self, report: ReportData, answer: Answer) -> None:
         """A report that ends a run was answered, or another one was refused."""
-        key: Key = (report["task_id"], report["run_id"])
+        key: RunKey = (report["task_id"], report["run_id"])
         held = self._leases.held.get(key)
         status, is_end = answer["status"], report["kind"] in ENDS
         if status in {413, 422} and report["kind"] not in {"stopped", "exception"}:

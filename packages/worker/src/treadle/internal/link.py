@@ -13,9 +13,9 @@ from treadle.errors import (
     StoreUnavailable,
     TooManyRequests,
 )
+from treadle.ids import RunKey
 from treadle.transport.http import HttpChannel
-from treadle.worker.lease import Key
-from treadle.worker.reports import Answer, Report
+from treadle.worker.reports import Answer, ReportData
 from treadle.worker.uploads import Uploader
 
 _NO_FIELDS = frozenset({"task_id", "run_id", "kind", "starts"})
@@ -54,14 +54,14 @@ class RunLink:
 
     def __init__(self, channel: HttpChannel) -> None:
         self._channel = channel
-        self._runs: dict[Key, Run] = {}
+        self._runs: dict[RunKey, Run] = {}
 
     def add(self, claim: dict[str, Any]) -> Run:
         """Take a run in."""
         run = self._runs[claim["id"], claim["run_id"]] = Run(claim)
         return run
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: RunKey) -> None:
         """Forget a run whose end is acknowledged."""
         self._runs.pop(key, None)
 
@@ -76,17 +76,17 @@ class RunLink:
         """
         return await self._channel.request(method, path, body, headers=run.headers, resend=method != "PATCH")
 
-    async def reports(self, reports: list[Report]) -> list[Answer]:
+    async def reports(self, reports: list[ReportData]) -> list[Answer]:
         """Send reports, those of a run one after another; return the answers in their order.
 
         Raises `ConnectionFailed`, and the problems after which the same reports are to be sent again.
         """
-        places: dict[Key, list[int]] = defaultdict(list)
+        places: dict[RunKey, list[int]] = defaultdict(list)
         for i, report in enumerate(reports):
             places[report["task_id"], report["run_id"]].append(i)
         answers: list[Answer] = [_TAKEN] * len(reports)
 
-        async def send(key: Key) -> None:
+        async def send(key: RunKey) -> None:
             for i in places[key]:
                 answers[i] = await self._report(key, reports[i])
 
@@ -96,7 +96,7 @@ class RunLink:
                 raise failed
         return answers
 
-    async def _report(self, key: Key, report: Report) -> Answer:
+    async def _report(self, key: RunKey, report: ReportData) -> Answer:
         kind = report["kind"]
         run = self._runs.get(key)
         if kind == "started" or run is None:
@@ -163,7 +163,7 @@ class RunLink:
         answer: dict[str, Any] = await self.ask(run, "POST", f"{run.path}/receive", left)
         return answer
 
-    async def announce(self, key: Key, artifact: dict[str, Any]) -> Any:
+    async def announce(self, key: RunKey, artifact: dict[str, Any]) -> Any:
         """Announce an artifact, as `ArtifactCreate`, of a run in hand; return an `ArtifactUpload`. Raises as `ask`."""
         run = self._runs[key]
         return await self.ask(run, "POST", f"{run.path}/artifacts", artifact)
@@ -178,5 +178,5 @@ class RunUploader(Uploader):
         super().__init__(urls, None, mounts=mounts)
         self._link = link
 
-    async def _announce(self, key: Key, body: dict[str, Any]) -> Any:
+    async def _announce(self, key: RunKey, body: dict[str, Any]) -> Any:
         return await self._link.announce(key, body)

@@ -34,11 +34,11 @@ _OF_ALL = (Unauthorized, StoreUnavailable, RouteNotFound, MethodNotAllowed)
 _OF_NOW = (TooManyRequests, SchemaConflict, LimitFull)
 """Problems of a row that may be gone a moment later."""
 
-Answer = dict[str, Any] | BaseException
+HandingAnswer = dict[str, Any] | BaseException
 
 
 @dataclass(slots=True)
-class Outcome:
+class HandingOutcome:
     """What became of rows."""
 
     handed: list[Row] = field(default_factory=list)
@@ -49,20 +49,20 @@ class Outcome:
     """To be tried again later."""
 
 
-async def hand_over(client: Client, rows: Sequence[Row]) -> Outcome:
+async def hand_over(client: Client, rows: Sequence[Row]) -> HandingOutcome:
     """Submit rows in their order, registering jobs that are missing; what is refused harms no other.
 
     Raises what says nothing of a row: `ConnectionFailed`, `Unauthorized`, `StoreUnavailable` and other `TreadleError`s,
     or `TimeoutError`; some may have been handed over by then, and are the same tasks when they come again.
     """
-    outcome = Outcome()
+    outcome = HandingOutcome()
     async with asyncio.timeout(SECONDS):
         for room, several in groupby(rows, key=lambda row: row.room):
             await _submit(client, room, list(several), outcome)
     return outcome
 
 
-async def _submit(client: Client, room: str, rows: list[Row], outcome: Outcome) -> None:
+async def _submit(client: Client, room: str, rows: list[Row], outcome: HandingOutcome) -> None:
     missing: list[tuple[Row, JobNotFound]] = []
     for row, answer in await _asked(client, room, rows, outcome):
         if isinstance(answer, JobNotFound) and row.registration is not None:
@@ -80,7 +80,9 @@ async def _submit(client: Client, room: str, rows: list[Row], outcome: Outcome) 
         _note(outcome, row, answer)
 
 
-async def _asked(client: Client, room: str, rows: list[Row], outcome: Outcome) -> Iterable[tuple[Row, Answer]]:
+async def _asked(
+    client: Client, room: str, rows: list[Row], outcome: HandingOutcome
+) -> Iterable[tuple[Row, HandingAnswer]]:
     """Send rows of one room, and return what was answered to each; those that are no submits are refused here."""
     items: list[dict[str, Any]] = []
     sent: list[Row] = []
@@ -94,7 +96,7 @@ async def _asked(client: Client, room: str, rows: list[Row], outcome: Outcome) -
     return zip(sent, await opening.run(_gathered(opening.batcher, room, items)), strict=True)
 
 
-async def _gathered(batcher: SubmitBatcher, room: str, items: list[dict[str, Any]]) -> list[Answer]:
+async def _gathered(batcher: SubmitBatcher, room: str, items: list[dict[str, Any]]) -> list[HandingAnswer]:
     return await asyncio.gather(*(batcher.add(room, item, wait=False) for item in items), return_exceptions=True)
 
 
@@ -127,7 +129,7 @@ def _item(row: Row) -> dict[str, Any]:
     return {"id": row.id, "job": row.job, **body}
 
 
-def _note(outcome: Outcome, row: Row, answer: Answer) -> None:
+def _note(outcome: HandingOutcome, row: Row, answer: HandingAnswer) -> None:
     """Note what an answer means for its row; raises one that says nothing of it."""
     if isinstance(answer, dict):
         outcome.handed.append(row)

@@ -16,7 +16,7 @@ from treadle.client.client import Client
 from treadle.errors import TreadleError
 from treadle.loops import ended_by
 from treadle.outbox.database import Database
-from treadle.outbox.handing import Outcome, hand_over
+from treadle.outbox.handing import HandingOutcome, hand_over
 from treadle.outbox.rows import Row, check_table, note_outcomes, take
 from treadle.outbox.table import TABLE
 from treadle.transport.retries import QuietLog, delays
@@ -37,7 +37,7 @@ class Swept:
     why: str | None = None
     """Why the last of those must wait."""
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: HandingOutcome) -> None:
         """Count what became of a batch."""
         self.handed += len(outcome.handed)
         self.refused += len(outcome.refused)
@@ -186,7 +186,7 @@ class Relay:
                 log.error("the task %s of %s is refused: %s", row.id, row.job, problem.get("detail"))
         return swept
 
-    async def _hand_batch(self, client: Client, after: int) -> tuple[list[Row], Outcome]:
+    async def _hand_batch(self, client: Client, after: int) -> tuple[list[Row], HandingOutcome]:
         if self._database.locks:
             async with self._database.begin() as do:
                 rows: list[Row] = await do(take, self._table, after, self._batch)
@@ -201,17 +201,17 @@ class Relay:
             await do(note_outcomes, self._table, outcome.handed, outcome.refused)
         return rows, outcome
 
-    async def _hand(self, client: Client, rows: list[Row]) -> Outcome:
+    async def _hand(self, client: Client, rows: list[Row]) -> HandingOutcome:
         """Hand rows over; when the relay is stopped meanwhile and that takes long, leave them as they are."""
         if not rows:
-            return Outcome()
+            return HandingOutcome()
         handing = asyncio.create_task(hand_over(client, rows))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait({handing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not handing.done():
                 await asyncio.wait({handing}, timeout=GRACE)
-            return handing.result() if handing.done() else Outcome()
+            return handing.result() if handing.done() else HandingOutcome()
         finally:
             for task in (handing, stopping):
                 task.cancel()

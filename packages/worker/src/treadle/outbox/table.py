@@ -21,7 +21,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 NAME: Final = "treadle_outbox"
 
-_Key = BigInteger().with_variant(Integer, "sqlite")
+_RowKey = BigInteger().with_variant(Integer, "sqlite")
 
 # MySQL's TEXT ends at 64 KB.
 _Long = UnicodeText().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
@@ -44,7 +44,7 @@ def table_in(metadata: MetaData, name: str = NAME, *, schema: str | None = None)
     return Table(
         name,
         metadata,
-        Column("seq", _Key, Identity(), primary_key=True),
+        Column("seq", _RowKey, Identity(), primary_key=True),
         Column("id", Unicode(36), nullable=False),
         Column("room", Unicode(255), nullable=False),
         Column("job", Unicode(1024), nullable=False),

@@ -98,7 +98,7 @@ class InlineWorker:
                 is_encrypted = bool(given.get("encrypted"))
                 claim = opened_results(self._sealer, opened_claim(self._sealer, given) if is_encrypted else given)
                 ref = {"task_id": claim["id"], "run_id": claim["run_id"]}
-                port = _Port(claim, partial(self._upload, claim), partial(self._of_steps, claim))
+                port = _InlinePort(claim, partial(self._upload, claim), partial(self._of_steps, claim))
                 ending = await run_claim(
                     self._tasks[claim["job_name"]], claim, port, self._resources, self._urls, self._middleware
                 )
@@ -144,7 +144,7 @@ class InlineWorker:
             await self._http.close()
 
 
-class _Port:
+class _InlinePort:
     """Keeps what the code says, in order, until it ended."""
 
     def __init__(
@@ -189,7 +189,7 @@ class _Port:
 async def run_claim(
     task: Task[..., Any],
     claim: dict[str, Any],
-    port: _Port,
+    port: _InlinePort,
     resources: Any = None,
     urls: tuple[str, ...] = (),
     middleware: tuple[Middleware, ...] = (),

@@ -27,7 +27,7 @@ class NetworkClient(httpx.AsyncClient):
         if self.is_closed:
             return await super().send(request, **options)
         assert isinstance(request.stream, httpx.AsyncByteStream)
-        request.stream = content = _Content(request.stream)
+        request.stream = content = _RequestContent(request.stream)
         try:
             response = await super().send(request, **options)
         except Exception as error:
@@ -39,11 +39,11 @@ class NetworkClient(httpx.AsyncClient):
             raise kind(_sentence(error), request=request) from error
         if not response.is_closed:
             assert isinstance(response.stream, httpx.AsyncByteStream)
-            response.stream = _Answer(response.stream)
+            response.stream = _AnswerContent(response.stream)
         return response
 
 
-class _Content(httpx.AsyncByteStream):
+class _RequestContent(httpx.AsyncByteStream):
     """A request's content, which knows whether it was begun, and what it raised."""
 
     def __init__(self, stream: httpx.AsyncByteStream) -> None:
@@ -64,7 +64,7 @@ class _Content(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
-class _Answer(httpx.AsyncByteStream):
+class _AnswerContent(httpx.AsyncByteStream):
     """An answer's content that is still to come."""
 
     def __init__(self, stream: httpx.AsyncByteStream) -> None:

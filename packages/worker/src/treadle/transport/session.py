@@ -54,7 +54,7 @@ Push = Callable[[dict[str, Any]], None]
 
 
 @dataclass(slots=True)
-class _Request:
+class _OpenRequest:
     item: dict[str, Any]
     future: asyncio.Future[Any]
     resend: bool
@@ -100,7 +100,7 @@ class Session:
         self._client = client
         self._ws: ClientConnection | None = None
         self._next = 1
-        self._pending: dict[int, _Request] = {}
+        self._pending: dict[int, _OpenRequest] = {}
         self._outbox: list[int] = []
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
@@ -139,7 +139,7 @@ class Session:
         n = self._next
         self._next += 1
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending[n] = _Request({"op": op, "n": n, **(fields or {})}, future, resend, bound, monotonic())
+        self._pending[n] = _OpenRequest({"op": op, "n": n, **(fields or {})}, future, resend, bound, monotonic())
         self._outbox.append(n)
         self._wake.set()
         try:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Status, Word
+from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Status, TextEnum
 
 
-class Verb(Word):
+class Verb(TextEnum):
     """What can happen to a task."""
 
     PROMOTE = "promote"

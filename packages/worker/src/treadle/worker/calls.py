@@ -21,6 +21,7 @@ from treadle.errors import (
     ValidationFailed,
     problem_named,
 )
+from treadle.ids import RunKey
 from treadle.isolation import output
 from treadle.isolation.processes import Child, ChildDied, Children, origin_of
 from treadle.isolation.threads import call_in_thread
@@ -33,7 +34,7 @@ from treadle.tasks.outcomes import Suspend
 from treadle.wire.artifacts import ArtifactItem
 from treadle.wire.log_lines import bound_now
 from treadle.worker.credentials import Credentials
-from treadle.worker.lease import Held, Key, Leases
+from treadle.worker.lease import Held, Leases
 from treadle.worker.middleware import Middleware, RaisedInProcess, chained
 from treadle.worker.ports import LoopPort, MiddlewarePort, ThreadPort
 from treadle.worker.reports import Reporter
@@ -134,7 +135,7 @@ class Caller:
         log_end(held, ending, error)
         return stopped(held, ending, error), error
 
-    def _say(self, run: Key, message: str, level: Level) -> None:
+    def _say(self, run: RunKey, message: str, level: Level) -> None:
         """Send a line of a run's output, from whatever thread; after the worker's end there is nobody to send it."""
         if threading.get_ident() == self._thread:
             # At once: the run's end, which may be told in a moment, comes after its last line.

@@ -46,7 +46,7 @@ class FallbackHeartbeat:
         self._worker_id = worker_id
         self._apply = apply
         self._stopping = threading.Event()
-        self._connections: dict[Way, _Connection] = {}
+        self._connections: dict[Way, _PinnedConnection] = {}
         self._thread = threading.Thread(target=self._run, name="treadle-heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -93,7 +93,7 @@ class FallbackHeartbeat:
     def _patch(self, way: Way, path: str, body: bytes) -> dict[str, Any] | None:
         connection = self._connections.get(way)
         if connection is None:
-            connection = self._connections[way] = _Connection(way)
+            connection = self._connections[way] = _PinnedConnection(way)
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {way.token}"} if way.token else {})
         connection.request("PATCH", urlsplit(way.url).path + path, body, headers)
         response = connection.getresponse()
@@ -110,7 +110,7 @@ class FallbackHeartbeat:
                 connection.close()
 
 
-class _Connection(http.client.HTTPConnection):
+class _PinnedConnection(http.client.HTTPConnection):
     """A connection to the address of a way, whatever its name leads to by then."""
 
     def __init__(self, way: Way) -> None:

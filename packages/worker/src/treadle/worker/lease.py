@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from treadle.clock import monotonic
 from treadle.errors import TreadleError
+from treadle.ids import RunKey
 from treadle.transport.retries import QuietLog
 
 log: logging.Logger = logging.getLogger("treadle.worker")
 
-Key = tuple[str, int]
 Stop = Literal["cancel", "pause", "gone", "timeout", "shutdown", "lease"]
 
 BUSY_BEAT = 2.0
@@ -57,7 +57,7 @@ class Held:
 
     def __init__(self, claim: dict[str, Any], since: float) -> None:
         self.claim: dict[str, Any] = claim
-        self.key: Key = (claim["id"], claim["run_id"])
+        self.key: RunKey = (claim["id"], claim["run_id"])
         self.weight: int = claim.get("weight") or 1
         self.has_target: bool = claim.get("target") is not None
         self.length: float = _length(claim)
@@ -112,7 +112,7 @@ class Leases:
     ) -> None:
         self._beat = beat
         self._on_silence = on_silence
-        self.held: dict[Key, Held] = {}
+        self.held: dict[RunKey, Held] = {}
         self.is_draining = False
         self.last_beat: float = monotonic()
         """When the last acknowledged heartbeat was sent."""

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from treadle.clock import monotonic
 from treadle.errors import ConnectionFailed, ConnectionLost, ProblemError
-from treadle.ids import new_claim_key
+from treadle.ids import RunKey, new_claim_key
 from treadle.transport.retries import QuietLog, delays
 from treadle.transport.session import Session
-from treadle.worker.lease import Key
 
 if TYPE_CHECKING:
     from treadle.transport.http import HttpChannel
@@ -148,7 +147,7 @@ class HttpLink:
             answer |= {name: renewed.get(name) or [] for name in ("gone", "taken_until", "cancel", "pause")}
         return answer
 
-    async def return_strange(self, known: Callable[[], set[Key]]) -> None:
+    async def return_strange(self, known: Callable[[], set[RunKey]]) -> None:
         """Hand back what was claimed for the worker by requests whose answer was lost; `known` is what it holds."""
         worker = await self._ask("GET", f"/v1/workers/{self._worker_id}")
         held = known()
@@ -263,7 +262,7 @@ class Poll:
         *,
         free: Callable[[], int],
         room: asyncio.Event,
-        known: Callable[[], set[Key]],
+        known: Callable[[], set[RunKey]],
         leaves: Callable[[], bool],
     ) -> None:
         self._link = link

@@ -5,11 +5,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from treadle.errors import InvalidArguments
+from treadle.ids import RunKey
 from treadle.tasks.content import Content, Uploading
 from treadle.tasks.context import Done, Level, Saved
 from treadle.wire.artifacts import ArtifactItem
 from treadle.worker.credentials import Credentials
-from treadle.worker.lease import Held, Key, Leases
+from treadle.worker.lease import Held, Leases
 from treadle.worker.reports import Reporter
 from treadle.worker.steps import StepKeeper
 
@@ -36,7 +37,7 @@ class LoopPort:
         self._uploading = upload
         self._credentials = credentials
         self._held = held
-        self._key: Key = held.key
+        self._key: RunKey = held.key
         self._steps = steps
 
     def progress(self, share: float | None, message: str | None) -> None:

@@ -20,13 +20,13 @@ from treadle.errors import (
     WorkerNotFound,
     error_for,
 )
+from treadle.ids import RunKey
 from treadle.wire.problems import Problem
 
 log: logging.Logger = logging.getLogger("treadle.worker")
 
-Report = dict[str, Any]
+ReportData = dict[str, Any]
 Answer = dict[str, Any]
-Key = tuple[str, int]
 
 BATCH = 2000
 """Reports of one request at most; the rest waits for the next one."""
@@ -48,11 +48,11 @@ NOT_NOW = (StoreUnavailable, TooManyRequests, InternalServerError)
 _WITH_START = frozenset({"completed", "failed", "exception", "suspended"})
 """Ends that may tell the start as well."""
 
-Send = Callable[[list[Report]], Awaitable[list[Answer]]]
-Seal = Callable[[Report], Report | None]
+Send = Callable[[list[ReportData]], Awaitable[list[Answer]]]
+Seal = Callable[[ReportData], ReportData | None]
 
 
-def _as_it_is(report: Report) -> Report:
+def _as_it_is(report: ReportData) -> ReportData:
     return report
 
 
@@ -62,17 +62,17 @@ class _Soft:
     __slots__ = ("dropped", "lines", "progress")
 
     def __init__(self) -> None:
-        self.progress: Report | None = None
+        self.progress: ReportData | None = None
         self.lines: deque[dict[str, Any]] = deque(maxlen=KEPT_LINES)
         self.dropped = 0
 
 
-class _Entry:
+class _PendingReport:
     """A report on its way, with its place in the order and whoever waits for its answer."""
 
     __slots__ = ("future", "number", "report")
 
-    def __init__(self, number: int, report: Report, future: "asyncio.Future[None] | None") -> None:
+    def __init__(self, number: int, report: ReportData, future: "asyncio.Future[None] | None") -> None:
         self.number = number
         self.report = report
         self.future = future
@@ -93,23 +93,23 @@ class Reporter:
     the same.
     """
 
-    def __init__(self, send: Send, on_answer: Callable[[Report, Answer], None], *, seal: Seal = _as_it_is) -> None:
+    def __init__(self, send: Send, on_answer: Callable[[ReportData, Answer], None], *, seal: Seal = _as_it_is) -> None:
         self._send = send
         self._seal = seal
         self._on_answer = on_answer
-        self._waiting: deque[_Entry] = deque()
+        self._waiting: deque[_PendingReport] = deque()
         self._numbers = itertools.count()
         self._flying = 0
-        self._starts: dict[Key, Report] = {}
+        self._starts: dict[RunKey, ReportData] = {}
         """Starts that were not sent yet, and that nothing followed."""
-        self._soft: dict[Key, _Soft] = {}
+        self._soft: dict[RunKey, _Soft] = {}
         self._wake = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
         self.online: asyncio.Event = asyncio.Event()
         """Set while the worker is open on a connection; nothing is sent before."""
 
-    def add(self, report: Report) -> None:
+    def add(self, report: ReportData) -> None:
         """Send a report, behind those before it."""
         key = (report["task_id"], report["run_id"])
         if self._soft and report["kind"] in ENDS:
@@ -129,11 +129,11 @@ class Reporter:
             return
         self._put(report)
 
-    def _put(self, report: Report, future: "asyncio.Future[None] | None" = None) -> None:
-        self._waiting.append(_Entry(next(self._numbers), report, future))
+    def _put(self, report: ReportData, future: "asyncio.Future[None] | None" = None) -> None:
+        self._waiting.append(_PendingReport(next(self._numbers), report, future))
         self._wake.set()
 
-    async def confirm(self, report: Report) -> None:
+    async def confirm(self, report: ReportData) -> None:
         """Send a report and wait for its answer; raise the `ProblemError` that it was refused with.
 
         Raises `EncryptionError` for one that can't be sealed.
@@ -146,16 +146,16 @@ class Reporter:
         self._put(sealed, future)
         await future
 
-    def progress(self, key: Key, share: float | None, message: str | None) -> None:
+    def progress(self, key: RunKey, share: float | None, message: str | None) -> None:
         """Send how far the run `key` is, in a moment: a share from 0 to 1, a message, or both; of several the last."""
-        report: Report = {"task_id": key[0], "run_id": key[1], "kind": "progress"}
+        report: ReportData = {"task_id": key[0], "run_id": key[1], "kind": "progress"}
         if share is not None:
             report["share"] = share
         if message is not None:
             report["message"] = message
         self._soften(key).progress = report
 
-    def line(self, key: Key, message: str, level: str) -> None:
+    def line(self, key: RunKey, message: str, level: str) -> None:
         """Send a log line in a moment, with those that come until then."""
         soft = self._soften(key)
         soft.dropped += len(soft.lines) == KEPT_LINES
@@ -178,7 +178,7 @@ class Reporter:
                 if not (self._waiting or self._flying):
                     self._empty.set()
 
-    def _take(self) -> list[_Entry]:
+    def _take(self) -> list[_PendingReport]:
         """Take what is to be sent now: everything, or beside another request only what is whole, if it is much."""
         size = min(BATCH, len(self._waiting))
         if self._flying:
@@ -191,7 +191,7 @@ class Reporter:
                 self._starts.pop((entry.report["task_id"], entry.report["run_id"]), None)
         return batch
 
-    async def _fly(self, batch: list[_Entry]) -> None:
+    async def _fly(self, batch: list[_PendingReport]) -> None:
         """Send a request; what could not be delivered waits again, in its place."""
         try:
             await self._deliver(batch)
@@ -215,7 +215,7 @@ class Reporter:
             self._flying -= 1
             self._wake.set()
 
-    async def _deliver(self, batch: list[_Entry]) -> None:
+    async def _deliver(self, batch: list[_PendingReport]) -> None:
         """Send reports, pass on the answers. Raises what says that those that remain in it are to be sent again."""
         try:
             answers = await self._send([entry.report for entry in batch])
@@ -232,7 +232,7 @@ class Reporter:
         else:
             self._pass_on(batch, answers)
 
-    def _again(self, batch: list[_Entry]) -> None:
+    def _again(self, batch: list[_PendingReport]) -> None:
         self._waiting = deque(sorted([*batch, *self._waiting], key=lambda entry: entry.number))
 
     async def flushed(self, timeout: float) -> bool:  # noqa: ASYNC109 - the answer says whether it was enough
@@ -250,7 +250,7 @@ class Reporter:
             return False
         return True
 
-    def _pass_on(self, batch: list[_Entry], answers: list[Answer]) -> None:
+    def _pass_on(self, batch: list[_PendingReport], answers: list[Answer]) -> None:
         for entry, answer in zip(batch, answers, strict=True):
             report, future = entry.report, entry.future
             if future is not None and not future.done():
@@ -258,14 +258,14 @@ class Reporter:
             elif answer["status"] != 200 or report["kind"] in ENDS:
                 self._on_answer(report, answer)
 
-    def _soften(self, key: Key) -> _Soft:
+    def _soften(self, key: RunKey) -> _Soft:
         soft = self._soft.get(key)
         if soft is None:
             soft = self._soft[key] = _Soft()
             asyncio.get_running_loop().call_later(SOFT_DELAY, self._harden_later, key)
         return soft
 
-    def _harden_later(self, key: Key) -> None:
+    def _harden_later(self, key: RunKey) -> None:
         if key not in self._soft:
             return
         if self.online.is_set():
@@ -274,7 +274,7 @@ class Reporter:
             # Gather on, in bounds, until the server is back.
             asyncio.get_running_loop().call_later(SOFT_DELAY, self._harden_later, key)
 
-    def _harden(self, key: Key) -> None:
+    def _harden(self, key: RunKey) -> None:
         soft = self._soft.pop(key, None)
         if soft is None:
             return
@@ -285,7 +285,7 @@ class Reporter:
         if soft.dropped:
             lost = {"level": "warning", "message": f"{soft.dropped + 1} lines were logged too fast and left out"}
             lines[0] = lines[0] | lost
-        said: Report = {"task_id": key[0], "run_id": key[1], "kind": "logs", "lines": lines}
+        said: ReportData = {"task_id": key[0], "run_id": key[1], "kind": "logs", "lines": lines}
         if lines and (sealed := self._seal(said)) is not None:
             self._put(sealed)
 
@@ -304,7 +304,7 @@ def _resolve(future: "asyncio.Future[None]", answer: Answer) -> None:
     future.set_exception(error_for(problem))
 
 
-def _refused(report: Report, error: TreadleError) -> Answer:
+def _refused(report: ReportData, error: TreadleError) -> Answer:
     status = error.problem.status if isinstance(error, ProblemError) else 422
     name = error.problem.type if isinstance(error, ProblemError) else "validation-error"
     ref = {"task_id": report["task_id"], "run_id": report["run_id"]}

@@ -7,11 +7,12 @@ from treadle.encryption.codec import Codec
 from treadle.encryption.fields import opened_claim, opened_kept, sealed_report
 from treadle.encryption.sealer import Sealer
 from treadle.errors import EncryptionError, StaleRun, problem_named
+from treadle.ids import RunKey
 from treadle.tasks.dependencies import UNOPENED as UNOPENED_RESULT
 from treadle.tasks.dependencies import replaced
 from treadle.tasks.endings import Ending
 from treadle.wire.sealed import UNOPENED, seal_of, seal_of_text, shown
-from treadle.worker.lease import Held, Key, log
+from treadle.worker.lease import Held, log
 
 
 def opened_results(sealer: Sealer, claim: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def opened_results(sealer: Sealer, claim: dict[str, Any]) -> dict[str, Any]:
 class RunSealing:
     """Opens and seals by the keys of one worker; `held` are the runs that it has at this moment."""
 
-    def __init__(self, sealer: Sealer, held: Mapping[Key, Held]) -> None:
+    def __init__(self, sealer: Sealer, held: Mapping[RunKey, Held]) -> None:
         self._sealer = sealer
         self._held = held
 

@@ -27,7 +27,7 @@ from treadle.worker.fallback_heartbeat import FallbackHeartbeat
 from treadle.worker.guarded_group import GuardedGroup
 from treadle.worker.lease import Leases
 from treadle.worker.limits import warn_of_others
-from treadle.worker.reports import ENDS, Answer, Report, Reporter
+from treadle.worker.reports import ENDS, Answer, ReportData, Reporter
 from treadle.worker.runner import Runner
 from treadle.worker.sealing import RunSealing
 from treadle.worker.uploads import Uploader
@@ -265,7 +265,7 @@ class WorkerRun:
         self._fatal = error
         self._stops.set()
 
-    def _on_answer(self, report: Report, answer: Answer) -> None:
+    def _on_answer(self, report: ReportData, answer: Answer) -> None:
         """A report that ends a run was answered, or another one was refused."""
         held = self._leases.held.get((report["task_id"], report["run_id"]))
         if held is None:
@@ -285,7 +285,7 @@ class WorkerRun:
 
     # The connector is made with these, which say over it what they have to say.
 
-    async def _send_reports(self, reports: list[Report]) -> list[Answer]:
+    async def _send_reports(self, reports: list[ReportData]) -> list[Answer]:
         return await self._connector.reports(reports)
 
     async def _send_beat(self, body: dict[str, Any]) -> dict[str, Any]:

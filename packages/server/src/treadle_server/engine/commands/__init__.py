@@ -16,8 +16,8 @@ from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.schedules import DeleteSchedule, FireDue, PauseSchedule, RunSchedule, SetSchedule
 from treadle_server.engine.commands.statuses import PatchStatus
 from treadle_server.engine.commands.steering import Steer, SteerMany
-from treadle_server.engine.commands.steps import SendMessage, Told
-from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, SubmitEach, Submitted, Taken
+from treadle_server.engine.commands.steps import SendMessage, StepReport
+from treadle_server.engine.commands.submit import SchemaMoved, Submission, Submit, SubmitEach, SubmitOutcome, Submitted
 from treadle_server.engine.commands.sweeps import (
     DeleteOrphans,
     ExpireLeases,
@@ -73,15 +73,15 @@ __all__ = [
     "SetSchedule",
     "Steer",
     "SteerMany",
+    "StepReport",
     "StoreArtifact",
     "Submission",
     "Submit",
     "SubmitEach",
+    "SubmitOutcome",
     "Submitted",
     "SweepArtifacts",
     "SweepWorkers",
     "TakeOver",
-    "Taken",
     "TellWaiters",
-    "Told",
 ]

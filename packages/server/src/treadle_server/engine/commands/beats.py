@@ -10,7 +10,7 @@ from treadle_server.access.checks import speaks_for
 from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
-from treadle_server.domain.tasks import Hold, Task
+from treadle_server.domain.tasks import Hold, RunKey, Task
 from treadle_server.domain.usage import is_over_budget
 from treadle_server.engine.commands.hand_back import take_back
 from treadle_server.engine.commands.reports import take_report
@@ -19,8 +19,6 @@ from treadle_server.engine.commands.steering import expire_task
 from treadle_server.engine.commands.workers import check_present, get_worker, revive, runs_of
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
-
-RunKey = tuple[TaskId, int]
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from treadle.wire.status import TERMINAL, Reason, Status
 from treadle_server.access.checks import sees, unseen
 from treadle_server.access.principal import Principal
 from treadle_server.domain import life
-from treadle_server.domain.dependencies import TOLD, UNTOLD, Need, Place, Verdict, last_told, told_up_to, verdict
+from treadle_server.domain.dependencies import TOLD, UNTOLD, Need, ResultPlace, Verdict, last_told, told_up_to, verdict
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.standing import look_again
 from treadle_server.engine.commands.steering import cancel_task
@@ -44,7 +44,7 @@ def put_in_waiting(work: UnitOfWork, task: Task, needs: Sequence[tuple[Need, Tas
     """Put in a new task that waits for others; what they are already has its effect at once."""
     task.unmet = 0
     failed: Task | Needed | None = None
-    places: dict[int, list[Place]] = {}
+    places: dict[int, list[ResultPlace]] = {}
     for need, other in needs:
         if (known := places.get(other.seq)) is not None:
             known += need.places  # two refs, and one open task that has the unique key of both

@@ -3,17 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from treadle.wire.ids import TaskId, WorkerId
+from treadle.wire.ids import WorkerId
 from treadle.wire.status import WorkerState
 from treadle_server.domain.jobs import Worker
+from treadle_server.domain.tasks import RunKey
 from treadle_server.engine.commands.reports import take_report
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.workers import runs_of
 from treadle_server.engine.hub import Instructions
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
-
-RunKey = tuple[TaskId, int]
 
 
 @dataclass(slots=True)

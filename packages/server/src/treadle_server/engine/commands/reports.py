@@ -20,7 +20,7 @@ from treadle_server.domain.usage import is_over_budget, note_usage
 from treadle_server.engine.commands.base import OneRow, get_task
 from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.commands.steering import keep_hold
-from treadle_server.engine.commands.steps import Told, check_suspension, keep_step, suspend, take_message
+from treadle_server.engine.commands.steps import StepReport, check_suspension, keep_step, suspend, take_message
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import Forbidden, InvalidTaskTransition, StaleRun, TreadleError, ValidationFailed
@@ -142,7 +142,7 @@ def take_report(work: UnitOfWork, task: Task, run_id: int | None, report: RunRep
     return task
 
 
-def _told(report: RunReport) -> Told:
+def _told(report: RunReport) -> StepReport:
     if report.step is None:
         raise ValidationFailed(f"{report.kind}: needs the name of its step")
     return report.step

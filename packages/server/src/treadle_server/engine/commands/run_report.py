@@ -10,7 +10,7 @@ import orjson
 from treadle.wire.runs import LogLine
 from treadle.wire.status import Reason
 from treadle_server.domain.encryption import check_words, digests_in, identity
-from treadle_server.engine.commands.steps import Told
+from treadle_server.engine.commands.steps import StepReport
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class RunReport:
     lines: list[LogLine] | None = None
     code_runs: bool = False
     """Whether the code runs on though its run failed, as a thread does that ignores its timeout: it keeps its slot."""
-    step: Told | None = None
+    step: StepReport | None = None
     """Which step is kept, or waits."""
 
     @property

@@ -3,10 +3,10 @@
 from treadle_server.domain.dependencies import Verdict, verdict
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.unit_of_work import UnitOfWork
-from treadle_server.store.transaction.dependencies import Stand
+from treadle_server.store.transaction.dependencies import EdgeStatus
 
 
-def look_again(work: UnitOfWork, task: Task) -> Stand | None:
+def look_again(work: UnitOfWork, task: Task) -> EdgeStatus | None:
     """Count anew what the task, which is open for a change, waits for: what it needed may run again too.
 
     Return one of those because of which it is never to run, as its policy says, if there is one.
@@ -16,7 +16,7 @@ def look_again(work: UnitOfWork, task: Task) -> Stand | None:
         # It waits for nothing; or this batch has put it in, and it was counted just now.
         return None
     task.unmet = 0
-    failed: Stand | None = None
+    failed: EdgeStatus | None = None
     for stand in known.stands[task.seq]:
         other = work.tasks.get(stand.needs_id)
         status = stand.status if other is None else other.status

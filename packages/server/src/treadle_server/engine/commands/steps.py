@@ -23,7 +23,7 @@ from treadle_server.errors import InvalidTaskTransition, TaskConflict, Validatio
 
 
 @dataclass(slots=True, kw_only=True)
-class Told:
+class StepReport:
     """What a report says of a step."""
 
     name: str
@@ -34,7 +34,7 @@ class Told:
     receives: bool = False
 
 
-def keep_step(work: UnitOfWork, task: Task, told: Told, result: str | None) -> None:
+def keep_step(work: UnitOfWork, task: Task, told: StepReport, result: str | None) -> None:
     """Keep what a step's function returned: a sign of life of its run. The same once more changes nothing else.
 
     Raises `TaskConflict` when it is kept with another result, and `ValidationFailed` for what is too large.
@@ -52,7 +52,7 @@ def keep_step(work: UnitOfWork, task: Task, told: Told, result: str | None) -> N
     work.touched(task)
 
 
-def take_message(work: UnitOfWork, task: Task, told: Told) -> None:
+def take_message(work: UnitOfWork, task: Task, told: StepReport) -> None:
     """Let a step receive the oldest message of its name, if one waits: a sign of life of its run.
 
     Raises `ValidationFailed` for one step too many.
@@ -69,7 +69,7 @@ def take_message(work: UnitOfWork, task: Task, told: Told) -> None:
     work.touched(task)
 
 
-def check_suspension(work: UnitOfWork, task: Task, told: Told) -> None:
+def check_suspension(work: UnitOfWork, task: Task, told: StepReport) -> None:
     """Raise unless the open run may wait by this step: `TaskConflict` when it is kept, `ValidationFailed`."""
     step = _step(work, task, told, kind="receive" if told.receives else "sleep")
     if (kept := work.steps.kept.get(step.key)) is not None:
@@ -80,7 +80,7 @@ def check_suspension(work: UnitOfWork, task: Task, told: Told) -> None:
     check_step(task, None)
 
 
-def suspend(work: UnitOfWork, task: Task, told: Told, ending: Ending) -> Run:
+def suspend(work: UnitOfWork, task: Task, told: StepReport, ending: Ending) -> Run:
     """End the run and let the task wait, as `check_suspension` has admitted; one whose message is there goes on."""
     seconds = told.seconds or 0.0
     until = work.now + timedelta(seconds=seconds)
@@ -162,7 +162,7 @@ class SendMessage(OneRow):
         return message, True
 
 
-def _step(work: UnitOfWork, task: Task, told: Told, **more: object) -> Step:
+def _step(work: UnitOfWork, task: Task, told: StepReport, **more: object) -> Step:
     said: dict[str, object] = {"function": told.function, "result": None, **more}
     return Step(
         task_seq=task.seq,

@@ -83,7 +83,7 @@ class Submitted:
     """None where it is not known without being read, and for what does not wait."""
 
 
-Taken = Submitted | TreadleError
+SubmitOutcome = Submitted | TreadleError
 """What became of one task among many."""
 
 
@@ -255,9 +255,9 @@ class SubmitEach(_OfItems):
         for one in self._ones():
             one.reads(reads)
 
-    def apply(self, work: UnitOfWork) -> list[Taken | SchemaMoved]:
+    def apply(self, work: UnitOfWork) -> list[SubmitOutcome | SchemaMoved]:
         """Return what became of each."""
-        taken: list[Taken | SchemaMoved] = []
+        taken: list[SubmitOutcome | SchemaMoved] = []
         for one in self._ones():
             try:
                 taken += one.apply(work)
@@ -329,8 +329,8 @@ __all__ = [
     "Submission",
     "Submit",
     "SubmitEach",
+    "SubmitOutcome",
     "Submitted",
-    "Taken",
     "held_by",
     "holder_of",
     "new_task",

@@ -4,11 +4,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from treadle_server.domain.tasks import Task
-from treadle_server.engine.dispatch.slots import Demand, RunKey, WaitingClaim
+from treadle_server.domain.tasks import RunKey, Task
+from treadle_server.engine.dispatch.slots import Demand, WaitingClaim
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.store.base import Tx
-from treadle_server.store.transaction.claim_keys import Kept, keep_claims
+from treadle_server.store.transaction.claim_keys import KeptClaim, keep_claims
 from treadle_server.store.transaction.counts import CountKey
 
 
@@ -61,7 +61,7 @@ async def keep_keyed(tx: Tx, assignments: Assignments, now: datetime) -> None:
     if not keyed:
         return
     new = [
-        Kept(w.worker_id, key.text, key.body, [(task.id, task.run_id) for task in tasks], _last_lease(tasks, now))
+        KeptClaim(w.worker_id, key.text, key.body, [(task.id, task.run_id) for task in tasks], _last_lease(tasks, now))
         for w, key, tasks in keyed
     ]
     kept = await keep_claims(tx, new, now)

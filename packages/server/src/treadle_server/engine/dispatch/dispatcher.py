@@ -9,15 +9,15 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status, WorkerState
 from treadle_server.domain import life
 from treadle_server.domain.jobs import Worker
-from treadle_server.domain.tasks import Task
+from treadle_server.domain.tasks import RunKey, Task
 from treadle_server.engine.dispatch.assignments import Assignments, keep_keyed
 from treadle_server.engine.dispatch.fairness import LaneHead, Turns, capacities_for, match, serves
 from treadle_server.engine.dispatch.head_cache import HeadCache, behind
-from treadle_server.engine.dispatch.slots import Capacity, ClaimKey, Demand, RunKey, WaitingClaim, WorkerSlot
+from treadle_server.engine.dispatch.slots import Capacity, ClaimKey, Demand, WaitingClaim, WorkerSlot
 from treadle_server.engine.hub import Change
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.counts import CountKey, count_change, place_of
+from treadle_server.store.transaction.counts import CountKey, count_change, count_key
 from treadle_server.store.transaction.gates import close_gate, open_gate
 from treadle_server.store.transaction.heads import Claimable, claimable_lanes, lock_claims, waiting_lanes, weights_held
 
@@ -294,7 +294,7 @@ class Dispatcher:
         counts: Counter[CountKey] = Counter()
         for demand, task in matched:
             moved.append((task, task.version))
-            before = place_of(task.lane, task.status, task.priority)
+            before = count_key(task.lane, task.status, task.priority)
             life.claim(task, demand.worker_id, now)
             count_change(counts, task, before)
             assignments.given[demand].append(task)

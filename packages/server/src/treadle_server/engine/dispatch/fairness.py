@@ -15,7 +15,7 @@ from treadle_server.engine.dispatch.slots import Demand
 Group = tuple[int, str]
 """A job and, when it is fair between rooms, the room: within it the order is strict."""
 
-Key = tuple[int, int, int]
+GroupKey = tuple[int, int, int]
 """A group's place among its room's: least urgent last, then who was served longest ago, then who came first."""
 
 RoomKey = tuple[int, int, int, int]
@@ -110,7 +110,7 @@ class ServiceOrder:
         self._only: LaneHead | None = None
         """The only head, when there is but one: then there are no turns to take."""
         self._heads: dict[Group, list[LaneHead]] = defaultdict(list)
-        self._groups: dict[str, list[tuple[Key, Group]]] = defaultdict(list)
+        self._groups: dict[str, list[tuple[GroupKey, Group]]] = defaultdict(list)
         for head in heads:
             self._heads[head.group].append(head)
         if len(self._heads) == 1 and len(members := next(iter(self._heads.values()))) == 1:
@@ -151,7 +151,7 @@ class ServiceOrder:
                 return (key[0], self._turns.rooms.get(room, 0), key[1], key[2])
         return None
 
-    def _key(self, group: Group) -> Key | None:
+    def _key(self, group: Group) -> GroupKey | None:
         found = self._first_in_group(group)
         return None if found is None else (-found[1].priority, self._turns.groups.get(group, 0), found[1].seq)
 

@@ -21,7 +21,7 @@ COMMITTING = 0.05
 """Seconds after which it is looked again whether a claim that was being committed still is."""
 
 
-class Run(Protocol):
+class RunCommand(Protocol):
     """Has a command applied, as `Engine.run`."""
 
     def __call__(self, command: Command[R]) -> Awaitable[R]:
@@ -35,7 +35,7 @@ class HttpClaims:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        run: Run,
+        run: RunCommand,
         *,
         wake: Callable[[], None],
         hand_back: Callable[[WorkerId, list[Task]], None],

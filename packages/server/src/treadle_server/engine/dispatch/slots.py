@@ -5,11 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from treadle.wire.ids import TaskId, WorkerId
-from treadle_server.domain.tasks import Task
+from treadle.wire.ids import WorkerId
+from treadle_server.domain.tasks import RunKey, Task
 from treadle_server.engine.dispatch.presence import Presence
-
-RunKey = tuple[TaskId, int]
 
 AHEAD = 0.05
 """Seconds of work that a worker may have before it begins it."""

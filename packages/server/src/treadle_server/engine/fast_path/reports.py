@@ -24,7 +24,7 @@ from treadle_server.engine.commands.run_report import RunReport
 from treadle_server.engine.hub import Change, Hub
 from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.store.transaction import hot
-from treadle_server.store.transaction.counts import CountKey, count_change, place_of
+from treadle_server.store.transaction.counts import CountKey, count_change, count_key
 from treadle_server.store.transaction.targets import lock_targets
 
 MOST_KNOWN = 100_000
@@ -137,7 +137,7 @@ class FastReports:
             return False
         work = taken.work
         if task_id not in taken.tasks:
-            taken.before[task_id] = (task.version, place_of(task.lane, task.status, task.priority))
+            taken.before[task_id] = (task.version, count_key(task.lane, task.status, task.priority))
             taken.tasks[task_id] = task
         if task.status is Status.CLAIMED:
             life.start(task, run_id, work.now)

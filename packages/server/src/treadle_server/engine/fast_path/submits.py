@@ -31,7 +31,7 @@ Answers = dict[int, list[Submitted]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _JobLane:
     job: Job
     lane: int
     room: str
@@ -43,7 +43,7 @@ class _Plain:
     at: int
     """The place of the command."""
     command: Submits
-    places: list[_Place]
+    places: list[_JobLane]
 
 
 class FastSubmits:
@@ -100,10 +100,10 @@ class FastSubmits:
         }
         return await self._cache.targets(tx, named) if named else {}
 
-    async def _places(self, tx: Tx, command: Submits) -> list[_Place] | None:
+    async def _places(self, tx: Tx, command: Submits) -> list[_JobLane] | None:
         """Return where each of the tasks stands in line; None when one of them is not plain."""
-        found: dict[tuple[str, str | None], _Place] = {}
-        places: list[_Place] = []
+        found: dict[tuple[str, str | None], _JobLane] = {}
+        places: list[_JobLane] = []
         for item in command.items:
             if not _is_plain(item):
                 return None
@@ -118,7 +118,7 @@ class FastSubmits:
             places.append(found[key])
         return places
 
-    async def _place(self, tx: Tx, room: str, item: Submission) -> _Place | None:
+    async def _place(self, tx: Tx, room: str, item: Submission) -> _JobLane | None:
         job = await self._cache.job(tx, item.job_name)
         if (
             job is None
@@ -129,9 +129,9 @@ class FastSubmits:
             return None
         key = job.lane_key(room, self._rules.options(item.options, job)["pool"])
         lane = self._cache.lane(key)
-        return None if lane is None else _Place(job, lane, key[1])
+        return None if lane is None else _JobLane(job, lane, key[1])
 
-    def _position(self, task: Task, place: _Place) -> int:
+    def _position(self, task: Task, place: _JobLane) -> int:
         queue = self._cache.waiting(place.job, place.room)
         ahead = sum(n for priority, n in queue.items() if priority >= task.priority)
         queue[task.priority] += 1

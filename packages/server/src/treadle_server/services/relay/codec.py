@@ -42,7 +42,7 @@ _STEP = re.compile(r"([a-z])(\d+)")
 
 
 @dataclass(slots=True)
-class Steps:
+class Transitions:
     """The transitions of a task, in their order: the status that it left, and each that it took with its version."""
 
     was: Status | None
@@ -57,7 +57,7 @@ class Notice:
     """The start of the server, as `Hub.stream`."""
     number: int = 0
     """Counts the server's notices, so that a lost one is missed."""
-    tasks: dict[TaskId, Steps] = field(default_factory=dict)
+    tasks: dict[TaskId, Transitions] = field(default_factory=dict)
     lanes: set[int] = field(default_factory=set)
     """In which something is claimable that the server's own workers have not taken."""
     workers: set[WorkerId] = field(default_factory=set)
@@ -171,14 +171,14 @@ def _read(members: dict[str, Any]) -> Notice:
     )
 
 
-def _entry(task_id: TaskId, steps: Steps) -> str:
+def _entry(task_id: TaskId, steps: Transitions) -> str:
     taken = "".join(f"{_CODES[status]}{version}" for status, version in steps.taken)
     return f"{_short(task_id)}{_CODES[steps.was]}{taken}"
 
 
-def _steps(entry: str) -> tuple[TaskId, Steps]:
+def _steps(entry: str) -> tuple[TaskId, Transitions]:
     taken = [(_status(code), int(version)) for code, version in _STEP.findall(entry[_SHORT + 1 :])]
-    return TaskId(_long(entry[:_SHORT])), Steps(_STATUSES[entry[_SHORT]], taken)
+    return TaskId(_long(entry[:_SHORT])), Transitions(_STATUSES[entry[_SHORT]], taken)
 
 
 def _status(code: str) -> Status:

@@ -19,7 +19,7 @@ from treadle_server.engine.commands import Recheck
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.services.absences import Absences
-from treadle_server.services.relay.codec import Notice, Steps
+from treadle_server.services.relay.codec import Notice, Transitions
 from treadle_server.store.base import Tx
 from treadle_server.store.tables import jobs, schedules, tasks, workers
 from treadle_server.store.transaction.heads import waiting_lanes
@@ -155,7 +155,7 @@ def _changes(task: Task, heard: list[Notice]) -> list[Change]:
     """
     found: list[Change] = []
     for notice in heard:
-        steps: Steps | None = notice.tasks.get(task.id)
+        steps: Transitions | None = notice.tasks.get(task.id)
         was = None if steps is None else steps.was
         for status, version in () if steps is None else steps.taken:
             found.append(Change(_as_of(task, status, version), was))

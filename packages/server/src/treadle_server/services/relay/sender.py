@@ -9,7 +9,7 @@ from treadle_server.domain.jobs import Worker
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch, Change
 from treadle_server.services.relay import codec
-from treadle_server.services.relay.codec import Notice, Steps
+from treadle_server.services.relay.codec import Notice, Transitions
 from treadle_server.services.worker_states import WorkerStates
 
 MOST_OF_BRIEF = 25
@@ -114,7 +114,7 @@ class NoticeSender:
                     told.is_brief = True
                     if len(told.tasks) >= MOST_OF_BRIEF and status not in TERMINAL:
                         continue
-                steps = told.tasks[task.id] = Steps(was)
+                steps = told.tasks[task.id] = Transitions(was)
             steps.taken.append((status, task.version))
             if status is Status.SCHEDULED and (told.due_at is None or task.due_at < told.due_at):
                 told.due_at = task.due_at

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle_server.domain.dependencies import Place
+from treadle_server.domain.dependencies import ResultPlace
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
 from treadle_server.store.tables import TO_TELL, task_dependencies, tasks
@@ -34,7 +34,7 @@ class Depended:
 
     id: TaskId
     status: Status
-    places: list[Place]
+    places: list[ResultPlace]
     error: str | None = None
     result: str | None = None
     """JSON text; None where it was not read."""

@@ -26,7 +26,7 @@ MOST_RETRYING = 2_000
 
 
 @dataclass(slots=True)
-class Group:
+class FailureGroup:
     """Runs that failed with the same at the same place; the last one is told in full."""
 
     key: int
@@ -51,7 +51,7 @@ async def groups(
     room: str | None = None,
     job: str | None = None,
     visibility: Visibility | None = None,
-) -> tuple[list[Group], bool]:
+) -> tuple[list[FailureGroup], bool]:
     """Return the groups of the last failed runs, the last seen first, and whether more runs have failed than that."""
     where = [within(visibility, failures.c.room)]
     if room is not None:
@@ -63,11 +63,11 @@ async def groups(
     last = select(*columns).where(*where).order_by(*latest).limit(LOOKED_AT + 1).subquery()
     state = (tasks.c.status, tasks.c.run_id, tasks.c.job_name)
     statement = select(last, *state).join_from(last, tasks, tasks.c.seq == last.c.task_seq).order_by(last.c.at.desc())
-    found: dict[int, Group] = {}
+    found: dict[int, FailureGroup] = {}
     rows = (await connection.execute(statement)).all()
     for key, at, seq, run, status, newest, job_name in rows[:LOOKED_AT]:
         if (group := found.get(key)) is None:
-            group = found[key] = Group(key, (seq, run), at, at)
+            group = found[key] = FailureGroup(key, (seq, run), at, at)
         group.runs += 1
         group.first_at = at
         group.jobs[job_name] += 1
@@ -81,7 +81,7 @@ async def groups(
     return shown, len(rows) > LOOKED_AT
 
 
-async def _tell(connection: AsyncConnection, by_run: dict[tuple[int, int], Group], *, all_rooms: bool) -> None:
+async def _tell(connection: AsyncConnection, by_run: dict[tuple[int, int], FailureGroup], *, all_rooms: bool) -> None:
     """Add what the last run of each group says, and when the group was seen first, whatever was looked at."""
     if not by_run:
         return

@@ -37,7 +37,7 @@ class FlowView:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FlowPicture:
     """What a picture of a flow shows: rows of its tasks, and edges as (task, what it needs, names)."""
 
     tasks: Sequence[Any]
@@ -105,7 +105,7 @@ def _edges(dialect: Dialect) -> Select[Any]:
     )
 
 
-async def shown(connection: AsyncConnection, flow_id: str) -> Shown:
+async def shown(connection: AsyncConnection, flow_id: str) -> FlowPicture:
     """Return the first `MOST_SHOWN_TASKS` tasks of a flow and their first `MOST_SHOWN_EDGES` edges."""
     dialect = cast("Dialect", connection.dialect.name)
     statement = select(*_SHOWN).where(_c.flow_id == flow_id).order_by(_c.seq).limit(MOST_SHOWN_TASKS + 1)
@@ -117,7 +117,7 @@ async def shown(connection: AsyncConnection, flow_id: str) -> Shown:
         for task, needs, places in found[:MOST_SHOWN_EDGES]
     ]
     is_capped = len(rows) > MOST_SHOWN_TASKS or len(found) > MOST_SHOWN_EDGES
-    return Shown(rows[:MOST_SHOWN_TASKS], edges, is_capped)
+    return FlowPicture(rows[:MOST_SHOWN_TASKS], edges, is_capped)
 
 
 async def meant(connection: AsyncConnection, flow_id: str, verb: str, most: int) -> list[TaskId]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 from sqlalchemy import ARRAY, BigInteger, TextClause, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle_server.domain.limit_starts import Fill, Stand, tokens_until
+from treadle_server.domain.limit_starts import Fill, WaitingPosition, tokens_until
 from treadle_server.domain.limits import places_of
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect
@@ -60,7 +60,7 @@ STATEMENTS: dict[str, TextClause] = {
 """The statement of each database; a test pins its plan."""
 
 
-class Waiting(NamedTuple):
+class WaitingForBucket(NamedTuple):
     """A task that waits, and the bucket that has no room for it or for those before it in its line."""
 
     task: Task
@@ -72,7 +72,7 @@ class Waiting(NamedTuple):
         return set() if self.task.limit_key is None else {place.bucket for place in places_of(self.task.limit_key)}
 
 
-async def starts(connection: AsyncConnection, waiting: Collection[Waiting]) -> dict[int, datetime]:
+async def starts(connection: AsyncConnection, waiting: Collection[WaitingForBucket]) -> dict[int, datetime]:
     """Return by seq the soonest at which the rates of its limits let each of the tasks start.
 
     Told of those alone that now wait for a token, and that stand among the first `MOST_COUNTED` that were counted.
@@ -119,15 +119,15 @@ async def _fills(connection: AsyncConnection, buckets: Collection[int]) -> Mappi
 
 async def _counted(
     connection: AsyncConnection, buckets: Collection[int], asked: Collection[int], most: int
-) -> tuple[dict[int, dict[tuple[int, int], int]], dict[tuple[int, int], Stand]]:
+) -> tuple[dict[int, dict[tuple[int, int], int]], dict[tuple[int, int], WaitingPosition]]:
     """Return how many wait for each bucket by lane and priority, and where the asked tasks stand by bucket and seq."""
     dialect = cast("Dialect", connection.dialect.name)
     given: dict[str, Any] = {"buckets": bound(dialect, buckets), "asked": bound(dialect, asked), "most": most}
     crowds: dict[int, dict[tuple[int, int], int]] = defaultdict(dict)
-    stands: dict[tuple[int, int], Stand] = {}
+    stands: dict[tuple[int, int], WaitingPosition] = {}
     for bucket, lane, priority, number, seq in await connection.execute(STATEMENTS[dialect], given):
         if seq is None:
             crowds[bucket][lane, priority] = number
         else:
-            stands[bucket, seq] = Stand(lane, priority, number)
+            stands[bucket, seq] = WaitingPosition(lane, priority, number)
     return crowds, stands

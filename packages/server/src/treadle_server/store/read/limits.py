@@ -19,7 +19,7 @@ from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
 from treadle_server.store.read import limit_crowds
 from treadle_server.store.read.limit_crowds import Crowds
 from treadle_server.store.read.limit_keys import LimitView, name_busiest
-from treadle_server.store.read.limit_starts import Waiting, starts
+from treadle_server.store.read.limit_starts import WaitingForBucket, starts
 from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import limit_lines, limit_uses, limits, tasks
 
@@ -131,7 +131,9 @@ async def limit_waits(connection: AsyncConnection, found: Collection[Task]) -> d
         is_among(dialect, tasks.c.seq, "seqs", NUMBER), tasks.c.status == Status.PENDING.value, tasks.c.parked
     )
     rows = (await connection.execute(parked, {"seqs": bound(dialect, limited)})).all()
-    opens_at = await starts(connection, [Waiting(limited[seq], bucket) for seq, bucket in rows if bucket is not None])
+    opens_at = await starts(
+        connection, [WaitingForBucket(limited[seq], bucket) for seq, bucket in rows if bucket is not None]
+    )
     named = {seq: _named(limited[seq], bucket) for seq, bucket in rows}
     return {seq: LimitWait(name, opens_at.get(seq)) for seq, name in named.items() if name is not None}
 

@@ -34,7 +34,7 @@ class LogView:
     message: str
 
 
-class Line(NamedTuple):
+class LogRow(NamedTuple):
     """A line, whose it is, and its number, which ascends with the clock."""
 
     task_seq: int
@@ -56,11 +56,11 @@ class LoggedTask(NamedTuple):
 async def of_task(connection: AsyncConnection, task_seq: int, *, most: int = MOST) -> list[LogView]:
     """Return the last `most` lines of the task, in the order in which they were logged."""
     found = await connection.execute(_last(task_seq, None, most))
-    lines = sorted((Line(*row) for row in found), key=lambda line: (line.run_id, line.line))
+    lines = sorted((LogRow(*row) for row in found), key=lambda line: (line.run_id, line.line))
     return [LogView(one.run_id, one.at, one.level, one.message) for one in lines]
 
 
-async def behind(connection: AsyncConnection, read: Mapping[int, tuple[int, int] | None]) -> list[Line]:
+async def behind(connection: AsyncConnection, read: Mapping[int, tuple[int, int] | None]) -> list[LogRow]:
     """Return what each task logged behind the run and line that are named of it, or its last lines, by one statement.
 
     The lines of all of them stand in the order in which they were logged.
@@ -69,7 +69,7 @@ async def behind(connection: AsyncConnection, read: Mapping[int, tuple[int, int]
         return []
     parts = [_last(seq, place, MOST) for seq, place in read.items()]
     found = await connection.execute(union_all(*parts) if len(parts) > 1 else parts[0])
-    return sorted((Line(*row) for row in found), key=lambda line: (line.line, line.task_seq))
+    return sorted((LogRow(*row) for row in found), key=lambda line: (line.line, line.task_seq))
 
 
 def _last(task_seq: int, place: tuple[int, int] | None, most: int) -> Select[Any]:

@@ -31,7 +31,7 @@ Rank = tuple[Any, ...]
 """Where a task stands in an order: the number of its segment, and values that ascend within it."""
 
 
-class Place(NamedTuple):
+class SortKey(NamedTuple):
     """A place in an order: the number of its segment, and the values of that segment's columns."""
 
     segment: int
@@ -95,15 +95,15 @@ ORDERS: dict[str, tuple[Segment, ...]] = {
 }
 
 
-def place_of(task: Task, order: str) -> Place:
+def sort_key_of(task: Task, order: str) -> SortKey:
     """Return where the task stands in the order of this name, which has a place for every status."""
     for number, segment in enumerate(ORDERS[order]):
         if task.status in segment.statuses:
-            return Place(number, segment.values(task))
+            return SortKey(number, segment.values(task))
     raise AssertionError(f"the order {order} has no place for {task.status}")
 
 
-def rank_at(at: Place, order: str) -> Rank:
+def rank_at(at: SortKey, order: str) -> Rank:
     """Return the rank of a place in the order of this name: what stands before it has a lesser one."""
     return at.segment, *_rising(ORDERS[order][at.segment], at.values)
 
@@ -142,12 +142,12 @@ def _instant(at: datetime) -> float:
     return at.timestamp()
 
 
-async def place(connection: AsyncConnection, order: str, task_id: str | None) -> Place | None:
+async def sort_key(connection: AsyncConnection, order: str, task_id: str | None) -> SortKey | None:
     """Return where the task stands in the order now; None when none is named, or it is no more."""
     if task_id is None:
         return None
     try:
-        return place_of(await get(connection, TaskId(task_id)), order)
+        return sort_key_of(await get(connection, TaskId(task_id)), order)
     except TaskNotFound:
         return None
 
@@ -174,13 +174,13 @@ __all__ = [
     "ALL",
     "ORDERS",
     "PENDING",
-    "Place",
     "Rank",
     "Segment",
-    "place",
-    "place_of",
+    "SortKey",
     "rank_at",
     "rank_of",
     "ranks_in",
+    "sort_key",
+    "sort_key_of",
     "whole_order",
 ]

@@ -94,7 +94,7 @@ class Source:
         return self.walk is not None and await self.walk.end(connection) is not None
 
 
-class Queue:
+class QueueWalk:
     """The matching tasks in line: the keys of each lane's and range's first ones along the queue's index."""
 
     def __init__(self, parts: Sequence[Walk], longer: AbstractSet[int], asked: Asked) -> None:
@@ -113,7 +113,7 @@ class Queue:
         most: int,
         *,
         backward: bool,
-    ) -> "Queue":
+    ) -> "QueueWalk":
         """Return what is in line, of the job or of all; each lane and range is looked through for `most` of them."""
         waiting = await _lanes_with_pending(connection, job)
         bounds = ranges or [true()]

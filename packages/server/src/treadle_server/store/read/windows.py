@@ -15,9 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.frames import Window
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read import filters, walks
-from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Place, Segment, place, place_of
+from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Segment, SortKey, sort_key, sort_key_of
 from treadle_server.store.read.shown import LISTED
-from treadle_server.store.read.sources import Queue, Source
+from treadle_server.store.read.sources import QueueWalk, Source
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
 
@@ -25,9 +25,9 @@ FAR = 1_000
 """From how many tasks on that are to be passed over it is looked whether the list's end is nearer."""
 
 
-async def anchor(connection: AsyncConnection, wanted: Window) -> Place | None:
+async def anchor(connection: AsyncConnection, wanted: Window) -> SortKey | None:
     """Return the place on which the window hangs, as it is now; None for the head of the list."""
-    return await place(connection, wanted.order, wanted.first or wanted.after or wanted.before)
+    return await sort_key(connection, wanted.order, wanted.first or wanted.after or wanted.before)
 
 
 class Found(list[Task]):
@@ -37,7 +37,7 @@ class Found(list[Task]):
     """Whether there may be more of them: not all tasks were looked through (`walks.py`)."""
 
 
-async def window(connection: AsyncConnection, wanted: Window, at: Place | None = None) -> Found:
+async def window(connection: AsyncConnection, wanted: Window, at: SortKey | None = None) -> Found:
     """Return the tasks of the window in its order, from its anchor `at` or the head of the list.
 
     Large values are left out (`shown.py`).
@@ -94,7 +94,7 @@ def _segments(wanted: Window, *, backward: bool = False) -> list[tuple[int, Segm
 
 
 async def ahead_of(
-    connection: AsyncConnection, wanted: Window, at: Place | None, found: Sequence[Task], total: int
+    connection: AsyncConnection, wanted: Window, at: SortKey | None, found: Sequence[Task], total: int
 ) -> tuple[int, bool]:
     """Return how many matching tasks stand before the window `found`, and whether counting stopped at the cap.
 
@@ -103,14 +103,16 @@ async def ahead_of(
     if at is None:
         return (wanted.offset if found else min(wanted.offset, total)), False
     if found:
-        at = place_of(found[0], wanted.order)
+        at = sort_key_of(found[0], wanted.order)
     elif wanted.before is not None:
         return 0, False
     # Behind the last one that matches there is nothing, and it stands before that itself.
     return await ahead(connection, wanted, at, inclusive=not found and wanted.after is not None)
 
 
-async def ahead(connection: AsyncConnection, wanted: Window, at: Place, *, inclusive: bool = False) -> tuple[int, bool]:
+async def ahead(
+    connection: AsyncConnection, wanted: Window, at: SortKey, *, inclusive: bool = False
+) -> tuple[int, bool]:
     """Return how many matching tasks stand before the place, with `inclusive` there too.
 
     The other one says whether counting stopped: at `filters.COUNT_CAP`, or where enough was looked through.
@@ -124,7 +126,7 @@ async def ahead(connection: AsyncConnection, wanted: Window, at: Place, *, inclu
         is_within = number == at.segment
         if segment is PENDING and not where.is_narrow:
             ranges = segment.ranges(at.values, backward=True, inclusive=inclusive) if is_within else []
-            queue = await Queue.of(connection, wanted.filter.job, where, ranges, most, backward=True)
+            queue = await QueueWalk.of(connection, wanted.filter.job, where, ranges, most, backward=True)
             counted = 0
             for union in queue.unions(most):
                 counted += await _count(connection, union.limit(most))
@@ -161,21 +163,21 @@ class _Reader:
     def is_full(self) -> bool:
         return len(self.found) >= self._limit
 
-    async def take(self, segment: Segment, place: tuple[Any, ...] | None) -> None:
+    async def take(self, segment: Segment, sort_key: tuple[Any, ...] | None) -> None:
         """Read on in the segment, from the place on if there is one."""
         missing = self._limit - len(self.found)
         if segment is PENDING and not self._where.is_narrow:
-            rows, passed = await self._pending(self._ranges(segment, place), missing)
+            rows, passed = await self._pending(self._ranges(segment, sort_key), missing)
         else:
-            rows, passed = await self._others(segment, place, missing)
+            rows, passed = await self._others(segment, sort_key, missing)
         self._offset -= min(self._offset, passed)
         self.found += rows
 
-    async def _others(self, segment: Segment, place: tuple[Any, ...] | None, limit: int) -> tuple[list[Task], int]:
+    async def _others(self, segment: Segment, sort_key: tuple[Any, ...] | None, limit: int) -> tuple[list[Task], int]:
         """Read what is not in line; the other one is how many were passed over before it."""
         beyond: list[ColumnElement[bool]] = []
-        if place is not None:
-            beyond.append(segment.beyond(place, backward=self._backward, inclusive=self._wanted.first is not None))
+        if sort_key is not None:
+            beyond.append(segment.beyond(sort_key, backward=self._backward, inclusive=self._wanted.first is not None))
         source = await Source.of(
             self._connection, self._wanted.filter, self._where, segment, beyond, backward=self._backward
         )
@@ -186,16 +188,16 @@ class _Reader:
             return rows, self._offset
         return [], await _count(self._connection, source.seqs(limit=self._offset))
 
-    def _ranges(self, segment: Segment, place: tuple[Any, ...] | None) -> list[ColumnElement[bool]]:
-        if place is None:
+    def _ranges(self, segment: Segment, sort_key: tuple[Any, ...] | None) -> list[ColumnElement[bool]]:
+        if sort_key is None:
             return []
-        return segment.ranges(place, backward=self._backward, inclusive=self._wanted.first is not None)
+        return segment.ranges(sort_key, backward=self._backward, inclusive=self._wanted.first is not None)
 
     async def _pending(self, ranges: list[ColumnElement[bool]], limit: int) -> tuple[list[Task], int]:
         """Read the head of each lane along the index and merge them."""
         most = limit + self._offset
         job = self._wanted.filter.job
-        queue = await Queue.of(self._connection, job, self._where, ranges, most, backward=self._backward)
+        queue = await QueueWalk.of(self._connection, job, self._where, ranges, most, backward=self._backward)
         keys: list[tuple[Any, ...]] = []
         of_part: Counter[int] = Counter()
         for union in queue.unions(most):

@@ -25,7 +25,7 @@ from treadle_server.store.tables import artifacts
 
 ROWS = select(*(artifacts.c[name] for name in ARTIFACT_FIELDS))
 
-Key = tuple[int, int, str]
+ArtifactKey = tuple[int, int, str]
 """(task seq, run id, name)."""
 
 
@@ -33,7 +33,7 @@ def _locked(statement: Select[Any], tx: Tx, *, skip: bool = False) -> Select[Any
     return statement.with_for_update(skip_locked=skip) if tx.dialect == "postgresql" else statement
 
 
-async def artifacts_by_key(tx: Tx, keys: Collection[Key]) -> list[Artifact]:
+async def artifacts_by_key(tx: Tx, keys: Collection[ArtifactKey]) -> list[Artifact]:
     """Return those of the artifacts that there are, to change them."""
     if not keys:
         return []

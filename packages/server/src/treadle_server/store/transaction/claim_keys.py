@@ -17,7 +17,7 @@ KeyOf = tuple[WorkerId, str]
 """A worker, and a key of its own."""
 
 
-class Kept(NamedTuple):
+class KeptClaim(NamedTuple):
     """What was claimed under a key."""
 
     worker_id: WorkerId
@@ -28,14 +28,14 @@ class Kept(NamedTuple):
     expires_at: datetime
 
 
-async def kept_claims(tx: Tx, keys: Collection[KeyOf], now: datetime) -> dict[KeyOf, Kept]:
+async def kept_claims(tx: Tx, keys: Collection[KeyOf], now: datetime) -> dict[KeyOf, KeptClaim]:
     """Return what was claimed under those of the keys that are not expired."""
     if not keys:
         return {}
     among = is_among(tx.dialect, claim_keys.c.worker_id, "ids", UUID)
     statement = select(claim_keys).where(among, claim_keys.c.expires_at > now)
     found = await tx.connection.execute(statement, {"ids": bound(tx.dialect, {worker_id for worker_id, _ in keys})})
-    rows = [Kept(*row) for row in found]
+    rows = [KeptClaim(*row) for row in found]
     return {
         (row.worker_id, row.key): row._replace(runs=[(task_id, run_id) for task_id, run_id in json.loads(row.runs)])  # type: ignore[arg-type]
         for row in rows
@@ -43,7 +43,7 @@ async def kept_claims(tx: Tx, keys: Collection[KeyOf], now: datetime) -> dict[Ke
     }
 
 
-async def keep_claims(tx: Tx, new: Sequence[Kept], now: datetime) -> set[KeyOf]:
+async def keep_claims(tx: Tx, new: Sequence[KeptClaim], now: datetime) -> set[KeyOf]:
     """Keep them, in the place of what is expired; return those under whose key nothing was kept before."""
     workers = {row.worker_id for row in new}
     among = is_among(tx.dialect, claim_keys.c.worker_id, "ids", UUID)

@@ -17,17 +17,17 @@ from treadle_server.store.sqlite.writer import InlineConnection
 from treadle_server.store.tables import count_deltas, lane_counts, lanes
 
 CountKey = tuple[int, str, int]
-"""Lane, status, and the priority of what is pending (0 for all else), as `place_of` gives them."""
+"""Lane, status, and the priority of what is pending (0 for all else), as `count_key` gives them."""
 
 
-def place_of(lane: int, status: Status, priority: int) -> CountKey:
+def count_key(lane: int, status: Status, priority: int) -> CountKey:
     """Return where a task is counted that stands so."""
     return lane, status, priority if status is Status.PENDING else 0
 
 
 def count_change(counts: Counter[CountKey], task: Task, before: CountKey | None) -> None:
     """Count a task as it stands now, and no longer at the place `before`, which a new one has not."""
-    counts[place_of(task.lane, task.status, task.priority)] += 1
+    counts[count_key(task.lane, task.status, task.priority)] += 1
     if before is not None:
         counts[before] -= 1
 

@@ -13,7 +13,7 @@ from sqlalchemy import Select, and_, bindparam, delete, exists, insert, or_, sel
 
 from treadle.wire.ids import TaskId
 from treadle.wire.status import Status
-from treadle_server.domain.dependencies import TOLD, UNTOLD, Place
+from treadle_server.domain.dependencies import TOLD, UNTOLD, ResultPlace
 from treadle_server.domain.flows import Flow
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect, Tx
@@ -48,10 +48,10 @@ class Edge(NamedTuple):
     task_seq: int
     needs_seq: int
     met: bool
-    places: list[Place]
+    places: list[ResultPlace]
 
 
-class Stand(NamedTuple):
+class EdgeStatus(NamedTuple):
     """An edge, with where the task at its other end stands."""
 
     needs_seq: int
@@ -105,14 +105,14 @@ def _stands(dialect: Dialect) -> Select[Any]:
     )
 
 
-async def stands_of(tx: Tx, seqs: Collection[int]) -> dict[int, list[Stand]]:
+async def stands_of(tx: Tx, seqs: Collection[int]) -> dict[int, list[EdgeStatus]]:
     """Return by task what each waits for; those are not locked: what they come to, whoever waits is told again."""
-    found: dict[int, list[Stand]] = {seq: [] for seq in seqs}
+    found: dict[int, list[EdgeStatus]] = {seq: [] for seq in seqs}
     if seqs:
         for seq, needs, id_, status, met in await tx.connection.execute(
             _stands(tx.dialect), {"seqs": bound(tx.dialect, seqs)}
         ):
-            found[seq].append(Stand(needs, TaskId(str(id_)), STATUS[status], bool(met)))
+            found[seq].append(EdgeStatus(needs, TaskId(str(id_)), STATUS[status], bool(met)))
     return found
 
 

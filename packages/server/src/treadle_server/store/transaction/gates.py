@@ -43,7 +43,7 @@ class Touched:
 
 
 @dataclass(slots=True)
-class Moved:
+class ChangedLanes:
     """Lanes in which decisions changed who may be claimed."""
 
     woken: set[int] = field(default_factory=set)
@@ -72,7 +72,7 @@ async def decide(tx: Tx, touched: Touched, now: datetime) -> Decision:
     for limit_key in touched.returned:
         gate.give_back(limit_key)
         places.update(places_of(limit_key))
-    moved = Moved()
+    moved = ChangedLanes()
     await _decide(tx, gate, touched.lines, now, moved)
     await _open(tx, gate, places, now, moved)
     # Also those that have none yet, lest it is time for ever.
@@ -95,7 +95,7 @@ async def close_gate(tx: Tx, gate: Gate, now: datetime) -> Decision:
     """Write what claims have taken, and decide anew about their lines."""
     await rows.insert_uses(tx, ((task.seq, task.run_id, place, weight) for task, place, weight in gate.taken))
     lines = {Line(task.lane, task.limit_key) for task, _, _ in gate.taken if task.limit_key is not None}
-    moved = Moved()
+    moved = ChangedLanes()
     await _decide(tx, gate, lines | gate.shut, now, moved)
     return await _write(tx, gate, moved, now)
 
@@ -108,7 +108,7 @@ async def _know(tx: Tx, gate: Gate, limit_keys: Iterable[str], now: datetime) ->
         gate.buckets |= await rows.read_buckets(tx, missing, now)
 
 
-async def _write(tx: Tx, gate: Gate, moved: Moved, now: datetime) -> Decision:
+async def _write(tx: Tx, gate: Gate, moved: ChangedLanes, now: datetime) -> Decision:
     # Lines of other keys may wait for a bucket too: of a lane no more are let through than there are tokens.
     known = (number for number in gate.changed | gate.looked if number in gate.buckets)
     for number in await awaited_among(tx, [number for number in known if gate.buckets[number].may_lack_token]):
@@ -118,7 +118,7 @@ async def _write(tx: Tx, gate: Gate, moved: Moved, now: datetime) -> Decision:
     return Decision(moved.woken, moved.woken | moved.parked, gate.opens_at(now))
 
 
-async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, moved: Moved) -> set[Line]:
+async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, moved: ChangedLanes) -> set[Line]:
     """Let the first tasks of each line be claimable that fit; return the lines of which none is."""
     if not lines:
         return set()
@@ -151,7 +151,7 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
     return stuck
 
 
-async def _open(tx: Tx, gate: Gate, places: Collection[Place], now: datetime, moved: Moved) -> None:
+async def _open(tx: Tx, gate: Gate, places: Collection[Place], now: datetime, moved: ChangedLanes) -> None:
     """Decide anew about lines that wait for room in the buckets: of each lane as many as may fit, in their order."""
     seen: set[Line] = set()
     await _know(tx, gate, map(text_of_place, places), now)

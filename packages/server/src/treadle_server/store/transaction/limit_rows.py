@@ -14,10 +14,9 @@ from treadle.wire.status import LEASED
 from treadle_server.domain.limits import LIMIT_FIELDS, Bucket, Limit, Place, filled_until
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.writer import DirectConnection
+from treadle_server.store.prepared import Rows
 from treadle_server.store.sqlite.rows import instant, micros
 from treadle_server.store.sqlite.writer import InlineConnection
-
-Rows = Sequence[Sequence[Any]]
 
 _KEY = 7421
 """The advisory lock under which servers decide about limits."""

@@ -109,10 +109,10 @@ def parse_config(text: str, path: Path) -> Config:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {_sentence(str(error), text)}") from None
-    return _Reader(text, path).config(document)
+    return _Parser(text, path).config(document)
 
 
-class _Reader:
+class _Parser:
     """Turns the document into a configuration, and finds the line of what is wrong."""
 
     def __init__(self, text: str, path: Path) -> None:

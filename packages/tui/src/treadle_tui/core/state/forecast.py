@@ -95,14 +95,14 @@ def forecast(
     held = [slot for worker in serving for slot in _slots(worker, now)][:MOST_SLOTS]
     rivals = _rivals(job, serving, jobs)
     running = {slot[0] for slot in held if slot is not None}
-    table = Table(
+    simulation = Simulation(
         ours=Lengths(run),
         rivals=[(rival.waiting, Lengths(rival.run)) for rival in rivals],
         held=held,
         running={name: Lengths(_usual(jobs[name]) if name in jobs else run) for name in running},
     )
     # The same chances each time: what is told changes when something has happened, not by itself.
-    plays = [table.play(random.Random(turn)) for turn in range(PLAYS)]
+    plays = [simulation.play(random.Random(turn)) for turn in range(PLAYS)]
     starts = [median(places) for places in zip(*plays, strict=True)]
     return Forecast(starts, len(held), run, _pace(job, pending, linked, now), rivals)
 
@@ -131,8 +131,8 @@ def _slots(worker: WorkerRow, now: datetime) -> list[Slot]:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """What is played with."""
+class Simulation:
+    """What one way of going on is drawn from."""
 
     ours: "Lengths"
     rivals: "Sequence[tuple[float, Lengths]]"

@@ -41,7 +41,7 @@ class Sheets:
                 task.checkpoint,
                 lambda: self._json(task.checkpoint, "No checkpoint. Write ctx.checkpoint(...) in the task."),
             ),
-            "logs": self._kept("logs", logs, lambda: _Logs(detail.logs, detail.logs_left_out, self._glyphs)),
+            "logs": self._kept("logs", logs, lambda: _LogsSheet(detail.logs, detail.logs_left_out, self._glyphs)),
             "events": self._kept("events", detail.events, lambda: _events(detail.events, self._glyphs)),
         }
 
@@ -99,7 +99,7 @@ def _traceback_tone(line: str) -> Tone:
     return "plain" if line.startswith(" ") else "bad"
 
 
-class _Logs:
+class _LogsSheet:
     """The lines that a task's code logged, each on one line."""
 
     def __init__(self, logs: Sequence[LogItem], left_out: int, glyphs: Glyphs) -> None:

@@ -1,6 +1,6 @@
 """How much work a JSON Schema makes of a payload, at worst: a static look, before anything is checked with it.
 
-The answer errs on one side: what is not understood is `TOO_HEAVY`, and is checked aside (checker_process.py).
+The answer errs on one side: what is not understood is `TOO_COSTLY`, and is checked aside (checker_process.py).
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-TOO_HEAVY = 1_000_000
-"""The weight of a schema whose check may have no end in sight: branch upon branch, or something unknown."""
+TOO_COSTLY = 1_000_000
+"""The cost of a schema whose check may have no end in sight: branch upon branch, or something unknown."""
 
 MOST_TEXT = 64 * 1024
 """Characters of a schema that is looked at, and compiled, while others wait; some 20 ms at worst."""
@@ -45,7 +45,7 @@ class _Unknown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class CheckCost:
     """What a byte of payload costs, in looks at it, each some 25 ns."""
 
     check: int
@@ -54,23 +54,23 @@ class Weight:
     """How many parts of the schema look at one value: as many errors may be found at it."""
 
     @property
-    def is_light(self) -> bool:
+    def is_cheap(self) -> bool:
         """Return whether the schema may be compiled, and small payloads checked, while others wait."""
-        return self.check < TOO_HEAVY
+        return self.check < TOO_COSTLY
 
 
-HEAVY = Weight(TOO_HEAVY, TOO_HEAVY)
+COSTLY = CheckCost(TOO_COSTLY, TOO_COSTLY)
 
 
-def weigh(schema: Any, size: int) -> Weight:
-    """Return the weight of a schema whose text has `size` characters."""
+def check_cost(schema: Any, size: int) -> CheckCost:
+    """Return the cost of a schema whose text has `size` characters."""
     if size > MOST_TEXT:
-        return HEAVY
-    look = _Look(schema)
+        return COSTLY
+    look = _Estimate(schema)
     try:
-        return Weight(look.most(schema, look.load), look.most(schema, lambda _: 1))
+        return CheckCost(look.most(schema, look.load), look.most(schema, lambda _: 1))
     except (_Unknown, RecursionError):
-        return HEAVY
+        return COSTLY
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class _Reach:
     """For items, and for the names of properties: a value has never both, and items no names."""
 
 
-class _Look:
+class _Estimate:
     def __init__(self, document: Any) -> None:
         self._document = document
         self._known: dict[int, Any] = {}
@@ -102,7 +102,7 @@ class _Look:
         root = self._number(schema)
         self._explore(root)
         loads = {
-            number: min(sum(load(self._known[part]) * times for part, times in reach.parts.items()), TOO_HEAVY)
+            number: min(sum(load(self._known[part]) * times for part, times in reach.parts.items()), TOO_COSTLY)
             for number, reach in self._reaches.items()
         }
         most = dict(loads)
@@ -116,7 +116,7 @@ class _Look:
     def _below(self, reach: _Reach, most: dict[int, int]) -> int:
         groups = [*reach.members.values(), *reach.others]
         self._step(len(groups))
-        return max((min(sum(most[n] * times for n, times in group.items()), TOO_HEAVY) for group in groups), default=0)
+        return max((min(sum(most[n] * times for n, times in group.items()), TOO_COSTLY) for group in groups), default=0)
 
     def _explore(self, root: int) -> None:
         waiting = [root]

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypeAliasType
 
 from tests.api.heavy import twice, union
-from treadle_server.domain.weight import MOST_TEXT, weigh
+from treadle_server.domain.check_cost import MOST_TEXT, check_cost
 
 
 class Part(BaseModel):
@@ -53,15 +53,15 @@ class Root(BaseModel):
     node: Node
 
 
-def weight(schema: Any) -> int:
-    return weigh(schema, 1000).check
+def cost(schema: Any) -> int:
+    return check_cost(schema, 1000).check
 
 
 @pytest.mark.parametrize("model", [Part, Whole, Tree, Anything])
 def test_models_whose_values_are_walked_once_are_light(model: type[BaseModel]):
-    found = weigh(model.model_json_schema(), 1000)
+    found = check_cost(model.model_json_schema(), 1000)
 
-    assert found.is_light
+    assert found.is_cheap
     assert found.visits < 20
 
 
@@ -89,11 +89,11 @@ HEAVY: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", HEAVY)
 def test_what_may_branch_or_is_not_understood_is_heavy(name: str):
-    assert not weigh(HEAVY[name], 1000).is_light
+    assert not check_cost(HEAVY[name], 1000).is_cheap
 
 
 def test_a_long_schema_is_heavy_unseen():
-    assert not weigh({}, MOST_TEXT + 1).is_light
+    assert not check_cost({}, MOST_TEXT + 1).is_cheap
 
 
 def test_alternatives_add_up_and_members_of_different_names_do_not():
@@ -101,12 +101,12 @@ def test_alternatives_add_up_and_members_of_different_names_do_not():
     members = {"properties": {name: {"type": "string"} for name in "abcdefgh"}}
 
     # The same place is counted as often as it is met, the union itself too.
-    assert weight(four) == 4
-    assert weight(members) == 1
+    assert cost(four) == 4
+    assert cost(members) == 1
 
 
-def test_patterns_weigh_and_those_that_look_around_weigh_more():
-    assert 10 < weight({"pattern": "^[a-z]+$"}) < weight({"pattern": "(?=a)[a-z]+$"})
+def test_patterns_cost_and_those_that_look_around_cost_more():
+    assert 10 < cost({"pattern": "^[a-z]+$"}) < cost({"pattern": "(?=a)[a-z]+$"})
 
 
 def test_references_to_the_next_level_are_not_taken_for_branches():
@@ -115,4 +115,4 @@ def test_references_to_the_next_level_are_not_taken_for_branches():
         for i in range(20)
     }
 
-    assert weight({"$ref": "#/$defs/d0", "$defs": {**chain, "d20": {"type": "integer"}}}) == 2
+    assert cost({"$ref": "#/$defs/d0", "$defs": {**chain, "d20": {"type": "integer"}}}) == 2

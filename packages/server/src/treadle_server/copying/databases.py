@@ -8,7 +8,7 @@ from sqlalchemy import Table
 from treadle_server.copying.contents import Row
 
 
-class Place(Protocol):
+class SourceDatabase(Protocol):
     """A database that is open, and that no server uses meanwhile."""
 
     async def count(self, table: Table) -> int:
@@ -24,7 +24,7 @@ class Place(Protocol):
         ...
 
 
-class Target(Place, Protocol):
+class DestinationDatabase(SourceDatabase, Protocol):
     """One that is written. What is written is there when its block has ended, all of it or nothing."""
 
     async def write(self, table: Table, rows: Sequence[Row]) -> None:
