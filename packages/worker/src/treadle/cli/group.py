@@ -15,7 +15,7 @@ from treadle.cli.absent import ELSEWHERE, NotInstalled
 ENTRY_POINTS = "treadle.commands"
 
 
-class Entry(NamedTuple):
+class Command(NamedTuple):
     """A sub-command: where it is, and the line that `treadle --help` shows without loading it."""
 
     home: str
@@ -23,30 +23,30 @@ class Entry(NamedTuple):
 
 
 OWN = {
-    "artifacts": Entry("treadle.cli.artifacts:artifacts", "List and download the files that a task has stored."),
-    "cancel": Entry("treadle.cli.steer:cancel", "Cancel tasks, at once."),
-    "doctor": Entry("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
-    "edit": Entry("treadle.cli.edit:edit", "Change tasks that wait."),
-    "flow": Entry("treadle.cli.flow:flow", "Show a flow as a tree, or steer all of its tasks."),
-    "flows": Entry("treadle.cli.flow:flows", "List flows and how far they are."),
-    "jobs": Entry("treadle.cli.lists:jobs", "List jobs and the counts of their queues."),
-    "limits": Entry("treadle.cli.limits:limits", "List, set and delete limits over all workers."),
-    "outbox": Entry("treadle.cli.outbox:outbox", "Hand over what programs submitted inside their own transactions."),
-    "pause": Entry("treadle.cli.steer:pause", "Pause tasks, or a queue; running ones stop with their checkpoint."),
-    "prune": Entry("treadle.cli.prune:prune", "Remove ended tasks that are past their time."),
-    "rerun": Entry("treadle.cli.steer:rerun", "Run ended tasks again, from their start or from a step."),
-    "resolve": Entry("treadle.cli.steer:resolve", "Settle paused or failed tasks by hand."),
-    "resume": Entry("treadle.cli.steer:resume", "Let paused or failed tasks, or a queue, go on."),
-    "schedules": Entry("treadle.cli.schedules:schedules", "List, set, pause, run and delete recurring tasks."),
-    "send": Entry("treadle.cli.send:send", "Send a task a message."),
-    "submit": Entry("treadle.cli.submit:submit", "Submit a task."),
-    "targets": Entry("treadle.cli.targets:targets", "List targets: what holds each and why, and who waits."),
-    "task": Entry("treadle.cli.task:task", "Show a task and its runs."),
-    "tasks": Entry("treadle.cli.lists:tasks", "List tasks, newest first."),
-    "token": Entry("treadle.cli.token:token", "Make, list and revoke tokens."),
-    "webhooks": Entry("treadle.cli.webhooks:webhooks", "Have the outcomes of tasks told to a URL."),
-    "worker": Entry("treadle.cli.worker:worker", "Run a worker for the tasks of a module."),
-    "workers": Entry("treadle.cli.lists:workers", "List workers and what they run."),
+    "artifacts": Command("treadle.cli.artifacts:artifacts", "List and download the files that a task has stored."),
+    "cancel": Command("treadle.cli.steer:cancel", "Cancel tasks, at once."),
+    "doctor": Command("treadle.cli.doctor:doctor", "Check that the server is reached, lets you in, and is well."),
+    "edit": Command("treadle.cli.edit:edit", "Change tasks that wait."),
+    "flow": Command("treadle.cli.flow:flow", "Show a flow as a tree, or steer all of its tasks."),
+    "flows": Command("treadle.cli.flow:flows", "List flows and how far they are."),
+    "jobs": Command("treadle.cli.lists:jobs", "List jobs and the counts of their queues."),
+    "limits": Command("treadle.cli.limits:limits", "List, set and delete limits over all workers."),
+    "outbox": Command("treadle.cli.outbox:outbox", "Hand over what programs submitted inside their own transactions."),
+    "pause": Command("treadle.cli.steer:pause", "Pause tasks, or a queue; running ones stop with their checkpoint."),
+    "prune": Command("treadle.cli.prune:prune", "Remove ended tasks that are past their time."),
+    "rerun": Command("treadle.cli.steer:rerun", "Run ended tasks again, from their start or from a step."),
+    "resolve": Command("treadle.cli.steer:resolve", "Settle paused or failed tasks by hand."),
+    "resume": Command("treadle.cli.steer:resume", "Let paused or failed tasks, or a queue, go on."),
+    "schedules": Command("treadle.cli.schedules:schedules", "List, set, pause, run and delete recurring tasks."),
+    "send": Command("treadle.cli.send:send", "Send a task a message."),
+    "submit": Command("treadle.cli.submit:submit", "Submit a task."),
+    "targets": Command("treadle.cli.targets:targets", "List targets: what holds each and why, and who waits."),
+    "task": Command("treadle.cli.task:task", "Show a task and its runs."),
+    "tasks": Command("treadle.cli.lists:tasks", "List tasks, newest first."),
+    "token": Command("treadle.cli.token:token", "Make, list and revoke tokens."),
+    "webhooks": Command("treadle.cli.webhooks:webhooks", "Have the outcomes of tasks told to a URL."),
+    "worker": Command("treadle.cli.worker:worker", "Run a worker for the tasks of a module."),
+    "workers": Command("treadle.cli.lists:workers", "List workers and what they run."),
 }
 
 KNOWN = {

@@ -12,16 +12,16 @@ from treadle.filters.completion import Known, complete
 from treadle.filters.keys import GROUPS, KEYS, Key
 from treadle.filters.matching import matches
 from treadle.filters.reading import is_relative, parse
-from treadle.filters.words import FilterError, Word, words
+from treadle.filters.words import FilterError, FilterWord, words
 from treadle.filters.writing import ordered, write
 
 __all__ = [
     "GROUPS",
     "KEYS",
     "FilterError",
+    "FilterWord",
     "Key",
     "Known",
-    "Word",
     "complete",
     "is_relative",
     "matches",

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from treadle.filters.keys import GROUPS, KEYS, TIMES
 from treadle.filters.ranges import NotRead, durations, numbers, seconds_of, sign_of, times
-from treadle.filters.words import FilterError, Word, words
+from treadle.filters.words import FilterError, FilterWord, words
 from treadle.filters.writing import ordered
 from treadle.wire.filters import TaskFilter
 from treadle.wire.reasons import reason
@@ -66,7 +66,7 @@ def is_relative(text: str) -> bool:
     return any(word.key in TIMES and seconds_of(sign_of(word.value)[1]) is not None for word in words(text))
 
 
-def _fields(word: Word, now: datetime) -> Mapping[str, Any]:
+def _fields(word: FilterWord, now: datetime) -> Mapping[str, Any]:
     """Return the fields of `TaskFilter` that a word sets; a list is put behind what is there."""
     assert word.key is not None
     if word.negates:
@@ -85,7 +85,7 @@ def _fields(word: Word, now: datetime) -> Mapping[str, Any]:
     return {word.key: word.value}
 
 
-def _statuses(word: Word) -> Iterator[Status]:
+def _statuses(word: FilterWord) -> Iterator[Status]:
     for name in word.value.split(","):
         if name in GROUPS:
             yield from GROUPS[name]

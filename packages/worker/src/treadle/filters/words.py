@@ -22,7 +22,7 @@ class FilterError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class FilterWord:
     """A word of a filter: where it starts, how it is written, and the key and value in it."""
 
     at: int
@@ -33,16 +33,16 @@ class Word:
     """Whether a `-` before the key means what is not so."""
 
 
-def words(text: str) -> Iterator[Word]:
+def words(text: str) -> Iterator[FilterWord]:
     """Split a filter into its words; raises `FilterError` for a quote that is not closed, and for unknown keys."""
     for match in _WORD.finditer(text):
         raw, at = match[1], match.start(1)
         if raw == '"' or (raw.count('"') and _QUOTED.sub("", raw).count('"')):
             raise FilterError("a quote is not closed", at)
         if (nested := _TAG.fullmatch(raw)) is not None:
-            yield Word(at, raw, "tag", _nested(nested, at), negates=bool(nested[1]))
+            yield FilterWord(at, raw, "tag", _nested(nested, at), negates=bool(nested[1]))
         elif (key := _KEY.fullmatch(raw)) is None:
-            yield Word(at, raw, None, unquoted(raw))
+            yield FilterWord(at, raw, None, unquoted(raw))
         elif key[2] not in KEYS:
             raise FilterError(_unknown(key[2]), at)
         elif key[1] and not KEYS[key[2]].negates:
@@ -50,7 +50,7 @@ def words(text: str) -> Iterator[Word]:
             hint = "" if key[2] in {"id", "flow", "failure"} else "; turn its sign round, < for >"
             raise FilterError(f"-{key[2]}: is not known, - goes with {negated}{hint}", at)
         else:
-            yield Word(at, raw, key[2], unquoted(key[3]), negates=bool(key[1]))
+            yield FilterWord(at, raw, key[2], unquoted(key[3]), negates=bool(key[1]))
 
 
 def _unknown(name: str) -> str:

@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Literal, TypeAlias, get_args
 
 
-class TextEnum(StrEnum):
+class Word(StrEnum):
     """A text with a name, which hashes as the text that it equals.
 
     The hash of an Enum is a call of Python code, and every task passes a dozen of them.
@@ -13,7 +13,7 @@ class TextEnum(StrEnum):
     __hash__ = str.__hash__
 
 
-class Status(TextEnum):
+class Status(Word):
     """Where a task is in its life."""
 
     SCHEDULED = "scheduled"
@@ -50,7 +50,7 @@ WAITING = OPEN - LEASED - {Status.PAUSED}
 """The states of a task that goes on by itself, and that an edit may change."""
 
 
-class Outcome(TextEnum):
+class Outcome(Word):
     """How a run ended; once set it never changes."""
 
     COMPLETED = "completed"
@@ -66,7 +66,7 @@ class Outcome(TextEnum):
     """The code sleeps or waits for a message; costs no budget."""
 
 
-class Reason(TextEnum):
+class Reason(Word):
     """Why a run did not complete."""
 
     ERROR = "error"
@@ -114,7 +114,7 @@ REPORTABLE = frozenset(
 """Reasons that a worker may give; the others are the server's to find."""
 
 
-class WorkerState(TextEnum):
+class WorkerState(Word):
     """Whether a worker is there and takes tasks."""
 
     ONLINE = "online"

@@ -20,7 +20,7 @@ LONGEST_TEXT = 1000
 LONGEST_NAME = 255
 """Characters of a name in a nested tag."""
 
-TagEntry = tuple[str, str]
+Entry = tuple[str, str]
 """A path, and what stands there: a letter for its kind with its text, or nothing: that something does."""
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -40,9 +40,9 @@ def check(tags: Mapping[str, Any]) -> None:
             raise ValueError(f"{path}: more than {LONGEST_TEXT} characters")
 
 
-def entries(tags: Mapping[str, Any]) -> set[TagEntry]:
+def entries(tags: Mapping[str, Any]) -> set[Entry]:
     """Return all by which a task with these tags is found."""
-    found: set[TagEntry] = set()
+    found: set[Entry] = set()
     for path, value in _values(tags):
         found.add((path, ""))
         if not isinstance(value, Mapping | list):
@@ -50,7 +50,7 @@ def entries(tags: Mapping[str, Any]) -> set[TagEntry]:
     return found
 
 
-def wanted(tag: str) -> set[TagEntry]:
+def wanted(tag: str) -> set[Entry]:
     """Return the entries of which a filter's `path` or `path=value` wants one."""
     path, has_value, text = tag.partition("=")
     if not has_value:
@@ -100,4 +100,4 @@ def _word(value: Any) -> str:
     return f"n{value!r}"
 
 
-__all__ = ["LONGEST_NAME", "LONGEST_TEXT", "MOST_VALUES", "TagEntry", "check", "entries", "has", "shown", "wanted"]
+__all__ = ["LONGEST_NAME", "LONGEST_TEXT", "MOST_VALUES", "Entry", "check", "entries", "has", "shown", "wanted"]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Status, TextEnum
+from treadle.wire.status import LEASED, OPEN, TERMINAL, WAITING, Status, Word
 
 
-class Verb(TextEnum):
+class Verb(Word):
     """What can happen to a task."""
 
     PROMOTE = "promote"

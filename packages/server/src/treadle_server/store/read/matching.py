@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from treadle.wire.filters import TaskFilter
 from treadle.wire.ids import is_uuid
-from treadle.wire.tags import TagEntry, entries
+from treadle.wire.tags import Entry, entries
 from treadle.wire.tags import wanted as wanted_entries
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read.filters import TIMES, ids_from, visibility_of
@@ -136,6 +136,6 @@ def _is_not(part: Matches) -> Matches:
 
 
 @lru_cache(maxsize=1024)
-def _entries(tags: str) -> frozenset[TagEntry]:
+def _entries(tags: str) -> frozenset[Entry]:
     """Return all by which tags, as JSON text, are found: many tasks have the same."""
     return frozenset(entries(from_json(tags)))

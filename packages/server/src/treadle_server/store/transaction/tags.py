@@ -12,7 +12,7 @@ from typing import cast
 from pydantic_core import from_json
 from sqlalchemy import delete
 
-from treadle.wire.tags import TagEntry, entries, wanted
+from treadle.wire.tags import Entry, entries, wanted
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.writer import DirectConnection
@@ -23,7 +23,7 @@ _INSERT = "INSERT INTO task_tags (key, task_seq) VALUES (?, ?)"
 _PG_INSERT = "INSERT INTO task_tags (key, task_seq) SELECT * FROM unnest($1::bigint[], $2::bigint[])"
 
 
-def key_of(entry: TagEntry) -> int:
+def key_of(entry: Entry) -> int:
     """Return the key of a path and what stands there: signed, 64 bits."""
     path, word = entry
     text = f"{path}\0{word}".encode("utf-8", "surrogatepass")
