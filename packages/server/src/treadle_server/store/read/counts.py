@@ -96,3 +96,22 @@ async def by_lane(connection: AsyncConnection, statuses: Collection[Status], job
     statement = _by_lane(connection.dialect.name, is_of_job=job_num is not None)
     rows = await connection.execute(statement, asked if job_num is None else {**asked, "num": job_num})
     return [InLane(lane, num, status, int(n)) for lane, num, status, n in rows if n > 0]
+
+
+@cache
+def _in_line(dialect: str, *, is_of_job: bool) -> Select[Any]:
+    source = counted(dialect)
+    statement = select(source.c.priority, source.c.lane, source.c.n).where(source.c.status == str(Status.PENDING))
+    if not is_of_job:
+        return statement
+    return statement.join(lanes, lanes.c.id == source.c.lane).where(lanes.c.job_num == bindparam("num"))
+
+
+async def in_line(connection: AsyncConnection, job_num: int | None) -> dict[int, dict[int, int]]:
+    """Return for each priority how many tasks are in line in each lane, where there are any; of one job, or of all."""
+    statement = _in_line(connection.dialect.name, is_of_job=job_num is not None)
+    found: dict[int, dict[int, int]] = defaultdict(dict)
+    for priority, lane, n in await connection.execute(statement, {} if job_num is None else {"num": job_num}):
+        if n > 0:
+            found[priority][lane] = int(n)
+    return found

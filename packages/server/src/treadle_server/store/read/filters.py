@@ -96,10 +96,14 @@ class Where(list[ColumnElement[bool]]):
     of_job: Sequence[ColumnElement[bool]] = ()
     """The one that they are of a job, if it is among them."""
 
+    of_status: Sequence[ColumnElement[bool]] = ()
+    """Those that they are in one of some statuses, as they were asked for."""
+
     @property
-    def beside_job(self) -> list[ColumnElement[bool]]:
-        """Return those that say more than of which job a task is."""
-        return [one for one in self if not any(one is other for other in self.of_job)]
+    def beside_line(self) -> list[ColumnElement[bool]]:
+        """Return those that say more of a task in line than of which job it is, and that it is pending."""
+        known = (*self.of_job, *self.of_status)
+        return [one for one in self if not any(one is other for other in known)]
 
     @property
     def asked(self) -> Asked:
@@ -140,7 +144,7 @@ class Where(list[ColumnElement[bool]]):
     def _with(self, *conditions: ColumnElement[bool]) -> "Where":
         found = Where(conditions)
         found.is_narrow, found.is_short = self.is_narrow, self.is_short
-        found.along, found.of_job = self.along, self.of_job
+        found.along, found.of_job, found.of_status = self.along, self.of_job, self.of_status
         return found
 
 
@@ -173,7 +177,8 @@ async def conditions(connection: AsyncConnection, wanted: TaskFilter, *, names_f
         found.append(tasks.c.job_num == num)
         found.along = found.of_job = found[-1:]
     if (wished := wanted.status) is not None:
-        found += statuses(wished, plain=found.is_narrow)
+        found.of_status = statuses(wished, plain=found.is_narrow)
+        found += found.of_status
         if len(wished) == 1 and (found.of_job or wished[0] is Status.BLOCKED) and wished[0] in _HELD:
             found.along = [*found.of_job, found[-1]]
     if wanted.target is not None:

@@ -117,7 +117,7 @@ class QueueWalk:
         """Return what is in line, of the job or of all; each lane and range is looked through for `most` of them."""
         waiting = await _lanes_with_pending(connection, job)
         bounds = ranges or [true()]
-        asked = Asked(where.beside_job)
+        asked = Asked(where.beside_line)
         # Where nothing is asked of them the first ones are those that are sought.
         share = walks.LOOKED_THROUGH // max(1, 2 * len(waiting) * len(bounds))
         each = max(1, share) if asked.conditions else most
@@ -139,17 +139,18 @@ class QueueWalk:
     def unions(self, most: int) -> Iterator[CompoundSelect[Any]]:
         """Yield statements that read up to `most` tasks of each part: its place, priority, when it is due, number."""
         keys = [name for name, _ in PENDING.by]
-        yield from _unions(walk.those(self._asked, limit=most, keys=keys) for walk in self._parts)
+        yield from unions(walk.those(self._asked, limit=most, keys=keys) for walk in self._parts)
 
     async def is_cut(self, connection: AsyncConnection, full: AbstractSet[int] = frozenset()) -> bool:
         """Return whether there are tasks in line that were not looked at, but in the parts that are `full`."""
-        for union in _unions(self._parts[place].behind() for place in sorted(self._longer - full)):
+        for union in unions(self._parts[place].behind() for place in sorted(self._longer - full)):
             if (await connection.execute(union.limit(1))).first() is not None:
                 return True
         return False
 
 
-def _unions(parts: Iterable[Select[Any]]) -> Iterator[CompoundSelect[Any]]:
+def unions(parts: Iterable[Select[Any]]) -> Iterator[CompoundSelect[Any]]:
+    """Yield statements that read the parts, as many at once as SQLite admits; each row begins with its part's place."""
     named = [select(literal_column(str(place)).label("part"), part.subquery()) for place, part in enumerate(parts)]
     for start in range(0, len(named), PARTS_AT_ONCE):
         yield union_all(*named[start : start + PARTS_AT_ONCE])

@@ -2,7 +2,9 @@
 
 A window is filled from one segment of its order after the other. Pending tasks are read along the queue's index, lane
 by lane, so that nothing is sorted but the few candidates. A window that hangs on a place is read from there on, or from
-there back, wherever in the list that is: what stands before it is never read, and counted only up to a cap.
+there back, wherever in the list that is: what stands before it is never read, and counted only up to a cap. One that
+begins far behind a list's head is read from its end if that is nearer, and in line from a place that is found
+(`depths.py`).
 """
 
 from collections import Counter
@@ -15,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.frames import Window
 from treadle_server.domain.tasks import Task
 from treadle_server.store.read import filters, walks
+from treadle_server.store.read.depths import depth
 from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Segment, SortKey, sort_key, sort_key_of
 from treadle_server.store.read.shown import LISTED
 from treadle_server.store.read.sources import QueueWalk, Source
@@ -22,7 +25,7 @@ from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
 
 FAR = 1_000
-"""From how many tasks on that are to be passed over it is looked whether the list's end is nearer."""
+"""From how many tasks on that are to be passed over a shorter way is looked for: from the list's end, or by a key."""
 
 
 async def anchor(connection: AsyncConnection, wanted: Window) -> SortKey | None:
@@ -167,7 +170,7 @@ class _Reader:
         """Read on in the segment, from the place on if there is one."""
         missing = self._limit - len(self.found)
         if segment is PENDING and not self._where.is_narrow:
-            rows, passed = await self._pending(self._ranges(segment, sort_key), missing)
+            rows, passed = await self._pending(segment, sort_key, missing)
         else:
             rows, passed = await self._others(segment, sort_key, missing)
         self._offset -= min(self._offset, passed)
@@ -193,10 +196,17 @@ class _Reader:
             return []
         return segment.ranges(sort_key, backward=self._backward, inclusive=self._wanted.first is not None)
 
-    async def _pending(self, ranges: list[ColumnElement[bool]], limit: int) -> tuple[list[Task], int]:
+    async def _pending(self, segment: Segment, sort_key: tuple[Any, ...] | None, limit: int) -> tuple[list[Task], int]:
         """Read the head of each lane along the index and merge them."""
-        most = limit + self._offset
         job = self._wanted.filter.job
+        if sort_key is None and self._offset >= FAR and not self._where.beside_line:
+            num = None if job is None else await filters.job_num(self._connection, job)
+            sort_key, passed = await depth(self._connection, num, self._offset, backward=self._backward)
+            if sort_key is None:
+                return [], passed
+            self._offset -= passed
+        ranges = self._ranges(segment, sort_key)
+        most = limit + self._offset
         queue = await QueueWalk.of(self._connection, job, self._where, ranges, most, backward=self._backward)
         keys: list[tuple[Any, ...]] = []
         of_part: Counter[int] = Counter()
