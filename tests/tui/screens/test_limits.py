@@ -33,7 +33,7 @@ async def test_what_is_waited_for_stands_first_with_its_keys_beneath(stage: Stag
     assert "1,204" in acme
     assert "○ open" in stage.line_of("søn")
     assert "(no key)" in stage.text()
-    assert "240 of 5 each" in stage.line_of("@global/openai")
+    assert "240 (5 each)" in stage.line_of("@global/openai")
     assert "at once + rate" in stage.line_of("@global/openai")
 
 
@@ -129,5 +129,5 @@ async def test_on_a_terminal_of_ascii_every_column_is_ascii(server: MockServer, 
     async with staged(server, clock, ascii_only=True) as stage:
         await stage.press("8")
 
-        assert "240 of 5 each" in stage.text()
+        assert "240 (5 each)" in stage.text()
         assert stage.text().isascii()

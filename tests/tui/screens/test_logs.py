@@ -48,7 +48,7 @@ async def test_the_logs_of_the_listed_tasks_are_one_with_the_newest_first(
         places = [text.index(words) for words in ("done", "frame 3 has no cell", "turned by 90", "opened camera")]
         assert places == sorted(places)
         assert "\x1b" not in text
-        assert "3 tasks, of the 10 that changed last" in text
+        assert "3 tasks, of the 10 that run or changed last" in text
 
 
 async def test_new_lines_come_by_themselves_and_the_highlight_stays_with_the_newest_until_it_is_moved(

@@ -42,6 +42,19 @@ async def test_the_next_tick_comes_nearer_by_the_clock_alone(ticking: MockServer
         assert "in 15s" in stage.text()
 
 
+async def test_a_payload_that_is_too_large_for_a_list_is_said_to_be_large(
+    ticking: MockServer, clock: FrozenClock
+) -> None:
+    row = next(iter(ticking.schedules.values()))
+    row |= {"payload": {}, "left_out": ["payload"]}
+
+    async with staged(ticking, clock, size=(200, 50)) as stage:
+        await stage.press("5")
+
+        line = next(line for line in stage.lines() if f"{row['room_id']}:{row['name']}" in line)
+        assert "large" in line
+
+
 async def test_enter_opens_the_last_task(ticking: MockServer, clock: FrozenClock) -> None:
     async with staged(ticking, clock) as stage:
         await stage.press("5", "enter")

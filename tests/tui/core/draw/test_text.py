@@ -61,5 +61,12 @@ def test_wide_characters_are_not_cut_in_half() -> None:
     assert plain(fit((Span("日本語"),), 4)) == "日… "
 
 
+def test_letters_with_marks_take_all_of_the_room_that_there_is() -> None:
+    marked = "e\u0301" * 40
+
+    assert plain(fit((Span(marked),), 20)) == "e\u0301" * 19 + "…"
+    assert plain(fit((Span("e\u0301" * 15),), 20)) == "e\u0301" * 15 + " " * 5
+
+
 def test_the_end_is_kept_where_it_tells_things_apart() -> None:
     assert plain(fit((Span("@global:"), Span("Rotate")), 9, keep_end=True)) == "…l:Rotate"

@@ -26,6 +26,17 @@ def written(sealer: Sealer) -> dict[str, str]:
     return {name: "\n".join("".join(span.text for span in line) for line in lines) for name, lines in documents.items()}
 
 
+def test_a_run_whose_error_was_not_sent_says_where_it_is() -> None:
+    run = {"task_id": "x", "run_id": 0, "status": "failed", "claimed_at": NOON, "left_out": ["error", "traceback"]}
+    detail = TaskDetail.model_validate({"id": "x", "task": task(1), "runs": [run]})
+
+    sheet = Sheets(UNICODE).write(detail)["error"]
+
+    shown = ["".join(span.text for span in sheet[index]) for index in range(len(sheet))]
+    assert "run 0" in shown[0]
+    assert "`treadle task ID` shows it" in shown[1]
+
+
 def test_with_its_keys_a_task_is_shown_in_plain() -> None:
     shown = written(SEALER)
 

@@ -32,7 +32,7 @@ class _ShownLine(NamedTuple):
 
 
 class LogsView:
-    """The lines of the `LOGGED_TASKS` tasks that changed last, for they say something."""
+    """The lines of the `LOGGED_TASKS` tasks that run or changed last, for they say something."""
 
     topic = "logs"
     ordered = False

@@ -20,9 +20,9 @@ from treadle_server.operations.encode import (
     dumps,
     happening_data,
     job_data,
+    listed_schedule_data,
     log_data,
     run_data,
-    schedule_data,
     target_data,
     task_data,
 )
@@ -215,11 +215,16 @@ class SchedulesView:
         return bool(batch.schedules) or any(task.schedule_id is not None for task, _ in batch.tasks)
 
     async def read(self, connection: AsyncConnection) -> ViewRows:
-        """Return a row for each, at most `MOST_SCHEDULES`, in the order of their names."""
+        """Return a row for each, at most `MOST_SCHEDULES`, newest first, without large values."""
         found, total = await read_schedules.page(
-            connection, room=self._room, visibility=self._visibility, limit=MOST_SCHEDULES, tokens_at=self._tokens_at()
+            connection,
+            room=self._room,
+            visibility=self._visibility,
+            limit=MOST_SCHEDULES,
+            tokens_at=self._tokens_at(),
+            is_short=True,
         )
-        rows = {view.schedule.id: dumps(schedule_data(view)) for view in found}
+        rows = {view.schedule.id: dumps(listed_schedule_data(view)) for view in found}
         return ViewRows(rows, total)
 
 
@@ -285,7 +290,7 @@ class TaskView:
         blockers = await read_targets.blocked_by(connection, [task])
         self._targets = awaited_targets([task])
         self._lines = limited_lanes([task])
-        runs = await read_runs.of_task(connection, task)
+        runs = await read_runs.of_task(connection, task, most_text=read_runs.MOST_TEXT)
         stored, _ = await read_artifacts.page(
             connection, task.seq, run_id=None, now=self._now(), limit=MOST_ARTIFACTS, offset=0
         )

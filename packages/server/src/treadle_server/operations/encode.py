@@ -1,7 +1,7 @@
 """From the domain to the wire: dicts for orjson, with JSON that was kept as text passed through untouched."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -29,6 +29,7 @@ from treadle_server.store.read.limit_keys import LimitView
 from treadle_server.store.read.logs import LoggedTask, LogRow, LogView
 from treadle_server.store.read.runs import RunView
 from treadle_server.store.read.schedules import ScheduleView
+from treadle_server.store.read.schedules import left_out as schedule_left_out
 from treadle_server.store.read.shown import MOST_SHOWN, left_out
 from treadle_server.store.read.targets import Blocked, TargetView
 from treadle_server.store.read.tasks import Seen
@@ -215,7 +216,10 @@ def step_data(step: Step) -> dict[str, Any]:
 
 def run_data(view: RunView) -> dict[str, Any]:
     """Return the run as `RunItem`."""
-    return _as(RunItem, view)
+    data = _as(RunItem, view)
+    if view.left_out is None:
+        del data["left_out"]
+    return data
 
 
 def happening_data(one: Happening) -> dict[str, Any]:
@@ -280,6 +284,18 @@ def schedule_data(view: ScheduleView) -> dict[str, Any]:
     data["last_status"] = view.last_status
     data["stands_still"] = view.stands_still
     return data
+
+
+def listed_schedule_data(view: ScheduleView) -> dict[str, Any]:
+    """Return the schedule as `ScheduleItem` in a list in which large values are left out and named."""
+    names = schedule_left_out(view.schedule)
+    if not names:
+        return schedule_data(view)
+    read = view.schedule
+    payload = "{}" if "payload" in names else read.payload
+    template = "{}" if "options" in names else read.template
+    shown = replace(view, schedule=replace(read, payload=payload, template=template))
+    return {**schedule_data(shown), "left_out": names}
 
 
 def plain_schedule(schedule: Schedule) -> dict[str, Any]:

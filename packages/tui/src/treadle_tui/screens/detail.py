@@ -155,7 +155,7 @@ class Detail(BaseScreen, MessageActions):
     def _show_tabs(self) -> None:
         assert self.detail is not None
         task = self.detail.task
-        failed = sum(bool(run.error or run.traceback) for run in self.detail.runs)
+        failed = sum(bool(run.error or run.traceback or run.left_out) for run in self.detail.runs)
         full = {
             RUNS: len(self.detail.runs),
             "error": failed or bool(task.error),

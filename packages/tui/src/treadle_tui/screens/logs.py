@@ -96,7 +96,7 @@ class Logs(ListScreen):
         whose = clean(self._whose or "all tasks", limit=60, ascii_only=self.ctx.glyphs.ascii_only)
         number = len({row.task_id for row in self._lines})
         tasks = f"  {number} task{'' if number == 1 else 's'}"
-        more = f", of the {LOGGED_TASKS} that changed last" if table.is_partial else ""
+        more = f", of the {LOGGED_TASKS} that run or changed last" if table.is_partial else ""
         title = (Span("Logs", "title"), Span(f"  {whose}", "bold"), Span(f"{tasks}{more}", "dim"))
         how = "frozen" if self._is_frozen else "follows the newest" if self._follows else "stays with the row"
         older = ", older ones are left out" if table.total_is_capped else ""

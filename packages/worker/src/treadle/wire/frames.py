@@ -21,7 +21,7 @@ Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "limits", "
 """What an observer may watch."""
 
 LOGGED_TASKS = 10
-"""Of how many tasks the topic `logs` has the lines: those of the window's filter that changed last."""
+"""Of how many tasks the topic `logs` has the lines: those of the window's filter that run, then what changed last."""
 
 
 class Since(Request):

@@ -130,3 +130,5 @@ class ScheduleItem(Model):
     created_at: Instant
     version: int = 1
     """Counts changes, not ticks."""
+    left_out: list[Literal["payload", "options"]] | None = None
+    """What is empty where schedules are watched, for it is large: the schedule got by itself has it."""

@@ -168,6 +168,8 @@ class RunItem(Model):
     claimed_at: Instant
     started_at: Instant | None = None
     ended_at: Instant | None = None
+    left_out: list[Literal["error", "traceback"]] | None = None
+    """What is missing where a task is watched: all runs' texts together would be too long. `runs` has them."""
 
 
 class TaskEvent(Model):

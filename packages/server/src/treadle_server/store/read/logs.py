@@ -87,11 +87,12 @@ def _last(task_seq: int, place: tuple[int, int] | None, most: int) -> Select[Any
 
 
 async def changed_last(connection: AsyncConnection, wanted: TaskFilter, *, limit: int) -> tuple[list[LoggedTask], bool]:
-    """Return the matching tasks that changed last, up to `limit`, and whether the filter may mean more.
+    """Return what runs of the matching tasks, then those that changed last, up to `limit`; and whether there are more.
 
-    What runs is looked for by itself: of a long queue it is older than all that a list looks through.
+    What runs is looked for by itself, and comes first: it is what logs, and in a long or lively queue it is older than
+    all that a list looks through.
     """
-    found: dict[LoggedTask, datetime] = {}
+    found: dict[LoggedTask, tuple[bool, datetime]] = {}
     is_cut = False
     statuses = set(LEASED if wanted.status is None else wanted.status)
     running = wanted.model_copy(update={"status": sorted(statuses & LEASED)})
@@ -102,7 +103,7 @@ async def changed_last(connection: AsyncConnection, wanted: TaskFilter, *, limit
         columns = (tasks.c.seq, tasks.c.id, tasks.c.job_name, tasks.c.updated_at)
         statement = source.tasks(limit=limit + 1, offset=0).with_only_columns(*columns)
         for seq, task_id, job_name, updated_at in await connection.execute(statement):
-            found[LoggedTask(seq, task_id, job_name)] = updated_at
+            found.setdefault(LoggedTask(seq, task_id, job_name), (one is running, updated_at))
         is_cut = await source.is_cut(connection)
-    newest = sorted(found, key=lambda task: (found[task], task.seq), reverse=True)
+    newest = sorted(found, key=lambda task: (*found[task], task.seq), reverse=True)
     return newest[:limit], is_cut or len(newest) > limit

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, and_, case, func, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import WorkerId
@@ -12,6 +13,12 @@ from treadle_server.domain.usage import usage_of_run
 from treadle_server.store.tables import runs, workers
 
 _COLUMNS = [runs.c[name] for name in RUN_FIELDS]
+
+MOST_TEXT = 4_000_000
+"""Characters of errors and tracebacks that a task's observers are sent: those of its last runs."""
+
+TEXTS = ("error", "traceback")
+"""What of a run is text of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +38,39 @@ class RunView:
     claimed_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    left_out: list[str] | None = None
+    """Which of its texts were not read."""
 
 
-async def of_task(connection: AsyncConnection, task: Task) -> list[RunView]:
-    """Return the task's runs, the first one first; the last may be open. A worker that was removed has no name."""
+def _sizes() -> list[ColumnElement[int]]:
+    return [func.coalesce(func.length(runs.c[name]), 0) for name in TEXTS]
+
+
+def _upto(most_text: int) -> list[Any]:
+    """Return the columns of a run, with its texts if those of it and of all later runs have no more characters.
+
+    The last run has them whatever their size.
+    """
+    error, traceback = _sizes()
+    later = func.sum(error + traceback).over(order_by=runs.c.run_id.desc())
+    is_long = and_(later > most_text, func.max(runs.c.run_id).over() != runs.c.run_id)
+    short = [
+        case((is_long, null()), else_=runs.c[name]).label(name) if name in TEXTS else runs.c[name]
+        for name in RUN_FIELDS
+    ]
+    cut = [
+        case((is_long, size > 0), else_=False).label(f"no_{name}") for name, size in zip(TEXTS, _sizes(), strict=True)
+    ]
+    return [*short, *cut]
+
+
+async def of_task(connection: AsyncConnection, task: Task, *, most_text: int | None = None) -> list[RunView]:
+    """Return the task's runs, the first one first; the last may be open. A worker that was removed has no name.
+
+    Beyond `most_text` characters the errors and tracebacks of earlier runs are left out; None: nothing is.
+    """
     statement = (
-        select(*_COLUMNS, workers.c.name.label("worker_name"))
+        select(*(_COLUMNS if most_text is None else _upto(most_text)), workers.c.name.label("worker_name"))
         .join_from(runs, workers, workers.c.id == runs.c.worker_id, isouter=True)
         .where(runs.c.task_seq == task.seq)
         .order_by(runs.c.run_id)
@@ -55,6 +89,7 @@ async def of_task(connection: AsyncConnection, task: Task) -> list[RunView]:
             claimed_at=row.claimed_at,
             started_at=row.started_at,
             ended_at=row.ended_at,
+            left_out=None if most_text is None else [name for name in TEXTS if getattr(row, f"no_{name}")] or None,
         )
         for row in await connection.execute(statement)
     ]

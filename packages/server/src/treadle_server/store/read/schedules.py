@@ -4,16 +4,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, Text, case, cast, func, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import SHARED_ROOMS, JobName
 from treadle_server.domain.schedules import SCHEDULE_FIELDS, Schedule
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import ScheduleNotFound
+from treadle_server.store.read.shown import LEFT_OUT, MOST_SHOWN
 from treadle_server.store.read.visibility import within
 from treadle_server.store.tables import jobs, schedules, tasks
 from treadle_server.store.transaction.owners import acts, why_still
+
+MOST_TEXT = 8_000_000
+"""Characters of payloads and options in a list that is shown: those of the schedules behind are left out."""
+
+VALUES = ("payload", "template")
+"""What of a schedule is JSON of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +34,32 @@ class ScheduleView:
     """Why no tick makes a task though it is not paused."""
 
 
-def _statement(tokens_at: datetime | None) -> Select[Any]:
-    columns = [schedules.c[name] for name in SCHEDULE_FIELDS]
+def _statement(tokens_at: datetime | None, *, is_short: bool = False) -> Select[Any]:
+    columns = [_short(name) if is_short and name in VALUES else schedules.c[name] for name in SCHEDULE_FIELDS]
     return (
         select(*columns, jobs.c.room, jobs.c.category, jobs.c.name, tasks.c.status, acts(schedules.c.owner, tokens_at))
         .join_from(schedules, jobs, jobs.c.num == schedules.c.job_num)
         .outerjoin(tasks, tasks.c.id == schedules.c.last_task_id)
     )
+
+
+def _short(name: str) -> ColumnElement[Any]:
+    """Return the value as a list shows it: left out where it is long, or all before it are together."""
+    text = {value: cast(schedules.c[value], Text) for value in VALUES}
+    sizes = [case((func.length(one) > MOST_SHOWN, literal(0)), else_=func.length(one)) for one in text.values()]
+    so_far = func.sum(sizes[0] + sizes[1]).over(order_by=_NEWEST)
+    is_long = or_(func.length(text[name]) > MOST_SHOWN, so_far > MOST_TEXT)
+    return case((is_long, LEFT_OUT), else_=text[name]).label(name)
+
+
+# Ids made at one time don't tell which came first.
+_NEWEST = (schedules.c.created_at.desc(), schedules.c.id.desc())
+
+
+def left_out(schedule: Schedule) -> list[str]:
+    """Return the names of the values that a list leaves out, as submits call them."""
+    values = {"payload": schedule.payload, "options": schedule.template}
+    return [name for name, text in values.items() if text == LEFT_OUT]
 
 
 def _view(row: Any) -> ScheduleView:
@@ -58,16 +84,17 @@ async def page(
     limit: int,
     offset: int = 0,
     tokens_at: datetime | None = None,
+    is_short: bool = False,
 ) -> tuple[list[ScheduleView], int]:
     """Return schedules seen from `room` (its own and the shared rooms'; None: all), newest first, and how many.
 
-    With a `visibility` those of its rooms. Their owners need a valid token `tokens_at`; None: they need none.
+    With a `visibility` those of its rooms. Their owners need a valid token `tokens_at`; None: they need none. What is
+    `is_short` has no large values, and none behind the first `MOST_TEXT` characters of them (`left_out`).
     """
     where = _where(room, visibility)
     total = (await connection.execute(select(func.count()).select_from(schedules).where(*where))).scalar_one()
-    # Ids made at one time don't tell which came first.
-    order = (schedules.c.created_at.desc(), schedules.c.id.desc())
-    statement = _statement(tokens_at).where(*where).order_by(*order).limit(limit).offset(offset)
+    statement = _statement(tokens_at, is_short=is_short).where(*where)
+    statement = statement.order_by(*_NEWEST).limit(limit).offset(offset)
     return [_view(row) for row in await connection.execute(statement)], total
 
 

@@ -35,6 +35,10 @@ SHOWN = 512
 """Characters of one value that are looked at; what is longer than a line is never drawn."""
 
 
+MARKED = 8
+"""Characters that a cell may be made of before a text is cut earlier than it must: letters with marks, joined emoji."""
+
+
 def clean(text: str, *, limit: int = SHOWN, ascii_only: bool = False) -> str:
     """Return the first `limit` characters of `text` as `treadle.wire.shown.clean` does."""
     return shown.clean(text, limit=limit, ascii_only=ascii_only)
@@ -49,12 +53,12 @@ def clip(text: str, cells: int, *, ellipsis: str = "…") -> str:
     """Return `text` in at most `cells` cells, with an ellipsis where something is left out."""
     if cells <= 0:
         return ""
-    # A character takes at most two cells, so what lies far behind the edge is never measured.
-    if len(text) <= cells * 2 and cell_len(text) <= cells:
+    # What lies far behind the edge is never measured.
+    if len(text) <= cells * MARKED and cell_len(text) <= cells:
         return text
     if cells <= len(ellipsis):
         return ellipsis
-    return set_cell_size(text[: cells + 1], cells - len(ellipsis)).rstrip() + ellipsis
+    return set_cell_size(text[: (cells + 1) * MARKED], cells - len(ellipsis)).rstrip() + ellipsis
 
 
 def fit(spans: Spans, cells: int, *, right: bool = False, keep_end: bool = False, ellipsis: str = "…") -> Spans:

@@ -108,7 +108,8 @@ def flow_foot(view: FlowView | None, lines: FlowLines, *, refusal: str | None, r
         parts.append((Span(f"the first {len(view.tasks):,}; :filter job:* flow:{view.id} lists all", "warn"),))
     if lines.critical.seconds:
         chain = lines.critical
-        parts.append((Span(f"critical path {len(chain.tasks):,} tasks, {lasted(chain.seconds)}", "dim"),))
+        number = f"{len(chain.tasks):,} task{'' if len(chain.tasks) == 1 else 's'}"
+        parts.append((Span(f"critical path {number}, {lasted(chain.seconds)}", "dim"),))
     if not read_only:
         parts.append((Span("verbs mean all of the flow", "dim"),))
     return joined(parts, gap="   ")

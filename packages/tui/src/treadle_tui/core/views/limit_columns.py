@@ -39,7 +39,7 @@ def _used(row: LimitRow, context: CellContext) -> Spans:
     most = row.item.concurrency
     used = Span(f"{number(row.used, cells=5)}", "plain" if row.used else "faint")
     if most is None or row.has_keys:
-        each = "" if most is None else f" of {number(most, cells=5)} each"
+        each = "" if most is None else f" ({number(most, cells=5)} each)"
         return (used, *((Span(each, "dim"),) if each else ()))
     return (*bar(row.used / most, BAR, context.glyphs, tone="run"), Span(" "), used, Span(f"/{number(most, cells=5)}"))
 

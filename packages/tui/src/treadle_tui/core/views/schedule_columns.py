@@ -63,6 +63,8 @@ def _job(row: ScheduleRow, context: CellContext) -> Spans:
 
 
 def _payload(row: ScheduleRow, context: CellContext) -> Spans:
+    if row.item.left_out is not None and "payload" in row.item.left_out:
+        return (Span("large", "faint"),)
     if seal_of(row.item.payload) is not None:
         return (Span(ENCRYPTED, "dim"),)
     return (Span(one_line(row.item.payload, context.glyphs, limit=80), "dim"),)
@@ -77,7 +79,7 @@ SCHEDULE_COLUMNS: tuple[Column[ScheduleRow], ...] = (
     Column("TASK", 8, _task, rank=4),
     Column("ENDED", 11, _ended),
     Column("JOB", 18, _job, keep_end=True, rank=1, most=64),
-    Column("PAYLOAD", 12, _payload, most=80, fills=lambda row: bool(row.item.payload), extra=True),
+    Column("PAYLOAD", 12, _payload, most=80, fills=lambda row: bool(row.item.payload or row.item.left_out), extra=True),
 )
 """The schedules' pane from left to right; below some width TASK falls away first, then WHEN, LAST, the job. What is
 submitted stands where room is left."""

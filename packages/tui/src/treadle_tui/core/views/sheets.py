@@ -30,7 +30,7 @@ class Sheets:
     def write(self, detail: TaskDetail) -> dict[str, Document]:
         """Return each sheet's document; the same object as before where nothing changed."""
         task = detail.task
-        told = (task.error, [(run.run_id, run.error, run.traceback) for run in detail.runs])
+        told = (task.error, [(run.run_id, run.error, run.traceback, run.left_out) for run in detail.runs])
         logs = (detail.logs, detail.logs_left_out)
         return {
             "error": self._kept("error", told, lambda: self._errors(detail)),
@@ -64,6 +64,8 @@ class Sheets:
             text = run.traceback or run.error
             if text:
                 lines += [*((), ()) * bool(lines), self._head(run), *self._traceback(text)]
+            elif run.left_out:
+                lines += [*((), ()) * bool(lines), self._head(run), _LEFT_OUT]
         if not lines and detail.task.error:
             lines = self._traceback(detail.task.error)
         return lines or [(Span(" No error.", "dim"),)]
@@ -80,6 +82,9 @@ class Sheets:
     def _traceback(self, text: str) -> list[Spans]:
         document = TextLines(text.rstrip("\n"), self._glyphs, tone=_traceback_tone)
         return [(Span(" "), *document[index]) for index in range(min(len(document), 20_000))]
+
+
+_LEFT_OUT: Spans = (Span(" left out, for all runs' errors together are long; `treadle task ID` shows it", "warn"),)
 
 
 def _same(old: Any, new: Any) -> bool:

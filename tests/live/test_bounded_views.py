@@ -1,0 +1,79 @@
+"""What observers are sent of schedules and runs is bounded by its characters, and what is left out is named."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.conftest import FakeClock
+from tests.engine.conftest import Shop
+from tests.schedules.conftest import Ticker
+from treadle.wire.schedules import ScheduleItem
+from treadle.wire.tasks import RunItem
+from treadle_server.engine.engine import Engine
+from treadle_server.live.views import SchedulesView, TaskView
+from treadle_server.store.read import runs as read_runs
+from treadle_server.store.read import schedules as read_schedules
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+pytestmark = pytest.mark.anyio
+
+
+async def rows_of(engine: Engine, view: Any) -> list[Any]:
+    async with engine.store.read() as connection:
+        return [json.loads(row) for row in (await view.read(connection)).by_key.values()]
+
+
+async def test_an_earlier_runs_traceback_is_left_out_where_all_are_too_long_and_the_last_one_never(
+    engine: Engine, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_runs, "MOST_TEXT", 500)
+    worker = await shop.worker()
+    [task] = await shop.submit()
+    for length in (10, 200, 200, 900):
+        [claimed] = await shop.claim(worker)
+        await shop.run(claimed, "failed", error="x", traceback="t" * length)
+        await shop.steer(task, "rerun")
+    view = TaskView(task.id, lambda: START)
+
+    [row] = await rows_of(engine, view)
+
+    told = [(len(run.traceback or ""), run.left_out) for run in map(RunItem.model_validate, row["runs"])]
+    assert told == [(0, ["error", "traceback"])] * 3 + [(900, None)]
+
+
+async def test_all_that_runs_said_is_sent_where_it_is_not_too_long(engine: Engine, shop: Shop) -> None:
+    worker = await shop.worker()
+    [task] = await shop.submit()
+    for _ in range(2):
+        [claimed] = await shop.claim(worker)
+        await shop.run(claimed, "failed", error="x", traceback="t" * 200)
+        await shop.steer(task, "rerun")
+
+    [row] = await rows_of(engine, TaskView(task.id, lambda: START))
+
+    assert [run["traceback"] for run in row["runs"]] == ["t" * 200] * 2
+    assert ["left_out" in run for run in row["runs"]] == [False, False]
+
+
+async def test_a_schedules_large_payload_is_left_out_and_those_behind_what_all_may_have(
+    engine: Engine, shop: Shop, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_schedules, "MOST_SHOWN", 100)
+    monkeypatch.setattr(read_schedules, "MOST_TEXT", 250)
+    await shop.register()
+    for name, length in (("first", 70), ("second", 70), ("third", 1_000), ("fourth", 70)):
+        clock.advance(1)
+        payload = json.dumps({"text": "x" * length})
+        await engine.run(Ticker(shop, clock, name=name).command(payload=payload, template='{"priority":3}'))
+
+    rows = await rows_of(engine, SchedulesView(None, engine.tokens_at))
+
+    told = {row["name"]: ScheduleItem.model_validate(row) for row in rows}
+    assert {name: item.left_out for name, item in told.items()} == {
+        "first": ["payload", "options"], "second": None, "third": ["payload"], "fourth": None,
+    }  # fmt: skip
+    assert told["third"].payload == told["first"].options == {}
+    assert (told["third"].options, told["second"].payload) == ({"priority": 3}, {"text": "x" * 70})
