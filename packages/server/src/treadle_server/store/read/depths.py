@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from treadle.wire.status import Status
 from treadle_server.store.read import counts
 from treadle_server.store.read.orders import PENDING
-from treadle_server.store.read.sources import unions
+from treadle_server.store.read.sources import due_pair, unions
 from treadle_server.store.read.statuses import status_is
 from treadle_server.store.read.walks import Asked, Walk
 from treadle_server.store.tables import tasks
@@ -157,15 +157,11 @@ class _Band:
         if self._connection.dialect.name == "postgresql":
             # A bound of the number alone would let it walk the primary key (`positions.py`).
             pair = tuple_(due_at, seq)
-            return [behind(pair, _bound(low)), upto(pair, _bound(high))]
+            return [behind(pair, due_pair(*low)), upto(pair, due_pair(*high))]
         return [
             *(to_low(due_at, low[0]), or_(behind(due_at, low[0]), behind(seq, low[1]))),
             *(upto(due_at, high[0]), or_(before(due_at, high[0]), upto(seq, high[1]))),
         ]
-
-
-def _bound(key: DueKey) -> Any:
-    return tuple_(literal(key[0], tasks.c.due_at.type), literal(key[1], tasks.c.seq.type))
 
 
 _NOTHING = Asked([])

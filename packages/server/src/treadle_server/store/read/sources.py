@@ -1,11 +1,26 @@
 """Where the parts of a window come from: which index is walked for a segment, and the queue's own, lane by lane."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from operator import ge, gt, le, lt
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, CompoundSelect, Select, false, literal, literal_column, select, true, union_all
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    and_,
+    false,
+    literal,
+    literal_column,
+    select,
+    true,
+    tuple_,
+    union_all,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.filters import TaskFilter
@@ -94,6 +109,37 @@ class Source:
         return self.walk is not None and await self.walk.end(connection) is not None
 
 
+class LineRange(NamedTuple):
+    """A part of the line: a condition on the queue's index, and of which priorities it has tasks."""
+
+    condition: ColumnElement[bool]
+    admits: Callable[[int], bool]
+
+
+WHOLE_LINE: tuple[LineRange, ...] = (LineRange(true(), lambda _: True),)
+"""The line from its head to its end."""
+
+
+def line_beyond(values: tuple[Any, ...], *, backward: bool, inclusive: bool = False) -> tuple[LineRange, ...]:
+    """Return the parts of the line that stand behind a place, with `backward` before it.
+
+    `values` is the place as `PENDING` has it; `inclusive` admits the task that stands there.
+    """
+    priority, due_at, seq = values
+    behind = (le if inclusive else lt) if backward else (ge if inclusive else gt)
+    further = gt if backward else lt
+    within = and_(tasks.c.priority == priority, behind(tuple_(tasks.c.due_at, tasks.c.seq), due_pair(due_at, seq)))
+    return (
+        LineRange(within, lambda one: one == priority),
+        LineRange(further(tasks.c.priority, priority), lambda one: further(one, priority)),
+    )
+
+
+def due_pair(due_at: datetime, seq: int) -> ColumnElement[Any]:
+    """Return what the pair of a task's `due_at` and `seq` is compared with: the order within a priority."""
+    return tuple_(literal(due_at, tasks.c.due_at.type), literal(seq, tasks.c.seq.type))
+
+
 class QueueWalk:
     """The matching tasks in line: the keys of each lane's and range's first ones along the queue's index."""
 
@@ -109,28 +155,23 @@ class QueueWalk:
         connection: AsyncConnection,
         job: str | None,
         where: filters.Where,
-        ranges: Sequence[ColumnElement[bool]],
+        ranges: Sequence[LineRange],
         most: int,
         *,
         backward: bool,
     ) -> "QueueWalk":
         """Return what is in line, of the job or of all; each lane and range is looked through for `most` of them."""
-        waiting = await _lanes_with_pending(connection, job)
-        bounds = ranges or [true()]
+        waiting = await _waiting(connection, job, ranges)
         asked = Asked(where.beside_line)
         # Where nothing is asked of them the first ones are those that are sought.
-        share = walks.LOOKED_THROUGH // max(1, 2 * len(waiting) * len(bounds))
+        share = walks.LOOKED_THROUGH // max(1, 2 * len(waiting))
         each = max(1, share) if asked.conditions else most
         order = PENDING.order(backward=backward)
         parts: list[Walk] = []
         longer: set[int] = set()
-        for lane, n in waiting.items():
+        for lane, n, within in waiting:
             at = [tasks.c.lane == literal(lane), status_is(Status.PENDING)]
-            own = [
-                Walk((*at, tasks.c.blocked == blocked, bound), order, each)
-                for blocked in (false(), true())
-                for bound in bounds
-            ]
+            own = [Walk((*at, tasks.c.blocked == blocked, within), order, each) for blocked in (false(), true())]
             if asked.conditions and n > each:
                 longer |= {len(parts) + place for place in range(len(own))}
             parts += own
@@ -156,8 +197,20 @@ def unions(parts: Iterable[Select[Any]]) -> Iterator[CompoundSelect[Any]]:
         yield union_all(*named[start : start + PARTS_AT_ONCE])
 
 
-async def _lanes_with_pending(connection: AsyncConnection, job: str | None) -> dict[int, int]:
-    """Return how many wait in each lane, of one job or of all."""
+async def _waiting(
+    connection: AsyncConnection, job: str | None, ranges: Sequence[LineRange]
+) -> list[tuple[int, int, ColumnElement[bool]]]:
+    """Return in which lanes how many wait in which range, where there are any, of one job or of all."""
     num = None if job is None else await filters.job_num(connection, job)
-    found = await counts.by_lane(connection, [Status.PENDING], num)
-    return {one.lane: one.n for one in sorted(found)}
+    if ranges is WHOLE_LINE:
+        found = await counts.by_lane(connection, [Status.PENDING], num)
+        return [(one.lane, one.n, WHOLE_LINE[0].condition) for one in sorted(found)]
+    bands = await counts.in_line(connection, num)
+    waiting: list[tuple[int, int, ColumnElement[bool]]] = []
+    for condition, admits in ranges:
+        lanes: Counter[int] = Counter()
+        for priority, by_lane in bands.items():
+            if admits(priority):
+                lanes.update(by_lane)
+        waiting += [(lane, n, condition) for lane, n in sorted(lanes.items())]
+    return waiting

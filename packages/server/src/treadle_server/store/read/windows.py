@@ -20,7 +20,7 @@ from treadle_server.store.read import filters, walks
 from treadle_server.store.read.depths import depth
 from treadle_server.store.read.orders import ALL, ORDERS, PENDING, Segment, SortKey, sort_key, sort_key_of
 from treadle_server.store.read.shown import LISTED
-from treadle_server.store.read.sources import QueueWalk, Source
+from treadle_server.store.read.sources import WHOLE_LINE, QueueWalk, Source, line_beyond
 from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
 
@@ -128,7 +128,7 @@ async def ahead(
         most = cap + 1 - found
         is_within = number == at.segment
         if segment is PENDING and not where.is_narrow:
-            ranges = segment.ranges(at.values, backward=True, inclusive=inclusive) if is_within else []
+            ranges = line_beyond(at.values, backward=True, inclusive=inclusive) if is_within else WHOLE_LINE
             queue = await QueueWalk.of(connection, wanted.filter.job, where, ranges, most, backward=True)
             counted = 0
             for union in queue.unions(most):
@@ -170,7 +170,7 @@ class _Reader:
         """Read on in the segment, from the place on if there is one."""
         missing = self._limit - len(self.found)
         if segment is PENDING and not self._where.is_narrow:
-            rows, passed = await self._pending(segment, sort_key, missing)
+            rows, passed = await self._pending(sort_key, missing)
         else:
             rows, passed = await self._others(segment, sort_key, missing)
         self._offset -= min(self._offset, passed)
@@ -191,12 +191,7 @@ class _Reader:
             return rows, self._offset
         return [], await _count(self._connection, source.seqs(limit=self._offset))
 
-    def _ranges(self, segment: Segment, sort_key: tuple[Any, ...] | None) -> list[ColumnElement[bool]]:
-        if sort_key is None:
-            return []
-        return segment.ranges(sort_key, backward=self._backward, inclusive=self._wanted.first is not None)
-
-    async def _pending(self, segment: Segment, sort_key: tuple[Any, ...] | None, limit: int) -> tuple[list[Task], int]:
+    async def _pending(self, sort_key: tuple[Any, ...] | None, limit: int) -> tuple[list[Task], int]:
         """Read the head of each lane along the index and merge them."""
         job = self._wanted.filter.job
         if sort_key is None and self._offset >= FAR and not self._where.beside_line:
@@ -205,7 +200,10 @@ class _Reader:
             if sort_key is None:
                 return [], passed
             self._offset -= passed
-        ranges = self._ranges(segment, sort_key)
+        is_first = self._wanted.first is not None
+        ranges = WHOLE_LINE
+        if sort_key is not None:
+            ranges = line_beyond(sort_key, backward=self._backward, inclusive=is_first)
         most = limit + self._offset
         queue = await QueueWalk.of(self._connection, job, self._where, ranges, most, backward=self._backward)
         keys: list[tuple[Any, ...]] = []
