@@ -70,3 +70,8 @@ def test_letters_with_marks_take_all_of_the_room_that_there_is() -> None:
 
 def test_the_end_is_kept_where_it_tells_things_apart() -> None:
     assert plain(fit((Span("@global:"), Span("Rotate")), 9, keep_end=True)) == "…l:Rotate"
+
+
+def test_what_is_drawn_before_a_name_stays() -> None:
+    assert plain(fit((Span("  └ "), Span("customer-17")), 9, keep_end=True, stem=1)) == "  └ …r-17"
+    assert plain(fit((Span("  └ "), Span("customer-17")), 4, keep_end=True, stem=1)) == "…-17"

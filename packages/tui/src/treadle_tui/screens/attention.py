@@ -7,6 +7,7 @@ from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.state.attention import Alert
 from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.alert_columns import ALERT_COLUMNS
@@ -63,10 +64,17 @@ class Attention(ListScreen):
             self.ctx.model.dismiss(alert)
             self.tell(Report(f"dismissed {alert.subject}: it is told when it comes again, or grows worse", ok=True))
 
+    def offers(self, action: Action) -> bool:
+        """Offer to forget a worker that is lost."""
+        return action.name != "remove-worker" or self.is_lost(self._worker())
+
     def act_remove_worker(self) -> None:
         """Forget the worker that is highlighted."""
+        self.remove_worker(self._worker())
+
+    def _worker(self) -> str | None:
         alert: Alert | None = self.pane.rows.highlighted
-        self.remove_worker(alert.key if alert is not None and alert.kind == "worker" else None)
+        return alert.key if alert is not None and alert.kind == "worker" else None
 
     def act_open(self) -> None:
         """Go to what wants a look."""

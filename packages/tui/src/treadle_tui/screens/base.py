@@ -12,6 +12,7 @@ from treadle_tui.bindings import bindings
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.draw.wrapping import shortened
 from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.mode_line import mode_line
@@ -125,7 +126,12 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
             self._keys.show_words(typed_in.KEYS)
             return
         executor = self.ctx.executor
-        self._keys.show_keys(self.ctx.offered(self.scope), self.ctx.app_state.keymap, off=executor.off())
+        offered = [action for action in self.ctx.offered(self.scope) if self.offers(action)]
+        self._keys.show_keys(offered, self.ctx.app_state.keymap, off=executor.off())
+
+    def offers(self, action: Action) -> bool:
+        """Return whether the key does anything for what is highlighted now: else the last line does not name it."""
+        return True
 
     def on_descendant_focus(self) -> None:
         """Other keys work in another pane."""

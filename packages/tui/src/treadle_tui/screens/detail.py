@@ -16,6 +16,7 @@ from treadle_tui.core.live.subscriptions import Want
 from treadle_tui.core.state.detail import TaskDetail
 from treadle_tui.core.state.marks import TaskRef
 from treadle_tui.core.state.model import Dirty
+from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.messages import names_of
 from treadle_tui.core.verbs.plan import Report
 from treadle_tui.core.verbs.scopes import Scope
@@ -187,6 +188,10 @@ class Detail(BaseScreen, MessageActions):
             self._reader.search("")
         else:
             self.post_message(self.Go("back"))
+
+    def offers(self, action: Action) -> bool:
+        """Name the way to the flow where there is one."""
+        return action.name != "flow" or (self.detail is not None and self.detail.task.flow_id is not None)
 
     def act_flow(self) -> None:
         """Show the flow that the task is of."""

@@ -179,6 +179,15 @@ class ListScreen(BaseScreen):
 
     # Verbs on a row's worker.
 
+    def on_grid_moved(self, _: Grid.Moved) -> None:
+        """Name the keys that mean something for the row that is highlighted now."""
+        self.show_keys()
+
+    def is_lost(self, key: str | None) -> bool:
+        """Return whether the worker with this id is there, and lost."""
+        row = self.ctx.model.worker_rows().get(key or "")
+        return row is not None and row.health == "lost"
+
     def remove_worker(self, key: str | None) -> None:
         """Forget a lost worker by its id."""
         row = self.ctx.model.worker_rows().get(key or "")

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from treadle_tui.core.draw.text import Span
 from treadle_tui.core.state.model import Dirty
 from treadle_tui.core.state.workers import WorkerRow
+from treadle_tui.core.verbs.action import Action
 from treadle_tui.core.verbs.scopes import Scope
 from treadle_tui.core.views.empty_states import no_workers
 from treadle_tui.core.views.pane import Pane
@@ -37,6 +38,10 @@ class Workers(ListScreen):
             self.ctx.aged((Span("3 Workers", "title"), Span(f"  {serving} of {len(ordered)} serve", "dim")), "workers"),
             (Span("enter its tasks  esc back", "dim"),),
         )
+
+    def offers(self, action: Action) -> bool:
+        """Offer to forget a worker that is lost."""
+        return action.name != "remove-worker" or self.is_lost(self.pane.rows.cursor)
 
     def act_remove_worker(self) -> None:
         """Forget the highlighted worker."""

@@ -42,6 +42,8 @@ class Column(Generic[Row]):
     right: bool = False
     keep_end: bool = False
     """Whether the end is what tells one from another: then the beginning is left out when it is too long."""
+    stem: Callable[[Row], bool] = lambda _: False
+    """Of which rows the first span is drawn before a name, and stays whatever is left out of that."""
     rank: int = 0
     """When it falls away: the highest rank first, 0 never."""
     most: int = 0
@@ -140,6 +142,7 @@ def line(placed: Sequence[Placed[Row]], row: Row, context: CellContext) -> Spans
                 cells,
                 right=column.right,
                 keep_end=column.keep_end,
+                stem=int(column.stem(row)),
                 ellipsis=ellipsis,
             )
             for column, cells in placed

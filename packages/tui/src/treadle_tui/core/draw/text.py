@@ -61,13 +61,17 @@ def clip(text: str, cells: int, *, ellipsis: str = "…") -> str:
     return set_cell_size(text[: (cells + 1) * MARKED], cells - len(ellipsis)).rstrip() + ellipsis
 
 
-def fit(spans: Spans, cells: int, *, right: bool = False, keep_end: bool = False, ellipsis: str = "…") -> Spans:
+def fit(
+    spans: Spans, cells: int, *, right: bool = False, keep_end: bool = False, stem: int = 0, ellipsis: str = "…"
+) -> Spans:
     """Return the spans in exactly `cells` cells: clipped, or padded on the side that `right` leaves.
 
-    With `keep_end` it is the beginning that is left out.
+    With `keep_end` it is the beginning that is left out, behind the first `stem` spans if there is room for them.
     """
     taken = width(spans)
     if taken > cells:
+        if keep_end and 0 < width(spans[:stem]) < cells:
+            return (*spans[:stem], *fit(spans[stem:], cells - width(spans[:stem]), keep_end=True, ellipsis=ellipsis))
         if keep_end:
             return _reversed(_clipped(_reversed(spans), cells, ellipsis))
         return _clipped(spans, cells, ellipsis)

@@ -132,7 +132,6 @@ STEERING: tuple[Action, ...] = (
         "Forget the lost worker.",
         on("workers", "attention"),
         writes=True,
-        footer=False,
     ),
 )
 """In the order of the footer and the help."""

@@ -80,7 +80,7 @@ def _on_full(row: LimitRow, context: CellContext) -> Spans:
 
 
 LIMIT_COLUMNS: tuple[Column[LimitRow], ...] = (
-    Column("LIMIT", 18, _name, keep_end=True, most=48, names=True),
+    Column("LIMIT", 18, _name, keep_end=True, stem=lambda row: row.is_beneath, most=48, names=True),
     Column("KIND", 14, _kind, rank=4),
     Column("STATE", 6, _state),
     Column("USED", 14, _used, most=24),
