@@ -100,8 +100,10 @@ async def test_long_lines_are_wrapped_or_shown_from_another_column(server: MockS
     async with staged(server, clock) as stage:
         await opened(stage)
         assert "the end" not in stage.text()
+        assert "a…│" in stage.text()
         await stage.press("w")
         assert "the end" in stage.text()
+        assert "a…│" not in stage.text()
         await stage.press("w")
         assert "the end" not in stage.text()
         await stage.press(*["right"] * 10)

@@ -21,6 +21,18 @@ def acted(stage: Stage) -> list[tuple[str, int]]:
     return [(asked["action"], len(asked["ids"])) for asked in stage.asked("actions")]
 
 
+async def test_one_group_of_one_task_is_told_in_the_singular(failing: MockServer, clock: FrozenClock) -> None:
+    for key in list(failing.failures)[1:]:
+        del failing.failures[key]
+    for row in failing.failures.values():
+        row["failed"] = 1
+
+    async with staged(failing, clock, size=(160, 40)) as stage:
+        await stage.press("7")
+
+        assert "1 group, 1 task failed" in stage.text()
+
+
 async def test_5_groups_stand_by_what_failed_and_where_those_with_failed_tasks_first(
     failing: MockServer, clock: FrozenClock
 ) -> None:

@@ -39,3 +39,17 @@ def test_the_log_is_bounded() -> None:
 
     assert len(log.rows) == KEPT
     assert log.rows[-1].subject == uuid(2 * KEPT)
+
+
+def test_an_error_is_why_a_run_ended_and_not_why_its_task_runs_again() -> None:
+    steps = [("claimed", "running"), ("running", "scheduled"), ("scheduled", "pending"), ("pending", "claimed"),
+             ("running", "failed"), ("pending", "cancelled")]  # fmt: skip
+    log = EventLog()
+    log.began("s", 0)
+
+    for seq, (was, status) in enumerate(steps, start=1):
+        [event] = pushed(seq)["events"]
+        event |= {"was": was, "task": {**event["task"], "status": status, "error": "KeyError: 'x'"}}
+        log.take({**pushed(seq), "events": [event]}, NOON)
+
+    assert [row.state for row in log.rows if row.note] == ["scheduled", "failed", "cancelled"]

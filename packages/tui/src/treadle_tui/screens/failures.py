@@ -47,7 +47,8 @@ class Failures(ListScreen):
         self.pane.rows.update([row.item.id for row in rows], {row.item.id: row for row in rows})
         failed, retrying = (sum(getattr(row.item, name) for row in rows) for name in ("failed", "retrying"))
         capped = "  of the last 10,000 runs that failed" if self.ctx.model.failures.total_is_capped else ""
-        counts = f"  {len(rows):,} groups, {failed:,} tasks failed, {retrying:,} wait for another try{capped}"
+        groups, tasks = _counted(len(rows), "group"), _counted(failed, "task")
+        counts = f"  {groups}, {tasks} failed, {retrying:,} wait for another try{capped}"
         self.grid.set_titles(
             self.ctx.aged((Span("7 Failures", "title"), Span(counts, "dim")), "failures"),
             (Span("enter shows the tasks; r, c and S mean all of the group", "dim"),),
@@ -83,3 +84,7 @@ class Failures(ListScreen):
     def _act_on_all(self, verb: Verb, states: list[Status]) -> None:
         if self._row is not None:
             self.steer_all(verb, TaskFilter(failure=self._row.item.id, status=states))
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -153,7 +153,12 @@ class Reader(Toned, can_focus=True):
             return self.strip(spans, cells, over=over)
         taken = width(spans)
         self._widest = max(self._widest, taken)
-        return self.strip(spans, max(taken, self._left + cells), over=over).crop(self._left, self._left + cells)
+        edge = self._left + cells
+        line = self.strip(spans, max(taken, edge), over=over)
+        if taken <= edge:
+            return line.crop(self._left, edge)
+        end = self.strip((Span(self._ellipsis(), "faint"),), len(self._ellipsis()), over=over)
+        return Strip.join([line.crop(self._left, edge - end.cell_length), end])
 
     def on_resize(self) -> None:
         """Keep the end, or the cursor, in sight."""

@@ -10,6 +10,7 @@ from treadle.encryption.fields import shown_task
 from treadle.encryption.sealer import Sealer
 from treadle.filters import matches
 from treadle.wire.filters import TaskFilter
+from treadle.wire.status import LEASED, TERMINAL
 
 KEPT = 5_000
 """How many events are kept: half an hour at three a second, and some 20 MB."""
@@ -116,7 +117,9 @@ def _read(push: Mapping[str, Any], sealer: Sealer, *, behind: int) -> Iterator[E
 
 def _task(key: str, event: Mapping[str, Any]) -> EventRow:
     task, was = event["task"], event.get("was")
-    note = task.get("error") or task.get("reason") or ""
+    # What the task keeps of an earlier run says nothing of its way into the queue, and to a worker again.
+    is_end = task["status"] in TERMINAL or (was in LEASED and task["status"] not in LEASED)
+    note = (task.get("error") or task.get("reason") or "") if is_end else ""
     return EventRow(
         id=key,
         at=datetime.fromisoformat(event["at"]),
