@@ -16,6 +16,7 @@ from tests.waiting import turns, until
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands import FindWorker
+from treadle_server.engine.dispatch.head_cache import HeadCache
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
 from treadle_server.store.base import LostUpdate
@@ -28,7 +29,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
 @pytest.fixture
 async def served(postgres_database: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
-    """A worker of two tasks at a time; its server is the only one that writes, and knows the head of the queue."""
+    """A worker of two tasks at a time; its server is the only one that writes, and knows the head of the queue.
+
+    It never reads on behind it: a batch in flight has sent nothing before its commit.
+    """
+    monkeypatch.setattr(HeadCache, "runs_short", False)
     async with served_alone(postgres_database, clock, monkeypatch) as served:
         await served.shop.submit(30)
         for _ in range(2):

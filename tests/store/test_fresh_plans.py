@@ -8,7 +8,7 @@ go along an index to its rows.
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -103,6 +103,7 @@ async def test_every_statement_of_a_task_goes_along_an_index_whatever_is_known_o
     await connection.close()
 
     assert len(statements) > 40
+    assert any("tasks.priority <= " in statement for statement in statements), "queues were read on behind their heads"
     assert not failures, "\n\n".join(failures)
 
 
@@ -173,7 +174,8 @@ async def _work(shop: Shop, clock: FakeClock) -> None:
         await shop.submit(3, target=target)
     await shop.submit(unique_key="k", deadline=now + timedelta(seconds=30))
     await shop.submit(due_at=now + timedelta(seconds=5))
-    await _by_socket(shop, worker)
+    await _by_socket(shop, worker, [["started", "completed"], ["completed"]])
+    await _in_a_long_queue(shop)
     await _in_steps(shop, worker)
     first, second = await shop.claim(worker, most=2)
     await engine.run(Beat(principal=ADMIN, worker_id=worker))
@@ -185,6 +187,14 @@ async def _work(shop: Shop, clock: FakeClock) -> None:
     clock.advance(1000)
     for sweep in (MissDeadlines(), ExpireLeases(), ReleaseHolds(), SweepWorkers(60.0)):
         await engine.run(sweep)
+
+
+async def _in_a_long_queue(shop: Shop) -> None:
+    """Work off a queue that its server, if it alone writes, reads on before a claim has to wait for it."""
+    await shop.register("long")
+    worker = await shop.worker("@global:tasks:long")
+    await shop.submit(20, job="@global:tasks:long")
+    await _by_socket(shop, worker, [["completed"]] * 6)
 
 
 async def _in_steps(shop: Shop, worker: WorkerId) -> None:
@@ -208,18 +218,18 @@ async def _send(shop: Shop, task: Task, key: str) -> None:
     await shop.engine.run(SendMessage(principal=ADMIN, task_id=task.id, name="approved", id=key, data="true"))
 
 
-async def _by_socket(shop: Shop, worker: WorkerId) -> None:
-    """Work off some tasks as a worker on the socket does: one reports starts alone."""
+async def _by_socket(shop: Shop, worker: WorkerId, said: Sequence[Sequence[str]]) -> None:
+    """Work off some tasks as a worker on the socket does: of each lot it reports what is `said`."""
     given: asyncio.Queue[list[Task]] = asyncio.Queue()
     found = await shop.engine.run(FindWorker(principal=ADMIN, worker_id=worker))
     slot = WorkerSlot(worker, set(found.jobs), None, 2, 0, 0, deliver=given.put_nowait)
     shop.engine.open_slot(slot)
-    for kinds in (["started", "completed"], ["completed"]):
+    for kinds in said:
         async with asyncio.timeout(60):
             tasks = await given.get()
         for kind in kinds:
-            said = [(task.id, task.run_id, RunReport(kind=kind, starts=True)) for task in tasks]
-            await shop.engine.run(ReportMany(principal=ADMIN, worker_id=worker, reports=said))
+            reports = [(task.id, task.run_id, RunReport(kind=kind, starts=True)) for task in tasks]
+            await shop.engine.run(ReportMany(principal=ADMIN, worker_id=worker, reports=reports))
     shop.engine.close_slot(slot)
 
 

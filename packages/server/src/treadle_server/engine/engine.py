@@ -300,6 +300,9 @@ class Engine:
                 is_written = True
                 self._cache.count(assignments.counted)
                 flight.note_applied(may_be_followed=not (tx.has_begun() or self.dispatcher.has_claims))
+                if flight.may_be_followed and self.dispatcher.head_cache.runs_short:
+                    await flight.land()
+                    await self.dispatcher.head_cache.read_ahead(tx, now)
         except BaseException as error:
             if isinstance(error, StoreUnavailable):
                 for demand, tasks in assignments.given.items():

@@ -4,7 +4,6 @@ from datetime import datetime
 
 from treadle.wire.status import Status
 from treadle_server.engine.commands import OpenLimits, PromoteDue
-from treadle_server.engine.commands.sweeps import MOST
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.services.base import Interval
@@ -35,17 +34,23 @@ class Promoter(Interval):
                 return
 
     async def turn(self) -> float:
-        """Promote what is due, let lines go on that have a token, and return how long nothing else will be."""
-        if await self._engine.run(PromoteDue()) >= MOST:
-            return 0.0
+        """Promote what is due, let lines go on that have a token, and return how long nothing else will be.
+
+        Both are asked for only when there is something: who has to write for nothing once a second breaks the row of
+        batches that are written while the next one is applied.
+        """
         # While it is read, whatever is scheduled ends the wait that follows: the reader may not have seen it.
         self._next = None
         async with self._engine.store.read() as connection:
             self._next = await next_due(connection)
             opens_at = await next_token(connection)
-        if opens_at is not None and opens_at <= self._engine.clock.now():
-            # Asked for only then: a server without limits writes nothing for them.
+        now = self._engine.clock.now()
+        is_due, is_open = (at is not None and at <= now for at in (self._next, opens_at))
+        if is_due:
+            await self._engine.run(PromoteDue())
+        if is_open:
             await self._engine.run(OpenLimits())
+        if is_due or is_open:
             return 0.0
         self._next = min((at for at in (self._next, opens_at) if at is not None), default=None)
         if self._next is None:

@@ -7,7 +7,7 @@ transaction to the next.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import ceil
@@ -15,9 +15,9 @@ from math import ceil
 from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Tx
 from treadle_server.store.transaction import flush
-from treadle_server.store.transaction.heads import heads
+from treadle_server.store.transaction.heads import heads, heads_after
 
-MOST_OF_LANE = 500
+MOST_OF_LANE = 1000
 """Tasks that are kept of one lane."""
 
 MOST_BYTES = 1024 * 1024
@@ -56,6 +56,13 @@ class CachedHead:
     """Characters of payload, of those too that were handed out since it was read."""
     is_lasting: bool = True
     """Whether it may be kept for the next claim: not where targets or limits block and free tasks by themselves."""
+    need: int = 0
+    """Tasks that the last claim might have taken of it."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the claim after the next one would find too little in it, though there is more to be read."""
+        return bool(self.tasks) and not self.is_all and self.is_lasting and len(self.tasks) < 2 * self.need
 
     def add(self, task: Task) -> None:
         """Put a task at the end."""
@@ -65,6 +72,13 @@ class CachedHead:
         self.is_lasting = self.is_lasting and not task.stands_in_line and self.size <= MOST_BYTES
         if task.deadline is not None:
             self.until = task.deadline if self.until is None else min(self.until, task.deadline)
+
+    def go_on_with(self, tasks: Sequence[Task], *, is_all: bool) -> None:
+        """Put at the end what was read behind it."""
+        self.size = sum(len(task.payload) for task in self.tasks)
+        self.is_all = is_all
+        for task in tasks:
+            self.add(task)
 
     def is_in_time(self, now: datetime) -> bool:
         """Return whether nothing in it is overdue."""
@@ -84,6 +98,8 @@ class HeadCache:
         """What part of its last claim each lane gave: one that is ahead of the others needs more than its share."""
         self._sizes: dict[int, int] = {}
         """Characters of a payload, in each lane, on the average of what was read last."""
+        self._asked: Collection[int] = ()
+        """The lanes of the last claim."""
 
     def clear(self) -> None:
         """Forget everything: a transaction failed, or somebody else has written."""
@@ -109,13 +125,13 @@ class HeadCache:
             else:
                 # Its own object: the submitter is told of the task as it was before its claim.
                 cached.add(Task(*flush.task_values(task)))
-                if not cached.is_lasting:
-                    del self._heads[task.lane]
+                self._drop_passing([task.lane])
 
     async def fill(self, tx: Tx, lanes: Collection[int], most: int, now: datetime) -> Mapping[int, CachedHead]:
         """Return the heads of the lanes for a claim of up to `most` tasks."""
         if not lanes:
             return {}
+        self._asked = lanes
         share = -(-most // len(lanes)) + 1
         found: dict[int, CachedHead] = {}
         short: list[int] = []
@@ -136,7 +152,44 @@ class HeadCache:
             parts = PARTS if tx.is_exclusive and len(short) >= PARTS else 1
             for part in range(parts):
                 found |= await self._read(tx, short[part::parts], depth + depth * part // parts, most, now)
+        for lane, cached in found.items():
+            cached.need = max(cached.need, self._need(lane, share, most))
         return found
+
+    @property
+    def runs_short(self) -> bool:
+        """Whether a lane that was claimed from last has too little for the claim after the next one."""
+        return bool(self._short())
+
+    async def read_ahead(self, tx: Tx, now: datetime) -> None:
+        """Read on behind lanes that run short, within the transaction of a batch that is being written.
+
+        The next batch is applied meanwhile: it takes tasks from the front, and puts none in before this one is
+        committed. For PostgreSQL's exclusive writer alone, when no batch before this one is being written.
+        """
+        short = self._short()
+        if not short or not tx.is_exclusive:
+            return
+        most = min(4 * max(cached.need for cached in short.values()), *(self._more(*one) for one in short.items()))
+        read = await heads_after(tx, {lane: cached.tasks[-1] for lane, cached in short.items()}, most, now)
+        for lane, tasks in read.items():
+            if self._heads.get(lane) is short[lane]:
+                short[lane].go_on_with(tasks, is_all=len(tasks) < most)
+                self._drop_passing([lane])
+
+    def _short(self) -> dict[int, CachedHead]:
+        """Return the lanes that run short and of which more can be kept."""
+        asked = ((lane, self._heads.get(lane)) for lane in self._asked)
+        return {lane: cached for lane, cached in asked if cached and cached.is_short and self._more(lane, cached) > 0}
+
+    def _more(self, lane: int, cached: CachedHead) -> int:
+        """Return how many more tasks of the lane may be kept."""
+        left = MOST_BYTES - sum(len(task.payload) for task in cached.tasks)
+        return min(MOST_OF_LANE - len(cached.tasks), left // max(1, self._sizes.get(lane, MOST_BYTES)))
+
+    def _drop_passing(self, lanes: Iterable[int]) -> None:
+        """Forget those of the lanes that can't be kept."""
+        self.drop([lane for lane in lanes if not self._heads[lane].is_lasting])
 
     def taken(self, lanes: Mapping[int, int]) -> None:
         """Note how many tasks a claim took of each lane that it looked at."""

@@ -1,12 +1,26 @@
 """The heads of the queues: what a claim reads. Each lane is read along its partial index, never sorted."""
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
 from typing import Any, NamedTuple, cast
 
-from sqlalchemy import Select, bindparam, false, func, literal_column, or_, select, true, union_all
+from sqlalchemy import (
+    ARRAY,
+    Select,
+    and_,
+    bindparam,
+    column,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    true,
+    tuple_,
+    union_all,
+)
 
 from treadle.wire.ids import WorkerId
 from treadle.wire.status import LEASED, Status
@@ -109,6 +123,44 @@ async def heads(
     for task in tasks_read:
         if task.target_num is None or task.target_num in free:
             found[task.lane].append(task)
+    return found
+
+
+def _after_statement(dialect: Dialect) -> Select[Any]:
+    """Return the statement that reads on behind a place in each lane; PostgreSQL alone."""
+    names = ("lane", "priority", "due_at", "seq")
+    arrays = [bindparam(f"{name}s", type_=ARRAY(tasks.c[name].type)) for name in names]
+    last = (
+        func.unnest(*arrays)
+        .table_valued(*(column(name, tasks.c[name].type) for name in names), name="last")
+        .render_derived()
+    )
+    is_behind = and_(
+        tasks.c.priority <= last.c.priority,
+        or_(
+            tasks.c.priority < last.c.priority,
+            tuple_(tasks.c.due_at, tasks.c.seq) > tuple_(last.c.due_at, last.c.seq),
+        ),
+    )
+    head = _head_of(list(tasks.c), last.c.lane).where(is_behind).lateral("head")
+    return select(*head.c).select_from(last.join(head, true()))
+
+
+_after = Prepared(_after_statement)
+
+
+async def heads_after(tx: Tx, last: Mapping[int, Task], most: int, now: datetime) -> dict[int, list[Task]]:
+    """Return up to `most` tasks of each lane claimable `now` that stand behind its task in `last`, in their order.
+
+    PostgreSQL's exclusive writer alone: nothing is locked, and targets are not looked at.
+    """
+    places = [(lane, task.priority, task.due_at, task.seq) for lane, task in last.items()]
+    names = ("lanes", "prioritys", "due_ats", "seqs")
+    arrays = dict(zip(names, (list(values) for values in zip(*places, strict=True)), strict=True))
+    found: dict[int, list[Task]] = {lane: [] for lane in last}
+    for row in await _after.rows(tx, **arrays, most=most, now=now, heaviest=ANY_WEIGHT):
+        task = record_of(row)
+        found[task.lane].append(task)
     return found
 
 
