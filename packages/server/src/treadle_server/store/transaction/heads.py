@@ -14,7 +14,6 @@ from sqlalchemy import (
     column,
     false,
     func,
-    literal_column,
     or_,
     select,
     true,
@@ -30,7 +29,7 @@ from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import NUMBER, UUID, bound, is_among, rows_of
 from treadle_server.store.postgres.writer import DirectConnection
 from treadle_server.store.prepared import Prepared
-from treadle_server.store.sqlite.rows import AS_PENDING, head_of, micros, record_of
+from treadle_server.store.sqlite.rows import HEAD, heads_of, micros, record_of
 from treadle_server.store.tables import holds, jobs, lanes, status_in, tasks
 from treadle_server.store.transaction.counts import all_counts
 from treadle_server.store.transaction.targets import free_targets
@@ -66,10 +65,6 @@ async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[Claimable]:
     return [Claimable(Lane(*row[:4]), row[4]) for row in rows]
 
 
-_HEAD = [literal_column(AS_PENDING[c.name]).label(c.name) if c.name in AS_PENDING else c for c in tasks.c]
-"""SQLite: the columns of a claimable task; a fifth of them is known without being read."""
-
-
 def _head_of(columns: Sequence[Any], lane: Any) -> Select[Any]:
     # The literals let both planners prove that the partial index applies, and `blocked` pins its second column.
     return (
@@ -92,7 +87,7 @@ def heads_statement(dialect: Dialect, *, is_exclusive: bool = False) -> Select[A
     """Return the statement that reads the heads: of one `lane` on SQLite, of all `lanes` on PostgreSQL."""
     if dialect == "sqlite":
         # SQLite has no lateral join; a statement a lane costs 0.06 ms, and lanes that wait are few.
-        return _head_of(_HEAD, bindparam("lane"))
+        return _head_of([tasks.c[name] for name in HEAD], bindparam("lane"))
     rows, lane = rows_of(dialect, "lanes", NUMBER)
     found = _head_of(list(tasks.c), lane)
     head = (found if is_exclusive else found.with_for_update(of=tasks, skip_locked=True)).lateral("head")
@@ -114,7 +109,7 @@ async def heads(
     if tx.dialect == "sqlite":
         for lane in lane_ids:
             rows = await _heads.rows(tx, lane=lane, most=most, now=micros(now), heaviest=heaviest)
-            found[lane] = [head_of(row) for row in rows]
+            found[lane] = heads_of(rows)
         return found
     statement = _heads_of_exclusive if tx.is_exclusive else _heads
     rows = await statement.rows(tx, lanes=bound(tx.dialect, lane_ids), most=most, now=now, heaviest=heaviest)
