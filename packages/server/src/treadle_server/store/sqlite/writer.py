@@ -13,6 +13,8 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
+from itertools import chain
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -37,6 +39,10 @@ hundred tasks each, came back from the thread into the loop."""
 
 LOOK_AGAIN = 200
 """Commits on the thread after which one in place shows whether the disk is quick again."""
+
+
+MOST_TOGETHER = 64
+"""Rows that a statement is run for at once: each number of them is a text of its own, which the driver remembers."""
 
 
 class Statements(Protocol):
@@ -107,6 +113,28 @@ class InlineConnection:
         """
         with _named(statement):
             return self.driver.executemany(statement, rows).rowcount
+
+    def run_together(self, statement: str, shared: Sequence[Any], rows: Sequence[Sequence[Any]]) -> int:
+        """Run an UPDATE on the driver itself for all rows of parameters, and return how many rows it changed in all.
+
+        For the `{rows}` in it stands a table of them, whose columns are `column1` and so on; `shared` are the
+        parameters before. Run for each row by itself it opens some twenty indexes for each: a claim then took 5.3
+        microseconds, of which 3.5 are left.
+        """
+        changed = 0
+        for first in range(0, len(rows), MOST_TOGETHER):
+            some = rows[first : first + MOST_TOGETHER]
+            text = _with_rows(statement, len(some), len(some[0]))
+            with _named(text):
+                changed += self.driver.execute(text, (*shared, *chain.from_iterable(some))).rowcount
+        return changed
+
+
+@cache
+def _with_rows(statement: str, count: int, width: int) -> str:
+    """Return the statement with so many rows of parameters."""
+    row = f"({', '.join('?' * width)})"
+    return statement.format(rows=f"(VALUES {', '.join([row] * count)})")
 
 
 @contextmanager

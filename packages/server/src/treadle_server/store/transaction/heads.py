@@ -68,7 +68,7 @@ async def claimable_lanes(tx: Tx, lane_ids: Collection[int]) -> list[Claimable]:
 def _head_of(columns: Sequence[Any], lane: Any) -> Select[Any]:
     # The literals let both planners prove that the partial index applies, and `blocked` pins its second column.
     return (
-        select(tasks)
+        select(*columns)
         .where(
             tasks.c.lane == lane,
             status_in(Status.PENDING),

@@ -15,7 +15,7 @@ the backend 22 microseconds a task instead of 26.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
@@ -25,6 +25,7 @@ from typing import Any, cast
 from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql
 
+from treadle.wire.ids import WorkerId
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.store.base import LostUpdate, Tx
@@ -44,13 +45,14 @@ Counts = Mapping[CountKey, int]
 _NO_COUNTS: Counts = {}
 
 _CLAIM = """
-UPDATE tasks SET status = 'claimed', version = ?, updated_at = ?, run_id = ?, worker_id = ?, claimed_at = ?,
-       started_at = NULL, taken_until = ?, cancel_requested = 0, unfenced = 0, next_retry_at = NULL
- WHERE seq = ? AND version = ? AND status = 'pending'
+UPDATE tasks SET status = 'claimed', version = version + 1, updated_at = ?, run_id = run_id + 1, worker_id = ?,
+       claimed_at = ?, started_at = NULL, taken_until = ? + CAST(round(lease_seconds * 1e6) AS INTEGER),
+       cancel_requested = 0, unfenced = 0, next_retry_at = NULL
+  FROM {rows} AS v WHERE seq = v.column1 AND version = v.column2 AND status = 'pending'
 """
 _START = """
-UPDATE tasks SET status = 'running', version = ?, updated_at = ?, started_at = ?, unfenced = 0
- WHERE seq = ? AND version = ? AND status = 'claimed'
+UPDATE tasks SET status = 'running', version = version + 1, updated_at = ?, started_at = ?, unfenced = 0
+  FROM {rows} AS v WHERE seq = v.column1 AND version = v.column2 AND status = 'claimed'
 """
 _COMPLETE = """
 UPDATE tasks SET status = 'completed', version = ?, updated_at = ?, started_at = ?, completed_at = ?, result = ?,
@@ -208,13 +210,12 @@ async def claim(tx: Tx, claimed: Sequence[Moved], counts: Counts = _NO_COUNTS) -
         await _direct(tx).postpone(Postponed(partial(_turn, tx, ended, rows, dict(counts), *shared)))
         return
     await apply_counts(tx, counts)
-    assert claimed[0][0].claimed_at is not None
-    at = micros(claimed[0][0].claimed_at)
-    # `taken_until` is the claim and the lease: one sum is cheaper than the difference of two instants.
-    written = [
-        (t.version, at, t.run_id, t.worker_id, at, at + round(t.lease_seconds * 1e6), t.seq, was) for t, was in claimed
-    ]
-    _all_of(_inline(tx).run_many(_CLAIM, written), written)
+    at = _at(claimed[0][0].claimed_at)
+    rows_of: dict[WorkerId | None, list[tuple[int, int]]] = defaultdict(list)
+    for t, was in claimed:
+        rows_of[t.worker_id].append((t.seq, was))
+    for worker_id, written in rows_of.items():
+        _all_of(_inline(tx).run_together(_CLAIM, (at, worker_id, at, at), written), written)
 
 
 async def start(tx: Tx, started: Sequence[Moved], counts: Counts = _NO_COUNTS) -> None:
@@ -227,8 +228,8 @@ async def start(tx: Tx, started: Sequence[Moved], counts: Counts = _NO_COUNTS) -
         return
     await apply_counts(tx, counts)
     at = _at(started[0][0].started_at)
-    written = [(t.version, at, at, t.seq, was) for t, was in started]
-    _all_of(_inline(tx).run_many(_START, written), written)
+    written = [(t.seq, was) for t, was in started]
+    _all_of(_inline(tx).run_together(_START, (at, at), written), written)
 
 
 async def complete(tx: Tx, completed: Sequence[Moved], ended: Sequence[Run], counts: Counts = _NO_COUNTS) -> None:
