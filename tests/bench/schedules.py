@@ -24,8 +24,9 @@ import sqlalchemy as sa
 from tests.bench.report import show
 from tests.bench.site import databases, new_database
 from tests.chaos.processes import ServerProcess, WorkerProcess, running_server, stopped_at_the_end
+from treadle_server.store.past_runs import past_runs
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import runs, schedule_ticks, tasks
+from treadle_server.store.tables import schedule_ticks, tasks
 
 LATE = 0.5
 """Seconds by which a task may be made after its tick when nothing was in its way."""
@@ -78,6 +79,7 @@ async def ordeal(server: ServerProcess, seconds: float, kills: int, chance: rand
 
 async def made_tasks(database_url: str) -> list[Made]:
     """Return what was made for the ticks, in their order."""
+    runs = past_runs()
     completed = (
         sa.select(sa.func.count()).where(runs.c.task_seq == tasks.c.seq, runs.c.status == "completed").scalar_subquery()
     )

@@ -14,8 +14,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.chaos.processes import ServerProcess, running_server
+from treadle_server.store.past_runs import past_runs
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import runs, tasks
+from treadle_server.store.tables import tasks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(110)]
 
@@ -148,6 +149,7 @@ async def look(database_url: str) -> Kept:
     try:
         async with store.read() as connection:
             rows = (await connection.execute(sa.select(tasks.c.id, tasks.c.status, tasks.c.result))).all()
+            runs = past_runs()
             ended = sa.select(tasks.c.id).join_from(runs, tasks, runs.c.task_seq == tasks.c.seq)
             names = (await connection.execute(ended.where(runs.c.status == "completed"))).scalars()
             completed = Counter(str(name) for name in names)

@@ -83,8 +83,8 @@ async def counted(url: str, query: str) -> Counts:
 STANDING = "SELECT job_name, status, count(*) FROM tasks GROUP BY 1, 2"
 ENDED = f"SELECT * FROM ({STANDING}) AS found (job, status, n) WHERE status IN ('completed', 'failed', 'cancelled')"
 RUNS = """
-SELECT tasks.job_name, 'runs', count(*) FROM runs JOIN tasks ON tasks.seq = runs.task_seq
- WHERE runs.status IN ('completed', 'failed', 'exception') AND runs.started_at IS NOT NULL GROUP BY 1
+SELECT job, 'runs', count(*) FROM treadle_runs
+ WHERE status IN ('completed', 'failed', 'exception') AND started_at IS NOT NULL GROUP BY 1
 """
 
 

@@ -12,8 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.chaos.cluster import Cluster, Observer, asked, cluster, every_task, overlapping, submit, waited
 from tests.chaos.processes import ServerProcess
 from tests.clients import client_at
+from treadle_server.store.past_runs import past_runs
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import runs, tasks
+from treadle_server.store.tables import tasks
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -23,6 +24,7 @@ async def completed_runs(url: str) -> Counter[str]:
     store = SqlStore(url)
     try:
         async with store.read() as connection:
+            runs = past_runs()
             ended = sa.select(tasks.c.id).join_from(runs, tasks, runs.c.task_seq == tasks.c.seq)
             return Counter(
                 str(one) for one in (await connection.execute(ended.where(runs.c.status == "completed"))).scalars()

@@ -37,9 +37,10 @@ from treadle_server.errors import (
     StoreUnavailable,
     TaskConflict,
 )
+from treadle_server.store.past_runs import past_runs
 from treadle_server.store.read.positions import positions
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import jobs, lane_counts, runs, targets, tasks, worker_jobs
+from treadle_server.store.tables import jobs, lane_counts, targets, tasks, worker_jobs
 from treadle_server.store.transaction.counts import fold_counts
 
 pytestmark = pytest.mark.anyio
@@ -87,6 +88,7 @@ async def everything(engine: Engine) -> dict[str, list[tuple]]:
     if engine.store.dialect == "postgresql":
         async with engine.store.write() as tx:
             await fold_counts(tx)
+    runs = past_runs()
     async with engine.store.read() as connection:
         found = {
             "tasks": [tuple(r) for r in await connection.execute(sa.select(tasks).order_by(tasks.c.seq))],

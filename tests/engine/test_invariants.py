@@ -19,7 +19,8 @@ from treadle_server.engine.commands import (
 )
 from treadle_server.errors import Refused
 from treadle_server.store.base import Tx
-from treadle_server.store.tables import holds, runs, tasks
+from treadle_server.store.past_runs import past_runs
+from treadle_server.store.tables import holds, tasks
 from treadle_server.store.transaction.counts import all_counts, fold_counts
 from treadle_server.store.transaction.load import to_task
 
@@ -128,7 +129,7 @@ class Walk:
             for row in await connection.execute(sa.select(counts)):
                 kept[row.lane, row.status, row.priority] += row.n
             held = {row.task_seq: row.target_num for row in await connection.execute(holds.select())}
-            rows = {(row.task_seq, row.run_id): tuple(row) for row in await connection.execute(runs.select())}
+            rows = {(row.task_seq, row.run_id): tuple(row) for row in await connection.execute(past_runs().select())}
         assert {key: n for key, n in kept.items() if n} == Counter(
             (t.lane, str(t.status), t.priority if t.status is Status.PENDING else 0) for t in now
         )

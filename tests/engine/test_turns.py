@@ -12,7 +12,8 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import Outcome, Status
 from treadle_server.domain.tasks import Task
 from treadle_server.errors import StaleRun
-from treadle_server.store.tables import runs, tasks
+from treadle_server.store.past_runs import past_runs
+from treadle_server.store.tables import tasks
 from treadle_server.store.transaction.load import to_task
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -49,7 +50,8 @@ async def test_completions_and_the_next_claims_are_one_statement_and_what_is_tol
     assert [kept[task.id] for task in given] == given
     assert {task.status for task in given} == {Status.COMPLETED}
     async with served.shop.engine.store.read() as connection:
-        ended = (await connection.execute(sa.select(runs).order_by(runs.c.task_seq))).all()
+        ended_runs = past_runs()
+        ended = (await connection.execute(sa.select(ended_runs).order_by(ended_runs.c.task_seq))).all()
     assert [(row.task_seq, row.status, row.ended_at) for row in ended] == [
         (task.seq, Outcome.COMPLETED, task.completed_at) for task in given
     ]

@@ -24,8 +24,8 @@ from treadle.wire.status import Outcome, Status
 from treadle_server.engine.commands import Beat, FireDue, ReportMany, RunReport
 from treadle_server.engine.engine import Engine
 from treadle_server.errors import StoreUnavailable
+from treadle_server.store.past_runs import past_runs
 from treadle_server.store.store import SqlStore
-from treadle_server.store.tables import runs as run_table
 from treadle_server.store.tables import tasks as task_table
 from treadle_server.store.tables import workers as worker_table
 from treadle_server.store.transaction.counts import pending_counts
@@ -210,7 +210,8 @@ async def test_a_report_that_is_sent_again_is_taken_once(shop: Shop, cutter: tup
 
     assert answer == {}
     async with shop.engine.store.read() as connection:
-        outcomes = (await connection.execute(sa.select(run_table.c.run_id, run_table.c.status))).all()
+        ended = past_runs()
+        outcomes = (await connection.execute(sa.select(ended.c.run_id, ended.c.status))).all()
     assert [tuple(one) for one in outcomes] == [(0, Outcome.COMPLETED)]
     assert await counted(shop) == (1, 0)
 

@@ -99,6 +99,7 @@ async def test_the_view_shows_tasks_with_times_that_people_read_t9(shop) -> None
         "reason = 'whim'",
         "on_failure = 'explode'",
         "status = 'running', taken_until = due_at",
+        "digest = content_hash",
     ],
 )
 async def test_the_database_refuses_a_row_that_breaks_an_invariant(shop, change) -> None:

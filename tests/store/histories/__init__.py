@@ -82,6 +82,26 @@ def _task(seq: int, status: str, **more: Any) -> dict[str, Any]:
     return plain | more
 
 
+def named(n: int) -> Named:
+    """Return an id."""
+    return _id(n)
+
+
+def completed(seq: int, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the row of a task that has completed, and that of its last run."""
+    times = {"worker_id": _id(90), "claimed_at": _NOW, "started_at": _NOW}
+    task = _task(seq, "completed", **{"run_id": 0, "completed_at": _LATER, **times, **more})
+    run = {
+        "task_seq": seq,
+        "run_id": task["run_id"],
+        "status": "completed",
+        "ended_at": _LATER,
+        "digest": b"d",
+        **times,
+    }
+    return task, run
+
+
 _LEASE = {"run_id": 0, "worker_id": _id(90), "taken_until": _LATER, "claimed_at": _NOW}
 
 ROWS: dict[str, list[dict[str, Any]]] = {
@@ -230,6 +250,12 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, str) else value
 
 
+def put(connection: sa.Connection, name: str, row: dict[str, Any]) -> None:
+    """Put a row into the table of this name."""
+    table = sa.table(name, *[sa.column(column, _type(value)) for column, value in row.items()])
+    connection.execute(table.insert().values({one: _plain(value) for one, value in row.items()}))
+
+
 def fill(connection: sa.Connection, revision: str) -> dict[str, list[str]]:
     """Put rows into every table that is there, and return their columns.
 
@@ -241,8 +267,7 @@ def fill(connection: sa.Connection, revision: str) -> dict[str, list[str]]:
         if name not in there or (name == "schedules" and revision < "0006"):
             continue
         for row in rows:
-            table = sa.table(name, *[sa.column(column, _type(value)) for column, value in row.items()])
-            connection.execute(table.insert().values({one: _plain(value) for one, value in row.items()}))
+            put(connection, name, row)
         columns[name] = [one["name"] for one in sa.inspect(connection).get_columns(name)]
     return columns
 

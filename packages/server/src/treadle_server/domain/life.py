@@ -4,7 +4,6 @@ Every verb raises `InvalidTaskTransition` for a task in a state that it doesn't 
 a refused verb leaves the task as it was. Those that end a run are for a task whose run is open (`check_owner`).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,14 +11,12 @@ from treadle.wire.ids import WorkerId
 from treadle.wire.status import REQUEUED, RETRIED, Outcome, Reason, Status
 from treadle.wire.transitions import Verb
 from treadle_server.domain.dependencies import TAKE_BACK, UNTOLD
-from treadle_server.domain.retry import backoff, requeue_delay
+from treadle_server.domain.last_run import keep_last_run, last_run
+from treadle_server.domain.retry import Draw, backoff_of, requeue_delay
 from treadle_server.domain.states import advance
 from treadle_server.domain.tasks import Run, Task
 from treadle_server.domain.usage import note_usage, usage_of_run
 from treadle_server.errors import InvalidTaskTransition, StaleRun, TaskConflict
-
-Draw = Callable[[], float]
-"""A source of random numbers in [0, 1)."""
 
 
 @dataclass(slots=True)
@@ -81,9 +78,10 @@ def end_run(task: Task, ending: Ending, now: datetime) -> Run:
     )
     task.taken_until = None
     task.progress = None
-    task.usage_before = task.usage
     if ending.outcome is not Outcome.COMPLETED:
-        task.goes_first = True  # should it come back; what is completed only comes back anew
+        # Should it come back; what is completed only comes back anew.
+        task.usage_before = task.usage
+        task.goes_first = True
     return run
 
 
@@ -117,7 +115,7 @@ def renew(task: Task, now: datetime, usage: float | None = None) -> None:
 
 
 def complete(task: Task, result: str | None, ending: Ending, now: datetime) -> Run:
-    """The code returned `result`. Raises `InvalidTaskTransition` unless the task is running."""
+    """The code returned `result`; the task keeps the run, if it can. Raises `InvalidTaskTransition` unless running."""
     if task.status is not Status.RUNNING:
         advance(task.status, Verb.COMPLETE, Status.COMPLETED)
     run = end_run(task, ending, now)
@@ -126,6 +124,7 @@ def complete(task: Task, result: str | None, ending: Ending, now: datetime) -> R
     task.error = None
     task.reason = None
     task.cancel_requested = False
+    keep_last_run(task, run)
     return run
 
 
@@ -188,17 +187,6 @@ def fail(
 
 def _is_unfenced_loss(task: Task, reason: Reason) -> bool:
     return task.unfenced and reason is Reason.TIMEOUT
-
-
-def backoff_of(task: Task, attempt: int, draw: Draw) -> timedelta:
-    """Return the task's own back-off before retry number `attempt`; 0 is the first."""
-    return backoff(
-        attempt,
-        base=task.retry_base,
-        multiplier=task.retry_multiplier,
-        randomization=task.retry_randomization,
-        draw=draw(),
-    )
 
 
 def hand_back(task: Task, ending: Ending, now: datetime) -> Run:
@@ -357,15 +345,17 @@ def _reopen(task: Task) -> None:
         task.telling = TAKE_BACK
 
 
-def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> None:
+def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> Run | None:
     """Run an ended task from the start: no checkpoint, fresh budgets; the history of runs is kept.
 
-    What had run queues up anew, at the back; what had not, and what an undo brings back, gets its place again. Raises
-    `InvalidTaskTransition`, also when its deadline has passed.
+    What had run queues up anew, at the back; what had not, and what an undo brings back, gets its place again. The run
+    that the task itself told until now is returned: it needs a record. Raises `InvalidTaskTransition`, also when its
+    deadline has passed.
     """
     to = Status.BLOCKED if task.unmet else Status.PENDING
     advance(task.status, Verb.RERUN, to)
     check_deadline(task, now)
+    told = last_run(task)
     _move(task, Verb.RERUN, to, now)
     is_anew = task.has_run and not is_undo
     if is_anew or task.due_at > now:
@@ -373,8 +363,9 @@ def rerun(task: Task, now: datetime, *, is_undo: bool = False) -> None:
     if is_anew:
         task.goes_first = False
     task.retry_count = task.requeue_count = 0
-    task.checkpoint = task.result = task.usage = task.usage_before = None
+    task.checkpoint = task.result = task.usage = task.usage_before = task.digest = None
     _reopen(task)
+    return told
 
 
 def resolve(task: Task, to: Status, result: str | None, error: str | None, now: datetime) -> Run:

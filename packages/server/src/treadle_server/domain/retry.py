@@ -4,7 +4,13 @@ The formula is Effectum's: base * multiplier ** attempt, up to a share `randomiz
 tasks that failed together from coming back together.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
+
+from treadle_server.domain.tasks import Task
+
+Draw = Callable[[], float]
+"""A source of random numbers in [0, 1)."""
 
 CAP = timedelta(days=1)
 """The longest back-off, whatever base and multiplier say."""
@@ -25,6 +31,17 @@ def backoff(attempt: int, *, base: float, multiplier: float, randomization: floa
     except OverflowError:
         delay = cap
     return timedelta(seconds=min(cap, delay))
+
+
+def backoff_of(task: Task, attempt: int, draw: Draw) -> timedelta:
+    """Return the task's own back-off before retry number `attempt`; 0 is the first."""
+    return backoff(
+        attempt,
+        base=task.retry_base,
+        multiplier=task.retry_multiplier,
+        randomization=task.retry_randomization,
+        draw=draw(),
+    )
 
 
 def requeue_delay(lost_before: int) -> timedelta:

@@ -102,6 +102,8 @@ class Task:
     """How many of its dependencies have not ended as it needs them; None: it has none."""
     telling: int | None = None
     """How far the tasks that wait for it were told of where it is (`domain/dependencies.py`); None: none wait."""
+    digest: bytes | None = None
+    """That of its last run, if that has completed and is told by the task alone (`domain/last_run.py`)."""
 
     @property
     def stands_in_line(self) -> bool:

@@ -221,11 +221,16 @@ class UnitOfWork:
 
     def add_run(self, task: Task, run: Run, *, code_ended: bool) -> None:
         """Keep a resolved run; `code_ended` says that its code is known to have stopped."""
-        self.changes.new_runs.append(run)
+        if task.digest is None:  # else the task's own row tells it
+            self.keep_run(run)
         self.resolved[run.task_seq, run.run_id] = run
         self.batch.runs.append(run)
         if code_ended:
             self.released.append((task.id, run.run_id))
+
+    def keep_run(self, run: Run) -> None:
+        """Write the record of a run that is over, and that its task's row does not tell, or will not any more."""
+        self.changes.new_runs.append(run)
 
     def add_hold(self, hold: Hold) -> None:
         """Let a run that is over keep its target and its worker's slot until its code has stopped."""

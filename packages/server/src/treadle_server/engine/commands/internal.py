@@ -10,6 +10,7 @@ from treadle.wire.status import Outcome, Reason, Status
 from treadle_server.access.principal import Principal
 from treadle_server.domain import life
 from treadle_server.domain.life import Ending
+from treadle_server.domain.retry import backoff_of
 from treadle_server.domain.tasks import Task
 from treadle_server.engine.commands.base import OneRow
 from treadle_server.engine.commands.reports import take_report
@@ -117,7 +118,7 @@ def lose_internal(work: UnitOfWork, task: Task, *, is_dead: bool) -> None:
         return
     work.open(task)
     until = task.taken_until if task.target_num is not None and not is_dead else None
-    delay = life.backoff_of(task, task.requeue_count, work.draw) if policy == "backoff" else timedelta(0)
+    delay = backoff_of(task, task.requeue_count, work.draw) if policy == "backoff" else timedelta(0)
     ending = Ending(Outcome.EXCEPTION, Reason.CLAIM_EXPIRED, DISCONNECTED)
     run = life.fail(task, ending, work.now, work.draw, requeue_after=delay)
     work.add_run(task, run, code_ended=not keep_hold(work, task, until))

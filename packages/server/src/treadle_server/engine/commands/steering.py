@@ -136,7 +136,8 @@ class Steer(OneRow):
             clear_steps(work, task, self.from_step)
         before = work.open(task)
         look_again(work, before)
-        function(before, work.now, is_undo=is_undo)
+        if (told := function(before, work.now, is_undo=is_undo)) is not None:
+            work.keep_run(told)
         task.blocked = task.stands_in_line
         work.changed(task)
 

@@ -181,7 +181,7 @@ async def _write(taken: _Taken) -> None:
     await lock_targets(work.tx, freed)
     if completed:
         await hot.start(work.tx, started)
-        await hot.complete(work.tx, completed, taken.runs, counts)
+        await hot.complete(work.tx, completed, counts)
     else:
         await hot.start(work.tx, started, counts)
     work.batch.runs += taken.runs

@@ -3,16 +3,17 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle_server.domain.artifacts import Artifact
-from treadle_server.domain.tasks import RUN_FIELDS, Run, Task
+from treadle_server.domain.tasks import Run, Task
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import TEXT, bound, is_among
-from treadle_server.store.tables import artifacts, runs, tasks
+from treadle_server.store.past_runs import past_runs
+from treadle_server.store.tables import artifacts, tasks
 from treadle_server.store.transaction.artifacts import ROWS
 from treadle_server.store.transaction.load import to_run, to_task
 
@@ -66,9 +67,8 @@ async def announced(connection: AsyncConnection, artifact_id: str) -> Announced 
 
 
 async def _resolved(connection: AsyncConnection, artifact: Artifact) -> Run | None:
-    columns: list[Any] = [runs.c[name] for name in RUN_FIELDS]
-    where = (runs.c.task_seq == artifact.task_seq, runs.c.run_id == artifact.run_id)
-    row = (await connection.execute(select(*columns).where(*where))).first()
+    ended = past_runs(of=lambda seq: seq == artifact.task_seq)
+    row = (await connection.execute(select(ended).where(ended.c.run_id == artifact.run_id))).first()
     return None if row is None else to_run(row)
 
 

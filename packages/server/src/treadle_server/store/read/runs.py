@@ -1,18 +1,17 @@
-"""The runs of a task: those that are over, and the open one, which stands in the task's row."""
+"""The runs of a task: those that are over, wherever they stand, and the open one, which stands in the task's row."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, func, null, select
+from sqlalchemy import ColumnElement, Subquery, and_, case, func, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.ids import WorkerId
 from treadle_server.domain.tasks import RUN_FIELDS, Task
 from treadle_server.domain.usage import usage_of_run
+from treadle_server.store.past_runs import past_runs
 from treadle_server.store.tables import runs, workers
-
-_COLUMNS = [runs.c[name] for name in RUN_FIELDS]
 
 MOST_TEXT = 4_000_000
 """Characters of errors and tracebacks that a task's observers are sent: those of its last runs."""
@@ -42,25 +41,19 @@ class RunView:
     """Which of its texts were not read."""
 
 
-def _sizes() -> list[ColumnElement[int]]:
-    return [func.coalesce(func.length(runs.c[name]), 0) for name in TEXTS]
-
-
-def _upto(most_text: int) -> list[Any]:
+def _upto(ended: Subquery, most_text: int) -> list[Any]:
     """Return the columns of a run, with its texts if those of it and of all later runs have no more characters.
 
     The last run has them whatever their size.
     """
-    error, traceback = _sizes()
-    later = func.sum(error + traceback).over(order_by=runs.c.run_id.desc())
-    is_long = and_(later > most_text, func.max(runs.c.run_id).over() != runs.c.run_id)
+    error, traceback = sizes = [func.coalesce(func.length(ended.c[name]), 0) for name in TEXTS]
+    later = func.sum(error + traceback).over(order_by=ended.c.run_id.desc())
+    is_long: ColumnElement[bool] = and_(later > most_text, func.max(ended.c.run_id).over() != ended.c.run_id)
     short = [
-        case((is_long, null()), else_=runs.c[name]).label(name) if name in TEXTS else runs.c[name]
+        case((is_long, null()), else_=ended.c[name]).label(name) if name in TEXTS else ended.c[name]
         for name in RUN_FIELDS
     ]
-    cut = [
-        case((is_long, size > 0), else_=False).label(f"no_{name}") for name, size in zip(TEXTS, _sizes(), strict=True)
-    ]
+    cut = [case((is_long, size > 0), else_=False).label(f"no_{name}") for name, size in zip(TEXTS, sizes, strict=True)]
     return [*short, *cut]
 
 
@@ -69,11 +62,11 @@ async def of_task(connection: AsyncConnection, task: Task, *, most_text: int | N
 
     Beyond `most_text` characters the errors and tracebacks of earlier runs are left out; None: nothing is.
     """
+    ended = past_runs(of=lambda seq: seq == task.seq)
     statement = (
-        select(*(_COLUMNS if most_text is None else _upto(most_text)), workers.c.name.label("worker_name"))
-        .join_from(runs, workers, workers.c.id == runs.c.worker_id, isouter=True)
-        .where(runs.c.task_seq == task.seq)
-        .order_by(runs.c.run_id)
+        select(*(ended.c if most_text is None else _upto(ended, most_text)), workers.c.name.label("worker_name"))
+        .join_from(ended, workers, workers.c.id == ended.c.worker_id, isouter=True)
+        .order_by(ended.c.run_id)
     )
     found = [
         RunView(

@@ -92,11 +92,12 @@ def holders_statement(dialect: Dialect) -> CompoundSelect[Any]:
             literal("stopping"),
             holds.c.run_id,
             holds.c.worker_id,
-            runs.c.ended_at,
+            # That of a task which completed while its code ran on, and tells the run itself, is its own.
+            func.coalesce(runs.c.ended_at, _c.completed_at),
             holds.c.until,
         )
         .join_from(holds, tasks, holds.c.task_seq == _c.seq)
-        .join(runs, (runs.c.task_seq == holds.c.task_seq) & (runs.c.run_id == holds.c.run_id))
+        .outerjoin(runs, (runs.c.task_seq == holds.c.task_seq) & (runs.c.run_id == holds.c.run_id))
         .where(is_among(dialect, holds.c.target_num, "nums", NUMBER))
     )
     return union_all(by_state, stopping)

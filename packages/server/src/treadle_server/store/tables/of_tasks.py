@@ -116,6 +116,7 @@ tasks = Table(
     Column("arguments_from", Json),
     Column("unmet", Integer),
     Column("telling", BigKey),
+    Column("digest", LargeBinary),
     one_of("status", Status),
     CheckConstraint(f"reason IS NULL OR reason IN ({quoted(Reason)})", name="reason_known"),
     CheckConstraint("on_failure IN ('hold', 'release')", name="on_failure_known"),
@@ -132,9 +133,13 @@ tasks = Table(
         f"status NOT IN ({quoted(LEASED)}) OR (run_id >= 0 AND worker_id IS NOT NULL)",
         name="leased_has_run_and_worker",
     ),
+    CheckConstraint("digest IS NULL OR status = 'completed'", name="digest_of_completed"),
 )
 
-"""A task with its open run. Resolved runs stand in `runs`."""
+"""A task with its open run, or, where `digest` is not null, with the run that completed it (`domain/last_run.py`).
+
+All other runs that are over stand in `runs`; `store/past_runs.py` reads both.
+"""
 
 _c = tasks.c
 
@@ -256,7 +261,10 @@ runs = Table(
     sqlite_with_rowid=False,
 )
 
-"""Resolved attempts, written once. On PostgreSQL whoever removes tasks removes their runs (`prune.py`)."""
+"""Resolved attempts, written once, but for those that the rows of completed tasks tell.
+
+On PostgreSQL whoever removes tasks removes their runs (`prune.py`).
+"""
 
 failures = Table(
     "failures",

@@ -6,8 +6,8 @@ a prepared statement for each row, on the driver itself; PostgreSQL takes the ro
 There each row must be looked up by its number, whatever the planner knows of the table. So the status is bound: of a
 literal it proves that a partial index applies, and a claim of 122 tasks read the 5,139 pending ones of a fresh table
 122 times (575 ms; 4.5 along the primary key). And the number stands in an array: an equation may be read the other way
-round, from all tasks to those that are given. What follows from a change, counts and runs that are over, is written by
-the same statement: a way there and back less for each.
+round, from all tasks to those that are given. What follows from a change for the counts is written by the same
+statement: a way there and back less.
 
 What the row itself tells, or what is the same for many, is not sent for each of them: an array of instants or UUIDs
 costs the driver more than all the rest. Without them a claim took
@@ -57,7 +57,7 @@ UPDATE tasks SET status = 'running', version = version + 1, updated_at = ?, star
 _COMPLETE = """
 UPDATE tasks SET status = 'completed', version = ?, updated_at = ?, started_at = ?, completed_at = ?, result = ?,
        taken_until = NULL, next_retry_at = NULL, error = NULL, reason = NULL, progress = NULL, cancel_requested = 0,
-       unfenced = 0
+       unfenced = 0, digest = ?
  WHERE seq = ? AND version = ? AND status IN ('claimed', 'running')
 """
 _RUN = """
@@ -82,24 +82,19 @@ UPDATE tasks SET status = 'running', version = tasks.version + 1, updated_at = $
   FROM unnest($5::bigint[], $6::int[]) AS v (seq, was)
  WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = $8
 """
-_PG_COMPLETE = """, moved AS (
-UPDATE tasks SET status = 'completed', version = v.version, updated_at = $11,
-       started_at = coalesce(tasks.started_at, $11), completed_at = $11, result = v.result::jsonb, taken_until = NULL,
-       next_retry_at = NULL, error = NULL, reason = NULL, progress = NULL, cancel_requested = false, unfenced = false
-  FROM unnest($5::bigint[], $6::int[], $7::int[], $8::text[], $9::float8[], $10::bytea[])
-       AS v (seq, was, version, result, usage, digest)
- WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = ANY ($12::text[])
-RETURNING tasks.seq, tasks.run_id, tasks.worker_id, v.usage, tasks.claimed_at, tasks.started_at, v.digest
-)"""
-_PG_ENDED = """
-INSERT INTO runs (task_seq, run_id, status, worker_id, usage, claimed_at, started_at, ended_at, digest)
-SELECT seq, run_id, 'completed', worker_id, usage, claimed_at, started_at, $11, digest FROM moved
+_PG_COMPLETE = """
+UPDATE tasks SET status = 'completed', version = v.version, updated_at = $10,
+       started_at = coalesce(tasks.started_at, $10), completed_at = $10, result = v.result::jsonb, taken_until = NULL,
+       next_retry_at = NULL, error = NULL, reason = NULL, progress = NULL, cancel_requested = false, unfenced = false,
+       digest = v.digest
+  FROM unnest($5::bigint[], $6::int[], $7::int[], $8::text[], $9::bytea[]) AS v (seq, was, version, result, digest)
+ WHERE tasks.seq = ANY (ARRAY[v.seq]) AND tasks.version = v.was AND tasks.status = ANY ($11::text[])
 """
-_AFTER = re.sub("[$]([0-9]+)", lambda place: f"${int(place[1]) + 8}", _PG_CLAIM)
-_PG_TURN = f"""{_PG_COMPLETE}, ended AS ({_PG_ENDED}), claimed AS ({_AFTER} RETURNING 1)
-SELECT (SELECT count(*) FROM moved), (SELECT count(*) FROM claimed)
+_AFTER = re.sub("[$]([0-9]+)", lambda place: f"${int(place[1]) + 7}", _PG_CLAIM)
+_PG_TURN = f""", ended AS ({_PG_COMPLETE} RETURNING 1), claimed AS ({_AFTER} RETURNING 1)
+SELECT (SELECT count(*) FROM ended), (SELECT count(*) FROM claimed)
 """  # noqa: S608 - these texts alone; every value is bound
-"""A completion, whose values are eight, and a claim behind it: they touch different tasks."""
+"""A completion, whose values are seven, and a claim behind it: they touch different tasks."""
 _PG_RUN = """
 INSERT INTO runs (task_seq, run_id, status, reason, error, traceback, worker_id, usage, claimed_at, started_at,
                   ended_at, digest)
@@ -232,25 +227,21 @@ async def start(tx: Tx, started: Sequence[Moved], counts: Counts = _NO_COUNTS) -
     _all_of(_inline(tx).run_together(_START, (at, at), written), written)
 
 
-async def complete(tx: Tx, completed: Sequence[Moved], ended: Sequence[Run], counts: Counts = _NO_COUNTS) -> None:
-    """Write completions, the runs that have ended by them, one for each, and counts. Raises `LostUpdate`."""
+async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = _NO_COUNTS) -> None:
+    """Write completions, each with the run that it tells from now on, and counts. Raises `LostUpdate`."""
     if not completed:
         return
     now = completed[0][0].completed_at
     if tx.dialect == "postgresql":
-        runs = {run.task_seq: run for run in ended}
-        rows = [
-            (t.seq, was, t.version, t.result, run.usage, run.digest) for t, was in completed for run in (runs[t.seq],)
-        ]
+        rows = [(t.seq, was, t.version, t.result, t.digest) for t, was in completed]
         shared = (now, [Status.CLAIMED, Status.RUNNING])
         values = (rows, dict(counts), shared)
         await _direct(tx).postpone(Postponed(partial(_end, tx, *values), values))
         return
     await apply_counts(tx, counts)
-    await insert_runs(tx, ended)
     at = _at(now)
     written = [
-        (t.version, at, at if t.started_at is now else _at(t.started_at), at, t.result, t.seq, was)
+        (t.version, at, at if t.started_at is now else _at(t.started_at), at, t.result, t.digest, t.seq, was)
         for t, was in completed
     ]
     _all_of(_inline(tx).run_many(_COMPLETE, written), written)
@@ -258,7 +249,7 @@ async def complete(tx: Tx, completed: Sequence[Moved], ended: Sequence[Run], cou
 
 async def _end(tx: Tx, rows: Sequence[Any], counts: Counts, shared: Sequence[Any]) -> None:
     """PostgreSQL: write completions that nothing took along."""
-    _all_of(await _arrays(tx, _PG_COMPLETE + _PG_ENDED, rows, counts, *shared), rows)
+    _all_of(await _arrays(tx, _PG_COMPLETE, rows, counts, *shared), rows)
 
 
 async def _turn(tx: Tx, ended: Sequence[Any] | None, claimed: Sequence[Any], counts: Counts, *shared: Any) -> None:
@@ -276,7 +267,7 @@ async def _turn(tx: Tx, ended: Sequence[Any] | None, claimed: Sequence[Any], cou
 
 
 async def insert_runs(tx: Tx, ended: Sequence[Run]) -> None:
-    """Keep runs that are over: a row for each, with its outcome and times."""
+    """Keep runs that are over and that their tasks' rows don't tell: a row for each, with its outcome and times."""
     if not ended:
         return
     if tx.dialect == "postgresql":

@@ -15,12 +15,13 @@ from sqlalchemy import ARRAY, BindParameter, ColumnElement, Row, Select, bindpar
 from treadle.wire.ids import JobId, TaskId, WorkerId
 from treadle.wire.status import LEASED, Outcome, Reason, Status, WorkerState
 from treadle_server.domain.jobs import JOB_FIELDS, WORKER_FIELDS, Job, Lane, Worker
-from treadle_server.domain.tasks import RUN_FIELDS, Hold, Run, Task
+from treadle_server.domain.tasks import Hold, Run, Task
 from treadle_server.store.base import Dialect, Tx
 from treadle_server.store.bound_lists import NUMBER, TEXT, UUID, bound, is_among, is_same
+from treadle_server.store.past_runs import past_runs
 from treadle_server.store.prepared import Prepared
 from treadle_server.store.sqlite.rows import instant, record_of, task_of
-from treadle_server.store.tables import holds, jobs, lanes, runs, schedules, status_in, tasks, worker_jobs, workers
+from treadle_server.store.tables import holds, jobs, lanes, schedules, status_in, tasks, worker_jobs, workers
 from treadle_server.store.transaction import limits
 
 _STATUS = {str(status): status for status in Status}
@@ -36,7 +37,7 @@ def to_task(row: Iterable[Any]) -> Task:
 
 
 def to_run(row: Iterable[Any]) -> Run:
-    """Return the row of `runs` as a `Run`."""
+    """Return a row of `past_runs` as a `Run`."""
     values = list(row)
     values[2] = Outcome(values[2])
     values[3] = _REASON[values[3]]
@@ -261,7 +262,7 @@ async def present_workers(tx: Tx) -> list[WorkerId]:
 @cache
 def _runs_of_tasks(dialect: Dialect) -> Select[Any]:
     # All runs of the tasks, which are few: pairs of keys would be looked up in bitmaps, or by reading every run.
-    return select(*(runs.c[name] for name in RUN_FIELDS)).where(is_among(dialect, runs.c.task_seq, "seqs", NUMBER))
+    return select(past_runs(of=lambda seq: is_among(dialect, seq, "seqs", NUMBER)))
 
 
 async def runs_by_key(tx: Tx, keys: Collection[tuple[int, int]]) -> dict[tuple[int, int], Run]:
@@ -278,10 +279,10 @@ async def past_owners(tx: Tx, seqs: Collection[int]) -> dict[int, set[str]]:
     """Return by task seq the users whose workers had a run of it that is over; of removed workers nothing is known."""
     if not seqs:
         return {}
+    ended = past_runs(of=lambda seq: is_among(tx.dialect, seq, "seqs", NUMBER))
     statement = (
-        select(runs.c.task_seq, workers.c.owner)
-        .join_from(runs, workers, runs.c.worker_id == workers.c.id)
-        .where(is_among(tx.dialect, runs.c.task_seq, "seqs", NUMBER))
+        select(ended.c.task_seq, workers.c.owner)
+        .join_from(ended, workers, ended.c.worker_id == workers.c.id)
         .distinct()
     )
     found: dict[int, set[str]] = defaultdict(set)
