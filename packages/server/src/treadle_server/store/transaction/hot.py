@@ -55,10 +55,10 @@ UPDATE tasks SET status = 'running', version = version + 1, updated_at = ?, star
   FROM {rows} AS v WHERE seq = v.column1 AND version = v.column2 AND status = 'claimed'
 """
 _COMPLETE = """
-UPDATE tasks SET status = 'completed', version = ?, updated_at = ?, started_at = ?, completed_at = ?, result = ?,
-       taken_until = NULL, next_retry_at = NULL, error = NULL, reason = NULL, progress = NULL, cancel_requested = 0,
-       unfenced = 0, digest = ?
- WHERE seq = ? AND version = ? AND status IN ('claimed', 'running')
+UPDATE tasks SET status = 'completed', version = v.column3, updated_at = ?, started_at = coalesce(started_at, ?),
+       completed_at = ?, result = v.column4, taken_until = NULL, next_retry_at = NULL, error = NULL, reason = NULL,
+       progress = NULL, cancel_requested = 0, unfenced = 0, digest = v.column5
+  FROM {rows} AS v WHERE seq = v.column1 AND version = v.column2 AND status IN ('claimed', 'running')
 """
 _RUN = """
 INSERT INTO runs (task_seq, run_id, status, reason, error, traceback, worker_id, usage, claimed_at, started_at,
@@ -232,19 +232,15 @@ async def complete(tx: Tx, completed: Sequence[Moved], counts: Counts = _NO_COUN
     if not completed:
         return
     now = completed[0][0].completed_at
+    rows = [(t.seq, was, t.version, t.result, t.digest) for t, was in completed]
     if tx.dialect == "postgresql":
-        rows = [(t.seq, was, t.version, t.result, t.digest) for t, was in completed]
         shared = (now, [Status.CLAIMED, Status.RUNNING])
         values = (rows, dict(counts), shared)
         await _direct(tx).postpone(Postponed(partial(_end, tx, *values), values))
         return
     await apply_counts(tx, counts)
     at = _at(now)
-    written = [
-        (t.version, at, at if t.started_at is now else _at(t.started_at), at, t.result, t.digest, t.seq, was)
-        for t, was in completed
-    ]
-    _all_of(_inline(tx).run_many(_COMPLETE, written), written)
+    _all_of(_inline(tx).run_together(_COMPLETE, (at, at, at), rows), rows)
 
 
 async def _end(tx: Tx, rows: Sequence[Any], counts: Counts, shared: Sequence[Any]) -> None:
