@@ -94,6 +94,26 @@ def test_a_worker_is_started_by_a_command_that_there_is_and_has_time_to_drain(wh
     assert int(str(seconds).removesuffix("s")) > _parsed(arguments)["drain_grace"]
 
 
+def test_a_worker_of_compose_is_not_started_without_its_token(tmp_path: Path) -> None:
+    """It would go on without one: the container ends instead, and is started again."""
+    worker, token = tmp_path / "treadle", tmp_path / "token"
+    worker.write_text('#!/bin/sh\necho "$TREADLE_TOKEN"\n')
+    worker.chmod(0o700)
+    [given] = COMPOSE["services"]["worker"]["command"]
+    command = [
+        *COMPOSE["services"]["worker"]["entrypoint"],
+        given.replace("$$", "$").replace("/data/token", str(token)),
+    ]
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+
+    before = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    token.write_text("secret")
+    after = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    assert (before.returncode != 0, before.stdout) == (True, "")
+    assert (after.returncode, after.stdout) == (0, "secret\n")
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_every_variable_is_one_that_is_read(file: Path) -> None:
     assert set(re.findall(r"TREADLE_[A-Z_]+", file.read_text())) <= KNOWN

@@ -44,8 +44,9 @@ async def test_the_migrations_lead_to_exactly_the_tables_of_the_code_and_nowhere
     for _ in range(2):
         store = SqlStore(empty_database_url)
         await store.open()
-        async with store.write() as tx:
-            assert await tx.connection.run_sync(_differences) == []
+        # Not in a writer's transaction: PostgreSQL ends one that a busy machine leaves idle for ten seconds.
+        async with store.read() as connection:
+            assert await connection.run_sync(_differences) == []
         await store.close()
 
 

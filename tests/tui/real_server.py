@@ -42,7 +42,7 @@ async def seen(pilot: Pilot[None], condition: Callable[[str], bool]) -> str:
     shown = asyncio.Event()
     watching = pilot.app.set_interval(0.1, lambda: condition(text(pilot)) and shown.set())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await shown.wait()
     finally:
         watching.stop()

@@ -103,7 +103,7 @@ async def test_the_headless_stream_prints_each_transition() -> None:
         await register(http)
         stream = Stream(link(served), write=write, complain=pytest.fail)
         running = asyncio.create_task(stream.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await stream.subscribed.wait()
             key = await submit(http, 45)
             await some.wait()

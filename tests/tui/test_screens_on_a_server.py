@@ -77,7 +77,7 @@ async def test_progress_and_logs_of_a_running_task_come_as_they_are_reported() -
         (await http.post(f"{run}/progress", json={"share": 0.5, "message": "half"})).raise_for_status()
         (await http.post(f"{run}/logs", json={"lines": [{"message": "frame 3 turned"}]})).raise_for_status()
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await seen(pilot, lambda shown: "50% half" in shown and "frame 3 turned" in shown)
 
 
@@ -97,7 +97,7 @@ async def test_the_logs_of_a_queues_tasks_come_as_one_as_they_are_written() -> N
         await seen(pilot, lambda shown: f"Logs  job:{JOB}" in shown and "camera 0" in shown and "camera 1" in shown)
         (await http.post(f"{run}/logs", json={"lines": [{"message": "frame 3 turned"}]})).raise_for_status()
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await seen(pilot, lambda shown: "frame 3 turned" in shown and "3 of 3 lines" in shown)
 
 

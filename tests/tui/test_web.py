@@ -74,7 +74,7 @@ async def test_the_dashboard_is_drawn_and_its_keys_arrive(browser: httpx.AsyncCl
         await read_until(page, "esc close")
         await page.send('["stdin", "q"]')
         await page.send('["stdin", "q"]')
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await page.wait_closed()
 
 

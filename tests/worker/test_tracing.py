@@ -92,6 +92,27 @@ async def test_it_is_whole_from_the_submit_through_wait_and_run_to_the_result(
     assert there[f"run {name}"]["attributes"]["messaging.message.id"] == handle.id
 
 
+@pytest.mark.parametrize("way", ["alone", "many", "http"])
+async def test_a_submit_that_registers_its_job_first_is_told_in_one_span_that_did_not_fail_f5(
+    server: Served, client: Client, spans: InMemorySpanExporter, way: str
+) -> None:
+    """It is refused, registers the job, and is sent again in the trace that it had."""
+
+    async def token() -> str:
+        return server.token
+
+    async with Client(server.url, token) if way == "http" else client as asking:
+        bound = jobs.traced.bind(1)
+        handle = (await asking.submit_many([bound]))[0] if way == "many" else await asking.submit(bound)
+        item = await handle.get()
+
+    [submit] = [span for span in spans.get_finished_spans() if span.name.startswith("submit ")]
+    assert submit.context is not None
+    assert submit.status.is_ok
+    assert submit.events == ()
+    assert item.trace_id == f"{submit.context.trace_id:032x}"
+
+
 async def test_a_run_that_fails_tells_its_error(
     client: Client, spans: InMemorySpanExporter, told_by_worker: Path
 ) -> None:

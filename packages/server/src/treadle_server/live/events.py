@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.wire.frames import Since
+from treadle.wire.frames import EventType, Since
 from treadle.wire.names import INTERNAL
 from treadle.wire.status import Status
 from treadle_server.clock import Clock
@@ -177,7 +177,7 @@ def _events(batch: Batch, recent: Recent) -> Iterator[Event]:
         yield Event(seq, schedule.room, None, None, False, _encode(seq, "schedule.updated", batch, data), briefs[seq])
 
 
-def _encode(seq: int, kind: str, batch: Batch, data: dict[str, Any]) -> bytes:
+def _encode(seq: int, kind: EventType, batch: Batch, data: dict[str, Any]) -> bytes:
     return _copied(dumps({"seq": seq, "type": kind, "at": batch.at, **data}))
 
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from treadle.wire.frames import Push
 from treadle_server.engine.engine import Engine
 from treadle_server.engine.hub import Batch
 from treadle_server.errors import StoreUnavailable
@@ -60,7 +61,7 @@ class Subscriber:
     put: Put
     frame: int = 0
 
-    def send(self, messages: list[tuple[str, bytes]], behind: float) -> None:
+    def send(self, messages: list[tuple[Push, bytes]], behind: float) -> None:
         """Send pushes, each numbered, so that a lost, doubled or overtaken one is noticed."""
         for push, body in messages:
             head: dict[str, object] = {"push": push, "sub": self.sub, "frame": self.frame}
@@ -350,12 +351,12 @@ class Feeds(Interval):
         self._dirty.add(feed)
 
 
-def _snapshot(feed: Feed, rows: ViewRows) -> list[tuple[str, bytes]]:
+def _snapshot(feed: Feed, rows: ViewRows) -> list[tuple[Push, bytes]]:
     """Return the snapshot; what does not fit into one frame follows as deltas."""
     parts = list(portions(rows.by_key.values(), MOST_BYTES)) or [[]]
     keys = iter(rows.by_key)
     sent: list[str] = []
-    messages = []
+    messages: list[tuple[Push, bytes]] = []
     for i, part in enumerate(parts):
         sent += [next(keys) for _ in part]
         order = sent if i and feed.view.ordered else None
@@ -363,7 +364,7 @@ def _snapshot(feed: Feed, rows: ViewRows) -> list[tuple[str, bytes]]:
     return messages
 
 
-def _delta(feed: Feed, before: ViewRows, after: ViewRows) -> list[tuple[str, bytes]]:
+def _delta(feed: Feed, before: ViewRows, after: ViewRows) -> list[tuple[Push, bytes]]:
     """Return what differs, in one delta unless it is too large; nothing when nothing does."""
     changed = [row for key, row in after.by_key.items() if before.by_key.get(key) != row]
     gone = [key for key in before.by_key if key not in after.by_key]

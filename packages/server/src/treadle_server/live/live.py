@@ -9,6 +9,7 @@ from typing import Any
 
 from starlette.websockets import WebSocket
 
+from treadle.wire.frames import Push
 from treadle.wire.ids import WorkerId
 from treadle.wire.log_lines import bound
 from treadle.wire.status import Reason, WorkerState
@@ -38,6 +39,9 @@ IDLE_BEATS_SECONDS = 0.5
 
 _TAKEN_AWAY = {Reason.CLAIM_EXPIRED, Reason.START_TIMEOUT, Reason.WORKER_SHUTDOWN}
 """Reasons after which the run's code is presumed dead; after any other it is asked to confirm that it stopped."""
+
+_OF_RUNS: tuple[Push, ...] = ("cancel", "pause", "gone")
+"""What a worker is told of its runs, under the names that `Instructions` has for it."""
 
 
 class Live:
@@ -222,7 +226,7 @@ class Live:
         ids = {change.task.seq: change.task.id for change in batch.tasks} if lost else {}
         for run in lost:
             if run.task_seq in ids and run.worker_id is not None:
-                kind = "gone" if run.reason in _TAKEN_AWAY else "cancel"
+                kind: Push = "gone" if run.reason in _TAKEN_AWAY else "cancel"
                 self._workers[run.worker_id].push(kind, runs=run_names([(ids[run.task_seq], run.run_id)]))
         for change in batch.tasks:
             task = change.task
@@ -242,7 +246,7 @@ class Live:
         if instructions.has_left:
             self._drop_lost(session)
             return
-        for kind in ("cancel", "pause", "gone"):
+        for kind in _OF_RUNS:
             if runs := getattr(instructions, kind):
                 session.push(kind, runs=run_names(runs))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from treadle.wire.frames import PROTOCOL, Hello
+from treadle.wire.frames import PROTOCOL, Hello, Push
 from treadle.wire.ids import TaskId, WorkerId, is_uuid
 from treadle.wire.log_lines import bound
 from treadle.wire.problems import PROBLEMS
@@ -114,11 +114,11 @@ class Session:
     listener: EventListener | None = None
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def push(self, kind: str, **members: Any) -> None:
+    def push(self, kind: Push, **members: Any) -> None:
         """Send something by itself."""
         self.outbox.put(dumps({"push": kind, **members}))
 
-    def push_tasks(self, kind: str, tasks: Iterable[dict[str, Any]]) -> None:
+    def push_tasks(self, kind: Push, tasks: Iterable[dict[str, Any]]) -> None:
         """Send tasks by itself, in as many pushes as keep each frame small."""
         for portion in portions(dumps(task) for task in tasks):
             self.outbox.put(dumps({"push": kind})[:-1] + b',"tasks":[' + b",".join(portion) + b"]}")

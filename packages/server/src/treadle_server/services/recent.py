@@ -8,12 +8,13 @@ when ten do (`python -m tests.bench.rates`).
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
 
+from treadle.wire.frames import EventType
 from treadle.wire.status import Status
 from treadle_server.domain.jobs import Job
 from treadle_server.domain.schedules import Schedule
@@ -36,7 +37,7 @@ class Brief(NamedTuple):
 
     seq: int
     at: datetime
-    kind: str
+    kind: EventType
     task_id: str | None
     job: str | None
     room: str | None
@@ -172,7 +173,7 @@ def _shown_schedule(brief: Brief) -> dict[str, Any]:
     return {"schedule": schedule, "deleted": deleted}
 
 
-_SHOWN = {
+_SHOWN: Mapping[EventType, Callable[[Brief], dict[str, Any]]] = {
     "task.updated": _shown_task,
     "job.updated": _shown_job,
     "worker.updated": _shown_worker,

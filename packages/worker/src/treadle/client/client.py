@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -187,13 +187,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         task = bound.task
         item = self._item_of(bound, options)
         room = self.room or task.job.room
-        try:
-            return await self._send_one(room, item, task, wait=wait)
-        except JobNotFound as missing:
-            if not self._register_missing:
-                raise
-            await self._register_all({task}, missing)
-            return await self._send_one(room, item, task, wait=wait)
+        return await self._send_one(room, item, task, wait=wait)
 
     async def submit_many(
         self,
@@ -213,13 +207,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         items = [self._item_of(bound, options) for bound in bounds]
         room = room or self.room or common_room(bounds)
         tasks = [bound.task for bound in bounds]
-        try:
-            return await self._send(room, items, tasks, wait=wait)
-        except JobNotFound as missing:
-            if not self._register_missing:
-                raise
-            await self._register_all(set(tasks), missing)
-            return await self._send(room, items, tasks, wait=wait)
+        return await self._send(room, items, tasks, wait=wait)
 
     async def submit_raw(
         self, job: str, payload: Mapping[str, Any], *, options: Options | None = None, wait: bool = False
@@ -297,8 +285,9 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
         self, room: str, items: list[dict[str, Any]], tasks: Sequence[Submittable | None], *, wait: bool
     ) -> list[TaskHandle[Any]]:
         """Send tasks, all or none of each request, and return their handles."""
+        of_tasks = {task for task in tasks if task is not None}
         with tracing.submitting(items):
-            return await self.run(self._send_all(room, items, tasks, wait=wait))
+            return await self._registering(of_tasks, lambda: self._send_all(room, items, tasks, wait=wait))
 
     async def _send_all(
         self, room: str, items: list[dict[str, Any]], tasks: Sequence[Submittable | None], *, wait: bool
@@ -336,7 +325,7 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
     async def _send_one(self, room: str, item: dict[str, Any], task: Submittable, *, wait: bool) -> TaskHandle[Any]:
         """Send one task, in one request with all that this turn of the loop submits."""
         with tracing.submitting([item]):
-            return await self.run(self._batched(room, item, task, wait=wait))
+            return await self._registering({task}, lambda: self._batched(room, item, task, wait=wait))
 
     async def _batched(self, room: str, item: dict[str, Any], task: Submittable, *, wait: bool) -> TaskHandle[Any]:
         opening = self.opening()
@@ -354,12 +343,19 @@ class Client(Queries, Steering, Flows, Scheduling, Limiting, Admin):
             self, receipt["id"], returns=task.signature.returns, submitted=receipt, ending=ending, item=item
         )
 
-    async def _register_all(self, tasks: set[Submittable], missing: JobNotFound) -> None:
-        for task in tasks:
-            try:
-                await self.register(task)
-            except Forbidden as forbidden:
-                raise missing from forbidden
+    async def _registering(self, tasks: set[Submittable], send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Send, and send once more when a job was missing that these tasks' registrations may have made."""
+        try:
+            return await self.run(send())
+        except JobNotFound as missing:
+            if not (tasks and self._register_missing):
+                raise
+            for task in tasks:
+                try:
+                    await self.register(task)
+                except Forbidden as forbidden:
+                    raise missing from forbidden
+            return await self.run(send())
 
     async def _opened(self) -> Connection:
         opening = self._opening

@@ -20,6 +20,14 @@ PROTOCOL = 1
 Topic = Literal["counts", "jobs", "workers", "targets", "schedules", "limits", "failures", "tasks", "task", "logs"]
 """What an observer may watch."""
 
+EventType = Literal["task.available", "task.updated", "job.updated", "worker.updated", "schedule.updated"]
+"""What `every` tells of."""
+
+Push = Literal[
+    "claim", "cancel", "pause", "gone", "drain", "result", "snapshot", "delta", "events", "reload",
+]  # fmt: skip
+"""What a server sends by itself."""
+
 LOGGED_TASKS = 10
 """Of how many tasks the topic `logs` has the lines: those of the window's filter that run, then what changed last."""
 
