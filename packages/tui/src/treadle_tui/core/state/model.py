@@ -291,7 +291,7 @@ class Model:
             workers_serving=sum(worker.serves for worker in workers),
             queues=len(queues),
             failed=sum(queue.failed for queue in queues),
-            retrying=sum(group.retrying for group in self.failures.rows.values()),
+            retrying=sum(queue.retrying for queue in queues),
         )
 
     def growth(self) -> float:
