@@ -333,8 +333,8 @@ class Main(BaseScreen):
 
     # The filter.
 
-    def edit_filter(self) -> None:
-        """Let the reader type a filter."""
+    def act_filter(self) -> None:
+        """Let the reader type a filter, with the very next key."""
         self._filter_line.edit()
 
     def focus_pane(self, name: str) -> None:
