@@ -147,3 +147,15 @@ async def test_what_is_typed_faster_than_it_is_drawn_goes_into_the_line_that_its
         await stage.settle()
         assert "/ status:failed" in stage.text()
     assert stage.asked("actions") == []
+
+
+async def test_6_a_key_typed_ahead_acts_on_what_the_one_before_it_has_gone_to(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("5")
+        await stage.burst("1", "p")
+        await stage.settle()
+
+        assert stage.asked("schedule") == []
+        assert [request["paused"] for request in stage.asked("job")] == [True]

@@ -109,6 +109,7 @@ class Dashboard(App[None]):
             model=model,
             feed=feed,
             executor=Executor(model, feed, read_only=connection.read_only),
+            go=self.go,
             query=TaskQuery(room=connection.room, text=wanted, now=model.time.now),
             glyphs=ASCII if self._ascii_only else UNICODE,
             server_name=connection.server_name,
@@ -201,9 +202,9 @@ class Dashboard(App[None]):
         """Return none: the palette offers the registry's actions."""
         return []
 
-    def on_base_screen_go(self, event: BaseScreen.Go) -> None:
+    def go(self, where: str, key: str | None = None) -> None:
         """Go where a screen's reader wants to."""
-        match event.where, event.key:
+        match where, key:
             case "task", str(key):
                 self.push_screen(Detail(self._ctx, key))
             case "flow", str(key):
@@ -229,9 +230,9 @@ class Dashboard(App[None]):
             case "filter", _:
                 self._home()
                 self._main.act_filter()
-            case where, _:
+            case pane, _:
                 self._home()
-                self._main.focus_pane(where)
+                self._main.focus_pane(pane)
 
     def on_command_actions_requested(self, event: BaseScreen.Requested) -> None:
         """Do what was commanded."""
