@@ -148,6 +148,18 @@ async def test_a_queue_tells_how_many_of_its_tasks_failed_and_wait_for_another_t
     assert shown[other.job]["retrying"] == 0
 
 
+async def test_a_task_whose_next_try_is_due_waits_for_it_in_line_in_its_queue_and_in_its_group(lab: Room) -> None:
+    due = await fail(lab, "ValueError", max_retries=3, retry_base=0)
+    await lab.submit()
+    assert (await lab.get(due["id"]))["status"] == "pending"
+
+    (shown,) = (await lab.client.get("/v1/rooms/lab/jobs")).json()["items"]
+    (group,) = await groups(lab.client)
+
+    assert (shown["retrying"], shown["counts"]) == (1, {"pending": 2})
+    assert group["retrying"] == 1
+
+
 async def test_failures_of_the_last_hour_are_known_after_a_restart_and_rates_say_since_when(
     database_url: str, tmp_path: Path
 ) -> None:

@@ -240,6 +240,7 @@ def tasks_have_failed(server: MockServer) -> None:
         task["status"] = "failed"
     for task in tasks[3:5]:
         task["status"] = "scheduled"
+    next(job for job in server.jobs.values() if job["full_name"] == ROTATE)["retrying"] = 2
     server.failing = {CELL: [task["id"] for task in tasks[:5]], CARD: []}
     rows = [
         _group(CARD, "timeout", BILLING, jobs=[BILLING], failed=0, retrying=0, last_seen_at=at(5)),

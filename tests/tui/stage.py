@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textual import events
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from tests.tui.mock import FrozenClock, MockServer
@@ -49,6 +50,15 @@ class Stage:
         for key in keys:
             await self.pilot.press(key)
             await settle(self.pilot)
+
+    async def burst(self, *keys: str) -> None:
+        """Let keys come all at once, as from a quick hand beside a busy program."""
+        for key in keys:
+            is_character = len(key) == 1
+            self.app.post_message(
+                events.Key(_character_to_key(key) if is_character else key, key if is_character else None)
+            )
+        await settle(self.pilot)
 
     async def paste(self, text: str) -> None:
         """Put a text where keys would go, as a terminal does with what is pasted into it."""

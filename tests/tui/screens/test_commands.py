@@ -133,3 +133,29 @@ async def test_9_without_views_the_key_says_where_they_are_written(server: MockS
         await stage.press("V")
 
         assert "no views: the configuration file names them" in stage.text()
+
+
+async def test_what_is_typed_faster_than_it_is_drawn_goes_into_the_line_that_its_first_key_opens(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.burst(":", *"tasks billing", "enter")
+        await stage.settle()
+        assert "2 Tasks  @global:tasks:billing" in stage.text()
+
+        await stage.burst("/", *"status:failed", "enter")
+        await stage.settle()
+        assert "/ status:failed" in stage.text()
+    assert stage.asked("actions") == []
+
+
+async def test_6_a_key_typed_ahead_acts_on_what_the_one_before_it_has_gone_to(
+    server: MockServer, clock: FrozenClock
+) -> None:
+    async with staged(server, clock) as stage:
+        await stage.press("5")
+        await stage.burst("1", "p")
+        await stage.settle()
+
+        assert stage.asked("schedule") == []
+        assert [request["paused"] for request in stage.asked("job")] == [True]

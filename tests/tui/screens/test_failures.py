@@ -8,6 +8,7 @@ from tests.tui.happenings import CELL, tasks_have_failed
 from tests.tui.mock import FrozenClock, MockServer
 from tests.tui.scene import BILLING, ROTATE
 from tests.tui.stage import Stage, staged
+from treadle_tui.core.state.queues import all_queues
 
 
 @pytest.fixture
@@ -108,12 +109,15 @@ async def test_5_all_failed_of_a_queue_are_retried_from_its_row(failing: MockSer
 async def test_5_the_strip_counts_what_failed_and_what_waits_for_another_try(
     failing: MockServer, clock: FrozenClock
 ) -> None:
-    failing.jobs[next(iter(failing.jobs))]["counts"]["failed"] = 12
+    first = next(iter(failing.jobs.values()))
+    first["counts"] |= {"failed": 12, "pending": 900}
+    first["retrying"] = 19
 
     async with staged(failing, clock) as stage:
-        failed = stage.app.model.totals().failed
-        assert failed >= 12
-        assert f"{failed} failed  2 retrying" in stage.lines()[0]
+        every = all_queues(stage.app.model.queue_rows().values(), workers=0, slots=0)
+        assert every.failed >= 12
+        assert every.retrying >= 19
+        assert f"{every.failed} failed  {every.retrying} retrying" in stage.lines()[0]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,18 @@
 """The dashboard's app: the themes, the one flush ten times a second, and the way between the screens."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
+from textual import events
 from textual.app import App, SystemCommand
 from textual.driver import Driver
 from textual.screen import Screen
+from textual.widgets import Input
 from textual.worker import Worker
 
 from treadle.errors import TreadleError
@@ -35,6 +39,9 @@ from treadle_tui.theme import DARK, MONO, SIXTEEN, THEMES, fitting
 
 FLUSH_SECONDS = 0.1
 TICK_SECONDS = 1.0
+
+OPENING_SECONDS = 1.0
+"""How long a key waits for the screen that the one before it opens."""
 
 
 class Dashboard(App[None]):
@@ -102,6 +109,7 @@ class Dashboard(App[None]):
             model=model,
             feed=feed,
             executor=Executor(model, feed, read_only=connection.read_only),
+            go=self.go,
             query=TaskQuery(room=connection.room, text=wanted, now=model.time.now),
             glyphs=ASCII if self._ascii_only else UNICODE,
             server_name=connection.server_name,
@@ -134,6 +142,19 @@ class Dashboard(App[None]):
         self.set_interval(TICK_SECONDS, self.tick, name="tick")
         if not self.is_headless:
             end_by_signals(self._end)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Let a key do what it is bound to before the next one is looked at.
+
+        Textual looks for bindings when a key has come back from the focused widget, and by then the ones behind it are
+        on their way there as well: the letters of a command that was typed fast would be keys of the list.
+        """
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.screen._mounted_event.wait(), OPENING_SECONDS)  # noqa: SLF001 - nothing public waits
+            if not isinstance(self.focused, Input) and await self._check_bindings(event.key):
+                return
+        await super().on_event(event)
 
     def _end(self, number: int) -> None:
         """Leave in good order, as programs do that a signal ended."""
@@ -181,9 +202,9 @@ class Dashboard(App[None]):
         """Return none: the palette offers the registry's actions."""
         return []
 
-    def on_base_screen_go(self, event: BaseScreen.Go) -> None:
+    def go(self, where: str, key: str | None = None) -> None:
         """Go where a screen's reader wants to."""
-        match event.where, event.key:
+        match where, key:
             case "task", str(key):
                 self.push_screen(Detail(self._ctx, key))
             case "flow", str(key):
@@ -208,10 +229,10 @@ class Dashboard(App[None]):
                 self._main.narrow(f'job:"{key}" status:failed')
             case "filter", _:
                 self._home()
-                self._main.edit_filter()
-            case where, _:
+                self._main.act_filter()
+            case pane, _:
                 self._home()
-                self._main.focus_pane(where)
+                self._main.focus_pane(pane)
 
     def on_command_actions_requested(self, event: BaseScreen.Requested) -> None:
         """Do what was commanded."""

@@ -1,6 +1,6 @@
 """What every screen works with: the model to read, the feed to ask, the verbs, and how things are drawn."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from treadle.filters import Known
@@ -29,6 +29,11 @@ class ScreenContext:
     model: Model
     feed: Feed
     executor: Executor
+    go: Callable[..., None]
+    """Goes to another pane or screen, `queues`, `tasks` or `workers`, or to a `task` by its id, at once.
+
+    A message would be behind the keys that are typed already, and these would act on what was left.
+    """
     query: TaskQuery = field(default_factory=TaskQuery)
     glyphs: Glyphs = UNICODE
     server_name: str = "local"

@@ -92,6 +92,8 @@ def test_ten_megabytes_of_json_are_shown_without_being_written_out() -> None:
         ({"status": "running"}, "● running"),
         ({"status": "running", "cancel_requested": True}, "● pausing"),
         ({"status": "scheduled"}, "◷ scheduled"),
+        ({"status": "scheduled", "reason": "suspended"}, "◷ asleep"),
+        ({"status": "pending", "reason": "suspended"}, "○ pending"),
         ({"status": "scheduled", "next_retry_at": at(-9)}, "↻ retry in 9s"),
         ({"status": "scheduled", "next_retry_at": at(3)}, "↻ retry due"),
     ],

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 
 import pytest
 
@@ -141,7 +142,7 @@ async def test_ages_are_told_by_the_servers_clock(clock: FrozenClock, server: Mo
         await turn()
         quiet = {row.name: row.quiet for row in model.worker_rows().values()}
         skewed = FrozenClock()
-        skewed.advance(3600)
+        skewed.instant += timedelta(hours=1)
         ahead = Model(skewed)
         ahead.time.correct(clock.now())
         ahead.workers = model.workers

@@ -83,6 +83,46 @@ def test_3_of_several_topics_the_oldest_counts_and_what_never_came_has_no_age(mo
     assert model.age("jobs", "tasks") == pytest.approx(5.005)
 
 
+@pytest.fixture
+def working(model: Model) -> Model:
+    """Has a busy worker too, whose heartbeat was a second ago."""
+    model.workers.expect("w")
+    model.apply({**PUSH, "sub": "w", "topic": "workers", "rows": [worker("w", 1, quiet=1, running=["a task"])]})
+    assert health(model) == "busy"
+    return model
+
+
+def health(model: Model) -> str:
+    model.tick()
+    (row,) = model.worker_rows().values()
+    return row.health
+
+
+def test_5_7_a_worker_whose_row_is_old_is_not_late_for_that_after_a_break_either(
+    working: Model, clock: FrozenClock
+) -> None:
+    working.lost("gone")
+    clock.advance(40)
+    assert health(working) == "busy"
+
+    working.opened({})
+    assert health(working) == "busy", "nothing new was heard of it yet"
+
+    working.workers.expect("again")
+    row = worker("w", 1, quiet=1, running=["a task"])
+    working.apply({**PUSH, "sub": "again", "topic": "workers", "rows": [row]})
+    assert health(working) == "late", "this is the server's word of now"
+
+
+def test_5_7_a_worker_is_judged_by_what_a_server_that_lags_shows_of_it(working: Model, clock: FrozenClock) -> None:
+    clock.advance(20)
+    working.heard(0.005, {"w": 19.5})
+    assert health(working) == "busy"
+
+    working.heard(0.005)
+    assert health(working) == "late"
+
+
 def test_4_what_waits_for_the_rate_of_a_limit_starts_when_that_opens_if_somebody_serves_it(
     model: Model, clock: FrozenClock
 ) -> None:

@@ -32,7 +32,8 @@ def test_failed_and_retrying_tasks_are_those_that_stand_so_now() -> None:
     two = queue("two", counts={"failed": 1, "scheduled": 1}, retrying=4)
 
     assert (one.failed, one.retrying) == (3, 2)
-    assert two.retrying == 1, "what has become due meanwhile is scheduled no more"
+    assert two.retrying == 1, "the counts are newer: the others run by now"
+    assert queue("due", counts={"pending": 3}, retrying=2).retrying == 2, "in line for its next try"
     every = all_queues([one, two], workers=0, slots=0)
     assert (every.failed, every.retrying) == (4, 3)
     assert every.jobs == [one.job, two.job]

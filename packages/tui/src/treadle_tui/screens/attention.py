@@ -80,7 +80,7 @@ class Attention(ListScreen):
         """Go to what wants a look."""
         alert: Alert | None = self.pane.rows.highlighted
         if alert is not None:
-            self.post_message(self.Go(_WHERE[alert.kind], alert.key))
+            self.ctx.go(_WHERE[alert.kind], alert.key)
 
 
 _WHERE = {

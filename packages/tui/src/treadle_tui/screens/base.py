@@ -1,11 +1,9 @@
 """What all full screens share: the status bar, the banner, the keys, and the actions that work everywhere."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.message import Message
 from textual.widgets import Input
 
 from treadle_tui.bindings import bindings
@@ -37,13 +35,6 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
     AUTO_FOCUS = None
     WATCHES: ClassVar[Dirty] = Dirty.ALL
     """The parts of the model that this screen shows."""
-
-    @dataclass
-    class Go(Message):
-        """The reader wants another pane or screen: `queues`, `tasks` or `workers`, or a `task` by its id."""
-
-        where: str
-        key: str | None = None
 
     def __init__(self, ctx: ScreenContext) -> None:
         super().__init__()
@@ -193,43 +184,43 @@ class BaseScreen(CommandActions, SteeringActions, EditorActions, ExportActions):
 
     def act_queues(self) -> None:
         """Go to the queues."""
-        self.post_message(self.Go("queues"))
+        self.ctx.go("queues")
 
     def act_tasks(self) -> None:
         """Go to the tasks."""
-        self.post_message(self.Go("tasks"))
+        self.ctx.go("tasks")
 
     def act_workers(self) -> None:
         """Go to the workers."""
-        self.post_message(self.Go("workers"))
+        self.ctx.go("workers")
 
     def act_targets(self) -> None:
         """Go to the targets."""
-        self.post_message(self.Go("targets"))
+        self.ctx.go("targets")
 
     def act_schedules(self) -> None:
         """Go to the schedules."""
-        self.post_message(self.Go("schedules"))
+        self.ctx.go("schedules")
 
     def act_events(self) -> None:
         """Go to the events."""
-        self.post_message(self.Go("events"))
+        self.ctx.go("events")
 
     def act_failures(self) -> None:
         """Go to the failures."""
-        self.post_message(self.Go("failures"))
+        self.ctx.go("failures")
 
     def act_limits(self) -> None:
         """Go to the limits."""
-        self.post_message(self.Go("limits"))
+        self.ctx.go("limits")
 
     def act_attention(self) -> None:
         """Go to what wants a look."""
-        self.post_message(self.Go("attention"))
+        self.ctx.go("attention")
 
     def act_filter(self) -> None:
         """Filter the tasks, from wherever one is."""
-        self.post_message(self.Go("filter"))
+        self.ctx.go("filter")
 
     def tell(self, report: Report) -> None:
         """Show what was done, or why not."""

@@ -187,7 +187,7 @@ class Detail(BaseScreen, MessageActions):
         if self._reader.told:
             self._reader.search("")
         else:
-            self.post_message(self.Go("back"))
+            self.ctx.go("back")
 
     def offers(self, action: Action) -> bool:
         """Name the way to the flow where there is one."""
@@ -199,7 +199,7 @@ class Detail(BaseScreen, MessageActions):
         if task is None or task.flow_id is None:
             self.tell(Report("this task is of no flow", ok=False))
         else:
-            self.post_message(self.Go("flow", f"{task.flow_id} {task.id}"))
+            self.ctx.go("flow", f"{task.flow_id} {task.id}")
 
     def act_next_sheet(self) -> None:
         """Turn to the next sheet."""

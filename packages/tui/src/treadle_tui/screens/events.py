@@ -158,7 +158,7 @@ class Events(ListScreen):
         row: EventRow | None = self.pane.rows.highlighted
         if row is not None and row.kind != "gap":
             where = _WHERE[row.kind]
-            self.post_message(self.Go(where, row.subject))
+            self.ctx.go(where, row.subject)
 
 
 _WHERE = {"task": "task", "queue": "queue", "worker": "workers", "schedule": "schedules"}

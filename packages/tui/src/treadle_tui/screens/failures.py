@@ -67,7 +67,7 @@ class Failures(ListScreen):
         """Show the group's tasks; so it was looked at."""
         if self._row is not None:
             self.ctx.model.look_at_failure(self._row.item.id)
-            self.post_message(self.Go("view", f"job:* failure:{self._row.item.id}"))
+            self.ctx.go("view", f"job:* failure:{self._row.item.id}")
 
     def act_resume(self) -> None:
         """Retry all of the group that failed."""

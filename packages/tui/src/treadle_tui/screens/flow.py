@@ -104,11 +104,11 @@ class Flow(ListScreen):
     def act_open(self) -> None:
         """Open the line's task."""
         if self._row is not None:
-            self.post_message(self.Go("task", self._row.task.id))
+            self.ctx.go("task", self._row.task.id)
 
     def act_back(self) -> None:
         """Go back to where one came from."""
-        self.post_message(self.Go("back"))
+        self.ctx.go("back")
 
     def act_cancel_flow(self) -> None:
         """Cancel what is open of the flow."""

@@ -136,7 +136,7 @@ class Logs(ListScreen):
         if self.filter_text:
             self.narrow("")
         else:
-            self.post_message(self.Go("back"))
+            self.ctx.go("back")
 
     def copied(self) -> str | None:
         """Return the line's message."""
@@ -147,4 +147,4 @@ class Logs(ListScreen):
         """Open the line's task."""
         row: LogRow | None = self.pane.rows.highlighted
         if row is not None:
-            self.post_message(self.Go("task", row.task_id))
+            self.ctx.go("task", row.task_id)

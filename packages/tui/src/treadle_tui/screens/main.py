@@ -203,7 +203,7 @@ class Main(BaseScreen):
         if self.scope == "queues":
             self.focus_pane("tasks")
         elif self._list.rows.cursor is not None:
-            self.post_message(self.Go("task", self._list.rows.cursor))
+            self.ctx.go("task", self._list.rows.cursor)
 
     def act_back(self) -> None:
         """Forget the marks, then the filter, then go up to the queues."""
@@ -313,7 +313,7 @@ class Main(BaseScreen):
         """Read the logs of the highlighted queue, or of the listed tasks, as one."""
         job = None if self._queues.rows.cursor == ALL_QUEUES else self._queues.rows.cursor
         wanted = TaskFilter(job=job) if self.scope == "queues" else self.ctx.query.filter
-        self.post_message(self.Go("logs", filters.write(wanted)))
+        self.ctx.go("logs", filters.write(wanted))
 
     def act_retry_failed(self) -> None:
         """Retry all that failed of the highlighted queue."""
@@ -333,8 +333,8 @@ class Main(BaseScreen):
 
     # The filter.
 
-    def edit_filter(self) -> None:
-        """Let the reader type a filter."""
+    def act_filter(self) -> None:
+        """Let the reader type a filter, with the very next key."""
         self._filter_line.edit()
 
     def focus_pane(self, name: str) -> None:

@@ -66,7 +66,7 @@ class Schedules(ListScreen):
     def act_open(self) -> None:
         """Open the last task."""
         if self._row is not None and self._row.item.last_task_id is not None:
-            self.post_message(self.Go("task", self._row.item.last_task_id))
+            self.ctx.go("task", self._row.item.last_task_id)
 
     def act_pause_schedule(self) -> None:
         """Pause the highlighted schedule."""

@@ -66,4 +66,4 @@ class Targets(ListScreen):
         """Open the holder, or of a free target the task that gets it next."""
         row: TargetRow | None = self.pane.rows.highlighted
         if row is not None and row.task_id is not None:
-            self.post_message(self.Go("task", row.task_id))
+            self.ctx.go("task", row.task_id)

@@ -50,9 +50,9 @@ class Workers(ListScreen):
     def act_logs(self) -> None:
         """Read the logs of the worker's tasks as one."""
         if self.pane.rows.cursor is not None:
-            self.post_message(self.Go("logs", f"worker:{self.pane.rows.cursor}"))
+            self.ctx.go("logs", f"worker:{self.pane.rows.cursor}")
 
     def act_open(self) -> None:
         """Show the worker's tasks."""
         if self.pane.rows.cursor is not None:
-            self.post_message(self.Go("worker", self.pane.rows.cursor))
+            self.ctx.go("worker", self.pane.rows.cursor)

@@ -116,7 +116,7 @@ class JobItem(Model):
     paused: bool = False
     counts: dict[str, int] = Field(default_factory=dict)
     retrying: int = 0
-    """Of the scheduled ones those that failed and wait for another try, among the last 2,000 runs that failed."""
+    """How many failed and wait for another try, until it is due or in line, among the last 2,000 runs that failed."""
     oldest_pending_at: Instant | None = None
     slots: int = 0
     """The capacity of its live workers."""

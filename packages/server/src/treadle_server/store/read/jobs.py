@@ -23,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from treadle.wire.names import SHARED_ROOMS, InvalidJobName, parse_job_name, visible_from
+from treadle.wire.status import WAITING
 from treadle_server.domain.jobs import JOB_FIELDS, Job
 from treadle_server.domain.visibility import Visibility
 from treadle_server.errors import JobNotFound, no_job
@@ -116,8 +117,8 @@ async def view(
     for num, ids in (await _workers(connection, nums)).items():
         views[num].workers = [worker_id for worker_id, _ in ids]
         views[num].slots = sum(slots for _, slots in ids)
-    scheduled = [num for num in nums if views[num].counts.get("scheduled")]
-    for num, n in (await failures.retrying(connection, scheduled)).items():
+    behind = [num for num in nums if not WAITING.isdisjoint(views[num].counts)]
+    for num, n in (await failures.retrying(connection, behind)).items():
         views[num].retrying = n
     waiting = [num for num in nums if views[num].counts.get("pending")]
     for num, instant in (await _oldest_pending(connection, waiting)).items():

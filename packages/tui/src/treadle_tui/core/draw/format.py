@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from treadle.wire.status import LEASED, Status
+from treadle.wire.status import LEASED, Reason, Status
 from treadle.wire.tasks import TaskItem
 from treadle_tui.core.draw.glyphs import TASK_TONES, Glyphs
 from treadle_tui.core.draw.text import Span, Spans, Tone, clean, clip
@@ -160,12 +160,17 @@ def short_id(task_id: str) -> str:
 
 
 def task_state(task: TaskItem, now: datetime, glyphs: Glyphs) -> Span:
-    """Return a task's glyph and word, with what the status alone does not say: a retry's time, a cancel asked for."""
+    """Return a task's glyph and word, with what the status alone does not say.
+
+    That is a retry's time, a cancel asked for, and that its code sleeps or waits for a message.
+    """
     if task.status is Status.SCHEDULED and task.next_retry_at is not None:
         ahead = -(since(task.next_retry_at, now) or 0.0)
         word = f"retry in {age(ahead)}" if ahead > 0 else "retry due"
         return Span(f"{glyphs.retry} {word}", "warn")
     glyph = glyphs.task[task.status]
+    if task.status is Status.SCHEDULED and task.reason is Reason.SUSPENDED:
+        return Span(f"{glyph} asleep", TASK_TONES[task.status])
     if task.cancel_requested and task.status in LEASED:
         return Span(f"{glyph} pausing", "hold")
     return Span(f"{glyph} {task.status.value}", TASK_TONES[task.status])

@@ -291,7 +291,7 @@ class Model:
             workers_serving=sum(worker.serves for worker in workers),
             queues=len(queues),
             failed=sum(queue.failed for queue in queues),
-            retrying=sum(group.retrying for group in self.failures.rows.values()),
+            retrying=sum(queue.retrying for queue in queues),
         )
 
     def growth(self) -> float:
@@ -331,13 +331,16 @@ class Model:
         return self._derived
 
     def _derive(self) -> "_Derived":
-        now, steady = self.now(), self.clock.steady() - self._behind()
+        now = self.now()
+        # Workers are judged by the instant that their rows tell of: what is late is the rows, and not every worker.
+        late = max(self._behind(), self.age("workers") or 0.0)
+        beating, steady = self.time.now() - timedelta(seconds=late), self.clock.steady() - late
         self._busy.note(self.workers.rows.values(), steady)
         usual = {job.full_name: job.stats.run for job in self.jobs.rows.values() if job.stats is not None}
         workers = {
             key: worker_row(
                 item,
-                now,
+                beating,
                 busy_for=self._busy.busy_for(key, steady),
                 beats=self._beats.of(key),
                 usual=usual,

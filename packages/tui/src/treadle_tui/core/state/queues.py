@@ -7,7 +7,7 @@ from typing import Any
 
 from treadle.wire.jobs import JobItem, Percentiles, QueueStats
 from treadle.wire.names import INTERNAL
-from treadle.wire.status import Status
+from treadle.wire.status import WAITING, Status
 from treadle_tui.core.draw.glyphs import QueueState
 from treadle_tui.core.state.charts import recent_rate
 from treadle_tui.core.state.workers import WorkerRow
@@ -79,7 +79,7 @@ def queue_row(job: JobItem, counts: Mapping[str, int], workers: Mapping[str, Wor
         scheduled=counts.get(Status.SCHEDULED, 0) + counts.get(Status.BLOCKED, 0),
         held=counts.get(Status.PAUSED, 0),
         failed=counts.get(Status.FAILED, 0),
-        retrying=min(job.retrying, counts.get(Status.SCHEDULED, 0)),
+        retrying=min(job.retrying, sum(counts.get(status, 0) for status in WAITING)),
         workers=len(serving),
         rate=recent_rate(job.history.completed, job.history.step_seconds) if job.history else 0.0,
         jobs=(job,),

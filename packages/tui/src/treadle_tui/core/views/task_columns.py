@@ -30,9 +30,14 @@ def _position(task: TaskItem, context: CellContext) -> Spans:
     return _NONE if task.queue_position is None else (Span(number(task.queue_position, cells=7), "bold"),)
 
 
-def _tries(task: TaskItem, context: CellContext) -> Spans:
+def tries(task: TaskItem) -> str:
+    """Return how many tries were made, the present one too, of how many there may be."""
     begun = task.run_id is not None and task.status not in WAITING
-    return (Span(f"{task.retry_count + begun}/{task.max_retries + 1}", "warn" if task.retry_count else "plain"),)
+    return f"{task.retry_count + begun}/{task.max_retries + 1}"
+
+
+def _tries(task: TaskItem, context: CellContext) -> Spans:
+    return (Span(tries(task), "warn" if task.retry_count else "plain"),)
 
 
 def estimated_wait(task: TaskItem, context: CellContext) -> float | None:
@@ -128,7 +133,7 @@ _JOB: Column[TaskItem] = Column(
 COLUMNS: tuple[Column[TaskItem], ...] = (
     Column("POS", 7, _position, right=True, fills=lambda task: task.queue_position is not None, names=True),
     Column("ID", 8, lambda task, _: (Span(short_id(task.id), "accent"),), names=True),
-    Column("STATE", 10, _state, most=16),
+    Column("STATE", 11, _state, most=16),
     Column("TRY", 5, _tries, right=True, rank=8),
     Column("AGE", 5, lambda task, context: _duration(since(task.created_at, context.now)), right=True, rank=2),
     Column("ETA", 6, _eta, right=True, rank=6, fills=lambda task: task.status in WAITING),

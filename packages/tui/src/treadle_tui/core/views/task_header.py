@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from treadle.wire.status import TERMINAL
+from treadle.wire.status import TERMINAL, Status
 from treadle.wire.tags import shown
 from treadle_tui.core.draw.columns import CellContext
 from treadle_tui.core.draw.format import age, bar, rate, short_id, since, task_state
@@ -11,7 +11,7 @@ from treadle_tui.core.draw.glyphs import Glyphs
 from treadle_tui.core.draw.text import Span, Spans, clean, joined
 from treadle_tui.core.setup.app_state import TRACE_ID
 from treadle_tui.core.state.detail import TaskDetail
-from treadle_tui.core.views.task_columns import estimated_wait, progress_of
+from treadle_tui.core.views.task_columns import estimated_wait, progress_of, tries
 
 _TRACE_ID = re.compile(r"[0-9A-Fa-f]{8,64}")
 
@@ -48,9 +48,12 @@ def _linked(spans: Spans, trace_id: str | None, trace_url: str | None) -> Spans:
 def _standing(detail: TaskDetail, context: CellContext) -> list[tuple[str, str]]:
     task = detail.task
     facts = [
-        ("try", f"{task.retry_count + (task.run_id is not None)}/{task.max_retries + 1}"),
+        ("try", tries(task)),
         ("age", age(since(task.created_at, context.now))),
     ]
+    due = estimated_wait(task, context) if task.status is Status.SCHEDULED and task.next_retry_at is None else None
+    if due is not None:
+        facts.append(("due in", age(due)))
     if task.queue_position is not None:
         wait = estimated_wait(task, context)
         facts.append(("position", f"{task.queue_position:,}" + (f" (~{age(wait)})" if wait is not None else "")))
