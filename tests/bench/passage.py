@@ -124,9 +124,7 @@ def opened(database_url: str | None) -> Iterator[Server]:
 class Caller:
     """Submits, and works, as the SDK does, in frames and requests that are made by hand."""
 
-    def __init__(
-        self, socket: Socket, served: Served, stream: tuple[asyncio.StreamReader, asyncio.StreamWriter]
-    ) -> None:
+    def __init__(self, socket: Socket, served: Served, stream: Stream | None = None) -> None:
         self._socket = socket
         self._served = served
         self._stream = stream
