@@ -55,14 +55,15 @@ async def copy_database(source: str, target: str, tell: Tell) -> Copied:
     """
     from_url, to_url = parse_url(source), parse_url(target)
     _check_apart(from_url, to_url)
-    async with failures_explained(), _source(from_url) as here:
-        async with _destination(to_url, here) as there:
-            copied = await _copy(here, there, tell)
-            await there.check()
-            await _verify(there, copied, tell)
-            await there.count_on(await here.counters())
-        if to_url.get_backend_name() == "postgresql":
-            await refresh(to_url)
+    with failures_explained():
+        async with _source(from_url) as here:
+            async with _destination(to_url, here) as there:
+                copied = await _copy(here, there, tell)
+                await there.check()
+                await _verify(there, copied, tell)
+                await there.count_on(await here.counters())
+            if to_url.get_backend_name() == "postgresql":
+                await refresh(to_url)
     return copied
 
 

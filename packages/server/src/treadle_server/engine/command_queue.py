@@ -48,7 +48,7 @@ class CommandQueue:
         """Let a command wait; return what its answer will be."""
         pending = Pending(command, asyncio.get_running_loop().create_future())
         self._pending.append(pending)
-        self.rows += command.rows
+        self.rows += pending.rows
         return pending.answer
 
     def take(self, *, following: bool = False) -> list[Pending]:
@@ -58,12 +58,12 @@ class CommandQueue:
         """
         taken: list[Pending] = []
         rows = 0
-        while self._pending and (not rows or rows + self._pending[0].command.rows <= self.most_rows):
+        while self._pending and (not rows or rows + self._pending[0].rows <= self.most_rows):
             if following and not self.may_follow:
                 break
             pending = self._pending.popleft()
-            self.rows -= pending.command.rows
-            rows += pending.command.rows
+            self.rows -= pending.rows
+            rows += pending.rows
             if not pending.answer.cancelled():
                 taken.append(pending)
         return taken
@@ -71,4 +71,4 @@ class CommandQueue:
     def put_back(self, batch: Sequence[Pending]) -> None:
         """Let commands wait again, before all others."""
         self._pending.extendleft(reversed(batch))
-        self.rows += sum(pending.command.rows for pending in batch)
+        self.rows += sum(pending.rows for pending in batch)

@@ -31,11 +31,12 @@ from treadle_server.engine.hooks import Hooks
 from treadle_server.engine.hub import Hub
 from treadle_server.engine.in_flight import BeforeFailed, InFlight
 from treadle_server.engine.limits import LimitKeeper
+from treadle_server.engine.log_line_numbers import LogLineNumbers
 from treadle_server.engine.pending import Pending
 from treadle_server.engine.read_set import ReadSet
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.unconfirmed import Unconfirmed, hand_back
-from treadle_server.engine.unit_of_work import LogLineNumbers, UnitOfWork
+from treadle_server.engine.unit_of_work import UnitOfWork
 from treadle_server.errors import StoreUnavailable, TooManyRequests
 from treadle_server.store.base import LostUpdate, Store
 from treadle_server.store.transaction.past_outcomes import add_past_outcomes
@@ -289,14 +290,18 @@ class Engine:
                 fast = self._cache.look(tx) and fast
                 work = UnitOfWork(tx, now, self.rules, random.random, self._log_lines)
                 new = await self._submit_fast(work, batch) if fast else []
-                await self._apply(work, batch)
-                await self._limits.let_through(work, was_set=clock_was_set)
+                if left := [pending for pending in batch if not pending.is_done]:
+                    await self._apply(work, left)
+                if work.limited or clock_was_set or not work.is_plain:
+                    await self._limits.let_through(work, was_set=clock_was_set)
                 if self.hooks:
                     await self.hooks.note(tx, work.batch.tasks, now)
                 self._note_claimable(work, new)
-                freed = self.dispatcher.release(work.released, self.clock.monotonic())
-                assignments = await self._assign(work)
-                await add_past_outcomes(tx, work.left_ends)
+                if work.released:
+                    freed = self.dispatcher.release(work.released, self.clock.monotonic())
+                assignments = await self._assign(work) or assignments
+                if work.left_ends:
+                    await add_past_outcomes(tx, work.left_ends)
                 is_written = True
                 self._cache.count(assignments.counted)
                 flight.note_applied(may_be_followed=not (tx.has_begun() or self.dispatcher.has_claims))
@@ -323,7 +328,9 @@ class Engine:
             pending.send_answer()
         self.hooks.committed()
         self.link(work.batch.links)
-        self._remember(work, assignments)
+        if not work.is_plain:
+            self._remember(work)
+        self.fast_reports.know(change.task for change in assignments.changes)
         self._publish(work, assignments)
         for slot in self.dispatcher.deliver(assignments, self.clock.monotonic()):
             self._hand_back(slot.worker_id, assignments.given[slot])
@@ -332,17 +339,16 @@ class Engine:
     def _note_claimable(self, work: UnitOfWork, new: Iterable[Task]) -> None:
         """Tell the dispatcher where there is something to claim, before the commit; `new` tasks stand behind others."""
         self.dispatcher.head_cache.add(new)
-        self.dispatcher.head_cache.drop(work.reordered)
+        self.dispatcher.head_cache.drop(work.woken if work.is_plain else work.reordered)
         work.batch.lanes |= work.woken
         self.dispatcher.wake(work.batch.lanes)
 
-    def _remember(self, work: UnitOfWork, assignments: Assignments) -> None:
-        """Keep what is known current with what was committed."""
+    def _remember(self, work: UnitOfWork) -> None:
+        """Keep what is known current with what was changed that is neither a plain submit nor a plain report."""
         self.fast_reports.follow(work.tasks[task_id] for task_id in work.opened)
         self.fast_reports.forget(work.dependencies.watched_ids)
         if work.changes.restamped:
             self.fast_reports.clear()
-        self.fast_reports.know(change.task for change in assignments.changes)
         self.fast_reports.note_workers(work.workers.values(), work.changes.gone_workers)
         self._cache.count(work.counted)
         self._cache.invalidate(work.batch.jobs, work.lanes.values(), new_tasks=bool(work.changes.new_tasks))
@@ -365,9 +371,8 @@ class Engine:
             batch[i].is_done, batch[i].outcome, batch[i].refusal = True, made, None
         return [one.task for made in answers.values() for one in made]
 
-    async def _apply(self, work: UnitOfWork, batch: Sequence[Pending]) -> None:
+    async def _apply(self, work: UnitOfWork, left: Sequence[Pending]) -> None:
         """Apply the commands: plain reports by the fast path first, then everything else in its order."""
-        left = [pending for pending in batch if not pending.is_done]
         reports = [pending.command for pending in left if isinstance(pending.command, ReportMany)]
         reads = ReadSet()
         others = [pending for pending in left if not isinstance(pending.command, ReportMany)]
@@ -379,14 +384,17 @@ class Engine:
                 if pending.command.rest and pending.declare_reads(reads):
                     wanted.add(pending)
         if wanted:
+            work.is_plain = False
             await apply(work, reads, [pending for pending in left if pending in wanted])
 
-    async def _assign(self, work: UnitOfWork) -> Assignments:
-        if work.batch.jobs:
-            self.dispatcher.forget_lanes()
-        self.dispatcher.note_workers(work.batch.workers, work.changes.gone_workers)
+    async def _assign(self, work: UnitOfWork) -> Assignments | None:
+        """Hand out what may be claimed by now; None when there is nothing, or nobody who takes it."""
+        if not work.is_plain:
+            if work.batch.jobs:
+                self.dispatcher.forget_lanes()
+            self.dispatcher.note_workers(work.batch.workers, work.changes.gone_workers)
         if not (self.dispatcher.can_serve or self.dispatcher.has_impatient):
-            return Assignments()
+            return None
         return await self.dispatcher.assign(work.tx, work.now)
 
 

@@ -1,7 +1,7 @@
 """A command that waits for the writer, and who waits for its answer."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from treadle_server.engine.commands.base import Command
@@ -16,8 +16,13 @@ class Pending:
     answer: "asyncio.Future[Any]"
     outcome: Any = None
     refusal: Exception | None = None
+    rows: int = field(init=False)
+    """How many tasks the command may write: of a large one that is dear to find out."""
     is_done: bool = False
     """Whether it went by the fast path, in the transaction that is under way."""
+
+    def __post_init__(self) -> None:
+        self.rows = self.command.rows
 
     def declare_reads(self, reads: ReadSet) -> bool:
         """Let the command say what it needs read; return whether it is to be applied."""

@@ -8,6 +8,7 @@ import copy
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import cached_property
 
 from treadle.wire.ids import TaskId, WorkerId
 from treadle.wire.names import INTERNAL, JobName
@@ -22,6 +23,7 @@ from treadle_server.domain.tasks import TASK_FIELDS, Hold, Run, Task
 from treadle_server.engine.changes import Changes
 from treadle_server.engine.dependencies import Dependencies
 from treadle_server.engine.hub import Batch, Change
+from treadle_server.engine.log_line_numbers import LogLineNumbers
 from treadle_server.engine.rules import Rules
 from treadle_server.engine.step_book import StepBook
 from treadle_server.store.base import Tx
@@ -34,22 +36,6 @@ _STATUS = TASK_FIELDS.index("status")
 _LANE = TASK_FIELDS.index("lane")
 
 
-class LogLineNumbers:
-    """Numbers of log lines. They ascend: with the clock, and by one where it stands still or goes back."""
-
-    def __init__(self) -> None:
-        self._last = 0
-
-    def begin(self, now: datetime) -> None:
-        """Let what follows be later than what other servers gave before this instant."""
-        self._last = max(self._last, int(now.timestamp() * 1e6))
-
-    def next(self) -> int:
-        """Return the next one."""
-        self._last += 1
-        return self._last
-
-
 class UnitOfWork:
     """What one batch knows and changes."""
 
@@ -58,6 +44,8 @@ class UnitOfWork:
     ) -> None:
         self.tx = tx
         self.now = now
+        self.is_plain = True
+        """Whether there is nothing in it but plain submits and plain reports, which the fast path takes."""
         self.rules = rules
         self.draw = draw
         self.tasks: dict[TaskId, Task] = {}
@@ -76,7 +64,6 @@ class UnitOfWork:
         self.found: dict[str, list[Task]] = {}
         self.artifacts: dict[tuple[int, int, str], Artifact] = {}
         self.dead_artifacts: list[Artifact] = []
-        self.steps = StepBook()
         self.schedules: dict[str, Schedule] = {}
         self.schedules_by_name: dict[tuple[str, str], Schedule] = {}
         self.due_schedules: list[Schedule] = []
@@ -90,8 +77,6 @@ class UnitOfWork:
         """Those of the limits that are to go which open tasks or jobs name."""
         self.due_places: list[Place] = []
         """Buckets that lines wait for and that have a token by now."""
-        self.admission = Admission()
-        """The limits that reject."""
         self.rivals: dict[int, Rivals] = {}
         """By bucket, whom new tasks may supersede."""
         self.own_uses: list[tuple[int, int, int, int]] = []
@@ -108,8 +93,6 @@ class UnitOfWork:
         self._log_lines = log_lines
         self.seqs: deque[int] = deque()
         self.job_nums: list[int] = []
-        self.changes = Changes()
-        self.dependencies = Dependencies()
         self.counted: Counter[tuple[int, str, int]] = Counter()
         """What was written changes of the kept counts."""
         self.left_ends: Counter[tuple[int, str]] = Counter()
@@ -119,6 +102,28 @@ class UnitOfWork:
         """Lanes in which something became claimable."""
         self.wake_jobs: set[int] = set()
         """Jobs of which any lane may have become claimable."""
+
+    # What a batch of plain submits and reports has no need of
+
+    @cached_property
+    def changes(self) -> Changes:
+        """Return what the commands changed."""
+        return Changes()
+
+    @cached_property
+    def dependencies(self) -> Dependencies:
+        """Return what is known and changed of tasks that wait for tasks."""
+        return Dependencies()
+
+    @cached_property
+    def steps(self) -> StepBook:
+        """Return what is known and changed of steps and messages."""
+        return StepBook()
+
+    @cached_property
+    def admission(self) -> Admission:
+        """Return the limits that reject."""
+        return Admission()
 
     @property
     def opened(self) -> list[TaskId]:

@@ -16,7 +16,7 @@ from treadle.wire.status import Reason, WorkerState
 from treadle_server.access.principal import SYSTEM
 from treadle_server.engine.commands import ReturnUnstarted
 from treadle_server.engine.dispatch.slots import WorkerSlot
-from treadle_server.engine.hub import Batch, Instructions, Listener
+from treadle_server.engine.hub import Batch, Instructions
 from treadle_server.errors import TreadleError, Unauthorized
 from treadle_server.live import client_ops, observer_ops, worker_ops
 from treadle_server.live.events import Events
@@ -67,7 +67,7 @@ class Live:
         """Feed the sessions during the block."""
         # The rates have listened before: a feed that a batch marks reads rates that count it.
         listeners = (self.events.on_commit, self.results.on_commit, self.feeds.on_commit, self._tell_workers)
-        forgets = [self.ctx.engine.hub.listen(_guarded(listener)) for listener in listeners]
+        forgets = [self.ctx.engine.hub.listen(listener) for listener in listeners]
         async with asyncio.TaskGroup() as self._group:
             loops = [self._group.create_task(self._supervised(one), name=one.name) for one in self._services]
             try:
@@ -249,15 +249,3 @@ class Live:
         for kind in _OF_RUNS:
             if runs := getattr(instructions, kind):
                 session.push(kind, runs=run_names(runs))
-
-
-def _guarded(listener: Listener) -> Listener:
-    """Return the listener so that a defect of it is logged, and harms neither the writer nor the others."""
-
-    def on_commit(batch: Batch) -> None:
-        try:
-            listener(batch)
-        except Exception:
-            log.exception("%s failed", listener)
-
-    return on_commit

@@ -166,6 +166,8 @@ async def _run_each(
     ctx: OperationContext, principal: Principal, room: str, items: list[Submission]
 ) -> list[SubmitOutcome | SchemaMoved]:
     """Put them in, in commands of no more rows than a transaction may write: nothing binds them together."""
+    if len(items) == 1 or sum(map(rows_of, items)) <= ctx.engine.most_rows:
+        return await ctx.engine.run(SubmitEach(principal=principal, room=room, items=items))
     portions: list[list[Submission]] = [[]]
     rows = 0
     for item in items:
@@ -175,11 +177,7 @@ async def _run_each(
         portions[-1].append(item)
         rows += rows_of(item)
     commands = [SubmitEach(principal=principal, room=room, items=portion) for portion in portions]
-    parts = (
-        await asyncio.gather(*map(ctx.engine.run, commands))
-        if len(commands) > 1
-        else [await ctx.engine.run(commands[0])]
-    )
+    parts = await asyncio.gather(*map(ctx.engine.run, commands))
     return [taken for part in parts for taken in part]
 
 
@@ -238,8 +236,10 @@ async def _checked_each(
             continue
         try:
             job, text = await ctx.catalog.find(item.job, room=room), values.text_of(item.payload)
-            submission, partly = build(job, room, item, text), _partly(ctx, job, item)
-            bind([submission], bonds_of([item]))
+            submission, partly = build(job, room, item, text), job
+            if not isinstance(item, PlainTask):
+                partly = _partly(ctx, job, item)
+                bind([submission], bonds_of([item]))
             items[i], found[i] = submission, (partly, item.payload, text)
         except TreadleError as refusal:
             taken[i] = refusal

@@ -1,8 +1,8 @@
 """The store on SQLAlchemy Core: opens the database, and turns its failures into `StoreUnavailable`."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import cast
 
 from sqlalchemy import text
@@ -48,8 +48,8 @@ def _code(error: Exception) -> int:
     return int(getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", 0)) & 0xFF
 
 
-@asynccontextmanager
-async def failures_explained() -> AsyncIterator[None]:
+@contextmanager
+def failures_explained() -> Iterator[None]:
     """Raise `StoreUnavailable`, with advice, for what a database raises that does not answer."""
     try:
         yield
@@ -62,8 +62,8 @@ async def failures_explained() -> AsyncIterator[None]:
         raise
 
 
-@asynccontextmanager
-async def _collisions_told() -> AsyncIterator[None]:
+@contextmanager
+def _collisions_told() -> Iterator[None]:
     """Raise `LostUpdate` for a transaction that PostgreSQL broke off in favour of another: it can be done anew."""
     try:
         yield
@@ -141,8 +141,9 @@ class SqlStore:
 
     async def _upgrade(self) -> None:
         begun = self._writer.begin() if isinstance(self._writer, InlineWriter) else self._writer.begin(is_first=True)
-        async with failures_explained(), _collisions_told(), begun as connection:
-            await connection.run_sync(upgrade)
+        with failures_explained(), _collisions_told():
+            async with begun as connection:
+                await connection.run_sync(upgrade)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -163,11 +164,13 @@ class SqlStore:
         if isinstance(self._writer, InlineWriter):
             if after is not None:
                 await after()
-            async with failures_explained(), self._writer.begin() as inline:
-                yield Tx(inline, self.dialect, inline.data_version())
+            with failures_explained():
+                async with self._writer.begin() as inline:
+                    yield Tx(inline, self.dialect, inline.data_version())
         else:
-            async with failures_explained(), _collisions_told(), self._writer.begin(after=after) as direct:
-                yield Tx(cast("Statements", direct), self.dialect, direct.version, lambda: direct.is_begun)
+            with failures_explained(), _collisions_told():
+                async with self._writer.begin(after=after) as direct:
+                    yield Tx(cast("Statements", direct), self.dialect, direct.version, lambda: direct.is_begun)
 
     async def seek_exclusive(self) -> None:
         """PostgreSQL: become the only one that writes, so that the writer may remember what it wrote.
@@ -175,20 +178,21 @@ class SqlStore:
         It is so until another server writes, and need not come true. Raises `StoreUnavailable`.
         """
         if not isinstance(self._writer, InlineWriter):
-            async with failures_explained():
+            with failures_explained():
                 await self._writer.seek_exclusive()
 
     async def read_clock(self) -> None:
         """Have `clock` show what the store's clock shows now; SQLite's is the machine's. Raises `StoreUnavailable`."""
         if not isinstance(self._writer, InlineWriter):
-            async with failures_explained():
+            with failures_explained():
                 await self._writer.read_clock()
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """Lend a connection that only reads. Raises `StoreUnavailable` when the database does not answer."""
-        async with failures_explained(), self._reader.connect() as connection:
-            yield connection
+        with failures_explained():
+            async with self._reader.connect() as connection:
+                yield connection
 
     def connections_checked_out(self) -> int:
         """Return how many connections are lent at this moment; 0 when nothing runs."""

@@ -26,10 +26,10 @@ class SubmitBatcher:
 
     async def add(self, room: str, item: Item, *, wait: bool) -> ReceiptData:
         """Submit one task and return its receipt; raises the `TreadleError` that it is refused with."""
-        loop = asyncio.get_running_loop()
         if not self._waiting:
-            loop.call_soon(self._flush)
-        future: asyncio.Future[ReceiptData] = loop.create_future()
+            # It begins when everybody has added who does so in this turn of the loop.
+            self._spawn(self._flush())
+        future: asyncio.Future[ReceiptData] = asyncio.get_running_loop().create_future()
         self._waiting[room, wait].append((item, future))
         self._unanswered.add(future)
         try:
@@ -44,11 +44,17 @@ class SubmitBatcher:
             if not future.done():
                 future.set_exception(ConnectionLost("the client was closed before the answer to the submit came"))
 
-    def _flush(self) -> None:
+    async def _flush(self) -> None:
         waiting, self._waiting = self._waiting, defaultdict(list)
-        for (room, wait), batch in waiting.items():
-            for start in range(0, len(batch), MOST):
-                self._spawn(self._submit(room, batch[start : start + MOST], wait=wait))
+        requests = [
+            self._submit(room, batch[start : start + MOST], wait=wait)
+            for (room, wait), batch in waiting.items()
+            for start in range(0, len(batch), MOST)
+        ]
+        for other in requests[1:]:
+            self._spawn(other)
+        if requests:
+            await requests[0]
 
     async def _submit(self, room: str, batch: list[tuple[Item, "asyncio.Future[ReceiptData]"]], *, wait: bool) -> None:
         # Sent again after a lost answer: the same ids with the same content are the same tasks.
