@@ -138,6 +138,8 @@ class Lockstep(Failing):
                     self._compare(operation, status, body, then=before, is_in_batch=is_batch)
                 self.model.go_on(self.world.now())
                 check(self._shown(), found, "the tasks differ")
+                came = sorted(self.model.tasks.keys() - before.tasks.keys(), key=lambda one: -self.model.tasks[one].seq)
+                check(came, [one for one in found if one not in before.tasks], "the tasks came in another order")
                 check(self.model.shown_workers(), workers, "the workers differ")
             except Differs as error:
                 why = str(error)

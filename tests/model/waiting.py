@@ -19,8 +19,8 @@ def named(depends_on: Mapping[str, str | Sequence[str]]) -> list[str]:
 
 
 def check_refs(given: Sequence[Item]) -> None:
-    """Refuse a ref that nothing has, and tasks of a request that wait for each other in a circle."""
-    refs = {one["ref"]: one for one in given if "ref" in one}
+    """Refuse a ref that nothing has, and tasks of a request that wait for each other in a circle, whatever is there."""
+    refs = {one[name]: one for name in ("id", "ref") for one in given if name in one}
 
     def follow(one: Item, path: list[Item]) -> None:
         if any(one is other for other in path):
@@ -41,7 +41,7 @@ class Waiting(Reports):
 
     def check_needs(self, given: Sequence[Item], one: Item) -> None:
         """Refuse to wait for what is not there."""
-        refs = {other["ref"] for other in given if "ref" in other}
+        refs = {other[name] for name in ("id", "ref") for other in given if name in other}
         if any(word not in refs and word not in self.tasks for word in named(one.get("depends_on", {}))):
             raise NO_TASK
 

@@ -179,7 +179,7 @@ async def test_a_slow_receiver_keeps_no_other_waiting_e12(shop, receiver) -> Non
         for task in await shop.submit(20):
             await shop.steer(task, "cancel")
 
-        await until(mail.turn, lambda _: len(receiver.got) >= 20)
+        await until(mail.turn, lambda _: len(receiver.got) >= 20 and len(slow.got) >= sender_module.AT_ONCE_EACH)
 
         assert len(slow.got) == sender_module.AT_ONCE_EACH
         release.set()
