@@ -10,6 +10,7 @@ from treadle_server.store.tables.of_servers import SEQUENCES, meta, servers
 from treadle_server.store.tables.of_steps import task_messages, task_steps
 from treadle_server.store.tables.of_tasks import (
     HOLDING,
+    IN_LINE,
     TO_TELL,
     failures,
     flows,
@@ -27,6 +28,7 @@ from treadle_server.store.tables.of_workers import claim_keys, worker_jobs, work
 
 __all__ = [
     "HOLDING",
+    "IN_LINE",
     "SEQUENCES",
     "TO_TELL",
     "artifacts",

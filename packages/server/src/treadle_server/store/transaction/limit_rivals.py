@@ -6,24 +6,23 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import LEASED
 from treadle_server.domain.limits import Place, places_of, text_of_place
 from treadle_server.store.base import Tx
+from treadle_server.store.tables import IN_LINE
 from treadle_server.store.transaction.limit_rows import fetch
 
 # Tasks with one limit are found along its bucket, those with several along an index of their own, as in `limit_waits`.
-_ONE = """
+_ONE = f"""
 SELECT t.limit_key, t.id
   FROM json_each(?) p CROSS JOIN tasks t
  WHERE t.seq IN (SELECT seq FROM tasks i
-                  WHERE i.limit_key = p.value AND i.limit_key IS NOT NULL AND i.completed_at IS NULL
-                    AND i.status = 'pending' LIMIT ?)
-"""
-_PG_ONE = """
+                  WHERE i.limit_key = p.value AND {IN_LINE} LIMIT ?)
+"""  # noqa: S608 - made of constants
+_PG_ONE = f"""
 SELECT p.place, t.id::text
   FROM unnest($1::text[]) AS p (place)
  CROSS JOIN LATERAL (
        SELECT id FROM tasks
-        WHERE tasks.limit_key = p.place AND tasks.limit_key IS NOT NULL AND tasks.completed_at IS NULL
-          AND tasks.status = 'pending' LIMIT $2) t
-"""
+        WHERE tasks.limit_key = p.place AND {IN_LINE} LIMIT $2) t
+"""  # noqa: S608 - made of constants
 _SEVERAL = """
 SELECT limit_key, id FROM tasks
  WHERE limit_key LIKE '% %' AND status = 'pending'
