@@ -11,6 +11,7 @@ from treadle_server.store.tables.of_steps import task_messages, task_steps
 from treadle_server.store.tables.of_tasks import (
     HOLDING,
     IN_LINE,
+    SEVERAL_LIMITS,
     TO_TELL,
     failures,
     flows,
@@ -30,6 +31,7 @@ __all__ = [
     "HOLDING",
     "IN_LINE",
     "SEQUENCES",
+    "SEVERAL_LIMITS",
     "TO_TELL",
     "artifacts",
     "claim_keys",

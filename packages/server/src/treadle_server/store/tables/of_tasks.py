@@ -235,7 +235,13 @@ it, so each would be a page for each task."""
 
 partial_index("ix_tasks_limited", _c.limit_key, where=f"{_LIMITED} AND completed_at IS NULL")
 
-partial_index("ix_tasks_several_limits", _c.limit_key, where="limit_key LIKE '% %' AND status = 'pending'")
+SEVERAL_LIMITS = f"{_LIMITED} AND limit_key LIKE '% %' AND status = 'pending'"
+"""The condition of the index of those with several limits, as the index says it.
+
+What is not null is asked first: SQLite calls a function for LIKE, each time that a task of whatever kind is written.
+"""
+
+partial_index("ix_tasks_several_limits", _c.limit_key, where=SEVERAL_LIMITS)
 
 """Waiting tasks that count against several limits: of one bucket those can't be found along the others."""
 
