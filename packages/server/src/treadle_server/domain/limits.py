@@ -302,8 +302,11 @@ class Gate:
 
     def room(self, limit_key: str) -> int:
         """Return how many tasks of a line fit at most."""
-        found = [self.buckets[place.bucket].room for place in places_of(limit_key) if place.bucket in self.buckets]
-        return min(found, default=ENDLESS)
+        most = ENDLESS
+        for place in places_of(limit_key):
+            if (bucket := self.buckets.get(place.bucket)) is not None:
+                most = min(most, bucket.room)
+        return most
 
     def admits(self, task: Task) -> bool:
         """Return whether the task may be claimed; if not, nothing of its line may be in this transaction."""
