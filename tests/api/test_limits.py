@@ -56,7 +56,7 @@ async def test_what_waits_for_a_rate_tells_when_it_opens_alone_and_in_lists(lab:
     [
         {}, {"concurrency": 0}, {"concurrency": 1.5}, {"concurrency": True}, {"rate": {"count": 1}},
         {"rate": {"count": 1, "seconds": 0}}, {"rate": {"count": 0, "seconds": 1}},
-        {"concurrency": 1, "on_full": "drop"}, {"on_full": "reject"},
+        {"rate": {"count": 1, "seconds": 1e-300}}, {"concurrency": 1, "on_full": "drop"}, {"on_full": "reject"},
         {"rate": {"count": 1, "seconds": 1, "burst": 0}}, {"burst": 3},
     ],
 )  # fmt: skip

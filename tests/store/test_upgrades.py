@@ -58,6 +58,7 @@ DIGESTS = {
     "0028_limits_that_reject.py": "a47943b1537030c0aedb621c22f82e130a1d2ae0c1d9e503fe01379b47f9ab4f",
     "0029_limits_that_supersede.py": "6e0334e4f017b990289cf8b6d195fc2b9316ce3f3011ea5159f9776993f5ebe0",
     "0030_last_runs.py": "435dab6d41d5a447ff875c21b14aa6f4d3d71bd6cd39b644b7b313cf7ebc9f69",
+    "0031_one_index_of_lines.py": "6809924dd0d9f172bd32f9412797056078bbcd2671143ed391bb64f8bc22d734",
 }
 """SHA-256 of each migration. A new one is added here; one that is here stays as it is, and the next mends it."""
 

@@ -38,7 +38,7 @@ async def test_a_line_that_has_more_than_its_share_is_capped_and_the_others_are_
     async with stored.store.read() as connection:
         some = await limit_crowds.some_of(connection)
 
-    # Half of it is for all four, 8 each, and the other half for what has more.
+    # Half of it is for all three, 10 each, and the other half for what has more.
     assert some.waiting == {BIG: 32, SMALL: 3, BOTH: 2}
     assert (some.more, some.is_cut) == ({BIG}, False)
 
@@ -47,12 +47,12 @@ async def test_lines_beyond_the_most_are_left_out_and_that_is_told(
     stored: StoredTasks, monkeypatch: pytest.MonkeyPatch
 ):
     await crowded(stored, big=2)
-    monkeypatch.setattr(limit_crowds, "MOST_LINES", 3)
+    monkeypatch.setattr(limit_crowds, "MOST_LINES", 2)
 
     async with stored.store.read() as connection:
         some = await limit_crowds.some_of(connection)
 
-    assert len(some.waiting) == 3
+    assert len(some.waiting) == 2
     assert some.is_cut
 
 

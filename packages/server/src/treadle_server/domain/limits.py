@@ -288,12 +288,13 @@ class Gate:
         """Return how many of a line's tasks fit, from its first on, and into which bucket the next one does not."""
         used: Counter[int] = Counter()
         count = 0
+        places = places_of(limit_key)
         for each in weights:
-            for place, weight in zip(places_of(limit_key), each, strict=True):
+            for place, weight in zip(places, each, strict=True):
                 bucket = self.buckets.get(place.bucket)
                 if bucket is not None and not bucket.fits(weight, used=used[place.bucket], claims=count):
                     return count, place
-            for place, weight in zip(places_of(limit_key), each, strict=True):
+            for place, weight in zip(places, each, strict=True):
                 if (bucket := self.buckets.get(place.bucket)) is not None:
                     used[place.bucket] += bucket.limit.counted(weight)
             count += 1
@@ -301,20 +302,22 @@ class Gate:
 
     def room(self, limit_key: str) -> int:
         """Return how many tasks of a line fit at most."""
-        found = [self.buckets[place.bucket].room for place in places_of(limit_key) if place.bucket in self.buckets]
-        return min(found, default=ENDLESS)
+        most = ENDLESS
+        for place in places_of(limit_key):
+            if (bucket := self.buckets.get(place.bucket)) is not None:
+                most = min(most, bucket.room)
+        return most
 
     def admits(self, task: Task) -> bool:
         """Return whether the task may be claimed; if not, nothing of its line may be in this transaction."""
         if task.limit_key is None or task.limits is None:
             return True
-        line = Line(task.lane, task.limit_key)
-        if line in self.shut:
+        if self.shut and Line(task.lane, task.limit_key) in self.shut:
             return False
         for place, weight in zip(places_of(task.limit_key), weights_of(task.limits), strict=True):
             bucket = self.buckets.get(place.bucket)
             if bucket is not None and not bucket.fits(weight):
-                self.shut.add(line)
+                self.shut.add(Line(task.lane, task.limit_key))
                 return False
         return True
 

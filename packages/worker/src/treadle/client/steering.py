@@ -63,8 +63,8 @@ class Steering(Requester):
         body = {**plain_request("send", {"data": data}), "id": id or new_message_id()}
         if data is not None and self.sealer.has_codec and (await self.get(task_id)).encrypted:
             body = sealed_message(self.sealer, task_id, name, body)
-        path = f"/v1/tasks/{path_part(task_id)}/messages/{path_part(name)}"
-        return MessageItem.model_validate(await self.request("POST", path, body, resend=True))
+        sent = {"task_id": task_id, "name": name, **body}
+        return MessageItem.model_validate(await self.call("send", sent, resend=True))
 
     async def steps(self, task_id: str) -> list[StepItem]:
         """Return the steps that a task keeps, in the order in which they were kept; raises `TaskNotFound`."""

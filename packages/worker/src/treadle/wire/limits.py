@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from treadle.wire.fields import Instant, Model, PositiveSeconds, Request, Text
+from treadle.wire.fields import Instant, Model, Request, Text
 
 MOST_NAMED = 4
 """Limits that a task may count against."""
@@ -30,6 +30,10 @@ OnFull = Literal["wait", "reject", "newest", "replace"]
 running ones too, until it fits (`replace`)."""
 
 
+RateSeconds = Annotated[float, Field(strict=True, ge=0.001, le=315_360_000, allow_inf_nan=False)]
+"""In how many seconds a rate's count fills; with less than a thousandth what fills in a day is no number any more."""
+
+
 class LimitName(Request):
     """A limit that a task counts against."""
 
@@ -44,7 +48,7 @@ class Rate(Request):
     """How many claims in a time: tokens that fill evenly, up to `burst` of them."""
 
     count: Cap
-    seconds: PositiveSeconds
+    seconds: RateSeconds
     burst: Cap | None = None
     """The most tokens; as many as `count` when it is left out."""
 

@@ -1,6 +1,6 @@
 """How many tasks wait for limits, by the buckets that they count against: counted no further than a screen needs.
 
-Which lines there are is found by leaping from one to the next along the index of limited tasks; then each is counted up
+Which lines there are is found by leaping from one to the next along the index of lines; then each is counted up
 to its share of `MOST_COUNTED`, and those that have more share what the others left.
 """
 
@@ -8,13 +8,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import Select, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.status import Status
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import TEXT, bound, is_same, rows_of
-from treadle_server.store.tables import tasks
+from treadle_server.store.tables import IN_LINE, tasks
 
 MOST_COUNTED = 20_000
 """Waiting tasks that are counted for one answer."""
@@ -25,10 +24,7 @@ MOST_LINES = 10_000
 LEAST_COUNTED = 2
 """Tasks of a line that are counted however many lines there are."""
 
-_OPEN: tuple[ColumnElement[bool], ...] = (tasks.c.limit_key.is_not(None), tasks.c.completed_at.is_(None))
-"""The condition of the index of limited tasks, as the index says it."""
-
-_IS_PENDING: ColumnElement[bool] = tasks.c.status == Status.PENDING.value
+_waits = text(IN_LINE)
 
 
 @dataclass(slots=True)
@@ -44,7 +40,7 @@ class Crowds:
 
 async def all_of(connection: AsyncConnection) -> Crowds:
     """Return what waits, counted to the last task."""
-    by_line = select(tasks.c.limit_key, func.count()).where(*_OPEN, _IS_PENDING).group_by(tasks.c.limit_key)
+    by_line = select(tasks.c.limit_key, func.count()).where(_waits).group_by(tasks.c.limit_key)
     return Crowds({row[0]: row[1] for row in await connection.execute(by_line)})
 
 
@@ -64,8 +60,8 @@ async def some_of(connection: AsyncConnection) -> Crowds:
 
 
 def _lines() -> Select[Any]:
-    """Return a statement that yields each text of buckets that open tasks have, in the order of the index."""
-    first = select(tasks.c.limit_key).where(*_OPEN).order_by(tasks.c.limit_key).limit(1)
+    """Return a statement that yields each text of buckets that waiting tasks have, in the order of the index."""
+    first = select(tasks.c.limit_key).where(_waits).order_by(tasks.c.limit_key).limit(1)
     line = select(first.scalar_subquery().label("line")).cte("line", recursive=True)
     following = first.where(tasks.c.limit_key > line.c.line).correlate(line).scalar_subquery()
     line = line.union_all(select(following).where(line.c.line.is_not(None)))
@@ -76,7 +72,7 @@ async def _counted(connection: AsyncConnection, lines: Collection[str], each: in
     """Return how many wait in each of the lines, up to one more than `each`."""
     dialect = cast("Dialect", connection.dialect.name)
     given, line = rows_of(dialect, "lines", TEXT)
-    waiting = select(tasks.c.seq).where(is_same(dialect, tasks.c.limit_key, line), *_OPEN, _IS_PENDING).limit(each + 1)
+    waiting = select(tasks.c.seq).where(is_same(dialect, tasks.c.limit_key, line), _waits).limit(each + 1)
     count = select(func.count()).select_from(waiting.correlate(given).subquery()).scalar_subquery()
     rows = await connection.execute(select(line, count).select_from(given), {"lines": bound(dialect, lines)})
     return {row[0]: row[1] for row in rows}

@@ -6,14 +6,13 @@ from datetime import datetime
 from typing import cast
 
 import orjson
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from treadle.wire.status import Status
 from treadle_server.domain.limits import Limit, places_of
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, TEXT, bound, is_among, is_same, rows_of
-from treadle_server.store.tables import limit_tokens, tasks
+from treadle_server.store.tables import IN_LINE, limit_tokens, tasks
 
 MOST_SHOWN = 5
 """Keys of a limit that are shown."""
@@ -98,9 +97,7 @@ async def _names(connection: AsyncConnection, uses: Iterable[BucketUse]) -> dict
             select(tasks.c.limits)
             .where(
                 is_same(dialect, tasks.c.limit_key, line),
-                tasks.c.limit_key.is_not(None),
-                tasks.c.completed_at.is_(None),
-                tasks.c.status == Status.PENDING.value,
+                text(IN_LINE),
             )
             .limit(1)
             .scalar_subquery()

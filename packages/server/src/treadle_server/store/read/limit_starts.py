@@ -14,7 +14,7 @@ from treadle_server.domain.tasks import Task
 from treadle_server.store.base import Dialect
 from treadle_server.store.bound_lists import NUMBER, bound, is_among, is_same
 from treadle_server.store.tables import limit_lines, limit_tokens, limits
-from treadle_server.store.transaction.limit_lines import IN_LINE
+from treadle_server.store.transaction.limit_lines import OPEN, PARKED
 
 MOST_COUNTED = 20_000
 """Tasks that are counted for one answer, over all lines of the buckets: about 30 ms."""
@@ -27,8 +27,16 @@ WITH lines AS MATERIALIZED (
   SELECT lines.bucket, t.lane, t.priority, t.seq,
          row_number() OVER (PARTITION BY lines.bucket, t.lane ORDER BY t.priority DESC, t.due_at, t.seq) AS place
     FROM lines CROSS JOIN tasks t
-   WHERE t.seq IN (SELECT seq FROM tasks i
-                    WHERE lane = lines.lane AND i.limit_key = lines.limit_key AND {IN_LINE.format("i.")}
+   WHERE t.seq IN (SELECT seq
+                     FROM (SELECT * FROM (SELECT seq, priority, due_at FROM tasks i
+                                           WHERE i.limit_key = lines.limit_key AND lane = lines.lane
+                                             AND {OPEN}
+                                           ORDER BY priority DESC, due_at, seq LIMIT :most)
+                            UNION ALL
+                           SELECT * FROM (SELECT seq, priority, due_at FROM tasks i
+                                           WHERE i.limit_key = lines.limit_key AND lane = lines.lane
+                                             AND {PARKED}
+                                           ORDER BY priority DESC, due_at, seq LIMIT :most))
                     ORDER BY priority DESC, due_at, seq LIMIT :most)
 )
 SELECT bucket, lane, priority, count(*), NULL FROM waiting GROUP BY bucket, lane, priority
@@ -42,8 +50,13 @@ WITH waiting AS MATERIALIZED (
     FROM unnest(:buckets) AS b (bucket)
    CROSS JOIN LATERAL (SELECT lane, limit_key FROM limit_lines WHERE bucket = b.bucket LIMIT {MOST_COUNTED}) l
    CROSS JOIN LATERAL (
-         SELECT priority, due_at, seq FROM tasks i
-          WHERE i.lane = l.lane AND i.limit_key = l.limit_key AND {IN_LINE.format("i.")}
+         (SELECT priority, due_at, seq FROM tasks i
+           WHERE i.limit_key = l.limit_key AND i.lane = l.lane AND {OPEN}
+           ORDER BY priority DESC, due_at, seq LIMIT :most)
+          UNION ALL
+         (SELECT priority, due_at, seq FROM tasks i
+           WHERE i.limit_key = l.limit_key AND i.lane = l.lane AND {PARKED}
+           ORDER BY priority DESC, due_at, seq LIMIT :most)
           ORDER BY priority DESC, due_at, seq LIMIT :most) t
 )
 SELECT bucket, lane, priority, count(*), NULL FROM waiting GROUP BY bucket, lane, priority

@@ -10,6 +10,8 @@ from treadle_server.store.tables.of_servers import SEQUENCES, meta, servers
 from treadle_server.store.tables.of_steps import task_messages, task_steps
 from treadle_server.store.tables.of_tasks import (
     HOLDING,
+    IN_LINE,
+    SEVERAL_LIMITS,
     TO_TELL,
     failures,
     flows,
@@ -27,7 +29,9 @@ from treadle_server.store.tables.of_workers import claim_keys, worker_jobs, work
 
 __all__ = [
     "HOLDING",
+    "IN_LINE",
     "SEQUENCES",
+    "SEVERAL_LIMITS",
     "TO_TELL",
     "artifacts",
     "claim_keys",

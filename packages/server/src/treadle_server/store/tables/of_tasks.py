@@ -215,23 +215,38 @@ partial_index(
 
 _LIMITED = "limit_key IS NOT NULL"
 
+IN_LINE = f"{_LIMITED} AND status LIKE 'pending'"
+"""The condition of the index of lines, as the index says it.
+
+An equation would let PostgreSQL take the queue's index, whose order is the same, and without statistics it did: for
+each of fifty lines it read their whole lane, 226 ms where 10,000 were pending.
+"""
+
 partial_index(
     "ix_tasks_line",
-    _c.lane,
     _c.limit_key,
+    _c.lane,
+    _c.blocked,
+    _c.parked,
     _c.priority.desc(),
     _c.due_at,
     _c.seq,
-    where=f"{_LIMITED} AND status = 'pending' AND (parked OR NOT blocked)",
+    where=IN_LINE,
 )
 
-"""Those of a lane that count against the same keys, in their order, as far as nothing but a limit keeps them."""
+"""Those that count against the same keys, lane by lane: those that may be claimed, what a target keeps, and those that
+wait for their limits, each in their order. It is the only index of limits that a claim writes to: keys lie anywhere in
+it, so each would be a page for each task."""
 
-partial_index("ix_tasks_line_open", _c.lane, _c.limit_key, where=f"{_LIMITED} AND status = 'pending' AND NOT blocked")
+partial_index("ix_tasks_limited", _c.limit_key, where=f"{_LIMITED} AND completed_at IS NULL")
 
-partial_index("ix_tasks_limited", _c.limit_key, _c.status, where=f"{_LIMITED} AND completed_at IS NULL")
+SEVERAL_LIMITS = f"{_LIMITED} AND limit_key LIKE '% %' AND status = 'pending'"
+"""The condition of the index of those with several limits, as the index says it.
 
-partial_index("ix_tasks_several_limits", _c.limit_key, where="limit_key LIKE '% %' AND status = 'pending'")
+What is not null is asked first: SQLite calls a function for LIKE, each time that a task of whatever kind is written.
+"""
+
+partial_index("ix_tasks_several_limits", _c.limit_key, where=SEVERAL_LIMITS)
 
 """Waiting tasks that count against several limits: of one bucket those can't be found along the others."""
 

@@ -129,7 +129,14 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
     parked: list[limit_lines.Parked] = []
     first = await limit_lines.first_in_lines(tx, lines, most)
     whole: list[Line] = []
-    for line, waiting in first.items():
+    present: set[int] = set()
+    for line, found in first.items():
+        if not found:
+            stuck.add(line)
+            whole.append(line)
+            continue
+        present.update(task.seq for task in found if task.is_open)
+        waiting = found[:most]
         fit, full = gate.fitting(line.limit_key, (weights_of(task.limits) for task in waiting))
         wanted.update(task.seq for task in waiting[:fit])
         if not fit:
@@ -139,8 +146,6 @@ async def _decide(tx: Tx, gate: Gate, lines: Collection[Line], now: datetime, mo
             gate.note_waiting(full, is_waited_for=True)
         elif len(waiting) < most:
             whole.append(line)
-    # Of a line in which nobody stands nobody may be claimed.
-    present = await limit_lines.claimable_in_lines(tx, [line for line, waiting in first.items() if waiting])
     moved.parked |= await limit_lines.set_parked(tx, present - wanted, parked=True)
     moved.woken |= await limit_lines.set_parked(tx, wanted - present, parked=False)
     # Who has one of these at hand may only have read it, and then decides about no line.

@@ -11,6 +11,7 @@ from treadle_server.domain.limits import Line, Place
 from treadle_server.store.base import Tx
 from treadle_server.store.postgres.writer import DirectConnection
 from treadle_server.store.sqlite.writer import InlineConnection
+from treadle_server.store.tables import IN_LINE
 from treadle_server.store.transaction.limit_rows import fetch
 
 
@@ -22,6 +23,8 @@ class Waiting(NamedTuple):
     rank: int
     due_at: Any
     """As the driver has it."""
+    is_open: bool
+    """Whether it may be claimed."""
 
 
 class Parked(NamedTuple):
@@ -32,36 +35,39 @@ class Parked(NamedTuple):
     first: Waiting
 
 
-IN_LINE = "{0}limit_key IS NOT NULL AND {0}status = 'pending' AND ({0}parked OR NOT {0}blocked)"
-"""Tasks that nothing but a limit keeps, as the index of lines says it; given the prefix of the table's columns."""
+OPEN = f"{IN_LINE} AND blocked = false"
+PARKED = f"{IN_LINE} AND blocked = true AND parked = true"
+"""Tasks that nothing but a limit keeps: those that may be claimed, and those that wait.
 
+They are two ranges of the index of lines, each in the line's order.
+"""
+
+# Most lines have nobody left when a task of theirs was claimed: that is one look along the index, and not two.
 _FIRST = f"""
-SELECT t.lane, t.limit_key, t.seq, t.limits, -t.priority, t.due_at
+SELECT t.lane, t.limit_key, t.seq, t.limits, -t.priority, t.due_at, NOT t.blocked
   FROM json_each(?) l CROSS JOIN tasks t
- WHERE t.seq IN (SELECT i.seq FROM tasks i
-                  WHERE lane = l.value ->> 0 AND limit_key = l.value ->> 1 AND {IN_LINE.format("")}
-                  ORDER BY priority DESC, due_at, seq LIMIT ?)
+ WHERE EXISTS (SELECT 1 FROM tasks WHERE limit_key = l.value ->> 1 AND lane = l.value ->> 0 AND {IN_LINE})
+   AND t.seq IN (SELECT seq FROM tasks WHERE limit_key = l.value ->> 1 AND lane = l.value ->> 0 AND {OPEN}
+                  UNION ALL
+                 SELECT seq FROM (SELECT seq FROM tasks
+                                   WHERE limit_key = l.value ->> 1 AND lane = l.value ->> 0 AND {PARKED}
+                                   ORDER BY priority DESC, due_at, seq LIMIT ?))
  ORDER BY t.lane, t.limit_key, t.priority DESC, t.due_at, t.seq
 """  # noqa: S608 - made of constants
 _PG_FIRST = f"""
 SELECT l.lane, l.limit_key, t.*
   FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
  CROSS JOIN LATERAL (
-       SELECT seq, limits::text, -priority, due_at FROM tasks
-        WHERE tasks.lane = l.lane AND tasks.limit_key = l.limit_key AND {IN_LINE.format("tasks.")}
-        ORDER BY priority DESC, due_at, seq LIMIT $3 {{}}) t
+       SELECT * FROM (
+              SELECT seq, limits::text, -priority AS rank, due_at, true FROM tasks
+               WHERE tasks.limit_key = l.limit_key AND tasks.lane = l.lane AND {OPEN} {{0}}) AS open
+        UNION ALL
+       SELECT * FROM (
+              SELECT seq, limits::text, -priority AS rank, due_at, false FROM tasks
+               WHERE tasks.limit_key = l.limit_key AND tasks.lane = l.lane AND {PARKED}
+               ORDER BY priority DESC, due_at, seq LIMIT $3 {{0}}) AS parked) AS t
+ ORDER BY l.lane, l.limit_key, t.rank, t.due_at, t.seq
 """  # noqa: S608 - likewise
-_OPEN = """
-SELECT t.seq FROM json_each(?) l CROSS JOIN tasks t
- WHERE t.lane = l.value ->> 0 AND t.limit_key = l.value ->> 1
-   AND t.limit_key IS NOT NULL AND t.status = 'pending' AND NOT t.blocked
-"""
-_PG_OPEN = """
-SELECT t.seq FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
- CROSS JOIN LATERAL (
-       SELECT seq FROM tasks WHERE tasks.lane = l.lane AND tasks.limit_key = l.limit_key
-          AND tasks.limit_key IS NOT NULL AND tasks.status = 'pending' AND NOT tasks.blocked {}) t
-"""
 
 
 def _lock(tx: Tx) -> str:
@@ -76,26 +82,22 @@ def _lines(tx: Tx, lines: Collection[Line]) -> list[Any]:
 
 
 async def first_in_lines(tx: Tx, lines: Collection[Line], most: int) -> dict[Line, list[Waiting]]:
-    """Return up to `most` of each line's tasks, in its order, that nothing but a limit keeps."""
+    """Return each line's tasks, in its order, that nothing but a limit keeps: of those that wait up to `most`.
+
+    All that may be claimed are among them, and so the first `most` of the line are.
+    """
     found: dict[Line, list[Waiting]] = {line: [] for line in lines}
     for lane, key, *task in await fetch(tx, _FIRST, _PG_FIRST.format(_lock(tx)), *_lines(tx, lines), most):
         found[Line(lane, key)].append(Waiting(*task))
     return found
 
 
-async def claimable_in_lines(tx: Tx, lines: Collection[Line]) -> set[int]:
-    """Return the numbers of the lines' tasks that may be claimed."""
-    if not lines:
-        return set()
-    return {seq for (seq,) in await fetch(tx, _OPEN, _PG_OPEN.format(_lock(tx)), *_lines(tx, lines))}
-
-
 _LEFT = f"""
 SELECT l.lane, l.limit_key, t.*
   FROM unnest($1::bigint[], $2::text[]) AS l (lane, limit_key)
  CROSS JOIN LATERAL (
-       SELECT seq, limits::text, -priority, due_at FROM tasks
-        WHERE tasks.lane = l.lane AND tasks.limit_key = l.limit_key AND {IN_LINE.format("tasks.")} AND tasks.parked
+       SELECT seq, limits::text, -priority, due_at, false FROM tasks
+        WHERE tasks.limit_key = l.limit_key AND tasks.lane = l.lane AND {PARKED}
         ORDER BY priority DESC, due_at, seq LIMIT 1) t
 """  # noqa: S608 - made of constants
 

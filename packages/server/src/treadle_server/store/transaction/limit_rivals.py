@@ -6,34 +6,33 @@ from treadle.wire.ids import TaskId
 from treadle.wire.status import LEASED
 from treadle_server.domain.limits import Place, places_of, text_of_place
 from treadle_server.store.base import Tx
+from treadle_server.store.tables import IN_LINE, SEVERAL_LIMITS
 from treadle_server.store.transaction.limit_rows import fetch
 
 # Tasks with one limit are found along its bucket, those with several along an index of their own, as in `limit_waits`.
-_ONE = """
+_ONE = f"""
 SELECT t.limit_key, t.id
   FROM json_each(?) p CROSS JOIN tasks t
  WHERE t.seq IN (SELECT seq FROM tasks i
-                  WHERE i.limit_key = p.value AND i.limit_key IS NOT NULL AND i.completed_at IS NULL
-                    AND i.status = 'pending' LIMIT ?)
-"""
-_PG_ONE = """
+                  WHERE i.limit_key = p.value AND {IN_LINE} LIMIT ?)
+"""  # noqa: S608 - made of constants
+_PG_ONE = f"""
 SELECT p.place, t.id::text
   FROM unnest($1::text[]) AS p (place)
  CROSS JOIN LATERAL (
        SELECT id FROM tasks
-        WHERE tasks.limit_key = p.place AND tasks.limit_key IS NOT NULL AND tasks.completed_at IS NULL
-          AND tasks.status = 'pending' LIMIT $2) t
-"""
-_SEVERAL = """
+        WHERE tasks.limit_key = p.place AND {IN_LINE} LIMIT $2) t
+"""  # noqa: S608 - made of constants
+_SEVERAL = f"""
 SELECT limit_key, id FROM tasks
- WHERE limit_key LIKE '% %' AND status = 'pending'
+ WHERE {SEVERAL_LIMITS}
    AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(' ' || limit_key || ' ', ' ' || value || ' ') > 0)
  LIMIT ?
-"""
-_PG_SEVERAL = """
+"""  # noqa: S608 - likewise
+_PG_SEVERAL = f"""
 SELECT limit_key, id::text FROM tasks
- WHERE limit_key LIKE '% %' AND status = 'pending' AND string_to_array(limit_key, ' ') && $1::text[] LIMIT $2
-"""
+ WHERE {SEVERAL_LIMITS} AND string_to_array(limit_key, ' ') && $1::text[] LIMIT $2
+"""  # noqa: S608 - likewise
 _LEASED = ", ".join(f"'{status}'" for status in sorted(LEASED))
 _RUNS = f"""
 SELECT u.bucket, t.id, u.run_id, u.weight

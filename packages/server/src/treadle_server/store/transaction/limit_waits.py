@@ -5,38 +5,37 @@ from collections.abc import Collection
 from treadle_server.domain.admission import Crowd
 from treadle_server.domain.limits import Bucket, Place, places_of, text_of_place, weights_of
 from treadle_server.store.base import Tx
+from treadle_server.store.tables import IN_LINE, SEVERAL_LIMITS
 from treadle_server.store.transaction.limit_rows import fetch
 
 # Tasks with one limit are found along its bucket, no more of them than it takes to know that it is full.
-_ONE = """
+_ONE = f"""
 SELECT t.limit_key, t.limits, count(*)
   FROM json_each(?) p CROSS JOIN tasks t
  WHERE t.seq IN (SELECT seq FROM tasks i
-                  WHERE i.limit_key = p.value AND i.limit_key IS NOT NULL AND i.completed_at IS NULL
-                    AND i.status = 'pending' LIMIT ?)
+                  WHERE i.limit_key = p.value AND {IN_LINE} LIMIT ?)
  GROUP BY t.limit_key, t.limits
-"""
-_PG_ONE = """
+"""  # noqa: S608 - made of constants
+_PG_ONE = f"""
 SELECT t.limit_key, t.limits, count(*)
   FROM unnest($1::text[]) AS p (place)
  CROSS JOIN LATERAL (
        SELECT limit_key, limits::text FROM tasks
-        WHERE tasks.limit_key = p.place AND tasks.limit_key IS NOT NULL AND tasks.completed_at IS NULL
-          AND tasks.status = 'pending' LIMIT $2) t
+        WHERE tasks.limit_key = p.place AND {IN_LINE} LIMIT $2) t
  GROUP BY t.limit_key, t.limits
-"""
+"""  # noqa: S608 - made of constants
 # Those with several have an index of their own, which is read whole.
-_SEVERAL = """
+_SEVERAL = f"""
 SELECT limit_key, limits, count(*) FROM tasks
- WHERE limit_key LIKE '% %' AND status = 'pending'
+ WHERE {SEVERAL_LIMITS}
    AND EXISTS (SELECT 1 FROM json_each(?) WHERE instr(' ' || limit_key || ' ', ' ' || value || ' ') > 0)
  GROUP BY limit_key, limits
-"""
-_PG_SEVERAL = """
+"""  # noqa: S608 - likewise
+_PG_SEVERAL = f"""
 SELECT limit_key, limits::text, count(*) FROM tasks
- WHERE limit_key LIKE '% %' AND status = 'pending' AND string_to_array(limit_key, ' ') && $1::text[]
+ WHERE {SEVERAL_LIMITS} AND string_to_array(limit_key, ' ') && $1::text[]
  GROUP BY limit_key, limits::text
-"""
+"""  # noqa: S608 - likewise
 _OF_TASKS = "SELECT task_seq, run_id, bucket, weight FROM limit_uses WHERE task_seq {}"
 
 
