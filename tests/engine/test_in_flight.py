@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from tests.conftest import FakeClock
 from tests.engine.conftest import ADMIN
 from tests.engine.dispatch.test_slots import Served, served_alone
-from tests.engine.test_turns import rows_of
+from tests.engine.fast_path.test_reports_turns import rows_of
 from tests.waiting import turns, until
 from treadle.wire.status import Status
 from treadle_server.domain.tasks import Task

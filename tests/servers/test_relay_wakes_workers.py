@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from tests.conftest import FakeClock
 from tests.engine.conftest import Shop
-from tests.engine.test_wakeups import EVENTS, Scene
+from tests.engine.dispatch.test_dispatcher_wakeups import EVENTS, Scene
 from tests.servers.conftest import until
 from treadle_server.clock import SystemClock
 from treadle_server.engine.engine import Engine

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from tests.chaos.processes import Process, ServerProcess, running_server, stopped_at_the_end
-from tests.outbox.conftest import async_url, orders, rows, submitted, write
-from tests.outbox.processes import POINTS
 from tests.seed import SEED
+from tests.worker.outbox.conftest import async_url, orders, rows, submitted, write
+from tests.worker.outbox.processes import POINTS
 from treadle import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1800)]
@@ -32,7 +32,7 @@ async def test_f6_g6_a_relay_killed_at_any_point_leaves_each_row_for_once(
     shop: AsyncEngine, server: Any, client: Client, point: str, empty_database_url: str
 ) -> None:
     await write(shop, range(10))
-    command = [sys.executable, "-m", "tests.outbox.processes", "relay", empty_database_url, point]
+    command = [sys.executable, "-m", "tests.worker.outbox.processes", "relay", empty_database_url, point]
     environment = {"TREADLE_URL": server.url, "TREADLE_TOKEN": server.token}
 
     ended = await asyncio.to_thread(run, command, environment)
@@ -100,7 +100,7 @@ class Writer(Process):
             directory / "shop.log",
             {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
         )
-        self.run_from("from tests.outbox.processes import main; main()")
+        self.run_from("from tests.worker.outbox.processes import main; main()")
 
 
 def relay_of(directory: Path, n: int, server: ServerProcess, url: str) -> Process:
