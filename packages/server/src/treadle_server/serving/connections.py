@@ -1,6 +1,6 @@
 """Connections before their token: uvicorn's protocols, with bounds on what a stranger may send, and for how long.
 
-A connection is a stranger's until the application has accepted a token on it and says so (connection_limits.py).
+A connection is a stranger's until the application has accepted a token on it and says so (access/trust.py).
 """
 
 from asyncio import TimerHandle, Transport
@@ -12,8 +12,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode
 from websockets.http11 import Request
 
+from treadle_server.access.trust import SCOPE_KEY
 from treadle_server.live.session import MOST_HELLO
-from treadle_server.serving.connection_limits import SCOPE_KEY, ConnectionLimits
+from treadle_server.serving.connection_limits import ConnectionLimits
 
 MOST_HEADER = 8 * 1024
 """Bytes of a request's first line and headers."""
