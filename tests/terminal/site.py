@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import httpx
 
 from tests.chaos.processes import Process, ServerProcess, WorkerProcess, running_server
+from tests.waiting import look_until
 from treadle import Client
 
 from .jobs import rotate
@@ -74,10 +74,8 @@ class Site:
 
     def until_all_work(self) -> None:
         """Wait until every worker has as much as it runs at once."""
-        limit = time.monotonic() + START_LIMIT
-        while (running := self.count("running")) < CONCURRENCY * len(self.workers):
-            assert time.monotonic() < limit, f"after {START_LIMIT} s no more than {running} tasks run"
-            time.sleep(0.05)
+        wanted = CONCURRENCY * len(self.workers)
+        look_until(lambda: self.count("running"), lambda running: running >= wanted, seconds=START_LIMIT)
 
     def start_worker(self, name: str) -> Process:
         """Start one of the workers."""

@@ -16,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from tests import waiting
 from tests.chaos.processes import Process, ServerProcess, running_server, stopped_at_the_end
 from tests.seed import SEED
 from tests.worker.outbox.conftest import async_url, orders, rows, submitted, write
@@ -24,7 +25,7 @@ from treadle import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1800)]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -130,6 +131,4 @@ async def is_empty(shop: AsyncEngine) -> bool:
 
 async def until(question: Callable[[], Awaitable[bool]]) -> None:
     """Wait for a number that grows by thousands: longer than for anything else."""
-    async with asyncio.timeout(900):
-        while not await question():  # noqa: ASYNC110 - none of these has an event here
-            await asyncio.sleep(0.02)
+    await waiting.until(question, seconds=900)

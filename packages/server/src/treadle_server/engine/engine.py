@@ -87,11 +87,6 @@ class Engine:
         self._unconfirmed = Unconfirmed()
 
     @property
-    def has_queued(self) -> bool:
-        """Return whether commands wait that are in no batch yet."""
-        return bool(self._queue)
-
-    @property
     def most_rows(self) -> int:
         """Tasks that one transaction writes at most, unless one command has more."""
         return self._queue.most_rows
