@@ -112,12 +112,35 @@ def test_the_drawing_of_the_sdk_names_nothing_that_is_not_there() -> None:
     }
 
 
-def test_every_place_that_the_walk_names_is_there() -> None:
-    section = PAGE.split("## The server\n", maxsplit=1)[1].split("\n## ", maxsplit=1)[0]
-    named = re.findall(r"`([\w/]+\.py)`", section)
+SECTIONS = {"The server": "treadle_server", "The SDK": "treadle", "The dashboard": "treadle_tui"}
 
-    assert len(named) > 20
-    assert [place for place in named if not (PACKAGES["treadle_server"].source / place).is_file()] == []
+
+def section(heading: str) -> str:
+    """What the page says under a heading of its own."""
+    return PAGE.split(f"## {heading}\n", maxsplit=1)[1].split("\n## ", maxsplit=1)[0]
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_every_place_that_a_walk_or_an_answer_names_is_there(heading: str) -> None:
+    source = PACKAGES[SECTIONS[heading]].source
+    named = set(re.findall(r"`([\w/]+\.py)`", section(heading)))
+
+    roots = (source, source / "core", source / "core/views", ROOT)
+
+    assert len(named) > 4
+    assert [place for place in named if not any((root / place).is_file() for root in roots)] == []
+
+
+def test_every_function_that_an_answer_names_stands_where_it_says() -> None:
+    named = re.findall(r"`(\w+)` in `([\w/]+\.py)`", section("The server"))
+    source = PACKAGES["treadle_server"].source
+
+    assert len(named) > 2
+    assert [
+        f"{name} in {place}"
+        for name, place in named
+        if not re.search(rf"^\s*(async )?def {name}\(", (source / place).read_text(), re.MULTILINE)
+    ] == []
 
 
 def package_of(test: Path) -> Package:
