@@ -59,6 +59,9 @@ FEWEST_WORDS = 5
 """Of a sentence that says more than the module's name does."""
 
 
+MOST_LINES = 400
+
+
 @pytest.mark.parametrize(("package", "module"), MODULES, ids=str)
 def test_every_module_says_in_a_sentence_what_it_owns(package: str, module: Path) -> None:
     said = ast.get_docstring(ast.parse((PACKAGES[package].source / module).with_suffix(".py").read_text()))
@@ -67,6 +70,15 @@ def test_every_module_says_in_a_sentence_what_it_owns(package: str, module: Path
     sentence = said.partition("\n\n")[0].replace("\n", " ")
     assert re.match(r"[A-Z`@].*\.( |$)", sentence), sentence
     assert len(sentence.split()) >= FEWEST_WORDS, sentence
+
+
+def test_no_module_is_longer_than_four_hundred_lines() -> None:
+    """The first migration is, and is never edited."""
+    sources = (path for one in PACKAGES.values() for path in one.source.rglob("*.py") if "versions" not in path.parts)
+
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in sources}
+
+    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
 
 
 def drawn_in(package: str) -> dict[str, set[str]]:
