@@ -18,6 +18,8 @@ from treadle_server.store.tables import schedule_ticks
 pytestmark = pytest.mark.anyio
 
 STEPS = 80
+OFTEN = 0.25
+"""The share of transactions that are broken off before what they write, and of the others that are so after it."""
 
 
 class Crash(RuntimeError):
@@ -34,11 +36,11 @@ class Crashing:
         self._write = module.write
 
     async def write(self, world: object, **options: object) -> None:
-        if self.is_on and self.chance.random() < 0.1:
+        if self.is_on and self.chance.random() < OFTEN:
             self.crashes += 1
             raise Crash
         await self._write(world, **options)  # type: ignore[arg-type]
-        if self.is_on and self.chance.random() < 0.1:
+        if self.is_on and self.chance.random() < OFTEN:
             self.crashes += 1
             raise Crash
 
