@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from treadle import Client
 
 from .jobs import rotate
 from .lonely import measure
+from .tmux import Terminal, open_terminal
 
 TASKS = 50_000
 ALONE = 20
@@ -104,3 +106,13 @@ async def _submit(server: ServerProcess, tasks: int) -> None:
         for begin in range(0, tasks, 5000):
             await client.submit_many([rotate.bind(angle=angle) for angle in range(begin, min(tasks, begin + 5000))])
         await client.submit_many([measure.bind(frame=frame) for frame in range(ALONE)])
+
+
+@contextmanager
+def watching(site: Site, *words: str) -> Iterator[Terminal]:
+    """Have the dashboard in a terminal during the block, from when it says all of the words on."""
+    # tmux refuses sockets with long paths, so pytest's own directories won't do.
+    with TemporaryDirectory(prefix="treadle-") as name, open_terminal(Path(name), site.environment) as terminal:
+        terminal.enter(*WATCH)
+        terminal.until_it_says("● live", *words)
+        yield terminal
