@@ -56,7 +56,7 @@ REACHING = tuple(
 
 NOT_LOWEST = (
     *("tests/worker/cli", "tests/worker/test_public_names.py", "tests/worker/test_types.py"),
-    *("tests/worker/testing/test_moved_clock.py", "tests/worker/test_tracing_exported.py"),
+    *("tests/worker/testing/test_moved_clock.py", "tests/worker/test_tracing_exported.py", "tests/worker/outbox"),
 )
 """Tests of the SDK that look into the server, or need what would bring newer releases of what it needs."""
 
