@@ -136,7 +136,9 @@ class Feeds(Interval):
         every = batch.is_foreign
         is_new = False
         for feed in self._feeds.values():
-            if (feed not in self._dirty or feed.window is not None) and (every or feed.view.concerns(batch)):
+            # What is due because time has passed is not known to lack anything.
+            is_marked = feed in self._dirty and feed.stale_since is not None and feed.window is None
+            if not is_marked and (every or feed.view.concerns(batch)):
                 is_new = self._mark(feed) or is_new
         if is_new:
             self.wake()
@@ -163,7 +165,8 @@ class Feeds(Interval):
         if feed.window is not None:
             since.append(self.corrections.since)
         known = [one for one in since if one is not None]
-        return round(asyncio.get_running_loop().time() - min(known), 3) if known else 0.0
+        # To the millisecond, and one at least: nothing is what is told of a feed that lacks nothing.
+        return max(0.001, round(asyncio.get_running_loop().time() - min(known), 3)) if known else 0.0
 
     def lose(self) -> None:
         """Have everything read anew: something was committed, or may have been, that nobody told of."""
